@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nacre_clock::Random;
 use nacre_conformance::SeedCases;
-use nacre_qos::sharing::{CLAIM_INTERVAL, Claim, LEASE, Seen, next_claim};
+use nacre_qos::sharing::{CLAIM_INTERVAL, Claim, ClaimAges, LEASE, next_claim};
 
 const CASES: SeedCases =
     SeedCases { file: "sharing_seeds.txt", text: include_str!("sharing_seeds.txt") };
@@ -16,7 +16,7 @@ struct Gateway {
     name: String,
     /// Seconds of its clock in one second.
     pace: f64,
-    seen: Seen,
+    seen: ClaimAges,
     /// What it uses, and the reading of its clock when it began to publish it.
     uses: Claim,
     began: Duration,
@@ -39,7 +39,7 @@ impl Gateway {
         Self {
             name: format!("gateway.{number}"),
             pace: 1.0 + (random.below(60) as f64 - 30.0) / 1000.0,
-            seen: Seen::default(),
+            seen: ClaimAges::default(),
             uses: Claim::default(),
             began: Duration::ZERO,
             demand: random.below(100) as f64 / 100.0,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use nacre_clock::Clock;
 use nacre_object::{Error, Result};
-use nacre_qos::sharing::{CLAIM_INTERVAL, Claim, LEASE, Seen, Shared, next_claim};
+use nacre_qos::sharing::{CLAIM_INTERVAL, Claim, ClaimAges, LEASE, Shared, next_claim};
 use nacre_registry::{Change, MapState, Maps, SLO_CLAIMS_MAP};
 use tokio::task::JoinHandle;
 use tokio::time::{interval, timeout};
@@ -26,7 +26,7 @@ pub fn share_among_gateways(
 ) -> JoinHandle<()> {
     node.share();
     let mut sharing =
-        Sharing { maps, gateway, node, clock, seen: Seen::default(), asked: BTreeMap::new() };
+        Sharing { maps, gateway, node, clock, seen: ClaimAges::default(), asked: BTreeMap::new() };
     tokio::spawn(async move {
         let mut ticks = interval(CLAIM_INTERVAL);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -46,7 +46,7 @@ struct Sharing {
     gateway: String,
     node: Arc<NodeSlo>,
     clock: Arc<dyn Clock>,
-    seen: Seen,
+    seen: ClaimAges,
     /// What had been asked at the last claim, and when.
     asked: BTreeMap<Shared, (f64, Duration)>,
 }

@@ -56,11 +56,11 @@ pub struct Claim {
     pub parts: BTreeMap<Shared, Part>,
 }
 
-/// When one gateway saw the claims of others change last.
+/// When a gateway saw the claims of others change last.
 #[derive(Debug, Default)]
-pub struct Seen(BTreeMap<String, (u64, Duration)>);
+pub struct ClaimAges(BTreeMap<String, (u64, Duration)>);
 
-impl Seen {
+impl ClaimAges {
     /// The claims of others that hold, at a reading of the own clock.
     pub fn holding<'a>(
         &mut self,

@@ -14,13 +14,13 @@ pub(super) struct Cost {
     pub kind: IoKind,
     /// The bytes that it moves, as far as is known.
     pub bytes: u32,
-    /// What has to be known for its work to be.
-    pub known: Known,
+    /// When its work is charged.
+    pub charging: Charging,
 }
 
-/// When the work of a request is known.
+/// When the work of a request is charged, and by what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Known {
+pub(super) enum Charging {
     /// Before it runs, by the profile.
     Before,
     /// When its reply is there, by the profile: it reads what nobody knows the length of.
@@ -35,21 +35,21 @@ impl Cost {
     /// What the operations of a request tell.
     pub fn of(request: &Request) -> Self {
         let mut bytes = request.payload_bytes() as u64;
-        let mut known = Known::Before;
+        let mut charging = Charging::Before;
         for op in &request.ops {
             match op {
-                Op::Call(_) => known = Known::ByTime,
+                Op::Call(_) => charging = Charging::ByTime,
                 Op::Read { length, .. } if *length <= MAX_REPLY_BYTES as u64 => bytes += length,
                 Op::Read { .. } | Op::MapGet { .. } | Op::MapRange { .. } | Op::GetAttributes => {
                     bytes += UNKNOWN_BYTES;
-                    known = known.max_with(Known::ByReply);
+                    charging = charging.max_with(Charging::ByReply);
                 }
                 _ => {}
             }
         }
         let is_write = request.ops.iter().any(Op::is_write);
         let kind = if is_write { IoKind::Write } else { IoKind::Read };
-        Self { kind, bytes: u32::try_from(bytes).unwrap_or(u32::MAX), known }
+        Self { kind, bytes: u32::try_from(bytes).unwrap_or(u32::MAX), charging }
     }
 
     /// The bytes that the request and its reply moved.
@@ -62,7 +62,7 @@ impl Cost {
     }
 }
 
-impl Known {
+impl Charging {
     fn max_with(self, other: Self) -> Self {
         match self {
             Self::ByTime => self,
@@ -85,19 +85,19 @@ mod tests {
     #[test]
     fn a_write_costs_its_payload() {
         let cost = cost(vec![Op::Append { data: Bytes::from(vec![0; 100]) }]);
-        assert_eq!(cost, Cost { kind: IoKind::Write, bytes: 100, known: Known::Before });
+        assert_eq!(cost, Cost { kind: IoKind::Write, bytes: 100, charging: Charging::Before });
     }
 
     #[test]
     fn a_read_costs_what_it_asks_for() {
         let cost = cost(vec![Op::Read { offset: 7, length: 4096 }]);
-        assert_eq!(cost, Cost { kind: IoKind::Read, bytes: 4096, known: Known::Before });
+        assert_eq!(cost, Cost { kind: IoKind::Read, bytes: 4096, charging: Charging::Before });
     }
 
     #[test]
     fn a_read_to_the_end_is_charged_when_its_reply_is_there() {
         let cost = cost(vec![Op::Read { offset: 0, length: u64::MAX }]);
-        assert_eq!(cost.known, Known::ByReply);
+        assert_eq!(cost.charging, Charging::ByReply);
         let results = vec![OpResult::Data(Bytes::from(vec![0; 5]))];
         assert_eq!(cost.moved_bytes(&Reply { version: 1, results }), 5);
     }
@@ -112,7 +112,7 @@ mod tests {
         {
             let mut ops = vec![Op::Call(call.clone())];
             ops.extend(others);
-            assert_eq!(cost(ops).known, Known::ByTime);
+            assert_eq!(cost(ops).charging, Charging::ByTime);
         }
     }
 }

@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use nacre_object::{Layer, Reply, Request, Result, Stack, Store};
 
 use super::NodeSlo;
-use super::cost::{Cost, Known};
+use super::cost::{Charging, Cost};
 use super::node_slo::Located;
 
 /// The layer next to an engine. See the [module](super).
@@ -32,7 +32,7 @@ impl SloLayer {
         let mut cost = Cost::of(&request);
         if self.node.is_system(&tenant) {
             // A profile that is wrong must not keep nacre from its own maps.
-            cost.known = Known::ByTimeAlone;
+            cost.charging = Charging::ByTimeAlone;
         }
         let permit = queue.enter(tenant, &cost).await?;
         let reply = self.next.submit(request).await;

@@ -20,7 +20,7 @@ use nacre_qos::{Envelope, RateBurst};
 use nacre_telemetry::HistogramSnapshot;
 use tokio::sync::oneshot;
 
-use super::cost::{Cost, Known};
+use super::cost::{Charging, Cost};
 use super::device_clock::DeviceClock;
 use super::drift::Drift;
 use super::meter::Meter;
@@ -358,8 +358,8 @@ impl Inner {
         target: &TargetName,
         now: Duration,
     ) -> NewRequest {
-        let work = match (cost.known, self.profile_work(target, cost, u64::from(cost.bytes))) {
-            (Known::Before, Some(seconds)) => Work::seconds(seconds).unwrap_or(Work::UNKNOWN),
+        let work = match (cost.charging, self.profile_work(target, cost, u64::from(cost.bytes))) {
+            (Charging::Before, Some(seconds)) => Work::seconds(seconds).unwrap_or(Work::UNKNOWN),
             _ => Work::UNKNOWN,
         };
         let deadline = Some(now.saturating_add(MAX_QUEUE_WAIT));
@@ -411,13 +411,13 @@ impl Permit {
         let took_seconds = inner.device.end(self.begun, now);
         let bytes = moved_bytes.unwrap_or(self.cost.bytes.into());
         let by_profile = inner.profile_work(&queue.target, &self.cost, bytes);
-        let work = match (self.cost.known, by_profile) {
-            (Known::Before | Known::ByReply, Some(seconds)) => {
+        let work = match (self.cost.charging, by_profile) {
+            (Charging::Before | Charging::ByReply, Some(seconds)) => {
                 inner.drift.add(took_seconds, seconds, now);
                 seconds
             }
-            (Known::ByTime, Some(seconds)) => took_seconds.max(seconds),
-            (Known::ByTimeAlone, _) | (_, None) => took_seconds,
+            (Charging::ByTime, Some(seconds)) => took_seconds.max(seconds),
+            (Charging::ByTimeAlone, _) | (_, None) => took_seconds,
         };
         if let Some(request) = self.request {
             inner.scheduler.complete(request, Some(work), now);

@@ -36,7 +36,7 @@ pub(super) async fn ls(cluster: &Cluster, limit: Limit, out: Out) -> Result<()> 
 
 /// What one tenant saw, on all targets together.
 #[derive(Debug, Clone, Default, Serialize)]
-struct Seen {
+struct TenantLatencies {
     pub slo_seconds: Option<f64>,
     pub percentile: Option<f64>,
     pub minute: Latencies,
@@ -53,7 +53,7 @@ struct Seen {
 #[derive(Debug, Serialize)]
 struct Status {
     enforced: bool,
-    tenants: BTreeMap<String, Seen>,
+    tenants: BTreeMap<String, TenantLatencies>,
     /// Whose requests those on a pool are.
     pools: BTreeMap<String, String>,
     /// The shares of tenants without a promise, as far as they are set.
@@ -79,8 +79,8 @@ pub(super) async fn status(file: &ClusterFile, out: Out) -> Result<()> {
 ///
 /// # Errors
 /// `Corrupt` if a report makes no sense.
-fn seen(state: &SloState, targets: &[TargetReport]) -> Result<BTreeMap<String, Seen>> {
-    let mut tenants: BTreeMap<String, Seen> = BTreeMap::new();
+fn seen(state: &SloState, targets: &[TargetReport]) -> Result<BTreeMap<String, TenantLatencies>> {
+    let mut tenants: BTreeMap<String, TenantLatencies> = BTreeMap::new();
     for tenant in targets.iter().flat_map(|target| &target.tenants) {
         let all = tenants.entry(tenant.tenant.clone()).or_default();
         all.minute = std::mem::take(&mut all.minute).and(&tenant.minute)?;
@@ -117,7 +117,7 @@ fn text(status: &Status) -> String {
         "tokens",
     ];
     let millis = |seconds: Option<f64>| seconds.map_or_else(|| "-".to_owned(), milliseconds);
-    let row = |(tenant, seen): (&String, &Seen)| {
+    let row = |(tenant, seen): (&String, &TenantLatencies)| {
         let promised = seen.slo_seconds.zip(seen.percentile);
         vec![
             printable(tenant),

@@ -22,16 +22,16 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 pub(in super::super) struct OsdTargets {
     engine: RadosEngine,
     clock: Arc<dyn Clock>,
-    known: Arc<Mutex<Known>>,
+    known: Arc<Mutex<Primaries>>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct Primaries {
     epoch: u64,
     looked_at: Duration,
     /// Placement groups of the pool; 0 before the first answer.
     groups: u32,
-    primaries: BTreeMap<u32, TargetName>,
+    by_group: BTreeMap<u32, TargetName>,
 }
 
 impl OsdTargets {
@@ -40,7 +40,7 @@ impl OsdTargets {
         Self { engine, clock, known: Arc::default() }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, Primaries> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -56,11 +56,11 @@ impl OsdTargets {
             let groups = self.engine.placement_groups().await?;
             let looked_at = self.clock.monotonic();
             *self.known() =
-                Known { epoch: location.epoch, looked_at, groups, primaries: BTreeMap::new() };
+                Primaries { epoch: location.epoch, looked_at, groups, by_group: BTreeMap::new() };
         }
         let mut known = self.known();
         let group = PlacementSeed::of(&object).group_of(known.groups);
-        known.primaries.insert(group, target.clone());
+        known.by_group.insert(group, target.clone());
         Ok(target)
     }
 }
@@ -77,7 +77,7 @@ impl TargetOf for OsdTargets {
         let mut known = self.known();
         let group = PlacementSeed::of(object).group_of(known.groups);
         if now < known.looked_at + LOOK_INTERVAL
-            && let Some(target) = known.primaries.get(&group)
+            && let Some(target) = known.by_group.get(&group)
         {
             return Located::At(target.clone());
         }
