@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use common::metrics_page::{address_of, ask};
 use common::{NACRE, RunningCluster};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../qos/samples");
 
@@ -119,6 +119,22 @@ fn a_tenant_with_a_trace_is_placed_by_its_curve() {
     assert!(places["tenants"][0]["bucket"]["rate"].as_f64().unwrap() >= 0.6, "{places}");
 }
 
+/// Has a cluster believe that its targets move a gigabyte a second, so that no test depends on what this machine does.
+fn load_fast_profile(cluster: &RunningCluster, targets: &[&str]) {
+    let row = json!({ "bytes": 4096, "read_bytes_per_second": 1e9, "write_bytes_per_second": 1e9 });
+    let limits = json!({ "requests": 16, "bytes": 1 << 20 });
+    let profile = json!({
+        "profile": { "rows": [row] }, "outstanding": { "reads": limits, "writes": limits },
+        "fingerprint": "made up", "uncertainty": 0.0, "measured_at_micros": 0,
+    });
+    let profiles: Vec<_> =
+        targets.iter().map(|target| json!({ "target": target, "profile": profile })).collect();
+    let file = cluster.folder().join("profiles.json");
+    std::fs::write(&file, Value::from(profiles).to_string()).unwrap();
+    let loaded = cluster.json(&["slo", "profile", "--load", file.to_str().unwrap()]);
+    assert_eq!(loaded[0]["profile"], profile);
+}
+
 #[test]
 fn a_cluster_promises_what_its_profile_allows_and_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
@@ -132,6 +148,9 @@ fn a_cluster_promises_what_its_profile_allows_and_nothing_else() {
     let targets: Vec<_> = profiles.as_array().unwrap().iter().map(|one| &one["target"]).collect();
     assert_eq!(targets, ["storage.0", "storage.1"]);
     assert!(cluster.run(&["pool", "ls"]).lines().all(|pool| !pool.contains("profile")));
+
+    assert_eq!(cluster.json(&["slo", "profile", "--stored"]), profiles);
+    load_fast_profile(&cluster, &["storage.0", "storage.1"]);
 
     let admitted = cluster.json(&admit("admit", "gold", "0.01"));
     assert_eq!(admitted["promise"]["slo_seconds"], 20.0);
@@ -164,7 +183,7 @@ fn a_cluster_promises_what_its_profile_allows_and_nothing_else() {
 fn a_tenant_that_is_watched_can_be_promised_what_it_sent() {
     let folder = tempfile::tempdir().unwrap();
     let cluster = RunningCluster::start_with(folder.path(), &["--targets", "1", "--metadata", "1"]);
-    cluster.run(&["slo", "profile", "--seconds", "9"]);
+    load_fast_profile(&cluster, &["storage.0"]);
     cluster.run(&["slo", "pool", "data", "gold"]);
     let (status, said) = cluster.fails(&["slo", "watch", "gold", "--seconds", "0.1"]);
     assert!(status == 1 && said.contains("has sent nothing"), "{said}");

@@ -9,7 +9,7 @@
 //! 5. [`NodeSlo::report`] says which latencies tenants see, and [`NodeSlo::take_misses`] which promises were not kept.
 //!
 //! **Invariant:** a request is sent to the engine once or refused, whatever the map says meanwhile.
-//! **Invariant:** without promises and weights in the map, no request waits.
+//! **Invariant:** while promises are not enforced, no request waits.
 
 mod follower;
 mod gateway_sharing;

@@ -26,11 +26,7 @@ pub(crate) use self::targets::Targets;
 #[derive(Debug, Subcommand)]
 pub enum SloCommand {
     /// Measure what requests cost on each target; everything else builds on it
-    Profile {
-        /// How long it takes
-        #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = crate::input::seconds)]
-        seconds: f64,
-    },
+    Profile(profile::ProfileArguments),
     /// Promise a tenant a latency, if everybody then has what was promised
     Admit(admit::AdmitArguments),
     /// Say what would come of `admit`, without doing it
@@ -99,7 +95,7 @@ pub async fn run(
         C::Curve(arguments) => curve::curve(&arguments, out),
         C::Bound(arguments) => bound::bound(&arguments, out),
         C::Place(arguments) => place::place(&arguments, out),
-        C::Profile { seconds } => profile::profile(&file()?, seconds, out).await,
+        C::Profile(arguments) => profile::profile(&arguments, &file()?, out).await,
         C::Admit(arguments) => admit::admit(&arguments, Effect::Admit, &file()?, out).await,
         C::WhatIf(arguments) => admit::admit(&arguments, Effect::WhatIf, &file()?, out).await,
         C::Replay(arguments) => replay::replay(&arguments, &Cluster::reach(&file()?)?, out).await,

@@ -1,5 +1,6 @@
-//! `nacre slo profile`: measures what requests cost on each target.
+//! `nacre slo profile`: what requests cost on each target, measured or read from a file.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,8 +9,9 @@ use nacre_clock::{Clock, Random, SystemClock};
 use nacre_object::{ErrorKind, PoolName, Result, Store, TargetName};
 use nacre_qos::IoKind;
 use nacre_slo::{MAX_OUTSTANDING, ProfilePlan, StoredProfile, profile_targets, remove_objects};
-use serde_json::json;
+use serde::{Deserialize, Serialize};
 
+use super::input::read_json;
 use super::milliseconds;
 use super::targets::Targets;
 use crate::out::{Out, note, table};
@@ -20,20 +22,61 @@ const POOL: &str = "nacre-slo-profile";
 /// Samples that differ by more than this part of their mean make a profile that promises little.
 const UNUSABLE: f64 = 0.5;
 
-/// Measures all targets, stores the profiles and shows them.
-pub(super) async fn profile(file: &ClusterFile, seconds: f64, out: Out) -> Result<()> {
+/// How long to measure, or what to do instead
+#[derive(Debug, clap::Args)]
+pub struct ProfileArguments {
+    /// How long it takes
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = crate::input::seconds)]
+    seconds: f64,
+    /// Show the profiles that are stored, and measure nothing
+    #[arg(long, conflicts_with_all = ["seconds", "load"])]
+    stored: bool,
+    /// Store the profiles of this file, as --json printed them, and measure nothing
+    #[arg(long, value_name = "FILE", conflicts_with = "seconds")]
+    load: Option<PathBuf>,
+}
+
+/// A profile as it is printed, and read back.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TargetProfile {
+    target: String,
+    /// How long a request may wait for those that were sent before it. It follows from the profile.
+    #[serde(default)]
+    blocking_seconds: f64,
+    profile: StoredProfile,
+}
+
+/// Measures all targets, or reads what was measured; stores the profiles and shows them.
+pub(super) async fn profile(
+    arguments: &ProfileArguments,
+    file: &ClusterFile,
+    out: Out,
+) -> Result<()> {
     let cluster = Cluster::reach(file)?;
-    let time = Duration::from_secs_f64(seconds);
-    let profiles = measure(file, &cluster, time).await?;
-    tell_what_to_do(&cluster, &profiles).await?;
-    let value: Vec<_> = profiles
-        .iter()
-        .map(|(target, stored)| {
-            json!({ "target": target.as_str(), "blocking_seconds": stored.blocking_seconds(),
-                    "profile": stored })
-        })
-        .collect();
-    out.show(&value, || text(&profiles))
+    let profiles = match &arguments.load {
+        Some(path) => load(path, &cluster).await?,
+        None if arguments.stored => cluster.slos().state().await?.profiles.into_iter().collect(),
+        None => measure(file, &cluster, Duration::from_secs_f64(arguments.seconds)).await?,
+    };
+    if !arguments.stored {
+        tell_what_to_do(&cluster, &profiles).await?;
+    }
+    let printed = profiles.iter().map(|(target, stored)| TargetProfile {
+        target: target.to_string(),
+        blocking_seconds: stored.blocking_seconds(),
+        profile: stored.clone(),
+    });
+    out.show(&printed.collect::<Vec<_>>(), || text(&profiles))
+}
+
+/// Stores the profiles of a file.
+async fn load(path: &Path, cluster: &Cluster) -> Result<Vec<(TargetName, StoredProfile)>> {
+    let read: Vec<TargetProfile> = read_json(path, "output of `nacre slo profile --json`")?;
+    let profile = |one: TargetProfile| Ok((TargetName::new(one.target)?, one.profile));
+    let profiles = read.into_iter().map(profile).collect::<Result<Vec<_>>>()?;
+    cluster.slos().set_profiles(&profiles).await?;
+    Ok(profiles)
 }
 
 /// Measures all targets in about this time, and stores the profiles.
