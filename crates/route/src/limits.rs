@@ -24,14 +24,14 @@ pub const MAX_LINE_BYTES: usize = 16 * 1024;
 pub const MAX_HELD_IOS: usize = 65_536;
 /// IOs of one switch that are in flight.
 pub const MAX_IN_FLIGHT_IOS: usize = 65_536;
-/// So long an IO waits for the controller before it fails. A controller is replaced within some seconds.
+/// How long an IO waits for the controller before it fails. A controller is replaced within some seconds.
 pub const MAX_CONTROLLER_WAIT: Duration = Duration::from_secs(30);
-/// So often switches try to agree about one write before it fails.
+/// How often switches try to agree about one write before the write fails.
 pub const MAX_AGREEMENT_ATTEMPTS: u32 = 16;
 /// Switches that change together.
 pub const MAX_SWITCHES: usize = 4096;
-/// Places that one IO passes before the analysis calls its way a loop. A way without a loop has as many at most as
-/// there are switches and layers; real ones have some five.
+/// Places that one IO passes before the analysis calls its way a loop. A path without a loop visits each switch and
+/// layer once at most; real paths have about five.
 pub const MAX_HOPS: usize = 64;
 /// States of the automaton by which the analysis finds an object for each combination of rules. Each is some hundred
 /// bytes.

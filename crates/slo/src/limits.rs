@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nacre_qos::scheduler::{DeviceLimits, KindLimits};
 
-/// What may be outstanding at a target. Sixteen writes share a sync well; a group of three megabytes takes some
+/// What may be outstanding at a target. Sixteen writes are enough to share a sync; three megabytes are written in some
 /// milliseconds.
 pub const MAX_OUTSTANDING: DeviceLimits = DeviceLimits {
     reads: KindLimits { requests: 16, bytes: 3 << 19 },

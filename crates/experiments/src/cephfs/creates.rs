@@ -184,7 +184,7 @@ pub(super) fn over_time(trials: &[MeasuredTrial]) -> Drawn {
     Drawn { findings, charts }
 }
 
-/// The ranks' shares in the requests of the last fifth of a round: by then all moves are over.
+/// Each rank's share of the requests in the last fifth of a round, when nothing moves any more.
 fn last_shares(round: &TrialRound) -> Vec<f64> {
     let rates = round.replies_per_second();
     let last = &rates[rates.len() * 4 / 5..];

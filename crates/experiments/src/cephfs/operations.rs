@@ -78,7 +78,7 @@ pub(super) fn operations_of(
     steps
 }
 
-/// Reads are spread evenly among the writes, and the operations are dealt out to the directories in turn.
+/// Reads are interleaved evenly with writes; operations go to the directories in round robin.
 fn operations_of_step(directories: &[String], writes: u64, reads: u64) -> Vec<Operation> {
     let mut operations = vec![];
     if reads > 0 && directories.len() > 1 {

@@ -1,4 +1,4 @@
-//! The analysis: every class of IO is followed, and its ways are judged.
+//! The analysis: follows one IO of each kind through all switches, and judges where it ends.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,8 +17,9 @@ use crate::model::{
 use crate::rules::RuleTable;
 
 /// Looks for loops, black holes, shadowed rules, reads that can miss a routed write, applications that contradict each
-/// other, and grants that are circumvented. Nothing is found exactly if no IO shows it; but an object's home counts as
-/// another place than a target that is named, as the rules do not say where it lies.
+/// other, and grants that are circumvented. It reports a finding if and only if some IO shows it, with one exception:
+/// an object's home counts as a different place from any named target, because the rules do not say where an object
+/// lies.
 ///
 /// # Errors
 /// `Exhausted` if the rules do not fit into a switch, or split one IO too often.
@@ -90,7 +91,8 @@ impl Analysis<'_> {
         missed: Option<(Io, Way)>,
     ) {
         let findings = &mut self.checked.findings;
-        // One example shows a black hole or a pair of rules; of loops and missed writes, one for each pair of rules.
+        // Reports one example for each black hole and pair of rules, and for loops and missed writes one for each pair
+        // of rules.
         let rules =
             |way: &Option<Way>| way.iter().flat_map(|way| way.hops.clone()).collect::<Vec<_>>();
         let key = |missed: &Option<(Io, Way)>| {
@@ -119,7 +121,7 @@ impl Analysis<'_> {
                 .any(|grant| grant.permits(&io.source, &io.tenant, io.operation, object))
     }
 
-    /// Those that rules and grants about an object tell apart, and somebody else.
+    /// The sources that rules and grants name for an object, and one source that they do not name.
     fn sources(&self, object: &ObjectId) -> Vec<Source> {
         let rules = self.routes.insertions.iter().flat_map(|insertion| &insertion.rules);
         let about = rules.map(|rule| (&rule.header.object, &rule.header.source));

@@ -1,4 +1,4 @@
-//! Whether a read sees what a write has written, by their ways.
+//! Decides whether a read can miss a write, from the paths of both.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ pub fn sees(read: &Way, write: &Way) -> bool {
     meet(&written, &asked) && meet_in_caches(read, write)
 }
 
-/// So many of these endpoints; `None` if no endpoint is reached by rules alone.
+/// How many of these endpoints the IO goes to; `None` if rules alone lead it to no endpoint.
 fn copies(way: &Way) -> Option<(usize, BTreeSet<&Endpoint>)> {
     match &way.end {
         End::Served(endpoint) => Some((1, BTreeSet::from([endpoint]))),
@@ -36,12 +36,12 @@ fn copies(way: &Way) -> Option<(usize, BTreeSet<&Endpoint>)> {
 /// Whether any choice of copies to write and any choice of copies to read have one in common.
 fn meet(write: &(usize, BTreeSet<&Endpoint>), read: &(usize, BTreeSet<&Endpoint>)) -> bool {
     let common = write.1.intersection(&read.1).count();
-    // Who wants them apart takes first what only one of both goes to.
+    // To keep them apart, an adversary first chooses the copies that only one of the two goes to.
     let left = |own: &(usize, BTreeSet<&Endpoint>)| own.0.saturating_sub(own.1.len() - common);
     left(write) + left(read) > common
 }
 
-/// A cache that only one of both passes is stale, or keeps back what was written.
+/// If only one of the two passes a cache, the cache is stale or holds back the write.
 fn meet_in_caches(read: &Way, write: &Way) -> bool {
     let only_read = write.bypassed.difference(&read.bypassed).next().is_some();
     let only_written = read.bypassed.difference(&write.bypassed).next().is_some();

@@ -1,4 +1,4 @@
-//! The ways of one IO through the switches, and why it takes them.
+//! Follows one IO through the switches, and says which rule sent it where.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -191,8 +191,8 @@ impl Controller {
         }
     }
 
-    /// Installs the stored rules anew, with all IO held: nobody knows what a former controller had done, or where
-    /// the IO of a switch that has started went.
+    /// Installs the stored rules again while all IO is held. A former controller may have stopped at any step, and a
+    /// restarted switch does not know where its IO went.
     fn start_over(&mut self) -> Vec<ControllerCommand> {
         self.has_joined = false;
         self.concerned = vec![Header {

@@ -33,7 +33,7 @@ pub fn newest(found: Vec<Found>) -> Vec<Placed> {
     by_object.into_values().flat_map(newest_of_object).collect()
 }
 
-/// Paints the newest first: each piece then fills the gaps that are left.
+/// Goes from the newest piece to the oldest; each piece fills only bytes that no newer piece has filled.
 fn newest_of_object(mut found: Vec<Found>) -> Vec<Placed> {
     found.sort_by(|a, b| b.stamp.cmp(&a.stamp));
     let mut painted: BTreeMap<u64, u64> = BTreeMap::new();

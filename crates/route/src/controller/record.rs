@@ -10,7 +10,7 @@ use crate::model::{
 use crate::rules::RuleTable;
 use crate::switch::Term;
 
-/// Objects of which bytes may be away from home, as reads follow writes there.
+/// Objects whose bytes may be away from home, because a rule lets reads follow writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Followed {
     /// The objects.
@@ -48,7 +48,7 @@ pub struct Record {
     pub term: Term,
     /// What is to be.
     pub wanted: Wanted,
-    /// Where bytes may be that follow writes, by these rules and by earlier ones.
+    /// Where bytes may be because reads follow writes, under these rules and earlier ones.
     pub followed: Vec<Followed>,
 }
 

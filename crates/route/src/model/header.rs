@@ -20,7 +20,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// Whether some byte of an IO, or all of an IO without bytes, is what this header is about.
+    /// Whether this header matches some byte of an IO, or an IO that touches no bytes.
     pub fn matches(&self, io: &Io) -> bool {
         self.operations.contains(io.operation)
             && self.source.matches(io)
@@ -33,8 +33,7 @@ impl Header {
 
     /// Parses the words `SOURCE OPERATIONS OBJECT [RANGE]`.
     ///
-    /// # Errors
-    /// `Invalid` if a word is missing, one too many, or wrong.
+    /// # Errors `Invalid` if a word is missing, superfluous or wrong.
     pub fn parse(words: &[&str]) -> Result<Self> {
         let (source, operations, object, span) = match words {
             [source, operations, object] => (source, operations, object, Span::WHOLE),

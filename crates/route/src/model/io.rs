@@ -39,10 +39,9 @@ impl Io {
     }
 
     /// Parses `[entity:NAME] [tenant:NAME] [layer:NAME] OPERATION OBJECT [RANGE]`. Without a range the IO is about the
-    /// whole object; without names it is the local entity's, of the standard tenant.
+    /// whole object. Without a source it comes from the local entity and the default tenant.
     ///
-    /// # Errors
-    /// `Invalid` if a word is missing, one too many, or wrong.
+    /// # Errors `Invalid` if a word is missing, superfluous or wrong.
     pub fn parse(line: &str) -> Result<Self> {
         let words = text::words(line);
         let mut rest = words.as_slice();
@@ -100,8 +99,8 @@ pub struct Touch {
     pub span: Option<Span>,
 }
 
-/// What a request does, each thing once. What concerns the stream as a whole, such as an append or the call of a
-/// method, touches [`Span::WHOLE`].
+/// The IOs that a request consists of, each once. What concerns the stream as a whole, such as an append or the call of
+/// a method, touches [`Span::WHOLE`].
 pub fn touches(request: &Request) -> Vec<Touch> {
     let mut all: Vec<Touch> = request.ops.iter().flat_map(touches_of).collect();
     all.sort_unstable();

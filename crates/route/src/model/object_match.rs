@@ -76,8 +76,7 @@ impl ObjectMatch {
         }
     }
 
-    /// By this the rules of one insertion are ordered: how much of the text is given from its beginning on, and
-    /// whether that is all of it.
+    /// The order of rules within one insertion: by the length of the literal prefix, exact names first.
     pub fn specificity(&self) -> (usize, bool) {
         match self {
             Self::Exact(id) => (id.pool.as_str().len() + 1 + id.name.as_str().len(), true),
@@ -86,8 +85,8 @@ impl ObjectMatch {
         }
     }
 
-    /// Parses a name, a prefix that ends with `*`, or a pattern with `*` elsewhere. A backslash before `*`, `\`, a
-    /// blank or a quotation mark takes its meaning away.
+    /// Parses a name, a prefix that ends with `*`, or a pattern with `*` elsewhere. A backslash makes a following `*`,
+    /// `\`, blank or quotation mark literal.
     ///
     /// # Errors
     /// `Invalid` if the text is too long, or a name that is none.

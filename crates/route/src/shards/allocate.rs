@@ -8,8 +8,8 @@ fn misses(curve: &MissRatioCurve, rate: f64, units: usize, unit_blocks: u64) -> 
 }
 
 /// Shares `units` of memory, each of `unit_blocks`, so that few requests miss: each unit goes where the lower convex
-/// hull of the misses falls most. Fast, and best at the corners of the hulls; curves themselves need not be convex.
-/// Each tenant is its curve and its requests a second.
+/// hull of the misses falls most. This is fast. It is optimal at the corners of the hulls; the curves need not be
+/// convex. Each tenant is its curve and its requests a second.
 pub fn allocate_by_hull(
     tenants: &[(MissRatioCurve, f64)],
     units: usize,
@@ -59,7 +59,8 @@ pub fn allocate_exactly(
     units: usize,
     unit_blocks: u64,
 ) -> Vec<usize> {
-    // The fewest misses of the tenants so far with so many units, and what the last of them has then.
+    // `best[n]` is the fewest misses of the tenants looked at so far, when they share `n` units. `choices` has the
+    // share of the last tenant for each `n`.
     let mut best = vec![0.0; units + 1];
     let mut choices = vec![];
     for (curve, rate) in tenants {

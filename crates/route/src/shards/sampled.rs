@@ -105,7 +105,7 @@ impl Shards {
         }
     }
 
-    /// Numbers the last uses anew, so that the tree stays as small as the sample.
+    /// Renumbers the last uses, so that the tree stays proportional to the sample.
     fn renumber(&mut self) {
         let mut blocks: Vec<_> = self.samples.iter().map(|(block, time)| (*time, *block)).collect();
         blocks.sort_unstable();
@@ -141,7 +141,7 @@ struct RecentUses {
     count: u32,
 }
 
-/// The tree may have so many times as many places as there are samples, and this many in any case.
+/// How many places the tree may have for each sample, and the least that it has.
 const SPARSE: usize = 4;
 /// See [`SPARSE`].
 const LEAST_PLACES: usize = 1024;

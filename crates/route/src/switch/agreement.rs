@@ -113,7 +113,7 @@ impl Switch {
         let touches: Vec<_> = spans.iter().map(|span| change_of(*span)).collect();
         let is_in_the_way = |other: &Flying| {
             let is_change = other.arrival.touches.iter().any(|touch| touch.operation.is_change());
-            // Of two agreements that meet the older goes on, and the other begins again.
+            // When two agreements overlap, the older one continues and the other starts again.
             let gives_way = other
                 .agreement
                 .as_ref()
@@ -141,7 +141,7 @@ impl Switch {
     ) -> Vec<Command> {
         match question {
             PeerQuestion::IsLive if answer == Some(PeerAnswer::Ended) => {
-                // A question that came late had this switch hold the bytes again.
+                // A delayed question made this switch hold the bytes again.
                 let Some((object, _)) = self.prepared.remove(id) else { return vec![] };
                 self.release(now, &object)
             }
@@ -205,7 +205,7 @@ impl Switch {
         self.in_flight.get_mut(io).and_then(|flying| flying.agreement.as_mut())
     }
 
-    /// Takes note of the answer of a peer; whether it was the last that was missing.
+    /// Records the answer of a peer. True if it was the last one.
     fn heard(&mut self, io: IoId, peer: &SwitchName, stage: Stage) -> bool {
         self.agreement_mut(io).is_some_and(|agreement| {
             agreement.stage == stage
@@ -214,7 +214,7 @@ impl Switch {
         })
     }
 
-    /// Ends an agreement that peers did not enter. The IO begins again later, some times.
+    /// Ends an agreement that a peer refused. The IO is tried again later, a bounded number of times.
     fn give_up(&mut self, now: Duration, io: IoId) -> Vec<Command> {
         if self.agreement_mut(io).is_none_or(|agreement| agreement.stage != Stage::Preparing) {
             return vec![];
@@ -229,7 +229,7 @@ impl Switch {
             commands.push(refuse(io, error.on(&object).hint("try again")));
             commands.extend(self.release(now, &object));
         } else {
-            // It goes on at the next tick, before what came after it.
+            // The IO goes on at the next tick, before later IO.
             self.waiting.push_front(arrival);
             commands.extend(self.drained());
         }
@@ -248,7 +248,7 @@ impl Switch {
         self.peers.iter().map(tell).collect()
     }
 
-    /// Tells the peers where the bytes of an IO are, or that nothing came of it.
+    /// Tells the peers where the bytes of an IO are now, or that the write failed.
     pub(super) fn end_agreement(
         &mut self,
         now: Duration,

@@ -15,7 +15,7 @@ use crate::model::{
 };
 use crate::rules::RuleTable;
 
-/// One switch. It is made anew when its process starts: it keeps nothing.
+/// One switch. It stores nothing: after a restart it begins without rules.
 #[derive(Debug)]
 pub struct Switch {
     pub(super) name: SwitchName,
@@ -24,8 +24,8 @@ pub struct Switch {
     /// The term of its rules; `None` until it is told some.
     pub(super) installed: Option<Term>,
     pub(super) table: RuleTable,
-    /// The term before, and which IO was held as it ended. Other IO that was sent under it goes on: for that the
-    /// rules are the same.
+    /// The term before, and which IO was held as it ended. Other IO that was sent under that term goes on, because its
+    /// rules have not changed.
     previous: Option<(Term, Vec<Header>)>,
     /// Which IO is held.
     quiesced: Vec<Header>,
@@ -139,12 +139,12 @@ impl Switch {
         if self.installed.is_none() {
             return true;
         }
-        // What another switch or a layer sent here has begun already: whoever drains waits for it.
+        // IO from another switch or a layer has begun already, so a drain waits for it.
         let begins_here = arrival.term.is_none() && arrival.via.is_none();
         if begins_here && self.quiesced.iter().any(|header| is_about(header, arrival)) {
             return true;
         }
-        // What comes out of a layer is part of an IO that is in flight here.
+        // IO that comes out of a layer belongs to an IO that is in flight here.
         let object = &arrival.request.header.object;
         arrival.via.is_none()
             && (self.is_promised(arrival) || self.waiting.is_before(object, &arrival.touches))
@@ -162,12 +162,12 @@ impl Switch {
     /// Notes where newest bytes are.
     pub(super) fn place(&mut self, placed: &[Placed]) {
         for Placed { object, placement } in placed {
-            // There is room: it was kept free when the write began.
+            // There is room for it, reserved when the write began.
             let _ = self.table.place(object, placement.clone());
         }
     }
 
-    /// Lets the IO of one object go that waits for what is over now.
+    /// Releases the IO of one object that waited for something that has ended.
     pub(super) fn release(&mut self, now: Duration, object: &ObjectId) -> Vec<Command> {
         let arrivals = self.waiting.take(object);
         let mut commands = self.drained();
@@ -218,7 +218,7 @@ impl Switch {
         }
     }
 
-    /// Answers the orders to drain if no IO of the quiesced headers is in flight.
+    /// Replies to drain requests once no IO of the quiesced headers is in flight.
     pub(super) fn drained(&mut self) -> Vec<Command> {
         let is_quiesced = |header: &Header| self.in_flight.iter().any(|f| f.matches(header));
         if self.draining.is_empty() || self.quiesced.iter().any(is_quiesced) {
@@ -242,7 +242,7 @@ impl Switch {
         self.installed = Some(term);
         self.counter = self.counter.max(term.first_counter());
         self.peers = rules.peers;
-        // Whatever became of these agreements, the controller has found the bytes where they are.
+        // These agreements do not matter any more: the controller has located the bytes.
         self.prepared.clear();
         self.aborted.clear();
         Ok(())

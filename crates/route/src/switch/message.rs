@@ -100,7 +100,7 @@ pub enum PeerAnswer {
         /// The counter.
         counter: u64,
     },
-    /// Not at the moment: rules change, or other IO on these bytes is under way.
+    /// Not now: rules are changing, or other IO on these bytes is in flight.
     NotNow,
     /// It is done, or the agreement is still under way.
     Done,

@@ -16,7 +16,7 @@ use crate::plan::{Piece, plan};
 use crate::rules::{Placement, RuleTable};
 
 impl Switch {
-    /// Plans an IO and sends its pieces, unless other IO is in the way.
+    /// Plans an IO and sends its pieces, unless it must wait for overlapping IO.
     pub(super) fn launch(&mut self, now: Duration, arrival: Arrival) -> Vec<Command> {
         let flying = match self.planned(&arrival) {
             Ok(flying) => flying,
@@ -206,7 +206,7 @@ impl Switch {
         self.settle(now, io)
     }
 
-    /// Goes on with an IO whose pieces have all come to their end.
+    /// Continues an IO when all its pieces have ended.
     fn settle(&mut self, now: Duration, io: IoId) -> Vec<Command> {
         let Some(flying) = self.in_flight.get_mut(io) else { return vec![] };
         if !flying.is_settled() {
@@ -222,7 +222,7 @@ impl Switch {
         }
     }
 
-    /// Has an IO answered, and lets those go that wait for it.
+    /// Answers an IO, and releases the IO that waits for it.
     pub(super) fn finish(&mut self, now: Duration, io: IoId) -> Vec<Command> {
         let Some(flying) = self.in_flight.remove(io) else { return vec![] };
         let mut commands = vec![Command::Finish { io }];

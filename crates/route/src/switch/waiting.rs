@@ -45,7 +45,7 @@ impl Waiting {
         self.count
     }
 
-    /// Whether an IO must wait as one that came before it does.
+    /// Whether an IO must wait because an earlier IO that it overlaps waits.
     pub fn is_before(&self, object: &ObjectId, touches: &[Touch]) -> bool {
         let queue = self.by_object.get(object);
         queue.is_some_and(|queue| queue.iter().any(|(_, held)| conflict(&held.touches, touches)))

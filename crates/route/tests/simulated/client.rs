@@ -1,4 +1,4 @@
-//! A client: it reads and writes some blocks, one IO after the other.
+//! A simulated client: reads and writes a few blocks, one IO at a time.
 
 use bytes::Bytes;
 use nacre_clock::Random;

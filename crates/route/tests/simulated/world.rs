@@ -29,7 +29,7 @@ const WAKE_EVERY: u64 = 15;
 const UPDATE_ONE_IN: u64 = 12;
 /// A controller that is not in charge takes over every so many times that it looks.
 const TAKE_OVER_ONE_IN: u64 = 60;
-/// One change in so many is slow at the disk: so slow at most.
+/// How often a change is slow at the disk, and how slow at most.
 const SLOW_ONE_IN: u64 = 4;
 /// See [`SLOW_ONE_IN`].
 const SLOWEST: u64 = 50;

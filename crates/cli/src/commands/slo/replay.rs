@@ -287,7 +287,7 @@ fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Writes a histogram for each trace and second in which requests of it were due.
+/// Writes one histogram for each trace and second, of the requests that were due in that second.
 fn write_log(
     path: &Path,
     began_micros: u64,
