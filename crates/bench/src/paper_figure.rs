@@ -3,7 +3,7 @@
 
 use std::str::FromStr;
 
-use nacre_experiments::{FigureChart, Machine, MeasuredFinding};
+use nacre_experiments::{FigureChart, Kept, MeasuredFinding, Measurement};
 use nacre_object::{Error, Result};
 use serde::{Deserialize, Serialize};
 
@@ -24,19 +24,9 @@ pub enum PaperFigure {
 /// What came of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PaperReport {
-    /// Which experiment.
-    pub experiment: String,
-    /// What it shows.
-    pub title: String,
-    /// What made it.
-    pub command: String,
-    /// When it was done, in UTC.
-    pub measured_at: String,
-    /// Where.
-    pub machine: Machine,
-    /// What was limited or went on besides, as whoever measured it says.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub remark: Option<String>,
+    /// What was measured, when and where.
+    #[serde(flatten)]
+    pub measurement: Measurement,
     /// How often each side was measured.
     pub rounds: usize,
     /// How long each time, in seconds.
@@ -46,6 +36,8 @@ pub struct PaperReport {
     /// What is drawn.
     pub charts: Vec<FigureChart>,
 }
+
+impl Kept for PaperReport {}
 
 /// What a measurement gives.
 pub(crate) struct Drawn {
@@ -87,12 +79,7 @@ impl PaperFigure {
         };
         let Drawn { findings, charts } = drawn;
         Ok(PaperReport {
-            experiment: self.name().to_owned(),
-            title: self.title().to_owned(),
-            command: String::new(),
-            measured_at: String::new(),
-            machine: Machine::this(),
-            remark: None,
+            measurement: Measurement::new(self.name(), self.title()),
             rounds: setup.rounds,
             span_seconds: setup.span.as_secs_f64(),
             findings,

@@ -22,6 +22,7 @@
 mod cephfs;
 mod experiment;
 mod figure_chart;
+mod kept;
 mod machine;
 mod plan;
 mod plot;
@@ -38,6 +39,7 @@ mod workloads;
 pub use cephfs::{CephFsEffort, CephFsFigure, CephFsReport, MeasuredFinding};
 pub use experiment::Experiment;
 pub use figure_chart::FigureChart;
+pub use kept::{Kept, Measurement};
 pub use machine::Machine;
 pub use plan::Plan;
 pub use plot::{Fields, plot, plot_rows};

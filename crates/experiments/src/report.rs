@@ -1,13 +1,12 @@
 //! What came of an experiment: all that is kept of it, as JSON, and all that its plot is made of.
 
 use nacre_load::{Outcome, median};
-use nacre_object::{Error, Result};
 use nacre_program::Digest;
 use nacre_tuner::Fingerprint;
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::Experiment;
-use crate::machine::Machine;
+use crate::kept::{Kept, Measurement};
 use crate::plan::{Over, Plan};
 use crate::rounds::{Effort, WORKERS};
 use crate::sample_log::STRIPES;
@@ -16,21 +15,11 @@ use crate::strategy::{PROGRAM, PROGRAM_PATH, Strategy};
 /// An experiment's result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// Which experiment.
-    pub experiment: String,
-    /// What it shows.
-    pub title: String,
-    /// What made it.
-    pub command: String,
-    /// When it was done, in UTC.
-    pub measured_at: String,
-    /// Where.
-    pub machine: Machine,
+    /// What was measured, when and where.
+    #[serde(flatten)]
+    pub measurement: Measurement,
     /// On what.
     pub engine: Fingerprint,
-    /// What was limited besides, as whoever measured it says.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub remark: Option<String>,
     /// The program whose layouts were measured.
     pub program: Program,
     /// How often each point was measured.
@@ -123,13 +112,8 @@ impl Report {
             Over::Time { .. } => "seconds",
         };
         Self {
-            experiment: experiment.name().to_owned(),
-            title: experiment.title().to_owned(),
-            command: String::new(),
-            measured_at: String::new(),
-            machine: Machine::this(),
+            measurement: Measurement::new(experiment.name(), experiment.title()),
             engine: engine.clone(),
-            remark: None,
             program: Program { path: PROGRAM_PATH.to_owned(), sha256 },
             rounds: effort.rounds,
             span_seconds: effort.span.as_secs_f64(),
@@ -139,25 +123,9 @@ impl Report {
             series,
         }
     }
-
-    /// Reads what was kept.
-    ///
-    /// # Errors
-    /// `Invalid` for anything else.
-    pub fn from_json(text: &str) -> Result<Self> {
-        serde_json::from_str(text).map_err(|error| Error::invalid(format!("no report: {error}")))
-    }
-
-    /// To be kept.
-    ///
-    /// # Errors
-    /// None that is known of.
-    pub fn to_json(&self) -> Result<String> {
-        let text = serde_json::to_string_pretty(self)
-            .map_err(|error| Error::invalid(format!("the report cannot be written: {error}")))?;
-        Ok(text + "\n")
-    }
 }
+
+impl Kept for Report {}
 
 impl Series {
     /// Of a strategy, whose outcomes are by point and round.

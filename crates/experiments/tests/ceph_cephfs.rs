@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use nacre_experiments::{CephFsEffort, CephFsFigure, CephFsReport};
+use nacre_experiments::{CephFsEffort, CephFsFigure, CephFsReport, Kept};
 
 #[tokio::test]
 async fn a_figure_is_measured_by_what_real_ranks_count() {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nacre_experiments::{Effort, Experiment, Report, Site, measure, plot};
+use nacre_experiments::{Effort, Experiment, Kept, Report, Site, measure, plot};
 
 /// What counts here is that everything is measured, not how long.
 const EFFORT: Effort = Effort { span: Duration::from_millis(10), rounds: 2 };
@@ -27,7 +27,7 @@ fn everything_is_measured(experiment: Experiment, report: &Report) {
     let plan = experiment.plan();
     let measured = report.series.iter().map(|series| (series.strategy.as_str(), &series.way[..]));
     let planned = plan.strategies().iter().map(|one| (one.name, one.way.name()));
-    assert!(measured.eq(planned), "{}", report.experiment);
+    assert!(measured.eq(planned), "{}", report.measurement.experiment);
     for series in &report.series {
         let xs: Vec<f64> = series.points.iter().map(|point| point.x).collect();
         assert_eq!(xs.len(), plan.points());
@@ -47,12 +47,12 @@ fn everything_is_measured(experiment: Experiment, report: &Report) {
 fn everything_is_drawn(report: &Report) {
     let svg = plot(report).unwrap();
     let tags = tags_of(&svg);
-    assert_eq!(tags.first().copied(), Some("svg"), "{}", report.experiment);
+    assert_eq!(tags.first().copied(), Some("svg"), "{}", report.measurement.experiment);
     for series in &report.series {
         assert!(svg.contains(&format!("\n{}\n", series.strategy)), "{}", series.strategy);
     }
-    for text in [&report.x, "entries a second", &report.title, &report.engine.engine] {
-        assert!(svg.contains(text), "{text} in {}", report.experiment);
+    for text in [&report.x, "entries a second", &report.measurement.title, &report.engine.engine] {
+        assert!(svg.contains(text), "{text} in {}", report.measurement.experiment);
     }
     // A whisker for each point and, of lines, a dot: each has the colour of its strategy.
     let marks = tags.iter().filter(|tag| ["circle", "rect", "polyline"].contains(tag)).count();

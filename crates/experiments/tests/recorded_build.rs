@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use nacre_experiments::{RecordedBuild, RecordedStep, SimulatedFigure, SimulatedReport};
+use nacre_experiments::{Kept, RecordedBuild, RecordedStep, SimulatedFigure, SimulatedReport};
 
 /// What strace writes of a build in FOLDER. A second process is at work beside the first.
 const STRACE: &str = r#"7 100.000000 execve("/usr/bin/make", ["make"], 0x0 /* 1 vars */) = 0

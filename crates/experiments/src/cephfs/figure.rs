@@ -9,7 +9,7 @@ use super::report::{CephFsReport, MeasuredFinding, MeasuredTrial};
 use super::trial::{Balancer, CephFsTrial, Conditions, losses_of, settings};
 use super::{compilations, creates};
 use crate::figure_chart::FigureChart;
-use crate::machine::Machine;
+use crate::kept::Measurement;
 use crate::simulated::SimulatedFigure;
 
 /// A figure that is measured on CephFS.
@@ -130,12 +130,7 @@ impl CephFsFigure {
         }
         let Drawn { findings, charts } = self.draw(&all);
         Ok(CephFsReport {
-            experiment: self.simulated().name().to_owned(),
-            title: self.simulated().title().to_owned(),
-            command: String::new(),
-            measured_at: String::new(),
-            machine: Machine::this(),
-            remark: None,
+            measurement: Measurement::new(self.simulated().name(), self.simulated().title()),
             ceph_version,
             scale_down: *scale_down,
             settings: settings(*scale_down),

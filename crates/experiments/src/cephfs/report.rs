@@ -4,29 +4,18 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use nacre_cephfs::RankCounters;
-use nacre_object::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::figure_chart::{FigureChart, rounded};
-use crate::machine::Machine;
+use crate::kept::{Kept, Measurement};
 use crate::report::Spread;
 
 /// What came of a figure on CephFS.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CephFsReport {
-    /// Which experiment.
-    pub experiment: String,
-    /// What it shows.
-    pub title: String,
-    /// What made it.
-    pub command: String,
-    /// When it was done, in UTC.
-    pub measured_at: String,
-    /// Where.
-    pub machine: Machine,
-    /// What was limited or went on besides, as whoever measured it says.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub remark: Option<String>,
+    /// What was measured, when and where.
+    #[serde(flatten)]
+    pub measurement: Measurement,
     /// Of its metadata servers.
     pub ceph_version: String,
     /// The paper's operations for each of ours.
@@ -167,25 +156,7 @@ impl MeasuredFinding {
     }
 }
 
-impl CephFsReport {
-    /// Reads what was kept.
-    ///
-    /// # Errors
-    /// `Invalid` for anything else.
-    pub fn from_json(text: &str) -> Result<Self> {
-        serde_json::from_str(text).map_err(|error| Error::invalid(format!("no report: {error}")))
-    }
-
-    /// To be kept.
-    ///
-    /// # Errors
-    /// None that is known of.
-    pub fn to_json(&self) -> Result<String> {
-        let text = serde_json::to_string_pretty(self)
-            .map_err(|error| Error::invalid(format!("the report cannot be written: {error}")))?;
-        Ok(text + "\n")
-    }
-}
+impl Kept for CephFsReport {}
 
 #[cfg(test)]
 mod tests {

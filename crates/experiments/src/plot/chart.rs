@@ -49,7 +49,7 @@ impl<'a> Chart<'a> {
         panel_for_each_way: bool,
         shown: fn(f64) -> String,
     ) -> Result<Self> {
-        let title = format!("{}, {}", report.title, report.engine.engine);
+        let title = format!("{}, {}", report.measurement.title, report.engine.engine);
         let axes = (report.x.as_str(), "entries a second");
         Self::new(title, axes, &report.series, panel_for_each_way, Box::new(shown))
     }

@@ -48,7 +48,7 @@ pub(crate) struct Look {
 /// # Errors
 /// `Invalid` if it is of no experiment, or has nothing to draw.
 pub fn plot(report: &Report) -> Result<String> {
-    let experiment: Experiment = report.experiment.parse()?;
+    let experiment: Experiment = report.measurement.experiment.parse()?;
     let look = experiment.look();
     let shown = match look.form {
         Form::Lines(Axis::Linear) => seconds,

@@ -1,10 +1,10 @@
 //! `SimulatedReport`: what came of a simulated figure. It is kept as JSON, and its charts are made of it alone.
 
 use nacre_balance::CostModel;
-use nacre_object::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::figure_chart::{FigureChart, rounded};
+use crate::kept::Kept;
 use crate::recorded_build::BuildSummary;
 
 /// What came of a simulated figure.
@@ -57,22 +57,4 @@ impl Finding {
     }
 }
 
-impl SimulatedReport {
-    /// Reads what was kept.
-    ///
-    /// # Errors
-    /// `Invalid` for anything else.
-    pub fn from_json(text: &str) -> Result<Self> {
-        serde_json::from_str(text).map_err(|error| Error::invalid(format!("no report: {error}")))
-    }
-
-    /// To be kept.
-    ///
-    /// # Errors
-    /// None that is known of.
-    pub fn to_json(&self) -> Result<String> {
-        let text = serde_json::to_string_pretty(self)
-            .map_err(|error| Error::invalid(format!("the report cannot be written: {error}")))?;
-        Ok(text + "\n")
-    }
-}
+impl Kept for SimulatedReport {}

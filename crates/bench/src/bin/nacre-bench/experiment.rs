@@ -7,8 +7,9 @@ use std::time::Duration;
 use nacre_bench::{PaperFigure, PaperReport, Setup};
 use nacre_clock::{Clock, SystemClock};
 use nacre_experiments::{
-    CephFsEffort, CephFsFigure, CephFsReport, Effort, Experiment, FigureChart, MeasuredFinding,
-    RecordedBuild, Report, SimulatedFigure, SimulatedReport, Site, plot,
+    CephFsEffort, CephFsFigure, CephFsReport, Effort, Experiment, FigureChart, Kept,
+    MeasuredFinding, Measurement, RecordedBuild, Report, SimulatedFigure, SimulatedReport, Site,
+    plot,
 };
 use nacre_object::{Error, Result};
 use nacre_terminal::engine::Engine;
@@ -123,9 +124,7 @@ pub async fn run(arguments: ExperimentArguments, out: Out) -> Result<()> {
         }
         Figure::OnNodes(_) if arguments.redraw => {
             let report = read_text(&folder.join(EMBEDDED))?;
-            let report: PaperReport = serde_json::from_str(&report)
-                .map_err(|error| Error::invalid(format!("no report: {error}")))?;
-            draw_on_nodes(&report, &folder, out)
+            draw_on_nodes(&PaperReport::from_json(&report)?, &folder, out)
         }
         Figure::OnNodes(figure) => {
             let is_elsewhere = matches!(arguments.engine, Engine::Ceph(_))
@@ -204,16 +203,10 @@ async fn measure_on_nodes(
     let span = Duration::from_secs_f64(arguments.seconds);
     let setup =
         Setup::figure(arguments.folder, nacre_beside_this()?, span, arguments.rounds.into());
-    let report = PaperReport {
-        command: this_command(),
-        measured_at: utc(SystemClock::default().now_micros()),
-        remark: arguments.remark,
-        ..figure.measure(&setup).await?
-    };
-    let text = serde_json::to_string_pretty(&report)
-        .map_err(|error| Error::invalid(format!("the report cannot be written: {error}")))?;
+    let mut report = figure.measure(&setup).await?;
+    record(&mut report.measurement, arguments.remark);
     fs::create_dir_all(folder).map_err(|error| unwritable(folder, &error))?;
-    write(&folder.join(EMBEDDED), &(text + "\n"))?;
+    write(&folder.join(EMBEDDED), &report.to_json()?)?;
     draw_on_nodes(&report, folder, out)
 }
 
@@ -230,13 +223,8 @@ async fn measure_on_cephfs(
     out: Out,
 ) -> Result<()> {
     note(&format!("measuring {} on CephFS", figure.simulated().name()));
-    let report = figure.measure(&effort, &mut note).await?;
-    let report = CephFsReport {
-        command: this_command(),
-        measured_at: utc(SystemClock::default().now_micros()),
-        remark,
-        ..report
-    };
+    let mut report = figure.measure(&effort, &mut note).await?;
+    record(&mut report.measurement, remark);
     fs::create_dir_all(folder).map_err(|error| unwritable(folder, &error))?;
     write(&folder.join(CEPHFS), &report.to_json()?)?;
     draw_on_cephfs(&report, folder, out)
@@ -269,8 +257,11 @@ fn draw_charts(charts: &[FigureChart], how: &str, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-fn this_command() -> String {
-    format!("nacre-bench {}", std::env::args().skip(1).collect::<Vec<_>>().join(" "))
+/// Says that this command has just made a measurement.
+fn record(measurement: &mut Measurement, remark: Option<String>) {
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    let now = utc(SystemClock::default().now_micros());
+    measurement.record(format!("nacre-bench {}", arguments.join(" ")), now, remark);
 }
 
 async fn measure_and_draw(
@@ -293,13 +284,8 @@ async fn measure_and_draw(
             note(&format!("  {tenths}0 %"));
         }
     };
-    let report = nacre_experiments::measure(experiment, &site, effort, progress).await?;
-    let report = Report {
-        command: this_command(),
-        measured_at: utc(SystemClock::default().now_micros()),
-        remark: arguments.remark,
-        ..report
-    };
+    let mut report = nacre_experiments::measure(experiment, &site, effort, progress).await?;
+    record(&mut report.measurement, arguments.remark);
     fs::create_dir_all(folder).map_err(|error| unwritable(folder, &error))?;
     let json = folder.join(format!("{}.json", report.engine.engine));
     write(&json, &report.to_json()?)?;
