@@ -31,8 +31,8 @@ pub use event_queue::EventQueue;
 pub use guard::{Demand, FINGERPRINT_BYTES, Guard, LocalOnly, Peer, Standing, Unlimited};
 pub use layer::{Layer, Stack};
 pub use name::{
-    ClassName, EntityName, MapName, MethodName, NodeName, ObjectId, ObjectName, PoolName,
-    ProgramName, SnapshotName, TargetName, TenantName,
+    ApplicationName, ClassName, EntityName, LayerName, MapName, MethodName, NodeName, ObjectId,
+    ObjectName, PoolName, ProgramName, SnapshotName, SwitchName, TargetName, TenantName,
 };
 pub use native_class::{MethodAccess, NativeClass, NativeMethod};
 pub use op::{MapEntry, MapRange, ObjectStat, Op, OpResult};

@@ -127,6 +127,21 @@ name_type!(
     NodeName,
     |text| check_identifier("node", text)
 );
+name_type!(
+    /// A layer of the IO path: the *stage* of the sRoute paper (section 3.3).
+    LayerName,
+    |text| check_identifier("layer", text)
+);
+name_type!(
+    /// A switch: the layer that applies routes.
+    SwitchName,
+    |text| check_identifier("switch", text)
+);
+name_type!(
+    /// A control application, which wants routes.
+    ApplicationName,
+    |text| check_identifier("application", text)
+);
 
 impl PoolName {
     /// The pool in which nacre keeps maps, programs and everything else it knows.

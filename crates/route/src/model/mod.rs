@@ -3,7 +3,6 @@
 mod destination;
 mod header;
 mod io;
-mod names;
 mod object_match;
 mod operation;
 mod rule;
@@ -14,7 +13,7 @@ pub(crate) mod text;
 pub use destination::{Ask, Choice, Destination, Scatter, Take};
 pub use header::Header;
 pub use io::{Io, Touch, touches};
-pub use names::{ApplicationName, LayerName, SwitchName};
+pub use nacre_object::{ApplicationName, LayerName, SwitchName};
 pub use object_match::{ObjectMatch, Pattern};
 pub use operation::{Operation, Operations};
 pub use rule::{Follow, Options, Prepare, Replies, Rule, RuleId, longest_prefix_first};
