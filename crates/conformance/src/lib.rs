@@ -59,7 +59,7 @@ pub use memory_object::MemoryObject;
 pub use memory_store::MemoryStore;
 pub use peak_memory::peak_memory_kib;
 pub use random::{compare, seeds};
-pub use seed_cases::SeedCases;
+pub use seed_cases::{SeedCases, find_planted_bug};
 pub use small_disk::SmallDisk;
 pub use suite::{Subject, run_all};
 pub use test_classes::{FAILED_STATUS, TestClasses};

@@ -1,6 +1,9 @@
 //! Seeds that failed once, kept beside the test that they failed.
 
-use crate::seeds;
+use std::fmt::Debug;
+use std::ops::Range;
+
+use crate::{Chronicle, seeds};
 
 /// A checked-in list of seeds: one a line, `#` begins a comment.
 #[derive(Debug, Clone, Copy)]
@@ -28,6 +31,25 @@ impl SeedCases {
         runs
     }
 
+    /// Simulates with the seeds of [`SeedCases::each`], and prints how often what happened.
+    ///
+    /// # Panics
+    /// With the error of a seed that fails, or if a hundred seeds or more have not brought about all of `must_happen`.
+    pub fn simulate(
+        &self,
+        count: u64,
+        must_happen: impl IntoIterator<Item = &'static str>,
+        run: impl Fn(u64) -> Result<Chronicle, String>,
+    ) {
+        let mut all = Chronicle::default();
+        let count = self.each(count, |seed| {
+            all.add(&run(seed).unwrap_or_else(|error| panic!("{error}")));
+        });
+        println!("{count} seeds\n{all}");
+        let missing = all.missing(must_happen);
+        assert!(count < 100 || missing.is_empty(), "no seed brought about: {missing:?}");
+    }
+
     /// The seeds of the list, then those of [`seeds`]; one alone if one is asked for.
     ///
     /// # Panics
@@ -46,6 +68,25 @@ impl SeedCases {
         });
         parsed.collect()
     }
+}
+
+/// Simulates with a planted bug until a seed shows it, and prints that seed. An error that `counts` does not count for,
+/// such as a world that stands still, is no proof.
+///
+/// # Panics
+/// If no seed shows the bug.
+pub fn find_planted_bug<T>(
+    bug: impl Debug,
+    seeds: Range<u64>,
+    counts: impl Fn(&str) -> bool,
+    run: impl Fn(u64) -> Result<T, String>,
+) {
+    let found = seeds.into_iter().find_map(|seed| {
+        let error = run(seed).err()?;
+        counts(&error).then_some((seed, error))
+    });
+    let Some((seed, error)) = found else { panic!("nobody notices {bug:?}") };
+    println!("{bug:?}: seed {seed}: {}", error.lines().next().unwrap_or_default());
 }
 
 /// Says which seed it was if the run panics.

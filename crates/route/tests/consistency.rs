@@ -3,7 +3,7 @@
 
 mod simulated;
 
-use nacre_conformance::{Chronicle, SeedCases};
+use nacre_conformance::{SeedCases, find_planted_bug};
 use simulated::{MUST_HAPPEN, Sabotage, World};
 
 const CASES: SeedCases =
@@ -15,24 +15,14 @@ const SEEDS_TO_FIND_A_BUG: u64 = 400;
 fn no_read_returns_older_data_than_was_acknowledged_or_read() {
     let trace = |seed| World::run(seed, None).map(|told| told.to_string());
     assert_eq!(trace(3), trace(3), "the same seed gives the same run");
-    let mut all = Chronicle::default();
-    let count = CASES.each(100, |seed| {
-        let told = World::run(seed, None).unwrap_or_else(|error| panic!("{error}"));
-        all.add(&told);
-    });
-    println!("{count} seeds\n{all}");
-    let missing = all.missing(MUST_HAPPEN);
-    assert!(count < 100 || missing.is_empty(), "no seed brought about: {missing:?}");
+    CASES.simulate(100, MUST_HAPPEN, |seed| World::run(seed, None));
 }
 
 #[test]
 fn every_planted_bug_is_found() {
     for sabotage in Sabotage::ALL {
-        let found = (0..SEEDS_TO_FIND_A_BUG).find_map(|seed| {
-            let error = World::run(seed, Some(sabotage)).err()?;
-            (error != World::RESTLESS).then_some((seed, error))
-        });
-        let (seed, error) = found.unwrap_or_else(|| panic!("nobody notices {sabotage:?}"));
-        println!("{sabotage:?}: seed {seed}: {error}");
+        let counts = |error: &str| error != World::RESTLESS;
+        let seeds = 0..SEEDS_TO_FIND_A_BUG;
+        find_planted_bug(sabotage, seeds, counts, |seed| World::run(seed, Some(sabotage)));
     }
 }
