@@ -5,6 +5,7 @@
 mod allocate;
 mod curve;
 mod exact;
+mod last_uses;
 mod sampled;
 
 pub use allocate::{allocate_by_hull, allocate_exactly};

@@ -5,10 +5,15 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use nacre_object::{Error, Result};
 
 use super::MissRatioCurve;
+use super::last_uses::LastUses;
 use crate::limits::MAX_SAMPLED_BLOCKS;
 
 /// Hashes are taken modulo this (`P` of the paper).
 const MODULUS: u64 = 1 << 24;
+/// How many places the tree of last uses may have for each sample, and how many in any case.
+const PLACES_PER_SAMPLE: usize = 4;
+/// See [`PLACES_PER_SAMPLE`].
+const LEAST_PLACES: usize = 1024;
 
 /// Estimates a miss-ratio curve from a sample of bounded size.
 ///
@@ -20,10 +25,9 @@ pub struct Shards {
     seed: u64,
     threshold: u64,
     /// Sampled blocks, and when each was used last.
-    samples: HashMap<u64, u64>,
+    samples: HashMap<u64, usize>,
     by_hash: BTreeSet<(u64, u64)>,
-    /// Last uses by time, and a tree of them that counts those after a time.
-    recent: RecentUses,
+    uses: LastUses,
     /// Reuse distances in blocks, weighed.
     histogram: BTreeMap<u64, f64>,
     /// Requests so far.
@@ -50,7 +54,7 @@ impl Shards {
             threshold: MODULUS,
             samples: HashMap::new(),
             by_hash: BTreeSet::new(),
-            recent: RecentUses::default(),
+            uses: LastUses::default(),
             histogram: BTreeMap::new(),
             requests: 0,
             estimated: 0.0,
@@ -71,21 +75,20 @@ impl Shards {
         }
         let weight = MODULUS as f64 / self.threshold as f64;
         self.estimated += weight;
-        let time = self.recent.next();
-        match self.samples.insert(block, time) {
+        match self.samples.get(&block).copied() {
             Some(before) => {
-                let distinct = self.recent.since(before) as f64;
+                let distinct = f64::from(self.uses.since(before));
                 let distance = (distinct * weight).round() as u64;
                 *self.histogram.entry(distance).or_default() += weight;
-                self.recent.remove(before);
+                self.uses.remove(before);
             }
             None => drop(self.by_hash.insert((hash, block))),
         }
-        self.recent.add(time);
+        self.samples.insert(block, self.uses.add());
         if self.samples.len() > self.max_samples {
             self.lower_threshold();
         }
-        if self.recent.is_sparse(self.samples.len()) {
+        if self.uses.places() > LEAST_PLACES + PLACES_PER_SAMPLE * self.samples.len() {
             self.renumber();
         }
     }
@@ -100,7 +103,7 @@ impl Shards {
             }
             self.by_hash.remove(&(hash, block));
             if let Some(dropped) = self.samples.remove(&block) {
-                self.recent.remove(dropped);
+                self.uses.remove(dropped);
             }
         }
     }
@@ -109,11 +112,9 @@ impl Shards {
     fn renumber(&mut self) {
         let mut blocks: Vec<_> = self.samples.iter().map(|(block, time)| (*time, *block)).collect();
         blocks.sort_unstable();
-        self.recent = RecentUses::default();
+        self.uses = LastUses::default();
         for (_, block) in blocks {
-            let time = self.recent.next();
-            self.recent.add(time);
-            self.samples.insert(block, time);
+            self.samples.insert(block, self.uses.add());
         }
     }
 
@@ -132,66 +133,4 @@ fn mix(block: u64) -> u64 {
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     mixed ^ (mixed >> 31)
-}
-
-/// Times of last uses in a Fenwick tree.
-#[derive(Debug, Default)]
-struct RecentUses {
-    tree: Vec<u32>,
-    count: u32,
-}
-
-/// How many places the tree may have for each sample, and the least that it has.
-const SPARSE: usize = 4;
-/// See [`SPARSE`].
-const LEAST_PLACES: usize = 1024;
-
-impl RecentUses {
-    /// A time later than all others.
-    fn next(&mut self) -> u64 {
-        if self.tree.is_empty() {
-            self.tree.push(0);
-        }
-        let now = self.tree.len();
-        let lowest = now & now.wrapping_neg();
-        let below = self.sum(now - 1) - self.sum(now - lowest);
-        self.tree.push(below);
-        now as u64
-    }
-
-    fn is_sparse(&self, samples: usize) -> bool {
-        self.tree.len() > LEAST_PLACES + SPARSE * samples
-    }
-
-    /// How many uses are later than this time.
-    fn since(&self, time: u64) -> u32 {
-        self.count - self.sum(time as usize)
-    }
-
-    fn add(&mut self, time: u64) {
-        self.count += 1;
-        self.change(time, |count| count + 1);
-    }
-
-    fn remove(&mut self, time: u64) {
-        self.count -= 1;
-        self.change(time, |count| count - 1);
-    }
-
-    fn change(&mut self, time: u64, by: impl Fn(u32) -> u32) {
-        let mut at = time as usize;
-        while at < self.tree.len() {
-            self.tree[at] = by(self.tree[at]);
-            at += at & at.wrapping_neg();
-        }
-    }
-
-    fn sum(&self, mut at: usize) -> u32 {
-        let mut sum = 0;
-        while at > 0 {
-            sum += self.tree[at];
-            at &= at - 1;
-        }
-        sum
-    }
 }
