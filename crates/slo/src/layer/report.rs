@@ -1,5 +1,6 @@
 //! What a node says of its targets.
 
+use nacre_object::Result;
 use nacre_qos::ArrivalCurve;
 use serde::{Deserialize, Serialize};
 
@@ -26,7 +27,7 @@ pub struct TargetReport {
 }
 
 /// A tenant at a target, as one node sees it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TenantReport {
     /// The tenant.
     pub tenant: String,
@@ -49,4 +50,26 @@ pub struct TenantReport {
     pub curve: Option<ArrivalCurve>,
     /// What is left in each token bucket, in seconds of work. Below 0 the tenant has had more than it was promised.
     pub tokens_seconds: Vec<f64>,
+}
+
+impl TenantReport {
+    /// What the tenant saw here and at another target. Of tokens the fewest are kept, of curves none.
+    ///
+    /// # Errors
+    /// `Corrupt` if the other report makes no sense.
+    pub fn and(self, other: &Self) -> Result<Self> {
+        let tokens = self.tokens_seconds.iter().chain(&other.tokens_seconds).copied();
+        Ok(Self {
+            tokens_seconds: tokens.reduce(f64::min).into_iter().collect(),
+            tenant: other.tenant.clone(),
+            minute: self.minute.and(&other.minute)?,
+            hour: self.hour.and(&other.hour)?,
+            requests: self.requests + other.requests,
+            within: self.within + other.within,
+            refused: self.refused + other.refused,
+            misses: self.misses + other.misses,
+            queued: self.queued + other.queued,
+            curve: None,
+        })
+    }
 }

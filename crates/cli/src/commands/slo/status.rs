@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use nacre::{Cluster, ClusterFile};
 use nacre_object::Result;
-use nacre_slo::{Latencies, SloState, TargetReport};
+use nacre_slo::{SloState, TargetReport, TenantReport};
 use serde::Serialize;
 use serde_json::json;
 
@@ -34,26 +34,19 @@ pub(super) async fn ls(cluster: &Cluster, limit: Limit, out: Out) -> Result<()> 
     )
 }
 
-/// What one tenant saw, on all targets together.
-#[derive(Debug, Clone, Default, Serialize)]
-struct TenantLatencies {
-    pub slo_seconds: Option<f64>,
-    pub percentile: Option<f64>,
-    pub minute: Latencies,
-    pub hour: Latencies,
-    pub requests: u64,
-    pub within: u64,
-    pub refused: u64,
-    pub misses: u64,
-    pub queued: usize,
-    /// The fewest tokens that any of its buckets has.
-    pub least_tokens_seconds: Option<f64>,
+/// What one tenant saw on all targets together, beside what it was promised.
+#[derive(Debug, Default, Serialize)]
+struct TenantStatus {
+    slo_seconds: Option<f64>,
+    percentile: Option<f64>,
+    #[serde(flatten)]
+    report: TenantReport,
 }
 
 #[derive(Debug, Serialize)]
 struct Status {
     enforced: bool,
-    tenants: BTreeMap<String, TenantLatencies>,
+    tenants: BTreeMap<String, TenantStatus>,
     /// Whose requests those on a pool are.
     pools: BTreeMap<String, String>,
     /// The shares of tenants without a promise, as far as they are set.
@@ -67,7 +60,7 @@ pub(super) async fn status(file: &ClusterFile, out: Out) -> Result<()> {
     let state = cluster.slos().state().await?;
     let reports = Targets::new(file, &cluster)?.reports().await?;
     let targets: Vec<_> = reports.into_iter().flat_map(|(_, targets)| targets).collect();
-    let tenants = seen(&state, &targets)?;
+    let tenants = tenants(&state, &targets)?;
     let pools = state.pools.iter().map(|(pool, tenant)| (pool.to_string(), tenant.to_string()));
     let weights = state.weights.iter().map(|(tenant, weight)| (tenant.to_string(), *weight));
     let (pools, weights) = (pools.collect(), weights.collect());
@@ -79,19 +72,11 @@ pub(super) async fn status(file: &ClusterFile, out: Out) -> Result<()> {
 ///
 /// # Errors
 /// `Corrupt` if a report makes no sense.
-fn seen(state: &SloState, targets: &[TargetReport]) -> Result<BTreeMap<String, TenantLatencies>> {
-    let mut tenants: BTreeMap<String, TenantLatencies> = BTreeMap::new();
+fn tenants(state: &SloState, targets: &[TargetReport]) -> Result<BTreeMap<String, TenantStatus>> {
+    let mut tenants: BTreeMap<String, TenantStatus> = BTreeMap::new();
     for tenant in targets.iter().flat_map(|target| &target.tenants) {
         let all = tenants.entry(tenant.tenant.clone()).or_default();
-        all.minute = std::mem::take(&mut all.minute).and(&tenant.minute)?;
-        all.hour = std::mem::take(&mut all.hour).and(&tenant.hour)?;
-        all.requests += tenant.requests;
-        all.within += tenant.within;
-        all.refused += tenant.refused;
-        all.misses += tenant.misses;
-        all.queued += tenant.queued;
-        let tokens = tenant.tokens_seconds.iter().copied().chain(all.least_tokens_seconds);
-        all.least_tokens_seconds = tokens.reduce(f64::min);
+        all.report = std::mem::take(&mut all.report).and(tenant)?;
     }
     for (tenant, promise) in &state.promises {
         let all = tenants.entry(tenant.to_string()).or_default();
@@ -117,24 +102,25 @@ fn text(status: &Status) -> String {
         "tokens",
     ];
     let millis = |seconds: Option<f64>| seconds.map_or_else(|| "-".to_owned(), milliseconds);
-    let row = |(tenant, seen): (&String, &TenantLatencies)| {
-        let promised = seen.slo_seconds.zip(seen.percentile);
+    let row = |(tenant, status): (&String, &TenantStatus)| {
+        let TenantStatus { slo_seconds, percentile, report } = status;
+        let promised = slo_seconds.zip(*percentile);
         vec![
             printable(tenant),
             promised.map_or_else(
                 || "-".to_owned(),
                 |(slo, percentile)| format!("p{percentile} {}", milliseconds(slo)),
             ),
-            millis(seen.minute.percentile_seconds(50.0)),
-            millis(seen.minute.percentile_seconds(99.0)),
-            millis(seen.minute.percentile_seconds(99.9)),
-            millis(seen.hour.percentile_seconds(99.0)),
-            seen.requests.to_string(),
-            seen.within.to_string(),
-            seen.misses.to_string(),
-            seen.refused.to_string(),
-            seen.queued.to_string(),
-            millis(seen.least_tokens_seconds),
+            millis(report.minute.percentile_seconds(50.0)),
+            millis(report.minute.percentile_seconds(99.0)),
+            millis(report.minute.percentile_seconds(99.9)),
+            millis(report.hour.percentile_seconds(99.0)),
+            report.requests.to_string(),
+            report.within.to_string(),
+            report.misses.to_string(),
+            report.refused.to_string(),
+            report.queued.to_string(),
+            millis(report.tokens_seconds.first().copied()),
         ]
     };
     let rows: Vec<_> = status.tenants.iter().map(row).collect();
