@@ -22,35 +22,41 @@ const CALLS: u64 = 25;
 pub type History = Recorder<LogCall, LogAnswer>;
 
 /// A client that does one thing after the other, and takes down what it hears.
-struct Client {
-    log: Log,
-    history: History,
-    random: Random,
-    name: u64,
+pub struct Client {
+    pub log: Log,
+    pub history: History,
+    pub random: Random,
+    /// No two clients of a history have the same.
+    pub name: u64,
 }
 
 impl Client {
     async fn run(mut self) {
         for n in 0..CALLS {
             sleep(Duration::from_micros(self.random.below(5000))).await;
-            // Holes are near the tail.
-            let seen = self.history.operations().iter().filter_map(position_of).max().unwrap_or(0);
-            let position = (seen + 2).saturating_sub(self.random.below(8));
-            match self.random.below(16) {
-                0..3 => self.read(position).await,
-                3..5 => self.fill(position).await,
-                5 => self.trim(LogCall::Trim(position), self.log.trim(position)).await,
-                6 if self.random.one_in(4) => {
-                    let position = position.saturating_sub(10);
-                    self.trim(LogCall::TrimTo(position), self.log.trim_to(position)).await;
-                }
-                7 => self.tail().await,
-                _ => self.append(self.name * 1000 + n).await,
-            }
+            self.call(n).await;
         }
     }
 
-    async fn append(&self, record: u64) {
+    /// Makes its call of this number, mostly an append.
+    pub async fn call(&mut self, n: u64) {
+        // Holes are near the tail.
+        let seen = self.history.operations().iter().filter_map(position_of).max().unwrap_or(0);
+        let position = (seen + 2).saturating_sub(self.random.below(8));
+        match self.random.below(16) {
+            0..3 => self.read(position).await,
+            3..5 => self.fill(position).await,
+            5 => self.trim(LogCall::Trim(position), self.log.trim(position)).await,
+            6 if self.random.one_in(4) => {
+                let position = position.saturating_sub(10);
+                self.trim(LogCall::TrimTo(position), self.log.trim_to(position)).await;
+            }
+            7 => self.tail().await,
+            _ => self.append(self.name * 1000 + n).await,
+        }
+    }
+
+    pub async fn append(&self, record: u64) {
         let ticket = self.history.begin(LogCall::Append(record));
         match self.log.append(record.to_string()).await {
             Ok(position) => self.history.end(ticket, LogAnswer::At(position)),
@@ -159,17 +165,17 @@ pub async fn use_log(cluster: &Cluster, log: &Log, seed: u64) -> History {
     for client in join_all(clients).await {
         client.unwrap();
     }
-    let tail = log.tail().await.unwrap();
-    for position in 0..tail {
-        let reader = Client {
-            log: log.clone(),
-            history: history.clone(),
-            random: Random::seeded(0),
-            name: 0,
-        };
+    read_all(log, &history).await;
+    history
+}
+
+/// Reads each position up to the tail, and takes down what it holds.
+pub async fn read_all(log: &Log, history: &History) {
+    let (log, history) = (log.clone(), history.clone());
+    let reader = Client { log, history, random: Random::seeded(0), name: 0 };
+    for position in 0..reader.log.tail().await.unwrap() {
         reader.read(position).await;
     }
-    history
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,7 +9,7 @@ pub mod policies;
 pub mod reader;
 pub mod scoped;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use nacre_class::{ClassProgram, ClassRuntime};
-use nacre_clock::{Clock, SystemClock};
+use nacre_clock::{Clock, Random, SystemClock};
 use nacre_conformance::wait::within_deadline;
 use nacre_conformance::{FaultyStore, faults};
 use nacre_host::{HostNodes, HostTransport, MapRecords};
@@ -61,7 +61,14 @@ pub struct Nodes {
     cut_off: Mutex<Option<Vec<u8>>>,
     /// The last holder that asked for news.
     holder: Mutex<Vec<u8>>,
+    /// All holders that asked for news.
+    holders: Mutex<BTreeSet<Vec<u8>>>,
+    /// Decides which questions and answers are late or lost; `None` if none is.
+    storm: Mutex<Option<Random>>,
 }
+
+/// A session that has lost a message breaks after this.
+const BREAKS_AFTER: Duration = Duration::from_millis(500);
 
 impl Nodes {
     /// Whether a question is lost, as whoever asks it is cut off.
@@ -69,7 +76,10 @@ impl Nodes {
         let name = usize::from(u16::from_le_bytes([input[0], input[1]]));
         let client = input.get(2 + name + 8..2 + name + 16).unwrap_or_default().to_vec();
         match method {
-            "hold" => *self.holder.lock().unwrap() = client.clone(),
+            "hold" => {
+                *self.holder.lock().unwrap() = client.clone();
+                self.holders.lock().unwrap().insert(client.clone());
+            }
             "next" | "acquire" => {
                 self.asked.fetch_add(1, Ordering::Relaxed);
             }
@@ -77,6 +87,23 @@ impl Nodes {
         }
         let is_of_holder = matches!(method, "hold" | "acquire" | "return");
         is_of_holder && *self.cut_off.lock().unwrap() == Some(client)
+    }
+
+    /// Waits until a message has arrived, however late.
+    ///
+    /// # Errors
+    /// `Unavailable` if it is lost.
+    async fn arrival(&self, patience: Duration) -> Result<()> {
+        let late = match self.storm.lock().unwrap().as_mut() {
+            None => return Ok(()),
+            Some(random) => match random.below(20) {
+                0 => None,
+                1 | 2 => Some(Duration::from_millis(random.below(500))),
+                _ => Some(Duration::from_millis(1 + random.below(10))),
+            },
+        };
+        sleep(late.unwrap_or(patience.min(BREAKS_AFTER))).await;
+        late.map(|_| ()).ok_or_else(|| Error::unavailable("a message is lost"))
     }
 }
 
@@ -96,6 +123,7 @@ impl HostTransport for Nodes {
         input: Bytes,
         patience: Duration,
     ) -> Result<Bytes> {
+        self.arrival(patience).await?;
         let host = self.hosts.lock().unwrap().get(node).cloned().flatten();
         if self.is_lost(method, &input) {
             sleep(patience).await;
@@ -106,6 +134,7 @@ impl HostTransport for Nodes {
         };
         let answered =
             timeout(patience, host.handle(SequencerCaller::local(), method, input)).await;
+        self.arrival(patience).await?;
         answered.unwrap_or_else(|_| Err(Error::unavailable(format!("node {node} is silent"))))
     }
 }
@@ -238,6 +267,21 @@ impl Cluster {
     pub fn cut_holder_off(&self) {
         let holder = self.nodes.holder.lock().unwrap().clone();
         *self.nodes.cut_off.lock().unwrap() = Some(holder);
+    }
+
+    /// From now on questions and answers are late or lost, as a seed says.
+    pub fn begin_storm(&self, seed: u64) {
+        *self.nodes.storm.lock().unwrap() = Some(Random::seeded(seed));
+    }
+
+    /// Ends what `begin_storm` began.
+    pub fn end_storm(&self) {
+        *self.nodes.storm.lock().unwrap() = None;
+    }
+
+    /// How many clients have held the sequencer's capability.
+    pub fn holders(&self) -> usize {
+        self.nodes.holders.lock().unwrap().len()
     }
 
     /// Ends what `cut_holder_off` began.

@@ -1,6 +1,7 @@
 //! What takes a clock that waits for everybody, or more runs than real daemons allow.
 
 mod lending;
+mod lending_faults;
 mod lost_targets;
 mod planted_bugs;
 mod sequencers;
