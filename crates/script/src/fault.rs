@@ -70,7 +70,19 @@ pub(crate) fn explain(error: &mlua::Error, script: &Script) -> Error {
     site.line = line.or(site.line);
     match raised(error) {
         Some(raised) => raised.clone().with_status(raised.status()).with_fault(site),
-        None => Error::fault_at(site, message.trim_start_matches(PRELUDE_POSITION)),
+        None => Error::fault_at(site, said(message.trim_start_matches(PRELUDE_POSITION))),
+    }
+}
+
+/// What a program raised. The VM shows a table or a function by its address, which tells nobody anything.
+fn said(message: &str) -> String {
+    match message.split_once(": 0x") {
+        Some((value, address))
+            if !address.is_empty() && address.bytes().all(|byte| byte.is_ascii_hexdigit()) =>
+        {
+            format!("the program raised a {value}; `error` takes a string that says what is wrong")
+        }
+        _ => message.to_owned(),
     }
 }
 
