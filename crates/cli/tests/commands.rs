@@ -229,6 +229,26 @@ fn a_log_has_a_class_of_logs_for_as_long_as_it_is_there() {
 }
 
 #[test]
+fn a_capability_program_stays_while_a_log_goes_by_it() {
+    let cluster = RunningCluster::start();
+    let file = cluster.folder().join("mine.lua");
+    fs::write(&file, "function grant(ask) return false end\n").unwrap();
+    let create = ["log", "create", "l", "--capability", "capability/mine"];
+    let (status, said) = cluster.fails(&create);
+    assert!(status == 1 && said.contains("capability/mine has no active version"), "{said}");
+    assert_eq!(cluster.run(&["log", "ls"]), "");
+    cluster.run(&["program", "put", "capability/mine", file.to_str().unwrap(), "--activate"]);
+    cluster.run(&create);
+    assert_eq!(cluster.json(&["log", "stat", "l"])["capability"], "mine");
+    let remove = ["program", "rm", "capability/mine", "--force"];
+    let (status, said) = cluster.fails(&remove);
+    let text = "capability/mine decides who issues the positions of the log l";
+    assert!(status == 1 && said.contains(text), "{said}");
+    cluster.run(&["log", "set", "l", "--capability", "none"]);
+    cluster.run(&remove);
+}
+
+#[test]
 fn the_lines_before_one_that_is_no_record_are_appended() {
     let cluster = RunningCluster::start();
     cluster.run(&["log", "create", "l"]);

@@ -47,6 +47,7 @@ fn an_allocator_goes_on_where_it_was_when_it_moves_and_when_its_node_dies() {
         peeked.unwrap().stdout == b"4\n"
     });
     let stat = cluster.json(&["resource", "stat", "/ids/orders"]);
+    assert_eq!((&stat["survival"], &stat["capability"]), (&"journaled".into(), &json!(null)));
     assert_eq!((&stat["file_type"], &stat["version"]), (&json!("ids"), &json!(3)));
     assert_eq!(cluster.run(&["resource", "ls"]), "/ids/orders\n");
     cluster.run(&["resource", "rm", "/ids/orders"]);

@@ -344,16 +344,24 @@ impl Cluster {
     /// `NotFound` if there is no such log, or no version of the program is active; `Unavailable`.
     pub async fn set_log_capability(&self, log: &str, program: Option<ProgramName>) -> Result<()> {
         let log = self.log(log).await?;
-        if let Some(name) = &program {
-            let program = ProgramId::new(ProgramKind::Capability, name.clone());
-            if self.programs.active(&program).await?.is_none() {
-                let text = format!("{program} has no active version");
-                return Err(Error::not_found(text).hint(format!(
-                    "put and activate one: nacre program put {program} FILE --activate"
-                )));
-            }
+        if let Some(program) = &program {
+            self.check_capability_program(program).await?;
         }
         log.reconfigure(Reconfiguration::Capability(program)).await.map(drop)
+    }
+
+    /// Whether a capability program can decide for a log.
+    ///
+    /// # Errors
+    /// `NotFound` if no version of it is active; `Unavailable`.
+    pub async fn check_capability_program(&self, name: &ProgramName) -> Result<()> {
+        let program = ProgramId::new(ProgramKind::Capability, name.clone());
+        match self.programs.active(&program).await? {
+            Some(_) => Ok(()),
+            None => Err(Error::not_found(format!("{program} has no active version")).hint(
+                format!("put and activate one: nacre program put {program} FILE --activate"),
+            )),
+        }
     }
 
     /// Removes a log and every record of it. Handles on it find nothing any more, whatever is made under its

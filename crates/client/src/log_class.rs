@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
+use nacre_log::view::View;
 use nacre_log::{LogName, NATIVE_CLASS, PROGRAM_CLASS, storage_methods};
 use nacre_object::{ClassName, Error, ErrorKind, MethodName, Result};
 use nacre_registry::{ProgramId, ProgramKind, Removal};
@@ -97,24 +98,33 @@ impl Cluster {
     /// # Errors
     /// `Unavailable`; `Denied`.
     pub async fn logs_of_class(&self, class: &ClassName) -> Result<Vec<LogName>> {
+        self.logs_whose_view(|view| view.class() == class).await
+    }
+
+    /// The logs, of those that are not removed, whose view is such.
+    async fn logs_whose_view(&self, is_such: impl Fn(&View) -> bool) -> Result<Vec<LogName>> {
         let maps = self.maps().list().await?;
         // Made before anything is waited for, so that the future can move between threads.
         let looks: Vec<_> = maps
             .iter()
             .filter_map(LogName::of_map)
-            .map(|log| self.if_of_class(log, class))
+            .map(|log| self.if_view(log, &is_such))
             .collect();
         let looked: Vec<_> = stream::iter(looks).buffered(LOOKS_AT_ONCE).try_collect().await?;
         Ok(looked.into_iter().flatten().collect())
     }
 
-    async fn if_of_class(&self, log: LogName, class: &ClassName) -> Result<Option<LogName>> {
+    async fn if_view(
+        &self,
+        log: LogName,
+        is_such: impl Fn(&View) -> bool,
+    ) -> Result<Option<LogName>> {
         match self.log_env().views.last(&log).await {
             Ok(view) => {
-                let is_its = view.is_some_and(|view| !view.is_buried() && view.class() == class);
+                let is_its = view.is_some_and(|view| !view.is_buried() && is_such(&view));
                 Ok(is_its.then_some(log))
             }
-            // Whatever it was, no class helps it.
+            // Whatever it was, no program helps it.
             Err(error) if error.kind() == ErrorKind::Corrupt => Ok(None),
             Err(error) => Err(error),
         }
@@ -133,24 +143,45 @@ impl Cluster {
     ) -> Result<()> {
         let active = self.programs().active(program).await?;
         let goes = active.is_some() && version.is_none_or(|version| active == Some(version));
-        if program.kind == ProgramKind::Class && goes && removal == Removal::EvenIfActive {
-            self.check_stores_no_log(program).await?;
+        if goes && removal == Removal::EvenIfActive {
+            match program.kind {
+                ProgramKind::Class => self.check_stores_no_log(program).await?,
+                ProgramKind::Capability => self.check_decides_for_no_log(program).await?,
+                _ => {}
+            }
         }
         self.programs().remove(program, version, removal).await
     }
 
     async fn check_stores_no_log(&self, program: &ProgramId) -> Result<()> {
-        let logs = match self.logs_of_class(&program.name.as_str().parse()?).await {
-            Err(error) if error.kind() == ErrorKind::Denied => return Ok(()),
-            logs => logs?,
+        let class = program.name.as_str().parse()?;
+        let Some(logs) = self.some_logs(|view| view.class() == &class).await? else {
+            return Ok(());
         };
-        let Some(first) = logs.first() else { return Ok(()) };
-        let others = match logs.len() - 1 {
-            0 => String::new(),
-            others => format!(" and {others} more"),
-        };
-        let text = format!("{program} stores the entries of the log {first}{others}");
+        let text = format!("{program} stores the entries of {logs}");
         Err(Error::conflict(text)
             .hint("remove what uses it with `nacre log rm`, or activate another version instead"))
+    }
+
+    async fn check_decides_for_no_log(&self, program: &ProgramId) -> Result<()> {
+        let is_by_it = |view: &View| view.capability() == Some(&program.name);
+        let Some(logs) = self.some_logs(is_by_it).await? else { return Ok(()) };
+        let text = format!("{program} decides who issues the positions of {logs}");
+        Err(Error::conflict(text).hint(
+            "`nacre log set LOG --capability none` first, or activate another version instead",
+        ))
+    }
+
+    /// The logs whose view is such, in words; `None` if there is none, or if this entity may see none.
+    async fn some_logs(&self, is_such: impl Fn(&View) -> bool) -> Result<Option<String>> {
+        let logs = match self.logs_whose_view(is_such).await {
+            Err(error) if error.kind() == ErrorKind::Denied => return Ok(None),
+            logs => logs?,
+        };
+        Ok(match &logs[..] {
+            [] => None,
+            [log] => Some(format!("the log {log}")),
+            [first, others @ ..] => Some(format!("the log {first} and {} more", others.len())),
+        })
     }
 }

@@ -190,6 +190,15 @@ pub struct ResourceStat {
     pub file_type: String,
     /// The version of the file type that is live on that node.
     pub type_version: u64,
+    /// `journaled` or `recovered`: how the state survives the death of that node.
+    #[serde(default)]
+    pub survival: String,
+    /// `shared` or `exclusive`: the most that a client may hold. `None` if each call is a round trip.
+    #[serde(default)]
+    pub capability: Option<String>,
+    /// The capability program; `None` for best effort.
+    #[serde(default)]
+    pub capability_program: Option<String>,
     /// How often the state was changed.
     pub version: u64,
     /// Bytes of the state in JSON.

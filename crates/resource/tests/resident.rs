@@ -86,6 +86,21 @@ filetype.write("odd", function(state) state.f = string.rep end)
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_method_that_would_change_its_file_type_is_refused() {
+    let methods = with(
+        r#"
+local function none() end
+filetype.write("add", function() filetype.write("another", none) end)
+filetype.write("recover", function() filetype.recovered(none) end)
+filetype.write("lend", function() filetype.capability("shared") end)
+"#,
+    );
+    let answers = assert_alike(&methods, &["add", "recover", "lend", "warm"].map(null)).await;
+    let refused = Err(ErrorKind::Invalid);
+    assert_eq!(answers, [refused.clone(), refused.clone(), refused, Ok(json!(7.0))]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_program_keeps_nothing_between_calls() {
     let methods = with(
         r#"

@@ -39,6 +39,9 @@ pub enum LogCommand {
         /// The pool of its objects
         #[arg(long, default_value_t = LogOptions::default().pool)]
         pool: PoolName,
+        /// The capability program that decides who may issue the log's positions; best effort if left out
+        #[arg(long, value_name = "PROGRAM")]
+        capability: Option<String>,
     },
     /// List the logs
     #[command(alias = "list")]
@@ -113,9 +116,18 @@ pub enum LogCommand {
 pub async fn run(command: LogCommand, cluster: &Cluster, out: Out) -> Result<()> {
     use LogCommand as C;
     match command {
-        C::Create { log, width, slots, class, pool } => {
+        C::Create { log, width, slots, class, pool, capability } => {
             let options = LogOptions { pool, class, width, slots };
-            cluster.create_log(&log, options).await.map(drop)
+            let capability =
+                capability.map(|name| capability_program(&name)).transpose()?.flatten();
+            if let Some(program) = &capability {
+                cluster.check_capability_program(program).await?;
+            }
+            cluster.create_log(&log, options).await?;
+            match capability {
+                None => Ok(()),
+                program => cluster.set_log_capability(&log, program).await,
+            }
         }
         C::Ls(limit) => Listing::lines(out, limit).all(
             cluster.logs().await?,
@@ -154,12 +166,7 @@ pub async fn run(command: LogCommand, cluster: &Cluster, out: Out) -> Result<()>
             cluster.log(&log).await?.hand_over_sequencer(node, routing).await
         }
         C::Set { log, capability } => {
-            let program = match capability.as_str() {
-                "none" => None,
-                // As other commands write it, too.
-                name => Some(ProgramName::new(name.strip_prefix("capability/").unwrap_or(name))?),
-            };
-            cluster.set_log_capability(&log, program).await
+            cluster.set_log_capability(&log, capability_program(&capability)?).await
         }
         C::Fill { log, position } => cluster.log(&log).await?.fill(position).await,
         C::Trim { log, position, to: false } => cluster.log(&log).await?.trim(position).await,
@@ -357,6 +364,14 @@ async fn first_readable(log: &Log) -> Result<Option<u64>> {
     match log.first_readable().await {
         Err(error) if error.kind() == ErrorKind::Unavailable => Ok(None),
         found => found.map(Some),
+    }
+}
+
+/// A capability program by its name, as other commands write it, too; `None` for best effort.
+fn capability_program(name: &str) -> Result<Option<ProgramName>> {
+    match name {
+        "none" => Ok(None),
+        name => ProgramName::new(name.strip_prefix("capability/").unwrap_or(name)).map(Some),
     }
 }
 

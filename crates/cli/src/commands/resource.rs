@@ -150,7 +150,13 @@ async fn watch(cluster: &Cluster, name: &ResourceName, out: Out) -> Result<()> {
 }
 
 fn stat_text(stat: &ResourceStat) -> String {
-    let ResourceStat { node, epoch, file_type, type_version, version, state_bytes, .. } = stat;
+    let ResourceStat { node, epoch, file_type, type_version, survival, version, .. } = stat;
+    let state_bytes = stat.state_bytes;
+    let capability = match (&stat.capability, &stat.capability_program) {
+        (None, _) => "none: each call is a round trip".to_owned(),
+        (Some(mode), None) => format!("{mode}, by best effort"),
+        (Some(mode), Some(program)) => format!("{mode}, by capability/{program}"),
+    };
     let method = |(name, writes): &(String, bool)| match writes {
         true => format!("{name} (writes)"),
         false => name.clone(),
@@ -165,8 +171,8 @@ fn stat_text(stat: &ResourceStat) -> String {
         holders => holders.iter().map(holder).collect::<Vec<_>>().join(", "),
     };
     format!(
-        "file type  {file_type}, version {type_version}\nnode       {node}, since epoch {epoch}\n\
+        "file type  {file_type}, version {type_version}, {survival}\nnode       {node}, since epoch {epoch}\n\
          state      {state_bytes} bytes, changed {version} times\nmethods    {methods}\n\
-         held by    {holders}"
+         capability {capability}\nheld by    {holders}"
     )
 }

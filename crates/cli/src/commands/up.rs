@@ -38,8 +38,8 @@ pub struct TargetArguments {
     /// number of an existing cluster cannot be changed
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=MAX_TARGETS))]
     targets: Option<u16>,
-    /// Metadata nodes of a new cluster, each a process that hosts sequencers of logs (1). On Ceph every node hosts
-    /// them
+    /// Metadata nodes of a new cluster, each a process that hosts sequencers of logs and other resources (1). On
+    /// Ceph every node hosts them
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=MAX_TARGETS))]
     metadata: Option<u16>,
 }

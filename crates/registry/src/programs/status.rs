@@ -231,8 +231,8 @@ pub(crate) fn not_active(program: &ProgramId, version: u64, active: Option<u64>)
 fn late(program: &ProgramId, version: u64, lagging: &[String]) -> Error {
     let nodes = lagging.join(", ");
     Error::unavailable(format!("{program} version {version} is not live yet on {nodes}")).hint(
-        "they follow when they can reach the store; of one that does not start its `nacre up` soon says \
-         that it is down; `nacre ceph forget NODE` for one of a folder on Ceph that is gone for good",
+        "each node follows as soon as it runs and reaches the store; `nacre status` shows which do not. On Ceph, \
+         `nacre ceph forget NODE` drops a node that is gone for good",
     )
 }
 

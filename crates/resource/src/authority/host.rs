@@ -32,7 +32,7 @@ use super::lending::Wanted;
 use super::machine::{Caller, Found, ResourceMachine, Uses};
 use super::readiness::{Later, NotYet, ready};
 use super::recovery::{MapRead, ResourceRecovery};
-use crate::filetype::{Access, LiveFileTypes};
+use crate::filetype::{Access, LiveFileTypes, Survival};
 use crate::limits::{MAX_HOSTED, READ_AGAIN};
 use crate::question::{
     Acquire, Acquired, Asked, Call, Forwarded, RESOURCE_SERVICE, Received, ResourceStat, Returned,
@@ -460,11 +460,21 @@ impl ResourceHost {
         let holder = |granted: &Granted| {
             (granted.asker().entity.to_string(), granted.mode() == Mode::Exclusive)
         };
+        let locking = file_type.locking();
+        let survival = match file_type.survival() {
+            Survival::Journaled => "journaled",
+            Survival::Recovered => "recovered",
+        };
         let answer = ResourceStat {
             node: authority.node.to_string(),
             epoch: authority.epoch,
             file_type: machine.serving_type().to_owned(),
             type_version: file_type.version(),
+            survival: survival.to_owned(),
+            capability: locking.map(|locking| locking.mode.as_str().to_owned()),
+            capability_program: locking
+                .and_then(|locking| locking.program.as_ref())
+                .map(ToString::to_string),
             version,
             state_bytes: current.map_or(0, |current| current.state.to_string().len()),
             methods: methods

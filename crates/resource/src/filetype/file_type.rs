@@ -303,6 +303,7 @@ impl FileType {
             loaded.library.clear();
             let run = loaded.vm.start(&script, &terms)?;
             run.load()?;
+            loaded.library.set_loaded();
             let ran = body(&run, &loaded.library);
             loaded.library.clear();
             ran

@@ -23,6 +23,8 @@ pub(super) struct TypeLibrary {
     must_store: Rc<Cell<bool>>,
     /// What `filetype.capability` was given.
     locking: Rc<RefCell<Option<Locking>>>,
+    /// Whether the chunk has ended, so that a method runs. What the file type is cannot change any more.
+    is_loaded: Rc<Cell<bool>>,
 }
 
 /// Makes an error of a text.
@@ -36,6 +38,13 @@ impl TypeLibrary {
         self.recovery.borrow_mut().take();
         self.must_store.set(false);
         self.locking.borrow_mut().take();
+        self.is_loaded.set(false);
+    }
+
+    /// Takes note that the chunk has ended. `filetype.store` in the chunk itself asks for nothing.
+    pub fn set_loaded(&self) {
+        self.must_store.set(false);
+        self.is_loaded.set(true);
     }
 
     /// Forgets that `filetype.store` was called.
@@ -82,10 +91,12 @@ impl TypeLibrary {
 impl Library for TypeLibrary {
     fn install(host: &Host<'_>) -> mlua::Result<Self> {
         let methods = Rc::<RefCell<Methods>>::default();
+        let is_loaded = Rc::<Cell<bool>>::default();
         let table = host.lua.create_table()?;
         for (name, access) in [("read", Access::Read), ("write", Access::Write)] {
-            let methods = Rc::clone(&methods);
+            let (methods, is_loaded) = (Rc::clone(&methods), Rc::clone(&is_loaded));
             let add = host.function(move |_, (name, method): (LuaString, Function)| {
+                check_not_loaded(&is_loaded)?;
                 add(&mut methods.borrow_mut(), &name, access, method).map_err(raise)
             })?;
             table.raw_set(name, add)?;
@@ -103,12 +114,14 @@ impl Library for TypeLibrary {
             table.raw_set(name, refuse)?;
         }
         let recovery = Rc::<RefCell<Option<Function>>>::default();
-        let set = Rc::clone(&recovery);
-        let recovered =
-            host.function(move |_, function: Function| match set.borrow_mut().replace(function) {
+        let (set, loaded) = (Rc::clone(&recovery), Rc::clone(&is_loaded));
+        let recovered = host.function(move |_, function: Function| {
+            check_not_loaded(&loaded)?;
+            match set.borrow_mut().replace(function) {
                 Some(_) => Err(raise(Error::invalid("filetype.recovered is called twice"))),
                 None => Ok(()),
-            })?;
+            }
+        })?;
         table.raw_set("recovered", recovered)?;
         let must_store = Rc::<Cell<bool>>::default();
         let set = Rc::clone(&must_store);
@@ -118,8 +131,9 @@ impl Library for TypeLibrary {
         })?;
         table.raw_set("store", store)?;
         let locking = Rc::<RefCell<Option<Locking>>>::default();
-        let set = Rc::clone(&locking);
+        let (set, loaded) = (Rc::clone(&locking), Rc::clone(&is_loaded));
         let capability = host.function(move |_, (mode, program): (Value, Value)| {
+            check_not_loaded(&loaded)?;
             let given = Locking::parse(&mode, &program).map_err(raise)?;
             match set.borrow_mut().replace(given) {
                 Some(_) => Err(raise(Error::invalid("filetype.capability is called twice"))),
@@ -128,7 +142,18 @@ impl Library for TypeLibrary {
         })?;
         table.raw_set("capability", capability)?;
         host.globals.raw_set("filetype", table)?;
-        Ok(Self { methods, recovery, must_store, locking })
+        Ok(Self { methods, recovery, must_store, locking, is_loaded })
+    }
+}
+
+/// # Errors
+/// If a method runs: what it would add or set is gone with the call.
+fn check_not_loaded(is_loaded: &Cell<bool>) -> mlua::Result<()> {
+    match is_loaded.get() {
+        false => Ok(()),
+        true => Err(raise(Error::invalid(
+            "a method cannot change its file type: call this outside all functions",
+        ))),
     }
 }
 

@@ -154,6 +154,7 @@ impl Resident {
             let run = vm.start(&script, &terms)?;
             run.load()?;
             run.keep();
+            library.set_loaded();
             methods = library.all_methods();
             let lua = run.lua();
             let load = || -> mlua::Result<_> {
