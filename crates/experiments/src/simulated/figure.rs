@@ -7,7 +7,7 @@ use nacre_object::{Error, Result};
 
 use super::report::{Finding, SimulatedReport};
 use super::trial::SEEDS;
-use super::{compilations, creates, sequencer_modes, sequencers, trial};
+use super::{compilations, creates, latency_promises, sequencer_modes, sequencers, trial};
 use crate::figure_chart::FigureChart;
 use crate::recorded_build::RecordedBuild;
 use crate::workloads::{compilation, separate_directories};
@@ -35,18 +35,25 @@ pub enum SimulatedFigure {
     Modes,
     /// Malacology: how long a balancer waits after a migration.
     BackOff,
+    /// The thesis on SLOs, figures 9 and 10: an overloaded target without and with priorities.
+    Priority,
+    /// The thesis on SLOs, figures 11 and 12: a burst without and with rate limits.
+    RateLimits,
+    /// The thesis on SLOs, figures 13 to 18 and table 1: three estimators on two kinds of traces.
+    Estimators,
 }
 
 /// What a figure computes.
 pub(super) struct Computed {
-    pub costs: CostModel,
+    /// `None` if the balancing simulator had no part in it.
+    pub costs: Option<CostModel>,
     pub findings: Vec<Finding>,
     pub charts: Vec<FigureChart>,
 }
 
 impl SimulatedFigure {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 13] = [
         Self::Locality,
         Self::SameJob,
         Self::OneRank,
@@ -57,6 +64,9 @@ impl SimulatedFigure {
         Self::Balancers,
         Self::Modes,
         Self::BackOff,
+        Self::Priority,
+        Self::RateLimits,
+        Self::Estimators,
     ];
 
     /// Its name on the command line, and its folder in `experiments/`.
@@ -72,6 +82,9 @@ impl SimulatedFigure {
             Self::Balancers => "malacology-balancers",
             Self::Modes => "malacology-modes",
             Self::BackOff => "malacology-back-off",
+            Self::Priority => "thesis-9-priority",
+            Self::RateLimits => "thesis-11-rate-limits",
+            Self::Estimators => "thesis-13-estimators",
         }
     }
 
@@ -88,6 +101,9 @@ impl SimulatedFigure {
             Self::Balancers => "Balancers that spread three sequencers over three ranks",
             Self::Modes => "Two sequencers on two ranks, in client mode and in proxy mode",
             Self::BackOff => "Twelve sequencers spread with different back-offs",
+            Self::Priority => "Three tenants that overload a target, without and with priorities",
+            Self::RateLimits => "A tenant that bursts, without and with rate limits",
+            Self::Estimators => "Three estimators, on balanced and unbalanced traces",
         }
     }
 
@@ -107,6 +123,9 @@ impl SimulatedFigure {
             Self::Balancers => sequencers::balancers(),
             Self::Modes => sequencer_modes::modes(),
             Self::BackOff => sequencers::back_off(),
+            Self::Priority => latency_promises::priority(),
+            Self::RateLimits => latency_promises::rate_limits(),
+            Self::Estimators => latency_promises::estimators(),
         };
         Ok(self.report(format!("nacre-bench experiment {}", self.name()), computed?))
     }
@@ -156,7 +175,12 @@ impl SimulatedFigure {
 impl Computed {
     /// Of a figure of the Mantle paper.
     pub fn mantle(findings: Vec<Finding>, charts: Vec<FigureChart>) -> Self {
-        Self { costs: trial::costs(), findings, charts }
+        Self { costs: Some(trial::costs()), findings, charts }
+    }
+
+    /// Of a figure of the thesis on SLOs.
+    pub fn thesis(findings: Vec<Finding>, charts: Vec<FigureChart>) -> Self {
+        Self { costs: None, findings, charts }
     }
 }
 

@@ -23,8 +23,9 @@ pub struct SimulatedReport {
     pub build: Option<BuildSummary>,
     /// What chance depends on: all was simulated once for each.
     pub seeds: Vec<u64>,
-    /// How long things took.
-    pub costs: CostModel,
+    /// How long things took, if the balancing simulator computed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub costs: Option<CostModel>,
     /// What the paper found, and what was simulated.
     pub findings: Vec<Finding>,
     /// What is drawn.
