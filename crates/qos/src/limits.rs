@@ -34,6 +34,8 @@ pub const MAX_SLO_SECONDS: f64 = 3600.0;
 pub const MAX_SCHEDULED_TENANTS: usize = 65_536;
 /// Token buckets of one tenant at one target: one for each segment of a curve and some to spare.
 pub const MAX_BUCKETS: usize = 16;
+/// Tenants that an order of service chooses from at a time: a program reads all of them at each decision.
+pub const MAX_OFFERED_TENANTS: usize = 64;
 /// The least and the greatest weight: a thousand times as much or as little as usual.
 pub const MIN_WEIGHT: f64 = 1e-3;
 /// See [`MIN_WEIGHT`].

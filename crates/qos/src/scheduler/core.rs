@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use nacre_object::{Error, Result};
 
+use super::fair_shares::FairShares;
 use super::in_flight::{InFlight, LOWEST_PRIORITY, Outstanding};
 use super::order::{Entry, LEAST_SHARED_SECONDS, Order, Pass, Standing};
 use super::tenant::{Queued, Tenant};
@@ -63,26 +64,28 @@ impl From<Refused> for Error {
 }
 
 #[derive(Debug)]
-struct Slot {
+pub(super) struct Slot {
     id: TenantId,
-    tenant: Tenant,
+    pub(super) tenant: Tenant,
     /// Where it stands, if it has requests.
-    entry: Option<Entry>,
+    pub(super) entry: Option<Entry>,
     turn: u64,
     /// What it has got among weighted tenants, over its weight.
-    pass: Pass,
+    pub(super) pass: Pass,
 }
 
 /// Decides whose request is sent next to one target.
 #[derive(Debug)]
 pub struct Scheduler {
     ties: Ties,
-    slots: Vec<Option<Slot>>,
+    pub(super) slots: Vec<Option<Slot>>,
     free: Vec<usize>,
     /// Tenants that were added so far.
     added: u64,
-    order: Order,
-    outstanding: Outstanding,
+    pub(super) order: Order,
+    pub(super) outstanding: Outstanding,
+    /// What each tenant got while something else than the native order decides; `None` while nothing else does.
+    pub(super) fair: Option<FairShares>,
     deadlines: BTreeSet<(Time, RequestId, TenantId)>,
     next_request: u64,
     turns: u64,
@@ -105,6 +108,7 @@ impl Scheduler {
             added: 0,
             order: Order::default(),
             outstanding: Outstanding::new(limits),
+            fair: None,
             deadlines: BTreeSet::new(),
             next_request: 0,
             turns: 0,
@@ -168,6 +172,9 @@ impl Scheduler {
         }
         let Some(slot) = self.slots[tenant.slot].take() else { return vec![] };
         self.order.replace(slot.entry.as_ref(), None);
+        if let Some(fair) = &mut self.fair {
+            fair.forget(tenant);
+        }
         self.free.push(tenant.slot);
         self.queued -= slot.tenant.queue.len();
         for request in &slot.tenant.queue {
@@ -208,6 +215,16 @@ impl Scheduler {
 
     /// What to do next. Call it until there is nothing.
     pub fn next(&mut self, now: Time) -> Next {
+        self.fair = None;
+        self.next_of(now, Self::choose)
+    }
+
+    /// What to do next, where `choose` names the tenant whose request goes, and with which priority.
+    pub(super) fn next_of(
+        &mut self,
+        now: Time,
+        choose: impl FnOnce(&Self) -> Option<(TenantId, u32)>,
+    ) -> Next {
         if let Some((deadline, request, tenant)) = self.deadlines.first().copied()
             && deadline <= now
         {
@@ -215,7 +232,7 @@ impl Scheduler {
             return Next::Expired(request);
         }
         self.refresh(now);
-        match self.choose().and_then(|(tenant, priority)| self.send(tenant, priority, now)) {
+        match choose(self).and_then(|(tenant, priority)| self.send(tenant, priority, now)) {
             Some(sent) => Next::Send(sent),
             None => Next::Nothing { deadline: self.deadlines.first().map(|first| first.0) },
         }
@@ -230,8 +247,12 @@ impl Scheduler {
         let work = work_seconds.filter(|work| work.is_finite() && *work >= 0.0);
         let more = work.map_or(0.0, |work| work - done.charged_seconds);
         if more != 0.0
-            && let Some(slot) = self.slot(done.tenant)
+            && let Some(slot) = self.slots.get_mut(done.tenant.slot).and_then(Option::as_mut)
+            && slot.id == done.tenant
         {
+            if let Some(fair) = &mut self.fair {
+                fair.charge(done.tenant, more, slot.tenant.settings.share.weight());
+            }
             slot.tenant.charge(more, was_within, now);
             if let Share::Weighted { weight } = slot.tenant.settings.share {
                 slot.pass.0 = (slot.pass.0 + more / weight).max(0.0);
@@ -285,7 +306,7 @@ impl Scheduler {
     }
 
     /// The tenant whose request goes next, and with which priority.
-    fn choose(&self) -> Option<(TenantId, u32)> {
+    pub(super) fn choose(&self) -> Option<(TenantId, u32)> {
         let (tenant, priority) = match self.order.first_within() {
             Some((priority, tenant)) => (tenant, priority),
             None => (self.order.first_left_over(self.kinds_with_room())?, LOWEST_PRIORITY),
@@ -296,7 +317,7 @@ impl Scheduler {
         can_go.then_some((tenant, priority))
     }
 
-    fn kinds_with_room(&self) -> &'static [IoKind] {
+    pub(super) fn kinds_with_room(&self) -> &'static [IoKind] {
         match IoKind::ALL.map(|kind| self.outstanding.has_room(kind)) {
             [true, true] => &IoKind::ALL,
             [true, false] => &[IoKind::Read],
@@ -317,6 +338,9 @@ impl Scheduler {
             self.virtual_pass = self.virtual_pass.max(slot.pass);
             slot.pass.0 += work.max(LEAST_SHARED_SECONDS) / weight;
         }
+        if let Some(fair) = &mut self.fair {
+            fair.serve(tenant, work, slot.tenant.settings.share.weight());
+        }
         self.queued -= 1;
         self.forget_deadline(tenant, &request);
         let in_flight = InFlight::new(tenant, request.kind, request.bytes, work, priority);
@@ -335,6 +359,9 @@ impl Scheduler {
             if slot.entry.is_none() {
                 // A tenant that had nothing to do gets no more for it.
                 slot.pass = slot.pass.max(virtual_pass);
+                if let Some(fair) = &mut self.fair {
+                    fair.begin_to_wait(tenant);
+                }
             }
         }
     }

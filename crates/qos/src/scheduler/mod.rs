@@ -14,6 +14,9 @@
 //! 2. Tenants outside their limits take turns, whatever their priority. Tenants without a promise share by weight
 //!    beside them. A tenant outside its limits counts as one of weight 1.
 //!
+//! [`Scheduler::next_by`] has something else choose the tenant ([`ServiceOrder`]), such as a program. Buckets, charges and
+//! the bounds of the device stay as they are.
+//!
 //! # Protocol
 //!
 //! - A bucket is charged when a request comes, and again by the difference when its true work is known. A request of
@@ -35,14 +38,17 @@
 //! - A decision takes a logarithm of the number of tenants.
 
 mod core;
+mod fair_shares;
 mod in_flight;
 mod order;
 mod settings;
 mod tenant;
+mod waiting;
 
 pub use core::{Next, Refused, Scheduler, Sent};
 pub use settings::{DeviceLimits, KindLimits, Share, TenantSettings, Ties};
 pub use tenant::{NewRequest, RequestId, TenantId, TenantState, Work};
+pub use waiting::{ServiceOrder, Waiting};
 
 /// A reading of a clock that never goes back: the time since some moment of its owner's choice.
 pub type Time = std::time::Duration;

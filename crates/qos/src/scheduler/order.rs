@@ -208,6 +208,37 @@ impl Order {
         }
     }
 
+    /// The tenants that the native order serves first, at most so many: those within their limits, then one after the other
+    /// from each group of the others whose requests are of these kinds.
+    pub(super) fn foremost(&self, most: usize, kinds: &[IoKind]) -> Vec<TenantId> {
+        let within = self.within.iter().take(most).map(|(.., tenant)| *tenant);
+        let mut foremost: Vec<_> = within.collect();
+        let of_kinds = || kinds.iter().map(|kind| &self.kinds[kind.index()]);
+        let mut outside: Vec<_> =
+            of_kinds().flat_map(|kind| kind.outside.iter().take(most)).collect();
+        let mut weighted: Vec<_> =
+            of_kinds().flat_map(|kind| kind.weighted.iter().take(most)).collect();
+        outside.sort_unstable();
+        weighted.sort_unstable();
+        let mut outside = outside.into_iter().map(|(_, tenant)| *tenant);
+        let mut weighted = weighted.into_iter().map(|(.., tenant)| *tenant);
+        while foremost.len() < most {
+            let before = foremost.len();
+            foremost.extend(outside.next());
+            foremost.extend(weighted.next());
+            if foremost.len() == before {
+                break;
+            }
+        }
+        foremost.truncate(most);
+        foremost
+    }
+
+    /// What the group of a tenant with this standing has got of what is left over; 0 for one within its limits.
+    pub(super) fn group_pass(&self, standing: Standing) -> f64 {
+        standing.group_share().map_or(0.0, |(group, _)| self.groups[group as usize].pass.0)
+    }
+
     /// Records that a tenant with this entry is served. The tenant stays in the order.
     pub(super) fn serve(&mut self, entry: &Entry) {
         if let Some((group, _)) = entry.standing.group_share() {

@@ -26,6 +26,16 @@ pub enum Share {
     },
 }
 
+impl Share {
+    /// What the tenant counts among others; 1 if it has a promise.
+    pub fn weight(&self) -> f64 {
+        match self {
+            Self::Promised { .. } => 1.0,
+            Self::Weighted { weight } => *weight,
+        }
+    }
+}
+
 /// The settings of a tenant at one target.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -31,6 +31,13 @@ pub struct TenantId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub(super) u64);
 
+impl RequestId {
+    /// Its number: later requests have greater ones.
+    pub fn number(self) -> u64 {
+        self.0
+    }
+}
+
 /// How much work a request is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Work(Option<f64>);
@@ -48,6 +55,11 @@ impl Work {
             true => Ok(Self(Some(seconds))),
             false => Err(Error::invalid(format!("a request of {seconds} s of work"))),
         }
+    }
+
+    /// The work, if it is known.
+    pub(super) fn known(self) -> Option<f64> {
+        self.0
     }
 
     /// The work that is charged when the request comes.
@@ -90,6 +102,7 @@ pub(super) struct Queued {
     pub(super) bytes: u32,
     pub(super) work: Work,
     pub(super) deadline: Option<Time>,
+    pub(super) came_at: Time,
     /// When a shaper with the tenant's buckets would have let it go.
     pub(super) within_at: Time,
 }
@@ -183,7 +196,7 @@ impl Tenant {
                 within_at = within_at.max(now.saturating_add(wait));
             }
         }
-        let request = Queued { id, kind, bytes, work: as_work, deadline, within_at };
+        let request = Queued { id, kind, bytes, work: as_work, deadline, came_at: now, within_at };
         self.queued_seconds += work;
         self.queued_bytes += u64::from(request.bytes);
         self.queue.push_back(request);
