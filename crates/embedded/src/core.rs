@@ -15,6 +15,7 @@ use crate::journal::inventory::Inventory;
 use crate::journal::released::ReleasedOf;
 use crate::journal::segment_table::SegmentTable;
 use crate::manifest::Manifest;
+use crate::pace::Pace;
 use crate::space::Space;
 use crate::stats::{Counters, Stats};
 use crate::tables::Tables;
@@ -50,6 +51,7 @@ pub(crate) struct Core {
     pub counters: Arc<Counters>,
     pub checkpoints: Checkpoints,
     pub upkeep: Arc<UpkeepSignal>,
+    pub pace: Arc<dyn Pace>,
 }
 
 impl Core {

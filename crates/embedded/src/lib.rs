@@ -44,6 +44,7 @@ mod journal;
 mod manifest;
 mod opening;
 mod options;
+mod pace;
 mod salvage;
 mod scrub;
 mod space;
@@ -61,6 +62,7 @@ pub use options::{
     DEFAULT_CACHE_BYTES, DEFAULT_MEMTABLE_BYTES, DEFAULT_SHARDS, MAX_QUEUED_BYTES, MAX_SHARDS,
     Options,
 };
+pub use pace::{Pace, Unpaced};
 pub use salvage::{LinkedDisk, Salvaged, SegmentFiles, salvage};
 pub use scrub::{
     Damage, MAX_STEP_DAMAGES, SCRUB_STEP_BYTES, SCRUB_STEP_ENTRIES, ScrubCursor, ScrubStep,

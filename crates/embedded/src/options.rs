@@ -9,6 +9,7 @@ use nacre_object::{ClassHost, Error, Result};
 use crate::disk::{Disk, RealDisk};
 use crate::journal::segment::BLOCK_BYTES;
 use crate::journal::{DEFAULT_SEGMENT_BYTES, MIN_SEGMENT_BYTES};
+use crate::pace::{Pace, Unpaced};
 use crate::space::DEFAULT_RESERVE_BYTES;
 
 /// Blocks of the tables held in memory. Small: the process that hosts an engine should be small
@@ -47,6 +48,8 @@ pub struct Options {
     pub segment_bytes: u32,
     /// Bytes of the disk below which nothing may grow.
     pub reserve_bytes: u64,
+    /// When compaction goes on.
+    pub pace: Arc<dyn Pace>,
 }
 
 impl Options {
@@ -66,6 +69,7 @@ impl Options {
             memtable_bytes: DEFAULT_MEMTABLE_BYTES,
             segment_bytes: DEFAULT_SEGMENT_BYTES,
             reserve_bytes: DEFAULT_RESERVE_BYTES,
+            pace: Arc::new(Unpaced),
         }
     }
 

@@ -174,6 +174,7 @@ pub(super) fn start(
         segments,
         queues: (0..shard_count).map(|_| Queue::default()).collect(),
         classes: Arc::clone(&options.classes),
+        pace: Arc::clone(&options.pace),
         clock: Arc::clone(&options.clock),
         space: Space::new(
             Arc::clone(&options.disk),

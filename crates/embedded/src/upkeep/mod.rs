@@ -300,7 +300,7 @@ impl Upkeep {
             let Some(node) = key::node_of(&key) else { continue };
             // Owners of one payload are moved together.
             if last_offset.replace(offset) != Some(offset) && queued >= RELOCATE_BYTES {
-                moved += self.relocate(segment, &mut owners)?;
+                moved += self.relocate(segment, queued, &mut owners)?;
                 queued = 0;
             }
             queued += bytes;
@@ -309,11 +309,15 @@ impl Upkeep {
                 break;
             }
         }
-        moved += self.relocate(segment, &mut owners)?;
+        moved += self.relocate(segment, queued, &mut owners)?;
         damage.map_or(Ok(moved), Err)
     }
 
-    fn relocate(&self, segment: u32, owners: &mut [Vec<Key>]) -> Result<u64> {
+    fn relocate(&self, segment: u32, bytes: u64, owners: &mut [Vec<Key>]) -> Result<u64> {
+        if owners.iter().all(Vec::is_empty) {
+            return Ok(0);
+        }
+        let _turn = self.core.pace.before_compaction(bytes);
         let mut moved = 0;
         for (shard, owners) in owners.iter_mut().enumerate().filter(|(_, all)| !all.is_empty()) {
             let owners = std::mem::take(owners);
