@@ -5,9 +5,11 @@ mod common;
 use std::fmt::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use common::metrics_page::{address_of, ask};
 use common::{NACRE, RunningCluster};
+use nacre_clock::{Clock, SystemClock};
 use serde_json::{Value, json};
 
 const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../qos/samples");
@@ -121,8 +123,13 @@ fn a_tenant_with_a_trace_is_placed_by_its_curve() {
 
 /// Has a cluster believe that its targets move a gigabyte a second, so that no test depends on what this machine does.
 fn load_fast_profile(cluster: &RunningCluster, targets: &[&str]) {
+    load_profile(cluster, targets, 16);
+}
+
+/// The same, where a target may have so many requests of each kind at a time.
+fn load_profile(cluster: &RunningCluster, targets: &[&str], requests: usize) {
     let row = json!({ "bytes": 4096, "read_bytes_per_second": 1e9, "write_bytes_per_second": 1e9 });
-    let limits = json!({ "requests": 16, "bytes": 1 << 20 });
+    let limits = json!({ "requests": requests, "bytes": 1 << 20 });
     let profile = json!({
         "profile": { "rows": [row] }, "outstanding": { "reads": limits, "writes": limits },
         "fingerprint": "made up", "uncertainty": 0.0, "measured_at_micros": 0,
@@ -177,6 +184,94 @@ fn a_cluster_promises_what_its_profile_allows_and_nothing_else() {
 
     cluster.run(&["slo", "evict", "gold"]);
     assert_eq!(cluster.json(&["slo", "status"])["tenants"]["gold"]["slo_seconds"], Value::Null);
+}
+
+/// How many decisions of programs `nacre slo status` counts.
+fn decided(cluster: &RunningCluster) -> u64 {
+    let status = cluster.json(&["slo", "status"]);
+    let targets = status["targets"].as_array().unwrap();
+    targets.iter().map(|target| target["decided_by_program"].as_u64().unwrap()).sum()
+}
+
+/// Writes of several clients at once until `is_enough`, or for a minute. Each round has objects of its own.
+fn write_until(cluster: &RunningCluster, round: &str, mut is_enough: impl FnMut() -> bool) {
+    let clock = SystemClock::default();
+    let deadline = clock.monotonic() + Duration::from_secs(60);
+    for number in 0.. {
+        let bench = |pool: &str| {
+            let name = format!("{pool}/{round}-{number}");
+            let mut command = cluster.command(&["object", "put", &name, "-"]);
+            command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap()
+        };
+        let mut putting: Vec<_> = ["data", "other"].repeat(4).into_iter().map(bench).collect();
+        for put in &mut putting {
+            use std::io::Write as _;
+            put.stdin.take().unwrap().write_all(&[7; 100_000]).unwrap();
+        }
+        for mut put in putting {
+            assert!(put.wait().unwrap().success(), "no request is lost");
+        }
+        if is_enough() {
+            return;
+        }
+        assert!(clock.monotonic() < deadline, "nothing came of it within a minute");
+    }
+}
+
+#[test]
+fn a_program_orders_requests_until_another_or_none_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let cluster = RunningCluster::start_with(folder.path(), &["--targets", "1", "--metadata", "1"]);
+    // One request at a time: so several wait.
+    load_profile(&cluster, &["storage.0"], 1);
+    cluster.run(&["pool", "create", "other"]);
+    cluster.run(&["slo", "pool", "data", "gold"]);
+    cluster.run(&["slo", "pool", "other", "bulk"]);
+    cluster.run(&["slo", "enforce", "on"]);
+    let (status, said) = cluster.fails(&["slo", "order", "weighted_fair"]);
+    assert!(status == 1 && said.contains("nacre program put slo/weighted_fair"), "{said}");
+    let shipped = concat!(env!("CARGO_MANIFEST_DIR"), "/../../programs/slo");
+    let put = |program: &str, file: &str| {
+        cluster.run(&["program", "put", program, file, "--activate"]);
+    };
+    for name in ["thesis", "earliest_deadline", "weighted_fair"] {
+        put(&format!("slo/{name}"), &format!("{shipped}/{name}.lua"));
+        let before = decided(&cluster);
+        cluster.run(&["slo", "order", name]);
+        write_until(&cluster, name, || decided(&cluster) > before);
+        assert_eq!(cluster.json(&["slo", "status"])["order"], *name);
+    }
+    let fails = folder.path().join("fails.lua");
+    let source = "function choose(waiting)\n  if waiting[1].tenant ~= 'made-up' then\n    \
+                  error('no idea')\n  end\n  return 1\nend\n";
+    std::fs::write(&fails, source).unwrap();
+    put("slo/weighted_fair", fails.to_str().unwrap());
+    write_until(&cluster, "fails", || cluster.run(&["events"]).contains("no idea"));
+    let events = cluster.run(&["events"]);
+    let blamed: Vec<_> = events.lines().filter(|line| line.contains("no idea")).collect();
+    assert!(blamed[0].contains("slo/weighted_fair") && blamed[0].contains("line 3"), "{events}");
+    cluster.run(&["slo", "order", "native"]);
+    assert_eq!(cluster.json(&["slo", "status"])["order"], Value::Null);
+    for round in ["thesis", "earliest_deadline", "weighted_fair", "fails"] {
+        let object = format!("data/{round}-0");
+        assert_eq!(cluster.run(&["object", "get", &object]).len(), 100_000);
+    }
+}
+
+#[test]
+fn a_scrub_counts_as_background_work_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let cluster = RunningCluster::start_with(folder.path(), &["--targets", "1", "--metadata", "1"]);
+    load_fast_profile(&cluster, &["storage.0"]);
+    cluster.run(&["slo", "enforce", "on"]);
+    cluster.run(&["slo", "weight", "nacre.background", "0.5"]);
+    cluster.run_with_input(&["object", "put", "data/a", "-"], "kept");
+    cluster.run(&["scrub"]);
+    let status = cluster.json(&["slo", "status"]);
+    let steps = &status["tenants"]["nacre.background"]["requests"];
+    assert!(steps.as_u64().unwrap() >= 2, "{status}");
+    let (failed, said) = cluster.fails(&["slo", "weight", "nacre.system", "0.5"]);
+    assert!(failed == 2 && said.contains("nacre's own"), "{said}");
 }
 
 #[test]

@@ -355,8 +355,23 @@ impl Cluster {
     /// # Errors
     /// `NotFound` if no version of it is active; `Unavailable`.
     pub async fn check_capability_program(&self, name: &ProgramName) -> Result<()> {
-        let program = ProgramId::new(ProgramKind::Capability, name.clone());
-        match self.programs.active(&program).await? {
+        self.check_active(&ProgramId::new(ProgramKind::Capability, name.clone())).await
+    }
+
+    /// Has an `slo` program order the requests to each target; `None` for the native order. Nodes follow it, and each
+    /// version that is activated, within a moment; no request that waits is lost.
+    ///
+    /// # Errors
+    /// `NotFound` if no version of the program is active; `Unavailable`.
+    pub async fn set_slo_order(&self, program: Option<ProgramName>) -> Result<()> {
+        if let Some(name) = &program {
+            self.check_active(&ProgramId::new(ProgramKind::Slo, name.clone())).await?;
+        }
+        self.slos().set_order(program.as_ref()).await
+    }
+
+    async fn check_active(&self, program: &ProgramId) -> Result<()> {
+        match self.programs.active(program).await? {
             Some(_) => Ok(()),
             None => Err(Error::not_found(format!("{program} has no active version")).hint(
                 format!("put and activate one: nacre program put {program} FILE --activate"),

@@ -12,6 +12,7 @@ use {
     nacre_object::NativeClass,
     nacre_registry::{ClassHook, MapHook, events_class, map_class},
     nacre_resource::{CapabilityHook, FileTypeHook},
+    nacre_slo::OrderHook,
 };
 
 /// The classes in Rust that every node has.
@@ -28,7 +29,8 @@ pub fn hooks(clock: Arc<dyn Clock>) -> Hooks {
         .with(MapHook)
         .with(BalancerHook::new(Arc::clone(&clock)))
         .with(FileTypeHook::new(Arc::clone(&clock)))
-        .with(CapabilityHook::new(clock))
+        .with(CapabilityHook::new(Arc::clone(&clock)))
+        .with(OrderHook::new(clock))
 }
 
 /// The hooks of a process that cannot check programs either, so it puts none.

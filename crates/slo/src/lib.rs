@@ -5,6 +5,7 @@
 //! 1. [`profile_targets`] measures what requests cost on each target.
 //! 2. [`Slos`] admits tenants. What it decides is one commit of the map `slo` ([`SloState`]).
 //! 3. Each node [follows](follow) that map, and its [`SloLayer`] orders the requests before an engine accordingly.
+//!    A program may replace the native order ([`OrderPrograms`], feature `programs`).
 //! 4. Gateways to one Ceph cluster [divide](share_among_gateways) what tenants were promised.
 //! 5. [`NodeSlo::report`] says which latencies tenants see, and [`NodeSlo::take_misses`] which promises were not kept.
 //!
@@ -15,6 +16,7 @@ mod follower;
 mod gateway_sharing;
 mod layer;
 mod limits;
+mod order;
 mod profiler;
 mod records;
 mod slos;
@@ -24,12 +26,17 @@ mod windows;
 pub use follower::follow;
 pub use gateway_sharing::share_among_gateways;
 pub use layer::{
-    Located, Miss, MissCause, NodeSlo, OneTarget, Parts, SloLayer, TargetOf, TargetReport,
-    TenantReport,
+    BackgroundWork, Located, Miss, MissCause, NodeSlo, OneTarget, Parts, SloLayer, TargetOf,
+    TargetReport, TenantReport,
 };
 pub use limits::{MAX_OUTSTANDING, MAX_QUEUE_WAIT};
+pub use order::{Candidate, NoOrders, Order, Orders};
+#[cfg(feature = "programs")]
+pub use order::{LiveOrders, OrderHook, OrderProgram, OrderPrograms};
 pub use profiler::{ProfilePlan, profile_targets, remove_objects};
-pub use records::{Promise, PromisedFlow, SloState, StoredProfile, system_tenant};
+pub use records::{
+    Promise, PromisedFlow, SloState, StoredProfile, background_tenant, system_tenant,
+};
 pub use slos::{Ask, Outcome, Slos};
 pub use traffic::{Rate, Spread, Traffic, placement_epoch};
 pub use windows::{Latencies, LatencyWindows};

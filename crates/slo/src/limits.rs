@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+#[cfg(feature = "programs")]
+use nacre_program::Budget;
 use nacre_qos::scheduler::{DeviceLimits, KindLimits};
 
 /// What may be outstanding at a target. Sixteen writes are enough to share a sync; three megabytes are written in some
@@ -24,9 +26,22 @@ pub(crate) const USABLE_BANDWIDTH: f64 = 0.8;
 pub(crate) const SYSTEM_BURST_SECONDS: f64 = 0.01;
 /// The share of a target that nacre's own requests may take before those of all tenants.
 pub(crate) const SYSTEM_RATE: f64 = 0.1;
+/// The weight of nacre's own background work among tenants without a promise, unless it is set.
+pub(crate) const BACKGROUND_WEIGHT: f64 = 0.25;
 /// Samples of one measurement of a profile; the confidence interval is computed from them.
 pub(crate) const PROFILE_SAMPLES: u32 = 5;
 /// A target that has answered nothing for so long is not measured any longer.
 pub(crate) const LONGEST_MEASUREMENT: Duration = Duration::from_secs(10);
+/// What one decision of an order of service may use. All requests to the target wait for it.
+#[cfg(feature = "programs")]
+pub(crate) const ORDER_BUDGET: Budget = Budget {
+    time: Duration::from_millis(2),
+    steps: 20_000,
+    memory_bytes: 1024 * 1024,
+    output_bytes: 0,
+};
+/// A program that has exceeded its budget is not asked for so long: each time costs all that wait the whole budget.
+#[cfg(feature = "programs")]
+pub(crate) const PAUSE_AFTER_EXCESS: Duration = Duration::from_secs(1);
 /// A map that could not be read is read again after this.
 pub(crate) const READ_AGAIN: Duration = Duration::from_secs(1);

@@ -3,15 +3,15 @@
 //! The decision is made from the state that the commit replaces. If somebody was faster it is made again. So two
 //! administrators can never both be told yes for what only one of them can have.
 
-use nacre_object::{Error, PoolName, Result, TargetName, TenantName};
+use nacre_object::{Error, PoolName, ProgramName, Result, TargetName, TenantName};
 use nacre_qos::limits::{MAX_WEIGHT, MIN_WEIGHT};
 use nacre_qos::{Admission, Admitted, Candidate, Queue, QueueFlow, Refusal, Verdict};
 use nacre_registry::{Change, Maps, SLO_MAP};
 
 use crate::limits::MAX_QUEUE_WAIT;
 use crate::records::{
-    ENFORCE_KEY, POOL_PREFIX, Promise, PromisedFlow, SloState, StoredProfile, TARGET_PREFIX,
-    TENANT_PREFIX, WEIGHT_PREFIX, encode,
+    ENFORCE_KEY, ORDER_KEY, POOL_PREFIX, Promise, PromisedFlow, SloState, StoredProfile,
+    TARGET_PREFIX, TENANT_PREFIX, WEIGHT_PREFIX, background_tenant, encode,
 };
 use crate::traffic::{Traffic, placement_epoch};
 
@@ -109,6 +109,18 @@ impl Slos {
         self.update(|_| Ok(vec![Change::set(ENFORCE_KEY, encode(&is_enforced))])).await
     }
 
+    /// Says which program orders requests; `None`: the native order does.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    pub async fn set_order(&self, program: Option<&ProgramName>) -> Result<()> {
+        let change = match program {
+            Some(program) => Change::set(ORDER_KEY, encode(&program.as_str())),
+            None => Change::remove(ORDER_KEY),
+        };
+        self.update(|_| Ok(vec![change.clone()])).await
+    }
+
     /// Says whose requests those on a pool's objects are; `None`: their senders'.
     ///
     /// # Errors
@@ -123,12 +135,15 @@ impl Slos {
         self.update(|_| Ok(vec![change.clone()])).await
     }
 
-    /// Sets the share of a tenant without a promise, in proportion to others; `None`: the usual 1.
+    /// Sets the share of a tenant without a promise, in proportion to others; `None`: the usual one. nacre's background work
+    /// is such a tenant.
     ///
     /// # Errors
-    /// `Invalid` for a weight out of bounds, and for nacre's own tenant; `Unavailable`.
+    /// `Invalid` for a weight out of bounds, and for others of nacre's own tenants; `Unavailable`.
     pub async fn set_weight(&self, tenant: &TenantName, weight: Option<f64>) -> Result<()> {
-        check_tenant(tenant)?;
+        if *tenant != background_tenant() {
+            check_tenant(tenant)?;
+        }
         let key = format!("{WEIGHT_PREFIX}{tenant}");
         let change = match weight {
             None => Change::remove(key),

@@ -124,6 +124,6 @@ fn the_kinds_of_programs_are_told_without_a_cluster() {
     }
     let map: Value = serde_json::from_slice(&kinds(&["map", "--json"]).stdout).unwrap();
     assert_eq!((&map["kind"], &map["budget"]["steps"]), (&json!("map"), &json!(50_000_000)));
-    assert_eq!(kinds(&["slo"]).status.code(), Some(1));
+    assert_eq!(kinds(&["route"]).status.code(), Some(1));
     assert_eq!(kinds(&["toaster"]).status.code(), Some(2));
 }

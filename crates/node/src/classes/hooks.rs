@@ -8,6 +8,7 @@ use nacre_class::ClassRuntime;
 use nacre_clock::Clock;
 use nacre_registry::Hooks;
 use nacre_resource::{CapabilityHook, FileTypeHook, LiveCapabilityPrograms, LiveFileTypes};
+use nacre_slo::{LiveOrders, OrderHook};
 
 /// What a process runs that is not a class, by the kind of program.
 #[derive(Debug, Clone, Default)]
@@ -15,6 +16,7 @@ pub(super) struct LivePrograms {
     pub policies: LivePolicies,
     pub file_types: LiveFileTypes,
     pub capabilities: LiveCapabilityPrograms,
+    pub orders: LiveOrders,
 }
 
 /// The hooks of a process that runs classes with `runtime`, and other programs.
@@ -27,5 +29,6 @@ pub(super) fn hooks_of_node(
     let balancers = BalancerHook::new(Arc::clone(&clock)).installing_into(live.policies);
     let file_types = FileTypeHook::new(Arc::clone(&clock)).installing_into(live.file_types);
     let capabilities = CapabilityHook::new(Arc::clone(&clock)).installing_into(live.capabilities);
-    hooks(clock).with(classes).with(balancers).with(file_types).with(capabilities)
+    let orders = OrderHook::new(Arc::clone(&clock)).installing_into(live.orders);
+    hooks(clock).with(classes).with(balancers).with(file_types).with(capabilities).with(orders)
 }

@@ -20,6 +20,7 @@ use nacre_registry::{
     FaultReporter, Hooks, KindFaults, LiveEntities, ProgramId, ProgramKind, Subscriber,
 };
 use nacre_resource::{CapabilityPolicies, LiveFileTypes};
+use nacre_slo::OrderPrograms;
 use nacre_telemetry::Counter;
 
 use super::hooks::{LivePrograms, hooks_of_node};
@@ -38,6 +39,7 @@ struct Inner {
     live: LivePrograms,
     capability_policies: CapabilityPolicies,
     file_type_faults: KindFaults,
+    orders: OrderPrograms,
     faults: Arc<ClusterLog>,
     subscriber: OnceLock<Subscriber>,
     courier: Courier,
@@ -76,6 +78,7 @@ impl ClassService {
         let (runtime, subscriber) = (Arc::new(runtime), OnceLock::new());
         let live = LivePrograms::default();
         let capability_policies = CapabilityPolicies::of(live.capabilities.clone());
+        let orders = OrderPrograms::of(live.orders.clone(), Arc::clone(&clock));
         let hooks = hooks_of_node(clock, Arc::clone(&runtime), live.clone());
         Ok(Self(Arc::new(Inner {
             runtime,
@@ -83,6 +86,7 @@ impl ClassService {
             live,
             capability_policies,
             file_type_faults: KindFaults::of(ProgramKind::FileType),
+            orders,
             faults,
             subscriber,
             courier,
@@ -119,6 +123,11 @@ impl ClassService {
         self.0.capability_policies.clone()
     }
 
+    /// The orders of service that live programs make.
+    pub(crate) fn orders(&self) -> OrderPrograms {
+        self.0.orders.clone()
+    }
+
     /// What the sequencers of this process need: what a client of the cluster has, and policies.
     pub(crate) fn sequencer_env(&self, cluster: &Cluster) -> LogEnv {
         let policies = Arc::new(self.capability_policies());
@@ -146,6 +155,7 @@ impl ClassService {
         let reporter = FaultReporter::start(cluster.events().clone(), node.clone());
         self.0.capability_policies.report_to(reporter.clone());
         self.0.file_type_faults.report_to(reporter.clone());
+        self.0.orders.report_to(reporter.clone());
         // A second call changes nothing: a process is one node.
         let _ = self.0.faults.reporter.set(reporter);
         self.0.subscriber.get_or_init(|| {

@@ -7,16 +7,20 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use nacre_clock::Clock;
-use nacre_object::{Error, IoHeader, ObjectId, PoolName, Result, TargetName, TenantName};
+use nacre_object::{Error, ObjectId, PoolName, Request, Result, TargetName, TenantName};
+use nacre_qos::IoKind;
 use nacre_qos::sharing::{Claim, Shared};
 use nacre_telemetry::HistogramSnapshot;
 
 use super::Miss;
+use super::background::{BackgroundWork, is_background};
+use super::cost::{Charging, Cost};
 use super::parts::Parts;
 use super::report::TargetReport;
 use super::target_queue::TargetQueue;
 use crate::limits::{MAX_WATCH, MAX_WATCHED_TENANTS};
-use crate::records::{SloState, system_tenant};
+use crate::order::{NoOrders, Orders};
+use crate::records::{SloState, background_tenant, system_tenant};
 
 /// Which target serves an object: a node has one, a gateway reaches several.
 pub trait TargetOf: Send + Sync + fmt::Debug {
@@ -63,6 +67,7 @@ impl TargetOf for OneTarget {
 pub struct NodeSlo {
     clock: Arc<dyn Clock>,
     targets: Box<dyn TargetOf>,
+    orders: Arc<dyn Orders>,
     state: RwLock<Arc<SloState>>,
     queues: Mutex<BTreeMap<TargetName, Arc<TargetQueue>>>,
     /// What this gateway uses of the promises, if it is one of several.
@@ -73,11 +78,21 @@ pub struct NodeSlo {
 }
 
 impl NodeSlo {
-    /// Nothing was heard of the map yet: requests are measured and not ordered.
+    /// Nothing was heard of the map yet: requests are measured and not ordered. The process runs no programs.
     pub fn new(targets: impl TargetOf + 'static, clock: Arc<dyn Clock>) -> Arc<Self> {
+        Self::ordered_by(targets, clock, Arc::new(NoOrders))
+    }
+
+    /// The same in a process that runs programs: the map may name one of `orders`.
+    pub fn ordered_by(
+        targets: impl TargetOf + 'static,
+        clock: Arc<dyn Clock>,
+        orders: Arc<dyn Orders>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             clock,
             targets: Box::new(targets),
+            orders,
             state: RwLock::default(),
             queues: Mutex::default(),
             parts: RwLock::default(),
@@ -192,10 +207,25 @@ impl NodeSlo {
         }
     }
 
+    /// Returns when a piece of work in the background may go on at the target of a process that has one. It moves about so
+    /// many bytes.
+    ///
+    /// # Errors
+    /// `Exhausted` if too much of it waits, or it has waited for too long.
+    pub async fn background(&self, kind: IoKind, bytes: u32) -> Result<BackgroundWork> {
+        let cost = Cost { kind, bytes, charging: Charging::ByReply };
+        let queue = self.queue(&self.targets.all());
+        queue.enter(background_tenant(), &cost).await.map(BackgroundWork)
+    }
+
     /// Whose request it is: nacre's own, the pool's owner's, or its sender's.
-    pub(super) fn tenant_of(&self, header: &IoHeader) -> TenantName {
+    pub(super) fn tenant_of(&self, request: &Request) -> TenantName {
+        let header = &request.header;
         if header.object.pool == self.system.0 {
             return self.system.1.clone();
+        }
+        if is_background(request) {
+            return background_tenant();
         }
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
         state.pools.get(&header.object.pool).unwrap_or(&header.tenant).clone()
@@ -210,7 +240,8 @@ impl NodeSlo {
         if let Some(queue) = queues.get(target) {
             return Arc::clone(queue);
         }
-        let queue = TargetQueue::new(target.clone(), Arc::clone(&self.clock), self.state());
+        let (clock, orders) = (Arc::clone(&self.clock), Arc::clone(&self.orders));
+        let queue = TargetQueue::new(target.clone(), clock, orders, self.state());
         queues.insert(target.clone(), Arc::clone(&queue));
         queue.set_parts(self.parts.read().unwrap_or_else(PoisonError::into_inner).clone());
         let now = self.clock.monotonic();

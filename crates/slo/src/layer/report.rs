@@ -22,6 +22,9 @@ pub struct TargetReport {
     /// The work that requests took over the work that the profile says, of late; `None` without a profile, or if too
     /// little was asked of the target. Above 1 the target has become slower than promises assume.
     pub drift: Option<f64>,
+    /// Decisions that a program has made in place of the native order.
+    #[serde(default)]
+    pub decided_by_program: u64,
     /// What each tenant saw.
     pub tenants: Vec<TenantReport>,
 }

@@ -28,7 +28,7 @@ impl SloLayer {
             Located::Ask(ask) => ask.await?,
         };
         let queue = self.node.queue(&target);
-        let tenant = self.node.tenant_of(&request.header);
+        let tenant = self.node.tenant_of(&request);
         let mut cost = Cost::of(&request);
         if self.node.is_system(&tenant) {
             // A profile that is wrong must not keep nacre from its own maps.

@@ -24,14 +24,17 @@ use super::cost::{Charging, Cost};
 use super::device_clock::DeviceClock;
 use super::drift::Drift;
 use super::meter::Meter;
+use super::ordering::Ordering;
 use super::parts::{Parts, shared};
 use super::report::TargetReport;
 use super::tenant::{Tenant, Watched};
 use super::{Miss, MissCause};
 use crate::limits::{
-    MAX_METERED_TENANTS, MAX_OUTSTANDING, MAX_QUEUE_WAIT, SYSTEM_BURST_SECONDS, SYSTEM_RATE,
+    BACKGROUND_WEIGHT, MAX_METERED_TENANTS, MAX_OUTSTANDING, MAX_QUEUE_WAIT, SYSTEM_BURST_SECONDS,
+    SYSTEM_RATE,
 };
-use crate::records::{SloState, system_tenant};
+use crate::order::Orders;
+use crate::records::{SloState, background_tenant, system_tenant};
 
 /// The requests of one process to one target.
 #[derive(Debug)]
@@ -55,6 +58,7 @@ struct Inner {
     waiting: BTreeMap<RequestId, oneshot::Sender<Admission>>,
     device: DeviceClock,
     drift: Drift,
+    ordering: Ordering,
 }
 
 /// What comes of a request that waits.
@@ -89,8 +93,13 @@ struct Waiting<'a> {
 }
 
 impl TargetQueue {
-    /// The queue of a target that does what `state` says.
-    pub fn new(target: TargetName, clock: Arc<dyn Clock>, state: Arc<SloState>) -> Arc<Self> {
+    /// The queue of a target that does what `state` says. Programs that order requests are among `orders`.
+    pub fn new(
+        target: TargetName,
+        clock: Arc<dyn Clock>,
+        orders: Arc<dyn Orders>,
+        state: Arc<SloState>,
+    ) -> Arc<Self> {
         let others = TenantName::new("nacre.others").expect("a literal");
         let scheduler = Scheduler::new(MAX_OUTSTANDING, Ties::FirstCome).expect("a constant");
         let inner = Inner {
@@ -103,6 +112,7 @@ impl TargetQueue {
             waiting: BTreeMap::new(),
             device: DeviceClock::new(MAX_OUTSTANDING.writes.requests),
             drift: Drift::default(),
+            ordering: Ordering::new(orders),
         };
         let queue = Arc::new(Self { target, clock, inner: Mutex::new(inner) });
         queue.apply(state);
@@ -231,6 +241,7 @@ impl TargetQueue {
             outstanding: inner.device.outstanding(),
             busy_seconds: inner.device.busy_seconds(now),
             drift: inner.drift.ratio(now),
+            decided_by_program: inner.ordering.decided(),
             tenants,
         }
     }
@@ -306,7 +317,8 @@ impl Inner {
             };
             Some(TenantSettings::promised(promise.priority.saturating_add(1), vec![bucket]))
         });
-        let weight = self.state.weights.get(tenant).copied().unwrap_or(1.0);
+        let usual = if *tenant == background_tenant() { BACKGROUND_WEIGHT } else { 1.0 };
+        let weight = self.state.weights.get(tenant).copied().unwrap_or(usual);
         promised.unwrap_or_else(|| TenantSettings::weighted(weight))
     }
 
@@ -328,6 +340,7 @@ impl Inner {
             return Ok(known.id);
         }
         let id = self.scheduler.add_tenant(self.settings(tenant, target), now)?;
+        self.ordering.name(id, tenant);
         self.tenants.insert(tenant.clone(), Tenant { id, meter: Meter::default(), watched: None });
         Ok(id)
     }
@@ -375,7 +388,7 @@ impl Inner {
     /// Wakes every request that may go by now.
     fn send_what_may_go(&mut self, now: Duration) {
         loop {
-            match self.scheduler.next(now) {
+            match self.ordering.next(&mut self.scheduler, &self.state, now) {
                 Next::Send(sent) => {
                     let begun = self.device.begin(now);
                     let admission = Admission::Sent { is_within: sent.is_within, begun };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use nacre_object::{Error, PoolName, Result, TargetName, TenantName};
+use nacre_object::{Error, PoolName, ProgramName, Result, TargetName, TenantName};
 use nacre_qos::limits::{MAX_WEIGHT, MIN_WEIGHT};
 use nacre_registry::MapState;
 use serde::Serialize;
@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use super::{Promise, StoredProfile};
 
 pub(crate) const ENFORCE_KEY: &str = "enforce";
+pub(crate) const ORDER_KEY: &str = "order";
 pub(crate) const POOL_PREFIX: &str = "pool/";
 pub(crate) const WEIGHT_PREFIX: &str = "weight/";
 pub(crate) const TARGET_PREFIX: &str = "target/";
@@ -22,6 +23,12 @@ pub fn system_tenant() -> TenantName {
     TenantName::new("nacre.system").expect("a literal")
 }
 
+/// Whose nacre's own background work is: scrub, compaction, and bringing objects into another layout. It has a weight as
+/// tenants without a promise.
+pub fn background_tenant() -> TenantName {
+    TenantName::new("nacre.background").expect("a literal")
+}
+
 /// What the map `slo` says. The default is what an empty map says: nothing is enforced.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SloState {
@@ -29,6 +36,8 @@ pub struct SloState {
     pub epoch: u64,
     /// Whether requests are ordered.
     pub is_enforced: bool,
+    /// The program that orders requests; the native order if there is none.
+    pub order: Option<ProgramName>,
     /// Whose requests those on a pool's objects are, whoever sends them.
     pub pools: BTreeMap<PoolName, TenantName>,
     /// The shares of tenants without a promise; 1 if none is set.
@@ -58,6 +67,9 @@ impl SloState {
     fn read(&mut self, key: &str, value: &Bytes) -> Result<()> {
         if key == ENFORCE_KEY {
             self.is_enforced = decode(value)?;
+        } else if key == ORDER_KEY {
+            let program: String = decode(value)?;
+            self.order = Some(ProgramName::new(program)?);
         } else if let Some(pool) = key.strip_prefix(POOL_PREFIX) {
             let tenant: String = decode(value)?;
             self.pools.insert(PoolName::new(pool)?, TenantName::new(tenant)?);

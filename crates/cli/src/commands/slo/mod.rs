@@ -13,7 +13,7 @@ mod watch;
 
 use clap::{Subcommand, ValueEnum};
 use nacre::{Cluster, ClusterFile};
-use nacre_object::{PoolName, Result, TenantName};
+use nacre_object::{PoolName, ProgramName, Result, TenantName};
 
 use self::admit::Effect;
 use crate::listing::Limit;
@@ -21,6 +21,9 @@ use crate::out::Out;
 
 pub(crate) use self::profile::measure;
 pub(crate) use self::targets::Targets;
+
+/// What `nacre slo order` calls the order that is no program.
+const NATIVE_ORDER: &str = "native";
 
 /// Promise tenants tail latencies, and see whether they are kept (docs/slo.md)
 #[derive(Debug, Subcommand)]
@@ -47,6 +50,11 @@ pub enum SloCommand {
     Enforce {
         /// on: requests are ordered; off: they go as they come
         switch: Switch,
+    },
+    /// Say which program orders requests in place of the native order
+    Order {
+        /// The NAME of a program slo/NAME that is active; `native`: no program
+        program: ProgramName,
     },
     /// Say whose requests those on the objects of a pool are, whoever sends them
     Pool {
@@ -105,6 +113,10 @@ pub async fn run(
         C::Evict { tenant } => Cluster::reach(&file()?)?.slos().evict(&tenant).await,
         C::Enforce { switch } => {
             Cluster::reach(&file()?)?.slos().enforce(switch == Switch::On).await
+        }
+        C::Order { program } => {
+            let program = (program.as_str() != NATIVE_ORDER).then_some(program);
+            Cluster::reach(&file()?)?.set_slo_order(program).await
         }
         C::Pool { pool, tenant } => {
             let cluster = Cluster::reach(&file()?)?;

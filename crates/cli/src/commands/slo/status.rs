@@ -46,6 +46,8 @@ struct TenantStatus {
 #[derive(Debug, Serialize)]
 struct Status {
     enforced: bool,
+    /// The program that orders requests, if it is not the native order.
+    order: Option<String>,
     tenants: BTreeMap<String, TenantStatus>,
     /// Whose requests those on a pool are.
     pools: BTreeMap<String, String>,
@@ -64,7 +66,8 @@ pub(super) async fn status(file: &ClusterFile, out: Out) -> Result<()> {
     let pools = state.pools.iter().map(|(pool, tenant)| (pool.to_string(), tenant.to_string()));
     let weights = state.weights.iter().map(|(tenant, weight)| (tenant.to_string(), *weight));
     let (pools, weights) = (pools.collect(), weights.collect());
-    let status = Status { enforced: state.is_enforced, tenants, pools, weights, targets };
+    let order = state.order.as_ref().map(ToString::to_string);
+    let status = Status { enforced: state.is_enforced, order, tenants, pools, weights, targets };
     out.show(&status, || text(&status))
 }
 
@@ -126,6 +129,10 @@ fn text(status: &Status) -> String {
     let rows: Vec<_> = status.tenants.iter().map(row).collect();
     let word = if status.enforced { "enforced" } else { "not enforced: nacre slo enforce on" };
     let mut lines = vec![format!("promises are {word}"), table(&header, &rows)];
+    if let Some(order) = &status.order {
+        let decided: u64 = status.targets.iter().map(|target| target.decided_by_program).sum();
+        lines.push(format!("slo/{order} orders requests: {decided} decisions so far"));
+    }
     for target in &status.targets {
         let TargetReport { target, queued, outstanding, drift, .. } = target;
         let drift = match drift {

@@ -93,6 +93,7 @@ impl OpenedRole for Storage {
                 engine: engine.clone(),
                 refusal: refusal.clone(),
                 cluster: cluster.clone(),
+                slo: target.slo.clone(),
             }),
         );
         let room = engine.clone().map(|engine| {

@@ -5,11 +5,15 @@
 //! | `scrub` | where a step of a scrub begins, as the one before said; nothing for the first | a [`ScrubReport`] in JSON |
 //! | `remove-stray` | `POOL/OBJECT` | nothing; the node's copy of an object that another node holds is removed |
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use nacre::Cluster;
-use nacre_embedded::{Damage, EmbeddedEngine, ScrubCursor, ScrubStep};
+use nacre_embedded::{Damage, EmbeddedEngine, SCRUB_STEP_BYTES, ScrubCursor, ScrubStep};
 use nacre_object::{Error, NodeName, ObjectId, Op, Request, Result, Store};
+use nacre_qos::IoKind;
+use nacre_slo::NodeSlo;
 use nacre_wire::{Caller, Service};
 use serde::{Deserialize, Serialize};
 
@@ -91,6 +95,8 @@ pub(super) struct StorageService {
     pub refusal: Option<Error>,
     /// The cluster.
     pub cluster: Cluster,
+    /// What a scrub asks for its turn, if there is an engine.
+    pub slo: Option<Arc<NodeSlo>>,
 }
 
 impl StorageService {
@@ -129,9 +135,16 @@ impl StorageService {
             Ok(text) => text.parse()?,
             Err(_) => return Err(Error::invalid("not UTF-8")),
         };
+        let turn = match &self.slo {
+            Some(slo) => Some(slo.background(IoKind::Read, SCRUB_STEP_BYTES as u32).await?),
+            None => None,
+        };
         // It reads from the disk: not on a thread that serves others.
         let step = tokio::task::spawn_blocking(move || engine.scrub(&cursor)).await;
         let step = step.map_err(|error| Error::corrupt(format!("the scrub: {error}")))??;
+        if let Some(turn) = turn {
+            turn.done(step.bytes);
+        }
         let stray = |object: &ObjectId| {
             Some(StrayReport { holder: self.other_holder(object)?, object: object.to_string() })
         };

@@ -16,7 +16,7 @@ use nacre_slo::{NodeSlo, OneTarget};
 use nacre_wire::limits::REQUEST_DEADLINE;
 
 use super::refused_target::RefusedTarget;
-use super::slo::OsdTargets;
+use super::slo::{CompactionPace, OsdTargets};
 
 /// A gateway says that its Ceph cluster is silent before its clients give up waiting for it to say anything.
 const OPERATION_TIMEOUT: Duration = Duration::from_secs(28);
@@ -57,7 +57,14 @@ impl StorageTarget {
                 return Ok(Self::refused(target, refusal));
             }
             let data = cluster.data(entry);
-            let options = Options::new(data.clone(), classes.host(), Arc::clone(clock));
+            let slo = NodeSlo::ordered_by(
+                OneTarget(target.name.clone()),
+                Arc::clone(clock),
+                Arc::new(classes.orders()),
+            );
+            let pace = Arc::new(CompactionPace::new(Arc::clone(&slo)));
+            let options =
+                Options { pace, ..Options::new(data.clone(), classes.host(), Arc::clone(clock)) };
             let engine = match EmbeddedEngine::open(options) {
                 Ok(engine) => engine,
                 Err(error) => {
@@ -65,15 +72,17 @@ impl StorageTarget {
                 }
             };
             folder.opened(cluster)?;
-            let slo = NodeSlo::new(OneTarget(target.name.clone()), Arc::clone(clock));
             let stack = own_path(Stack::new(engine.clone()), classes, &slo);
             let (embedded, rados, refusal, slo) = (Some(engine), None, None, Some(slo));
             return Ok(Self { embedded, rados, refusal, slo, stack, target });
         };
         let options = RadosOptions { operation_timeout: OPERATION_TIMEOUT, ..engine.parse()? };
         let engine = RadosEngine::connect(options, classes.host(), Arc::clone(clock)).await?;
-        let slo =
-            NodeSlo::new(OsdTargets::new(engine.clone(), Arc::clone(clock)), Arc::clone(clock));
+        let slo = NodeSlo::ordered_by(
+            OsdTargets::new(engine.clone(), Arc::clone(clock)),
+            Arc::clone(clock),
+            Arc::new(classes.orders()),
+        );
         let stack = own_path(Stack::new(engine.clone()), classes, &slo);
         let (embedded, rados, refusal, slo) = (None, Some(engine), None, Some(slo));
         Ok(Self { embedded, rados, refusal, slo, stack, target })

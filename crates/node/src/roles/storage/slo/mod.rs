@@ -1,5 +1,6 @@
 //! Tail-latency promises on a storage node: what makes the layer of `nacre-slo` work there.
 
+mod background;
 mod metrics;
 mod miss_reporter;
 mod osd_targets;
@@ -13,6 +14,7 @@ use nacre_object::NodeName;
 use nacre_slo::{NodeSlo, follow, share_among_gateways};
 use tokio::task::JoinHandle;
 
+pub(super) use self::background::CompactionPace;
 pub(super) use self::osd_targets::OsdTargets;
 pub use self::service::{SLO_SERVICE, WatchRequest};
 

@@ -1,0 +1,54 @@
+//! Compaction and scrub of an engine in this process ask the layer for their turn.
+
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use nacre_embedded::Pace;
+use nacre_qos::IoKind;
+use nacre_slo::{BackgroundWork, NodeSlo};
+use tokio::runtime::Handle;
+
+/// How long a step of compaction waits for its turn: it makes room that requests need.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+
+/// Gives compaction its turn.
+#[derive(Debug)]
+pub(in super::super) struct CompactionPace {
+    slo: Arc<NodeSlo>,
+    runtime: Handle,
+}
+
+impl CompactionPace {
+    /// By the layer of this process. Needs a tokio runtime.
+    pub fn new(slo: Arc<NodeSlo>) -> Self {
+        Self { slo, runtime: Handle::current() }
+    }
+}
+
+impl Pace for CompactionPace {
+    fn before_compaction(&self, bytes: u64) -> Box<dyn Send> {
+        let (turn, waits) = mpsc::sync_channel(1);
+        let (slo, bytes) = (Arc::clone(&self.slo), u32::try_from(bytes).unwrap_or(u32::MAX));
+        // The runtime may have ended: then nobody answers, and compaction goes on.
+        self.runtime.spawn(async move {
+            let work = slo.background(IoKind::Write, bytes).await;
+            let _ = turn.send(work.ok().map(|work| Step { work: Some(work), bytes }));
+        });
+        Box::new(waits.recv_timeout(LONGEST_WAIT).ok().flatten())
+    }
+}
+
+/// A step of compaction that is under way.
+struct Step {
+    work: Option<BackgroundWork>,
+    bytes: u32,
+}
+
+impl Drop for Step {
+    fn drop(&mut self) {
+        if let Some(work) = self.work.take() {
+            work.done(self.bytes.into());
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! nacre's own work in the background, which shares a target as a tenant of its own.
+//!
+//! Bringing an object into another layout is a request like others: the method tells. Scrub and compaction pass no store;
+//! they ask for their turn with [`NodeSlo::background`](super::NodeSlo::background).
+
+use nacre_calls::MIGRATE_METHOD;
+use nacre_object::{Op, Request};
+
+use super::target_queue::Permit;
+
+/// A piece of work in the background that may go on. It ends when this is dropped.
+#[derive(Debug)]
+pub struct BackgroundWork(pub(super) Permit);
+
+impl BackgroundWork {
+    /// The work is done, and has moved so many bytes.
+    pub fn done(self, moved_bytes: u64) {
+        self.0.leave(Some(moved_bytes));
+    }
+}
+
+/// Whether a request is nacre's own: a step of a layout change.
+pub(super) fn is_background(request: &Request) -> bool {
+    let is_migration =
+        |op: &Op| matches!(op, Op::Call(call) if call.method.as_str() == MIGRATE_METHOD);
+    request.ops.iter().any(is_migration)
+}

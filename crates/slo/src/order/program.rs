@@ -1,0 +1,208 @@
+//! `OrderProgram`: one version of an order of service, compiled.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mlua::{Function, Lua, Table, Value};
+use nacre_clock::Clock;
+use nacre_object::{Error, ErrorKind, FaultSite, Result, TenantName};
+use nacre_qos::scheduler::{
+    DeviceLimits, NewRequest, Scheduler, ServiceOrder, TenantSettings, Ties, Waiting, Work,
+};
+use nacre_qos::{IoKind, RateBurst};
+use nacre_script::{LoadedVm, ProgramVm, Run, Terms};
+
+use super::Candidate;
+use crate::limits::ORDER_BUDGET;
+
+thread_local! {
+    static VM: ProgramVm<()> = const { ProgramVm::new() };
+}
+
+/// The function that a program defines.
+const FUNCTION: &str = "choose";
+
+/// One version of an order of service.
+#[derive(Debug)]
+pub struct OrderProgram {
+    name: String,
+    version: u64,
+    source: Arc<str>,
+    clock: Arc<dyn Clock>,
+}
+
+impl OrderProgram {
+    /// Compiles a source, and runs it once.
+    ///
+    /// # Errors
+    /// `Fault` with the line where it fails; `Invalid` if it does not define what it must.
+    pub fn compile(
+        name: &str,
+        version: u64,
+        source: impl Into<Arc<str>>,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Self> {
+        let (name, source, clock) = (name.to_owned(), source.into(), Arc::clone(clock));
+        let program = Self { name, version, source, clock };
+        program.run(|run| function(run).map(drop))?;
+        Ok(program)
+    }
+
+    /// The version.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// The place of the tenant whose request goes next; `None` leaves it to the native order.
+    ///
+    /// # Errors
+    /// `Fault` with the line where the program fails, or of the function if its result makes no sense; `Exhausted` past
+    /// the budget.
+    pub fn choose(&self, candidates: &[Candidate<'_>]) -> Result<Option<usize>> {
+        let chosen = self.run(|run| {
+            let choose = function(run)?;
+            let entries = candidates.iter().map(|candidate| to_lua(run.lua(), candidate));
+            let entries = entries.collect::<mlua::Result<Vec<_>>>();
+            let entries = entries.map_err(|error| run.explain(&error))?;
+            let returned = run.call_for::<Value>(&choose, entries)?;
+            place(&returned, candidates.len())
+        });
+        // What it returned makes no sense: the program is to blame for that as well.
+        chosen.map_err(|error| match error.fault() {
+            None if error.kind() == ErrorKind::Invalid => {
+                Error::fault_at(self.site(), error.message())
+            }
+            _ => error,
+        })
+    }
+
+    /// Has it choose among tenants that do not exist: of each kind there is, and then two at a time.
+    ///
+    /// # Errors
+    /// As for [`OrderProgram::choose`].
+    pub(super) fn rehearse(&self) -> Result<()> {
+        let waiting = made_up_tenants()?;
+        let tenant = TenantName::new("made-up")?;
+        let mut candidates = vec![];
+        for waiting in &waiting {
+            let slo_seconds = waiting.priority.map(|_| 0.02);
+            candidates.push(Candidate { tenant: &tenant, slo_seconds, waiting });
+        }
+        self.choose(&candidates)?;
+        candidates.windows(2).try_for_each(|pair| self.choose(pair).map(drop))
+    }
+
+    fn site(&self) -> FaultSite {
+        let is_defined = |line: &str| {
+            let line = line.trim_start();
+            let rest = line.strip_prefix("function ").unwrap_or(line);
+            rest.trim_start().starts_with(FUNCTION)
+        };
+        let line = self.source.lines().position(is_defined).map(|line| line as u32 + 1);
+        let (program, version) = (self.name.clone(), self.version);
+        FaultSite { program, version, line, traceback: String::new() }
+    }
+
+    fn run<R>(&self, body: impl FnOnce(&Run<'_>) -> Result<R>) -> Result<R> {
+        let in_vm = |loaded: &mut LoadedVm<()>| {
+            let script = loaded.script(&self.name, self.version, self.source.as_bytes())?;
+            let terms = Terms { budget: &ORDER_BUDGET, clock: &self.clock, seed: 0 };
+            let run = loaded.vm.start(&script, &terms)?;
+            run.load()?;
+            body(&run)
+        };
+        VM.with(|vm| vm.with(in_vm))
+    }
+}
+
+fn function(run: &Run<'_>) -> Result<Function> {
+    match run.global(FUNCTION)? {
+        Value::Function(function) => Ok(function),
+        Value::Nil => Err(Error::invalid("the program must define a function `choose`")
+            .hint("choose(waiting) returns the place of a tenant in the list")),
+        other => {
+            Err(Error::invalid(format!("`choose` is a {}; it is a function", other.type_name())))
+        }
+    }
+}
+
+/// An entry of the argument `waiting`.
+fn to_lua(lua: &Lua, candidate: &Candidate<'_>) -> mlua::Result<Table> {
+    let Candidate { tenant, slo_seconds, waiting } = candidate;
+    let entry = lua.create_table_with_capacity(0, 16)?;
+    entry.raw_set("tenant", tenant.as_str())?;
+    entry.raw_set("kind", waiting.kind.as_str())?;
+    entry.raw_set("bytes", f64::from(waiting.bytes))?;
+    entry.raw_set("work", waiting.work_seconds)?;
+    entry.raw_set("waited", waiting.waited.as_secs_f64())?;
+    entry.raw_set("number", waiting.request.number() as f64)?;
+    entry.raw_set("room", waiting.has_room)?;
+    entry.raw_set("slo", *slo_seconds)?;
+    entry.raw_set("priority", waiting.priority.map(f64::from))?;
+    entry.raw_set("within", waiting.is_within)?;
+    entry.raw_set("ready", waiting.ready_seconds)?;
+    entry.raw_set("weight", waiting.weight)?;
+    entry.raw_set("share", waiting.share)?;
+    entry.raw_set("left_over", waiting.left_over_share)?;
+    entry.raw_set("group", waiting.group_share)?;
+    entry.raw_set("turn", waiting.turn as f64)?;
+    Ok(entry)
+}
+
+/// The place in a list of so many that `choose` returned, from 0 on.
+///
+/// # Errors
+/// `Invalid` with what it may return.
+fn place(returned: &Value, length: usize) -> Result<Option<usize>> {
+    let number = match returned {
+        Value::Nil => return Ok(None),
+        Value::Integer(number) => *number as f64,
+        Value::Number(number) => *number,
+        other => {
+            let text = format!("`choose` returned a {}", other.type_name());
+            return Err(Error::invalid(text).hint("return a place in the list, or nil"));
+        }
+    };
+    let is_place = number >= 1.0 && number <= length as f64 && number.fract() == 0.0;
+    match is_place {
+        true => Ok(Some(number as usize - 1)),
+        false => Err(Error::invalid(format!(
+            "`choose` returned {number}: {length} tenants wait, so a place is from 1 to {length}"
+        ))),
+    }
+}
+
+/// Tenants within their limits, outside them and without a promise, with requests of known and of unknown work.
+fn made_up_tenants() -> Result<Vec<Waiting>> {
+    struct Offered(Vec<Waiting>);
+    impl ServiceOrder for Offered {
+        fn choose(&mut self, waiting: &[Waiting]) -> Option<usize> {
+            self.0 = waiting.to_vec();
+            None
+        }
+    }
+    let (came_at, now) = (Duration::from_secs(1), Duration::from_secs(2));
+    let mut scheduler = Scheduler::new(DeviceLimits::default(), Ties::FirstCome)?;
+    let bucket = |burst_seconds| RateBurst { rate: 0.01, burst_seconds };
+    let large =
+        scheduler.add_tenant(TenantSettings::promised(1, vec![bucket(1.0)]), Duration::ZERO)?;
+    let small =
+        scheduler.add_tenant(TenantSettings::promised(2, vec![bucket(1e-3)]), Duration::ZERO)?;
+    let free = scheduler.add_tenant(TenantSettings::weighted(2.0), Duration::ZERO)?;
+    for tenant in [large, small, free] {
+        for (kind, work) in [
+            (IoKind::Write, Work::seconds(1e-3)?),
+            (IoKind::Read, Work::UNKNOWN),
+            (IoKind::Read, Work::seconds(1e-3)?),
+        ] {
+            let request = NewRequest { tenant, kind, bytes: 4096, work, deadline: None };
+            scheduler.enqueue(request, came_at)?;
+        }
+    }
+    let mut offered = Offered(vec![]);
+    // The native order sends the first request of each in between.
+    for _ in 0..3 {
+        scheduler.next_by(&mut offered, now);
+    }
+    Ok(offered.0)
+}

@@ -1,0 +1,44 @@
+-- The thesis's order (appendix A), with weights for tenants without a promise: what nacre does without a program.
+--
+-- Tenants within their token buckets go first, by priority; among equals the one whose request has been within them
+-- longest. Then tenants outside their buckets take turns, and tenants without a promise share by weight beside them.
+--
+-- Read it to write an order of your own. To have this order, set none: the native one decides alike, and a hundred times
+-- as fast.
+
+local function is_before(a, b)
+  if a.within ~= b.within then
+    return a.within
+  end
+  if a.within then
+    if a.priority ~= b.priority then
+      return a.priority < b.priority
+    end
+    if a.ready ~= b.ready then
+      return a.ready > b.ready
+    end
+    return a.number < b.number
+  end
+  local a_is_promised, b_is_promised = a.priority ~= nil, b.priority ~= nil
+  if a_is_promised ~= b_is_promised then
+    -- Two groups share what is left over.
+    if a.group ~= b.group then
+      return a.group < b.group
+    end
+    return a_is_promised
+  end
+  if not a_is_promised and a.left_over ~= b.left_over then
+    return a.left_over < b.left_over
+  end
+  return a.turn < b.turn
+end
+
+function choose(waiting)
+  local first = 1
+  for place, entry in waiting do
+    if is_before(entry, waiting[first]) then
+      first = place
+    end
+  end
+  return first
+end
