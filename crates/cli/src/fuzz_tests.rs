@@ -15,7 +15,7 @@ const CRATE: &str = env!("CARGO_MANIFEST_DIR");
 const SHORT_RUN: u64 = 1_000;
 
 /// One of each kind of value the command takes, a line each; words are separated by `|`.
-const SAMPLES: [&str; 37] = [
+const SAMPLES: [&str; 38] = [
     "init|--targets|3|--metadata|2|--listen|127.0.0.1:7000|--tls-only",
     "up|--metrics-port|9100",
     "demo|--help",
@@ -50,6 +50,7 @@ const SAMPLES: [&str; 37] = [
     "slo|replay|t|u|--pool|p|--speed|2|--hdr-log|h|--no-prepare",
     "slo|watch|gold|--seconds|30",
     "slo|order|earliest_deadline",
+    "slo|advise|--apply|--json",
     "slo|curve|t|--profile|p|--targets|3|--estimator|uniform|--format|msr|--block-bytes|4096",
     "slo|place|f|--profile|p|--plain",
     "--version",

@@ -275,6 +275,37 @@ fn a_scrub_counts_as_background_work_of_its_own() {
 }
 
 #[test]
+fn advice_says_which_tenant_to_move_and_that_nacre_cannot() {
+    let folder = tempfile::tempdir().unwrap();
+    let cluster = RunningCluster::start_with(folder.path(), &["--targets", "2", "--metadata", "1"]);
+    load_fast_profile(&cluster, &["storage.0", "storage.1"]);
+    let said = cluster.run(&["slo", "advise", "--apply"]);
+    assert!(said.contains("nothing is to be moved"), "{said}");
+    // Each target does 244,140 writes a second. Gold takes 0.6 of one.
+    let curve = json!({ "segments": [{ "start_seconds": 0, "work_seconds": 1e-3, "rate": 0.6 }] });
+    let watched = json!({
+        "tenant": "gold", "seconds": 1.0, "curves": { "storage.0": curve },
+        "proposed_slo_seconds": null,
+    });
+    let file = folder.path().join("curves.json");
+    std::fs::write(&file, watched.to_string()).unwrap();
+    let curves = ["--curves", file.to_str().unwrap()];
+    cluster.run(&[&["slo", "admit", "gold", "--latency", "20s"], &curves[..]].concat());
+    let ask = ["slo", "advise", "--for", "bulk", "--latency", "20s", "--bytes", "4096"];
+    let few = [&ask[..], &["--rate", "150000", "--few-objects"]].concat();
+    let advice: Value = {
+        let output = cluster.command(&[&few[..], &["--json"]].concat()).output().unwrap();
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    assert_eq!((&advice["left_out"][0], &advice["is_solved"]), (&"bulk".into(), &true.into()));
+    assert!(advice["moves"][0]["to"].is_string() && advice["unsupported"].is_string(), "{advice}");
+    let (status, said) = cluster.fails(&[&few[..], &["--apply"]].concat());
+    assert!(status == 1 && said.contains("cannot move a tenant to chosen targets"), "{said}");
+    let (status, said) = cluster.fails(&[&ask[..], &["--rate", "900000"]].concat());
+    assert!(status == 1 && said.contains("no moves were found"), "{said}");
+}
+
+#[test]
 fn a_tenant_that_is_watched_can_be_promised_what_it_sent() {
     let folder = tempfile::tempdir().unwrap();
     let cluster = RunningCluster::start_with(folder.path(), &["--targets", "1", "--metadata", "1"]);

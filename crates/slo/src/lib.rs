@@ -4,6 +4,7 @@
 //!
 //! 1. [`profile_targets`] measures what requests cost on each target.
 //! 2. [`Slos`] admits tenants. What it decides is one commit of the map `slo` ([`SloState`]).
+//!    [`advise`] says which tenants to move so that everybody fits.
 //! 3. Each node [follows](follow) that map, and its [`SloLayer`] orders the requests before an engine accordingly.
 //!    A program may replace the native order ([`OrderPrograms`], feature `programs`).
 //! 4. Gateways to one Ceph cluster [divide](share_among_gateways) what tenants were promised.
@@ -12,6 +13,7 @@
 //! **Invariant:** a request is sent to the engine once or refused, whatever the map says meanwhile.
 //! **Invariant:** while promises are not enforced, no request waits.
 
+mod advice;
 mod follower;
 mod gateway_sharing;
 mod layer;
@@ -23,6 +25,7 @@ mod slos;
 mod traffic;
 mod windows;
 
+pub use advice::{Advice, AdvisedTarget, AdvisedTenant, Move, advise};
 pub use follower::follow;
 pub use gateway_sharing::share_among_gateways;
 pub use layer::{

@@ -43,5 +43,9 @@ pub(crate) const ORDER_BUDGET: Budget = Budget {
 /// A program that has exceeded its budget is not asked for so long: each time costs all that wait the whole budget.
 #[cfg(feature = "programs")]
 pub(crate) const PAUSE_AFTER_EXCESS: Duration = Duration::from_secs(1);
+/// Moves that are advised at a time: more than anybody does by hand.
+pub(crate) const MAX_ADVISED_MOVES: usize = 8;
+/// Tenants whose move is tried at each step of an advice; each costs a linear program for each tenant and target.
+pub(crate) const MAX_MOVERS: usize = 16;
 /// A map that could not be read is read again after this.
 pub(crate) const READ_AGAIN: Duration = Duration::from_secs(1);

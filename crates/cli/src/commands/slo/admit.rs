@@ -73,7 +73,7 @@ pub struct AdmitArguments {
 }
 
 /// A latency with its unit.
-fn latency(text: &str) -> std::result::Result<Duration, String> {
+pub(super) fn latency(text: &str) -> std::result::Result<Duration, String> {
     let (number, unit) = match text.strip_suffix("ms") {
         Some(number) => (number, 1e-3),
         None => (text.strip_suffix('s').ok_or("say a unit: 20ms or 0.5s")?, 1.0),

@@ -1,6 +1,7 @@
 //! `nacre slo …`: tail latencies that tenants are promised.
 
 mod admit;
+mod advise;
 mod bound;
 mod curve;
 mod input;
@@ -35,6 +36,8 @@ pub enum SloCommand {
     /// Say what would come of `admit`, without doing it
     #[command(name = "whatif")]
     WhatIf(admit::AdmitArguments),
+    /// Say which tenants to move to which targets, so that everybody has what was promised
+    Advise(advise::AdviseArguments),
     /// Watch what a tenant sends, and say what it could be promised
     Watch(watch::WatchArguments),
     /// Send the requests of recorded traces at the times at which they were recorded, and measure their latencies
@@ -106,6 +109,7 @@ pub async fn run(
         C::Profile(arguments) => profile::profile(&arguments, &file()?, out).await,
         C::Admit(arguments) => admit::admit(&arguments, Effect::Admit, &file()?, out).await,
         C::WhatIf(arguments) => admit::admit(&arguments, Effect::WhatIf, &file()?, out).await,
+        C::Advise(arguments) => advise::run(&arguments, &file()?, out).await,
         C::Replay(arguments) => replay::replay(&arguments, &Cluster::reach(&file()?)?, out).await,
         C::Watch(arguments) => watch::watch(&arguments, &file()?, out).await,
         C::Status => status::status(&file()?, out).await,
