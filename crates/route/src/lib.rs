@@ -4,6 +4,7 @@
 
 mod check;
 mod controller;
+mod endpoint;
 mod file;
 pub mod limits;
 mod model;
@@ -18,6 +19,9 @@ pub use check::{
 pub use controller::{
     Controller, ControllerCommand, ControllerEvent, Followed, Found, Move, Record, Stored, Wanted,
     newest,
+};
+pub use endpoint::{
+    ROUTED_CLASS, RoutedDrop, RoutedSpans, RoutedWrite, outrun_by, routed_class,
 };
 pub use file::{Grant, Insertion, Location, Routes, Topology};
 pub use model::{

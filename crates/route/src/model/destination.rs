@@ -121,6 +121,18 @@ impl Destination {
         };
         Ok((destination, left))
     }
+
+    /// Parses a destination that stands alone.
+    ///
+    /// # Errors
+    /// `Invalid` if it is none, or words are left over.
+    pub fn from_line(line: &str) -> Result<Self> {
+        let words = text::words(line);
+        match Self::parse(&words)? {
+            (destination, []) => Ok(destination),
+            _ => Err(Error::invalid(format!("{line:?} is no destination")).hint(HINT)),
+        }
+    }
 }
 
 const HINT: &str = "write home, object POOL/NAME, pool POOL, target TARGET, bypass LAYER, waypoint LAYER, \

@@ -4,7 +4,7 @@ use std::fmt;
 
 use nacre_object::{Error, Result};
 
-use super::{ApplicationName, Destination, Header};
+use super::{ApplicationName, Destination, Header, text};
 
 /// The place of a rule in its table: the smallest decides. Rules that were installed count up from 0. Those that a
 /// switch made itself, as reads follow writes, are below 0 and so come before all others.
@@ -148,6 +148,14 @@ impl Rule {
                 .hint("leave out reply-direct"));
         }
         Ok(Self { header, destination, options, application })
+    }
+
+    /// Parses a rule as it stands in a line of a file.
+    ///
+    /// # Errors
+    /// As [`Rule::parse`].
+    pub fn from_line(application: &ApplicationName, line: &str) -> Result<Self> {
+        Self::parse(application, &text::words(line))
     }
 }
 

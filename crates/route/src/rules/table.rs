@@ -126,6 +126,51 @@ impl RuleTable {
         near.into_iter().find(|(made, _)| made.overlaps(span)).and_then(|(_, id)| self.get(id))
     }
 
+    /// Where the newest bytes of a span are, as far as the switch has noted it, in the order of the bytes.
+    pub fn placed(&self, object: &ObjectId, span: Span) -> Vec<Placement> {
+        let near = self.made_near(object, span).into_iter();
+        let placement = |(made, id): (Span, RuleId)| {
+            let Rule { destination, application, .. } = self.get(id)?.clone();
+            Some(Placement { span: made.intersect(span)?, destination, application })
+        };
+        let mut placed: Vec<_> = near.filter_map(placement).collect();
+        placed.sort_by_key(|placement| placement.span);
+        placed
+    }
+
+    /// All that the switch has noted of where newest bytes are.
+    pub fn all_placed(&self) -> impl Iterator<Item = (&ObjectId, &Rule)> {
+        let made = self.rules.range(..RuleId(0)).map(|(_, rule)| rule);
+        made.filter_map(|rule| match &rule.header.object {
+            ObjectMatch::Exact(object) => Some((object, rule)),
+            _ => None,
+        })
+    }
+
+    /// Forgets what the switch has noted about a span: other rules decide about its bytes again.
+    pub fn forget(&mut self, object: &ObjectId, span: Span) {
+        for (made, id) in self.made_near(object, span) {
+            if !made.overlaps(span) {
+                continue;
+            }
+            let Some((_, rule)) = self.uninstall(id) else { continue };
+            let before = Span::new(made.start(), made.end().min(span.start()));
+            let after = Span::new(made.start().max(span.end()), made.end());
+            for rest in [before, after].into_iter().flatten() {
+                let header = Header { span: rest, ..rule.header.clone() };
+                self.make(Rule { header, ..rule.clone() });
+            }
+        }
+    }
+
+    /// Whether a rule that was installed sends reads elsewhere.
+    pub fn sends_reads_away(&self) -> bool {
+        self.rules.range(RuleId(0)..).any(|(_, rule)| {
+            rule.header.operations.contains(Operation::Read)
+                && rule.destination != Destination::Home
+        })
+    }
+
     fn make(&mut self, rule: Rule) {
         self.made += 1;
         self.install(RuleId(-self.made), rule);

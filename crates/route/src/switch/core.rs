@@ -11,7 +11,8 @@ use super::waiting::{Arrival, Waiting};
 use super::{Command, Event, IoId, Order, OrderAnswer, Placed, Stamp, SwitchRules, Term};
 use crate::limits::MAX_HELD_IOS;
 use crate::model::{
-    Header, LayerName, ObjectMatch, Operations, SourceMatch, Span, SwitchName, touches,
+    Destination, Header, LayerName, ObjectMatch, Operation, Operations, SourceMatch, Span,
+    SwitchName, Touch, touches,
 };
 use crate::rules::RuleTable;
 
@@ -24,6 +25,8 @@ pub struct Switch {
     /// The term of its rules; `None` until it is told some.
     pub(super) installed: Option<Term>,
     pub(super) table: RuleTable,
+    /// Whether installed rules send reads elsewhere. If none does, bytes that are home need no note.
+    reads_go_away: bool,
     /// The term before, and which IO was held as it ended. Other IO that was sent under that term goes on, because its
     /// rules have not changed.
     previous: Option<(Term, Vec<Header>)>,
@@ -60,6 +63,7 @@ impl Switch {
             term: Term::default(),
             installed: None,
             table: RuleTable::default(),
+            reads_go_away: false,
             previous: None,
             quiesced: vec![everything()],
             peers: vec![],
@@ -91,6 +95,9 @@ impl Switch {
     pub fn handle(&mut self, now: Duration, event: Event) -> Vec<Command> {
         match event {
             Event::Arrived { io, request, via, term } => self.arrived(now, io, request, via, term),
+            Event::ArrivedHomeward { io, request, span } => {
+                self.arrived_homeward(now, io, request, span)
+            }
             Event::PieceDone { io, piece, outcome } => self.piece_done(now, io, piece, &outcome),
             Event::Decided { io, piece, destination } => self.decided(io, piece, destination),
             Event::Ordered { ticket, term, order } => self.ordered(now, ticket, term, order),
@@ -113,7 +120,20 @@ impl Switch {
         term: Option<Term>,
     ) -> Vec<Command> {
         let touches = touches(&request);
-        self.admit(now, Arrival { io, request, via, term, touches, attempts: 0 })
+        let homeward = None;
+        self.admit(now, Arrival { io, request, via, term, homeward, touches, attempts: 0 })
+    }
+
+    fn arrived_homeward(
+        &mut self,
+        now: Duration,
+        io: IoId,
+        request: Request,
+        span: Span,
+    ) -> Vec<Command> {
+        let touches = vec![Touch { operation: Operation::Write, span: Some(span) }];
+        let (homeward, via, term) = (Some(span), None, None);
+        self.admit(now, Arrival { io, request, via, term, homeward, touches, attempts: 0 })
     }
 
     /// Lets an IO go, or holds it.
@@ -163,7 +183,12 @@ impl Switch {
     pub(super) fn place(&mut self, placed: &[Placed]) {
         for Placed { object, placement } in placed {
             // There is room for it, reserved when the write began.
-            let _ = self.table.place(object, placement.clone());
+            match placement.destination == Destination::Home && !self.reads_go_away {
+                true => self.table.forget(object, placement.span),
+                false => {
+                    let _ = self.table.place(object, placement.clone());
+                }
+            }
         }
     }
 
@@ -237,6 +262,7 @@ impl Switch {
         for Placed { object, placement } in rules.placed {
             table.place(&object, placement)?;
         }
+        self.reads_go_away = table.sends_reads_away();
         self.table = table;
         self.previous = self.installed.map(|installed| (installed, self.quiesced.clone()));
         self.installed = Some(term);

@@ -84,10 +84,15 @@ pub struct Flying {
 }
 
 impl Flying {
+    /// Whether it moves bytes, so that no other IO on them may be in flight.
+    pub fn brings_home(&self) -> bool {
+        self.arrival.homeward.is_some() && self.sent.iter().any(|sent| !sent.follows.is_empty())
+    }
+
     /// Whether it goes one way, and which.
     fn way(&self) -> Option<&Option<Destination>> {
         match self.sent.as_slice() {
-            [one] if self.agreement.is_none() => Some(&one.destination),
+            [one] if self.agreement.is_none() && !self.brings_home() => Some(&one.destination),
             _ => None,
         }
     }

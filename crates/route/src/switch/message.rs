@@ -3,7 +3,7 @@
 use nacre_object::{Error, ObjectId, Op, Request};
 
 use super::{Stamp, Term};
-use crate::model::{Ask, Destination, Header, LayerName, Options, Rule, Span, SwitchName};
+use crate::model::{Ask, Destination, Header, LayerName, Options, Rule, RuleId, Span, SwitchName};
 use crate::rules::Placement;
 
 /// An IO at one switch, as the runtime numbers it. No number is used twice.
@@ -122,6 +122,16 @@ pub enum Event {
         /// The term under which another switch sent it here; `None` if it begins here.
         term: Option<Term>,
     },
+    /// An IO has arrived that goes home whatever rules say. The runtime first brings the bytes of `span` home; other
+    /// IO on them waits.
+    ArrivedHomeward {
+        /// Its number.
+        io: IoId,
+        /// What it asks.
+        request: Request,
+        /// The bytes.
+        span: Span,
+    },
     /// A piece has come to its end.
     PieceDone {
         /// The IO.
@@ -184,6 +194,8 @@ pub enum Command {
         piece: usize,
         /// Under which term: the next switch uses the rules of that one.
         term: Term,
+        /// The rule that sends it; `None` if there is none.
+        rule: Option<RuleId>,
         /// Where to; `None`: on, to where it was going.
         destination: Option<Destination>,
         /// How.

@@ -43,7 +43,7 @@ impl Switch {
     /// Whether other IO in flight must end before this one begins.
     fn is_in_the_way(&self, flying: &Flying, agreed: &[Span]) -> bool {
         let way = match flying.sent.as_slice() {
-            [one] if agreed.is_empty() => Some(&one.destination),
+            [one] if agreed.is_empty() && !flying.brings_home() => Some(&one.destination),
             _ => None,
         };
         let Arrival { request, touches, .. } = &flying.arrival;
@@ -61,6 +61,10 @@ impl Switch {
             );
         }
         let table = &self.table;
+        if let Some(span) = arrival.homeward {
+            let sent = vec![homeward(table, arrival, span)];
+            return Ok(Flying { arrival: arrival.clone(), term, sent, agreement: None });
+        }
         let plan = plan(table, &arrival.request, arrival.via.as_ref())?;
         let sent = plan.pieces.into_iter().map(|piece| self.sent(table, arrival, piece));
         let sent = sent.collect::<Result<Vec<_>>>()?;
@@ -179,6 +183,7 @@ impl Switch {
             io,
             piece,
             term,
+            rule: sent.piece.rule,
             destination: sent.destination.clone(),
             options: sent.options,
             ops: sent.piece.ops.clone(),
@@ -262,4 +267,18 @@ impl Switch {
         }
         commands
     }
+}
+
+/// The piece of an IO that goes home with its object's bytes.
+fn homeward(table: &RuleTable, arrival: &Arrival, span: Span) -> Sent {
+    let object = &arrival.request.header.object;
+    let placed = table.placed(object, span).into_iter();
+    let home = |placement: Placement| Placed {
+        object: object.clone(),
+        placement: Placement { destination: Destination::Home, ..placement },
+    };
+    let piece = Piece { span: None, rule: None, ops: arrival.request.ops.clone() };
+    let (destination, options) = (None, Options::default());
+    let follows = placed.map(home).collect();
+    Sent { piece, destination, options, follows, progress: Progress::Waiting }
 }

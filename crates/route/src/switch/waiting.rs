@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use nacre_object::{ObjectId, Request};
 
 use super::{IoId, Term};
-use crate::model::{LayerName, Touch};
+use crate::model::{LayerName, Span, Touch};
 
 /// An IO that has arrived.
 #[derive(Debug, Clone)]
@@ -15,6 +15,8 @@ pub struct Arrival {
     pub via: Option<LayerName>,
     /// `None` if it begins here.
     pub term: Option<Term>,
+    /// The bytes that are brought home before it happens there, whatever rules say.
+    pub homeward: Option<Span>,
     /// What it does.
     pub touches: Vec<Touch>,
     /// How often an agreement about it has failed.

@@ -1,0 +1,369 @@
+//! The native class `routed`: what happens inside an object that keeps routed bytes of another one, its *home*.
+//!
+//! | method | input | output |
+//! | --- | --- | --- |
+//! | `write` | a [`RoutedWrite`] | the greatest counter of a newer change of these bytes, if there is one; then nothing was written |
+//! | `drop` | a [`RoutedDrop`] | nothing |
+//! | `spans` | nothing | [`RoutedSpans`] |
+//!
+//! The object's map says which bytes are here. A key is the first byte of a span, 8 bytes in big-endian order; its
+//! value is the byte behind the last and the counter of the change, each in the same form. The map's header names home and application.
+//!
+//! **Invariant:** the spans of an object are disjoint, and a byte of a span has the stamp of the change that wrote it.
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use nacre_object::limits::MAX_MAP_RANGE_ENTRIES;
+use nacre_object::{
+    CallContext, CallReply, ClassName, Error, MethodAccess, NativeClass, ObjectId, ObjectView,
+    Result,
+};
+
+use crate::model::{ApplicationName, Span};
+
+/// The name of the class.
+pub const ROUTED_CLASS: &str = "routed";
+
+/// The class of objects that keep routed bytes.
+///
+/// # Panics
+/// Never: its names are well formed.
+pub fn routed_class() -> NativeClass {
+    use MethodAccess::{ReadOnly, ReadWrite};
+    NativeClass::new(ClassName::new(ROUTED_CLASS).expect("a literal"))
+        .brief()
+        .method("write", ReadWrite, write)
+        .method("drop", ReadWrite, drop_spans)
+        .method("spans", ReadOnly, spans)
+}
+
+/// A change of routed bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RoutedWrite {
+    /// Whose bytes.
+    pub home: ObjectId,
+    /// The application whose rule sent them here.
+    pub application: ApplicationName,
+    /// The counter of the change.
+    pub counter: u64,
+    /// The first byte.
+    pub offset: u64,
+    /// The bytes.
+    pub data: Bytes,
+}
+
+/// Bytes that are home again, or written there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RoutedDrop {
+    /// Which.
+    pub span: Span,
+    /// Changes with greater counters stay.
+    pub counter: u64,
+}
+
+/// What an object keeps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RoutedSpans {
+    /// Of which object.
+    pub home: ObjectId,
+    /// By a rule of which application.
+    pub application: ApplicationName,
+    /// Which bytes, each span with the counter of its change.
+    pub spans: Vec<(Span, u64)>,
+}
+
+fn put_text(out: &mut BytesMut, text: &str) {
+    out.put_u32(text.len() as u32);
+    out.put_slice(text.as_bytes());
+}
+
+fn senseless() -> Error {
+    Error::invalid("the input of a method of the class routed makes no sense")
+}
+
+fn take_u64(input: &mut Bytes) -> Result<u64> {
+    input.try_get_u64().map_err(|_| senseless())
+}
+
+fn take_text(input: &mut Bytes) -> Result<String> {
+    let length = input.try_get_u32().map_err(|_| senseless())? as usize;
+    if length > input.remaining() {
+        return Err(senseless());
+    }
+    String::from_utf8(input.split_to(length).to_vec()).map_err(|_| senseless())
+}
+
+impl RoutedWrite {
+    /// It as an input.
+    pub fn encode(&self) -> Bytes {
+        let mut out = BytesMut::with_capacity(self.data.len() + 128);
+        put_text(&mut out, &self.home.to_string());
+        put_text(&mut out, self.application.as_str());
+        out.put_u64(self.counter);
+        out.put_u64(self.offset);
+        out.put_slice(&self.data);
+        out.freeze()
+    }
+
+    fn decode(mut input: Bytes) -> Result<Self> {
+        let home = take_text(&mut input)?.parse()?;
+        let application = take_text(&mut input)?.parse()?;
+        let (counter, offset) = (take_u64(&mut input)?, take_u64(&mut input)?);
+        Ok(Self { home, application, counter, offset, data: input })
+    }
+}
+
+impl RoutedDrop {
+    /// It as an input.
+    pub fn encode(&self) -> Bytes {
+        let mut out = BytesMut::with_capacity(24);
+        [self.span.start(), self.span.end(), self.counter].iter().for_each(|n| out.put_u64(*n));
+        out.freeze()
+    }
+
+    fn decode(mut input: Bytes) -> Result<Self> {
+        let (start, end) = (take_u64(&mut input)?, take_u64(&mut input)?);
+        let span = Span::new(start, end).ok_or_else(senseless)?;
+        Ok(Self { span, counter: take_u64(&mut input)? })
+    }
+}
+
+impl RoutedSpans {
+    fn encode(&self) -> Bytes {
+        let mut out = BytesMut::new();
+        put_text(&mut out, &self.home.to_string());
+        put_text(&mut out, self.application.as_str());
+        for (span, counter) in &self.spans {
+            [span.start(), span.end(), *counter].iter().for_each(|number| out.put_u64(*number));
+        }
+        out.freeze()
+    }
+
+    /// From an output.
+    ///
+    /// # Errors
+    /// `Invalid` if it makes no sense.
+    pub fn decode(mut output: Bytes) -> Result<Self> {
+        let home = take_text(&mut output)?.parse()?;
+        let application = take_text(&mut output)?.parse()?;
+        let mut spans = vec![];
+        while output.has_remaining() {
+            let (start, end) = (take_u64(&mut output)?, take_u64(&mut output)?);
+            spans.push((Span::new(start, end).ok_or_else(senseless)?, take_u64(&mut output)?));
+        }
+        Ok(Self { home, application, spans })
+    }
+}
+
+/// The counter that the output of `write` carries, if a newer change was there.
+///
+/// # Errors
+/// `Invalid` if it makes no sense.
+pub fn outrun_by(mut output: Bytes) -> Result<Option<u64>> {
+    if output.is_empty() { Ok(None) } else { take_u64(&mut output).map(Some) }
+}
+
+fn answer(output: Bytes) -> Result<CallReply> {
+    Ok(CallReply { status: 0, output })
+}
+
+fn write(input: Bytes, view: &mut dyn ObjectView, _: &CallContext) -> Result<CallReply> {
+    let write = RoutedWrite::decode(input)?;
+    let end = write.offset.saturating_add(write.data.len() as u64);
+    let span = Span::new(write.offset, end).ok_or_else(senseless)?;
+    view.create(false)?;
+    let head = view.map_header()?;
+    if head.is_empty() {
+        let mut head = BytesMut::new();
+        put_text(&mut head, &write.home.to_string());
+        put_text(&mut head, write.application.as_str());
+        view.set_map_header(head.freeze())?;
+    } else {
+        let home = take_text(&mut head.clone())?;
+        if home != write.home.to_string() {
+            return Err(Error::conflict(format!("it keeps bytes of {home}"))
+                .hint("send the bytes of one object only to one place"));
+        }
+    }
+    let near = overlapping(view, span)?;
+    let newer = near.iter().map(|(_, counter)| *counter).filter(|other| *other > write.counter);
+    if let Some(newer) = newer.max() {
+        let mut out = BytesMut::with_capacity(8);
+        out.put_u64(newer);
+        return answer(out.freeze());
+    }
+    cut_out(view, &near, span)?;
+    set_span(view, span, write.counter)?;
+    view.write(write.offset, write.data)?;
+    answer(Bytes::new())
+}
+
+fn drop_spans(input: Bytes, view: &mut dyn ObjectView, _: &CallContext) -> Result<CallReply> {
+    let RoutedDrop { span, counter } = RoutedDrop::decode(input)?;
+    if !view.exists()? {
+        return answer(Bytes::new());
+    }
+    let mut old = overlapping(view, span)?;
+    old.retain(|(_, other)| *other <= counter);
+    cut_out(view, &old, span)?;
+    if view.map_range(&[], &[], 1)?.entries.is_empty() {
+        view.remove()?;
+    }
+    answer(Bytes::new())
+}
+
+fn spans(_: Bytes, view: &mut dyn ObjectView, _: &CallContext) -> Result<CallReply> {
+    let mut head = view.map_header()?;
+    let (home, application) = (take_text(&mut head)?.parse()?, take_text(&mut head)?.parse()?);
+    let mut spans = vec![];
+    let mut after = Bytes::new();
+    loop {
+        let page = view.map_range(&after, &[], MAX_MAP_RANGE_ENTRIES)?;
+        for entry in &page.entries {
+            spans.push(span_of(&entry.key, &entry.value)?);
+        }
+        match page.entries.last() {
+            Some(last) if page.more => after = last.key.clone(),
+            _ => break,
+        }
+    }
+    answer(RoutedSpans { home, application, spans }.encode())
+}
+
+fn key_of(start: u64) -> [u8; 8] {
+    start.to_be_bytes()
+}
+
+fn span_of(key: &Bytes, value: &Bytes) -> Result<(Span, u64)> {
+    let damaged = |_| Error::corrupt("a span of routed bytes makes no sense");
+    let (mut key, mut value) = (key.clone(), value.clone());
+    let start = take_u64(&mut key).map_err(damaged)?;
+    let (end, counter) =
+        (take_u64(&mut value).map_err(damaged)?, take_u64(&mut value).map_err(damaged)?);
+    let span = Span::new(start, end);
+    Ok((span.ok_or_else(|| Error::corrupt("a span of routed bytes is empty"))?, counter))
+}
+
+/// The spans that have a byte of `span`.
+fn overlapping(view: &mut dyn ObjectView, span: Span) -> Result<Vec<(Span, u64)>> {
+    let mut found = vec![];
+    // Spans are disjoint, and no write is longer than this: an earlier span does not reach here.
+    let longest = nacre_object::limits::MAX_REQUEST_BYTES as u64;
+    let mut after = match span.start().checked_sub(longest + 1) {
+        Some(before) => Bytes::copy_from_slice(&key_of(before)),
+        None => Bytes::new(),
+    };
+    loop {
+        let page = view.map_range(&after, &[], MAX_MAP_RANGE_ENTRIES)?;
+        for entry in &page.entries {
+            let (other, counter) = span_of(&entry.key, &entry.value)?;
+            if other.start() >= span.end() {
+                return Ok(found);
+            }
+            if other.overlaps(span) {
+                found.push((other, counter));
+            }
+        }
+        match page.entries.last() {
+            Some(last) if page.more => after = last.key.clone(),
+            _ => return Ok(found),
+        }
+    }
+}
+
+/// Takes the bytes of `span` out of spans.
+fn cut_out(view: &mut dyn ObjectView, spans: &[(Span, u64)], span: Span) -> Result<()> {
+    for (other, counter) in spans {
+        view.map_remove(&key_of(other.start()))?;
+        let before = Span::new(other.start(), other.end().min(span.start()));
+        let after = Span::new(other.start().max(span.end()), other.end());
+        for rest in [before, after].into_iter().flatten() {
+            set_span(view, rest, *counter)?;
+        }
+    }
+    Ok(())
+}
+
+fn set_span(view: &mut dyn ObjectView, span: Span, counter: u64) -> Result<()> {
+    let mut value = BytesMut::with_capacity(16);
+    value.put_u64(span.end());
+    value.put_u64(counter);
+    view.map_set(&key_of(span.start()), value.freeze())
+}
+
+#[cfg(test)]
+mod tests {
+    use nacre_conformance::MemoryObject;
+    use nacre_object::EntityName;
+
+    use super::*;
+
+    fn context() -> CallContext {
+        CallContext { source: EntityName::local(), now_micros: 1 }
+    }
+
+    fn put(object: &mut MemoryObject, offset: u64, counter: u64, data: &str) -> Option<u64> {
+        let write = RoutedWrite {
+            home: "data/x".parse().unwrap(),
+            application: "tail".parse().unwrap(),
+            counter,
+            offset,
+            data: Bytes::copy_from_slice(data.as_bytes()),
+        };
+        outrun_by(write_of(write, object).unwrap().output).unwrap()
+    }
+
+    fn write_of(write: RoutedWrite, object: &mut MemoryObject) -> Result<CallReply> {
+        super::write(write.encode(), object, &context())
+    }
+
+    fn kept(object: &mut MemoryObject) -> Vec<(u64, u64, u64)> {
+        let told = spans(Bytes::new(), object, &context()).unwrap().output;
+        let told = RoutedSpans::decode(told).unwrap().spans.into_iter();
+        told.map(|(span, counter)| (span.start(), span.end(), counter)).collect()
+    }
+
+    #[test]
+    fn a_later_write_takes_bytes_out_of_earlier_spans() {
+        let mut object = MemoryObject::default();
+        assert_eq!(put(&mut object, 0, 1, "aaaaaaaa"), None);
+        assert_eq!(put(&mut object, 2, 5, "bb"), None);
+        assert_eq!(kept(&mut object), [(0, 2, 1), (2, 4, 5), (4, 8, 1)]);
+        assert_eq!(object.read(0, 100).unwrap(), "aabbaaaa");
+    }
+
+    #[test]
+    fn an_older_write_is_refused_and_changes_nothing() {
+        let mut object = MemoryObject::default();
+        put(&mut object, 0, 7, "new");
+        assert_eq!(put(&mut object, 1, 6, "old"), Some(7));
+        assert_eq!(object.read(0, 100).unwrap(), "new");
+    }
+
+    #[test]
+    fn dropped_bytes_are_gone_unless_they_were_written_again() {
+        let mut object = MemoryObject::default();
+        put(&mut object, 0, 1, "aaaa");
+        put(&mut object, 2, 9, "bb");
+        let drop = RoutedDrop { span: Span::WHOLE, counter: 5 };
+        drop_spans(drop.encode(), &mut object, &context()).unwrap();
+        assert_eq!(kept(&mut object), [(2, 4, 9)]);
+        let drop = RoutedDrop { span: Span::WHOLE, counter: 9 };
+        drop_spans(drop.encode(), &mut object, &context()).unwrap();
+        assert!(!object.exists().unwrap());
+    }
+
+    #[test]
+    fn bytes_of_two_objects_are_not_mixed() {
+        let mut object = MemoryObject::default();
+        put(&mut object, 0, 1, "aaaa");
+        let write = RoutedWrite {
+            home: "data/y".parse().unwrap(),
+            application: "tail".parse().unwrap(),
+            counter: 2,
+            offset: 8,
+            data: Bytes::from_static(b"b"),
+        };
+        let error = write_of(write, &mut object).unwrap_err();
+        assert_eq!(error.kind(), nacre_object::ErrorKind::Conflict);
+    }
+}
