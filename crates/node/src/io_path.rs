@@ -5,14 +5,16 @@
 //! | layer | why it is there, and not elsewhere |
 //! | --- | --- |
 //! | grants | They are asked at the session, before any layer ([`Guard`](nacre_object::Guard)): nothing runs for somebody who may not ask for it. |
+//! | [`SwitchLayer`] | It says which target is asked, so it is above the check of who holds an object, and above all that acts on the object there. The process's own requests pass it, too: a method that a message calls must find routed bytes. |
 //! | [`HolderCheck`] | It is before all that reads or changes objects, so nothing happens to an object on a target that does not hold it. The process's own requests are placed already and do not pass it. |
 //! | [`Herald`] | It reads the maps through the layers below, as calls of a class. |
 //! | [`CatchUpLayer`] | It is before [`SendingLayer`], which must know the class that is called to know whether it sends. |
 //! | [`SendingLayer`] | It marks an object before the engine changes it, so no message is forgotten in a crash. |
-//! | [`SloLayer`] | It is next to the engine, since it orders what reaches the disk. What a layer above asks for is ordered, too, and holds no place at the engine while it waits. |
+//! | [`SloLayer`] | It is next to the device, since it orders what reaches the disk. What a layer above asks for is ordered, too, and holds no place at the engine while it waits. |
+//! | [`DeviceLimitLayer`](crate::device_limit::DeviceLimitLayer) | It stands for a slower device, so nothing is between it and the engine. Demonstrations set it; usually it does nothing. |
 //! | engine | It keeps the data. |
 //!
-//! A layer to come has a place in this order: a switch above the holder check, since it says which target is asked.
+//! A cache to come has its place below the switch, so that it keeps bytes under the name where they lie.
 
 use std::sync::Arc;
 
@@ -23,6 +25,7 @@ use nacre_registry::Herald;
 use nacre_slo::{NodeSlo, SloLayer};
 
 use crate::classes::{CatchUpLayer, ClassService};
+use crate::routes::{NodeSwitch, SwitchLayer};
 
 /// The path of requests of this process, which are placed, to an engine whose methods `classes` runs.
 /// `slo` orders them.
@@ -39,4 +42,9 @@ pub fn own_path(engine: Stack, classes: &ClassService, slo: &Arc<NodeSlo>) -> St
 /// The path of requests of others to the target `own`, whose objects are those that the placement gives it.
 pub fn served_path(own_path: Stack, own: TargetName, placement: Placement) -> Stack {
     own_path.wrapped_by(|next| HolderCheck::new(next, own, placement))
+}
+
+/// A path of requests that may be sent elsewhere by the rules of `switch`.
+pub fn switched_path(path: Stack, switch: &Arc<NodeSwitch>) -> Stack {
+    path.wrapped_by(|next| SwitchLayer::new(next, Arc::clone(switch)))
 }

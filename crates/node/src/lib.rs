@@ -5,6 +5,7 @@ mod balancer_profile;
 mod call_rules;
 mod calls;
 mod classes;
+mod device_limit;
 mod free_ports;
 mod guard;
 mod io_path;
@@ -21,6 +22,7 @@ mod node_log;
 mod node_service;
 mod refusals;
 mod roles;
+mod routes;
 mod scrape_targets;
 mod supervisor;
 mod traces;
@@ -38,6 +40,10 @@ pub use node_service::{NODE_SERVICE, NodeReport, ObjectPlace};
 pub use roles::{
     DamageReport, RadosReport, RefusalReport, SLO_SERVICE, STORAGE_SERVICE, ScrubReport,
     StorageReport, StrayReport, WatchRequest,
+};
+pub use routes::{
+    AppliedRule, EVERY_SWITCH, ROUTE_SERVICE, ROUTED_POOL, RouteMap, RouteState, RouteStatus,
+    RouteWay, StoredApplication, StoredInsertion, TailSettings, check_supported,
 };
 pub use scrape_targets::ScrapeTargets;
 pub use supervisor::{

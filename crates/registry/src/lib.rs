@@ -42,7 +42,8 @@ pub use hooks::{
 pub use maps::{
     BALANCER_MAP, Change, ENTITIES_MAP, EpochRecord, Herald, History, LAYOUTS_MAP, LOG_MAP_PREFIX,
     MapEvent, MapState, MapWatcher, Maps, NODES_MAP, Origin, POOLS_MAP, PROGRAM_STATUS_MAP,
-    PROGRAMS_MAP, RESOURCE_MAP_PREFIX, SLO_CLAIMS_MAP, SLO_MAP, is_system_map, map_class,
+    PROGRAMS_MAP, RESOURCE_MAP_PREFIX, ROUTES_MAP, SLO_CLAIMS_MAP, SLO_MAP, is_system_map,
+    map_class,
 };
 pub use nodes::{Node, Nodes};
 pub use programs::{

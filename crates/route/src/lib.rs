@@ -20,9 +20,7 @@ pub use controller::{
     Controller, ControllerCommand, ControllerEvent, Followed, Found, Move, Record, Stored, Wanted,
     newest,
 };
-pub use endpoint::{
-    ROUTED_CLASS, RoutedDrop, RoutedSpans, RoutedWrite, outrun_by, routed_class,
-};
+pub use endpoint::{ROUTED_CLASS, RoutedDrop, RoutedSpans, RoutedWrite, outrun_by, routed_class};
 pub use file::{Grant, Insertion, Location, Routes, Topology};
 pub use model::{
     ApplicationName, Ask, Choice, Destination, Follow, Header, Io, LayerName, ObjectMatch,

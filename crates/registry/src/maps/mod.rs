@@ -44,7 +44,8 @@ pub use herald::Herald;
 pub use history::History;
 pub use own::{
     BALANCER_MAP, ENTITIES_MAP, LAYOUTS_MAP, LOG_MAP_PREFIX, NODES_MAP, POOLS_MAP,
-    PROGRAM_STATUS_MAP, PROGRAMS_MAP, RESOURCE_MAP_PREFIX, SLO_CLAIMS_MAP, SLO_MAP, is_system_map,
+    PROGRAM_STATUS_MAP, PROGRAMS_MAP, RESOURCE_MAP_PREFIX, ROUTES_MAP, SLO_CLAIMS_MAP, SLO_MAP,
+    is_system_map,
 };
 pub(crate) use own::{COMMON_MAPS, is_own_map, log_of_map};
 pub use state::{Change, EpochRecord, MapEvent, MapState, Origin};

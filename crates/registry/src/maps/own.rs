@@ -24,8 +24,10 @@ pub const BALANCER_MAP: &str = "balancer";
 pub const SLO_MAP: &str = "slo";
 /// How gateways to one Ceph cluster divide what tenants were promised.
 pub const SLO_CLAIMS_MAP: &str = "slo-claims";
+/// Which rules send IO elsewhere, and which applications make such rules.
+pub const ROUTES_MAP: &str = "routes";
 
-const OWN_MAPS: [&str; 9] = [
+const OWN_MAPS: [&str; 10] = [
     POOLS_MAP,
     NODES_MAP,
     PROGRAMS_MAP,
@@ -35,6 +37,7 @@ const OWN_MAPS: [&str; 9] = [
     BALANCER_MAP,
     SLO_MAP,
     SLO_CLAIMS_MAP,
+    ROUTES_MAP,
 ];
 /// What the map of a log is called, before the log's name.
 pub const LOG_MAP_PREFIX: &str = "log.";

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use nacre_object::{Error, Result};
 
-use super::{Grant, Insertion, Location, Routes};
+use super::{Grant, Insertion, Location, Routes, Topology};
 use crate::limits::{MAX_FILE_BYTES, MAX_LINE_BYTES, MAX_SWITCHES};
 use crate::model::{Header, ObjectMatch, Rule, SourceMatch, Span, SwitchName, text};
 
@@ -19,12 +19,22 @@ impl FromStr for Routes {
     /// # Errors
     /// `Invalid`, with the number of the line and what is wrong with it.
     fn from_str(file: &str) -> Result<Self> {
+        Self::on(Topology::default(), file)
+    }
+}
+
+impl Routes {
+    /// Reads a file of rules about a network, of which the file may say more.
+    ///
+    /// # Errors
+    /// `Invalid`, with the number of the line and what is wrong with it.
+    pub fn on(topology: Topology, file: &str) -> Result<Self> {
         if file.len() > MAX_FILE_BYTES {
             return Err(Error::invalid(format!(
                 "a file of rules has {MAX_FILE_BYTES} bytes at most"
             )));
         }
-        let mut routes = Self::default();
+        let mut routes = Self { topology, ..Self::default() };
         let mut is_begun = false;
         for (at, line) in file.lines().enumerate() {
             let read = read_line(&mut routes, &mut is_begun, line);

@@ -14,7 +14,7 @@ use crate::model::{
     Destination, Header, LayerName, ObjectMatch, Operation, Operations, SourceMatch, Span,
     SwitchName, Touch, touches,
 };
-use crate::rules::RuleTable;
+use crate::rules::{Placement, RuleTable};
 
 /// One switch. It stores nothing: after a restart it begins without rules.
 #[derive(Debug)]
@@ -84,6 +84,24 @@ impl Switch {
     /// The term of its rules; `None` until it is told some.
     pub fn installed(&self) -> Option<Term> {
         self.installed
+    }
+
+    /// The greatest counter that it has used or heard of.
+    pub fn counter(&self) -> u64 {
+        self.counter
+    }
+
+    /// The bytes that are brought home before an IO in flight happens, if it is such an IO.
+    pub fn homeward(&self, io: IoId) -> Option<Span> {
+        self.in_flight.get(io).and_then(|flying| flying.arrival.homeward)
+    }
+
+    /// Notes that bytes are home that an IO in flight brings there. No other IO on them is in flight.
+    pub fn brought_home(&mut self, object: &ObjectId, span: Span) {
+        for placement in self.table.placed(object, span) {
+            let placement = Placement { destination: Destination::Home, ..placement };
+            self.place(&[Placed { object: object.clone(), placement }]);
+        }
     }
 
     /// How many IOs are in flight, and how many are held.

@@ -139,6 +139,10 @@ impl InFlight {
         self.all.insert(io, flying);
     }
 
+    pub fn get(&self, io: IoId) -> Option<&Flying> {
+        self.all.get(&io)
+    }
+
     pub fn get_mut(&mut self, io: IoId) -> Option<&mut Flying> {
         self.all.get_mut(&io)
     }

@@ -33,6 +33,7 @@ use self::slo::SloRuntime;
 use self::target::StorageTarget;
 use super::{JoinContext, Offer, OpenContext, OpenedRole, Role, RunningRole};
 use crate::node_service::NodeReport;
+use crate::routes::RouteRuntime;
 
 pub(super) const ROLE: Role = Role {
     name: RoleName::Storage,
@@ -94,6 +95,7 @@ impl OpenedRole for Storage {
                 refusal: refusal.clone(),
                 cluster: cluster.clone(),
                 slo: target.slo.clone(),
+                limit: target.limit,
             }),
         );
         let room = engine.clone().map(|engine| {
@@ -103,6 +105,10 @@ impl OpenedRole for Storage {
         let slo = target
             .slo
             .map(|slo| SloRuntime::start(slo, cluster.clone(), name.clone(), gateway_clock, offer));
+        let (own_node, clock) = (&node.record.name, node.clock);
+        let routes = target
+            .switch
+            .map(|switch| RouteRuntime::start(switch, cluster, own_node, clock, offer));
         let layouts = refusal.is_none().then(|| {
             let (incarnation, clock) = (node.record.incarnation, Arc::clone(node.clock));
             LayoutKeeper::start(Layouts::of(cluster), name.clone(), incarnation, clock)
@@ -117,6 +123,7 @@ impl OpenedRole for Storage {
             entry_name,
             _room: room,
             slo: Mutex::new(slo),
+            routes: Mutex::new(routes),
         }))
     }
 }
@@ -136,6 +143,8 @@ struct RunningStorage {
     _room: Option<RoomWatch>,
     /// Follows the promises, until the node stops.
     slo: Mutex<Option<SloRuntime>>,
+    /// Follows the rules, until the node stops.
+    routes: Mutex<Option<RouteRuntime>>,
 }
 
 #[async_trait]
@@ -161,6 +170,7 @@ impl RunningRole for RunningStorage {
     fn withdraw(&self) {
         *self.layouts.lock().unwrap_or_else(PoisonError::into_inner) = None;
         *self.slo.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.routes.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     async fn close(&self) {

@@ -4,6 +4,7 @@
 //! | --- | --- | --- |
 //! | `scrub` | where a step of a scrub begins, as the one before said; nothing for the first | a [`ScrubReport`] in JSON |
 //! | `remove-stray` | `POOL/OBJECT` | nothing; the node's copy of an object that another node holds is removed |
+//! | `limit` | a number in decimal digits | nothing; the target serves so many requests a second from now on, 0: as many as it can |
 
 use std::sync::Arc;
 
@@ -17,6 +18,7 @@ use nacre_slo::NodeSlo;
 use nacre_wire::{Caller, Service};
 use serde::{Deserialize, Serialize};
 
+use crate::device_limit::DeviceLimit;
 use crate::node_service::json;
 
 /// The service's name on the wire.
@@ -97,6 +99,8 @@ pub(super) struct StorageService {
     pub cluster: Cluster,
     /// What a scrub asks for its turn, if there is an engine.
     pub slo: Option<Arc<NodeSlo>>,
+    /// How fast its device may be, if it keeps objects.
+    pub limit: Option<Arc<DeviceLimit>>,
 }
 
 impl StorageService {
@@ -126,6 +130,13 @@ impl StorageService {
         let engine = self.engine()?;
         let request = Request::new(object, vec![Op::Remove])?;
         engine.submit(request).await.map(drop)
+    }
+
+    fn limit(&self, input: &[u8]) -> Result<()> {
+        let nothing = || Error::unsupported(format!("node {} keeps no objects", self.node));
+        let limit = self.limit.as_ref().ok_or_else(nothing)?;
+        let number = std::str::from_utf8(input).ok().and_then(|text| text.parse().ok());
+        limit.set(number.ok_or_else(|| Error::invalid("the limit is no number"))?)
     }
 
     async fn scrub(&self, input: &[u8]) -> Result<ScrubReport> {
@@ -158,6 +169,7 @@ impl Service for StorageService {
     async fn ask(&self, _: &Caller, method: &str, input: Bytes) -> Result<Bytes> {
         match method {
             "scrub" => json(&self.scrub(&input).await?),
+            "limit" => self.limit(&input).map(|()| Bytes::new()),
             "remove-stray" => self.remove_stray(&input).await.map(|()| Bytes::new()),
             _ => Err(Error::unsupported(format!("a storage target has no method {method:?}"))),
         }

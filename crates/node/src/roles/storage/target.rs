@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::classes::ClassService;
-use crate::io_path::{own_path, served_path};
+use crate::device_limit::{DeviceLimit, DeviceLimitLayer};
+use crate::io_path::{own_path, served_path, switched_path};
+use crate::routes::{NodeSwitch, Places};
 use nacre::{ClusterFile, NodeEntry, TargetFolder};
 use nacre_clock::Clock;
 use nacre_embedded::{EmbeddedEngine, Options};
@@ -33,6 +35,10 @@ pub(super) struct StorageTarget {
     pub refusal: Option<Error>,
     /// What orders the requests before the engine, if there is one.
     pub slo: Option<Arc<NodeSlo>>,
+    /// What sends requests elsewhere, if the process keeps objects.
+    pub switch: Option<Arc<NodeSwitch>>,
+    /// How fast the device may be, if the process keeps objects.
+    pub limit: Option<Arc<DeviceLimit>>,
     stack: Stack,
     target: Target,
 }
@@ -72,9 +78,15 @@ impl StorageTarget {
                 }
             };
             folder.opened(cluster)?;
-            let stack = own_path(Stack::new(engine.clone()), classes, &slo);
+            let limit = Arc::new(DeviceLimit::new(Arc::clone(clock)));
+            let device = Stack::new(engine.clone())
+                .wrapped_by(|next| DeviceLimitLayer::new(next, Arc::clone(&limit)));
+            let stack = own_path(device, classes, &slo);
+            let places = Places::of(cluster, entry)?;
+            let switch = NodeSwitch::open(stack.clone(), places, Arc::clone(clock)).await?;
             let (embedded, rados, refusal, slo) = (Some(engine), None, None, Some(slo));
-            return Ok(Self { embedded, rados, refusal, slo, stack, target });
+            let (switch, limit) = (Some(Arc::new(switch)), Some(limit));
+            return Ok(Self { embedded, rados, refusal, slo, switch, limit, stack, target });
         };
         let options = RadosOptions { operation_timeout: OPERATION_TIMEOUT, ..engine.parse()? };
         let engine = RadosEngine::connect(options, classes.host(), Arc::clone(clock)).await?;
@@ -85,13 +97,13 @@ impl StorageTarget {
         );
         let stack = own_path(Stack::new(engine.clone()), classes, &slo);
         let (embedded, rados, refusal, slo) = (None, Some(engine), None, Some(slo));
-        Ok(Self { embedded, rados, refusal, slo, stack, target })
+        Ok(Self { embedded, rados, refusal, slo, switch: None, limit: None, stack, target })
     }
 
     fn refused(target: Target, refusal: Error) -> Self {
         let stack = Stack::new(RefusedTarget::new(refusal.clone()));
         let (embedded, rados, refusal, slo) = (None, None, Some(refusal), None);
-        Self { embedded, rados, refusal, slo, stack, target }
+        Self { embedded, rados, refusal, slo, switch: None, limit: None, stack, target }
     }
 
     /// What other processes may ask of the node: the objects that its target holds. On Ceph every node serves
@@ -99,13 +111,25 @@ impl StorageTarget {
     pub fn served(&self, placement: &Placement) -> Stack {
         match self.rados {
             Some(_) => self.stack.clone(),
-            None => served_path(self.stack.clone(), self.target.name.clone(), placement.clone()),
+            None => {
+                let own = self.target.name.clone();
+                let served = served_path(self.stack.clone(), own, placement.clone());
+                self.switched(served)
+            }
         }
     }
 
     /// It, as a cluster is assembled from.
     pub fn placed(&self) -> PlacedTarget {
-        PlacedTarget { target: self.target.clone(), stack: self.stack.clone() }
+        let stack = self.switched(self.stack.clone());
+        PlacedTarget { target: self.target.clone(), stack }
+    }
+
+    fn switched(&self, path: Stack) -> Stack {
+        match &self.switch {
+            Some(switch) => switched_path(path, switch),
+            None => path,
+        }
     }
 }
 

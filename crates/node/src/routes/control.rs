@@ -1,0 +1,257 @@
+//! Telling a node's switch its rules: the pure controller at work, for one switch.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use nacre_object::{NodeName, Result};
+use nacre_registry::{Maps, ROUTES_MAP};
+use nacre_route::{
+    Controller, ControllerCommand, ControllerEvent, Follow, Followed, Found, Order, OrderAnswer,
+    Placed, Placement, Rule, Span, Stamp, Stored, Term, Wanted, newest,
+};
+use tokio::time::{sleep, timeout};
+
+use super::NodeSwitch;
+use super::record;
+use super::service::{FoundAsk, FoundPage, ROUTE_SERVICE};
+use super::state::RouteState;
+
+/// Between looks at something that is about to happen.
+pub(super) const SHORT_REST: Duration = Duration::from_millis(5);
+/// How often a switch is told that time has passed.
+const TICK: Duration = Duration::from_millis(100);
+/// How long a step that failed rests before it is tried again.
+const READ_AGAIN: Duration = Duration::from_millis(250);
+/// How often the node looks whether all bytes are home.
+const SETTLED_CHECK: Duration = Duration::from_millis(500);
+/// What a node takes at most to tell a page of what it keeps.
+const FOUND_TIME: Duration = Duration::from_secs(10);
+
+/// Tells the switch that time passes, until the task is aborted.
+pub(super) async fn tick(switch: Arc<NodeSwitch>) {
+    loop {
+        sleep(TICK).await;
+        if switch.term() > 0 {
+            switch.tick();
+        }
+    }
+}
+
+/// Follows the map and keeps the switch as it says, until the task is aborted. A map that makes no sense changes
+/// nothing: the rules before it stay in force.
+pub(super) async fn run(switch: Arc<NodeSwitch>, maps: Maps) {
+    let Ok(name) = ROUTES_MAP.parse() else { return };
+    let mut control = Control { switch, controller: None };
+    if control.switch.loaded().term > Term::default() {
+        control.start().await;
+    }
+    let mut watcher = maps.watch(&name, 0);
+    let mut is_due = true;
+    loop {
+        if is_due {
+            let state = match maps.get(&name).await.and_then(|map| RouteState::of(&map)) {
+                Ok(state) => state,
+                Err(_) => {
+                    sleep(READ_AGAIN).await;
+                    continue;
+                }
+            };
+            if let Ok(insertions) = state.insertions(control.switch.places().own()) {
+                control.apply(insertions).await;
+            }
+        }
+        is_due = timeout(SETTLED_CHECK, watcher.next()).await.is_ok();
+        if !is_due {
+            control.settle().await;
+        }
+    }
+}
+
+struct Control {
+    switch: Arc<NodeSwitch>,
+    /// Once the node has had rules.
+    controller: Option<Controller>,
+}
+
+impl Control {
+    /// Installs the stored rules, after a start.
+    async fn start(&mut self) {
+        let (mut controller, commands) = Controller::new();
+        self.pursue(&mut controller, commands).await;
+        self.controller = Some(controller);
+    }
+
+    /// Makes these the rules of the switch.
+    async fn apply(&mut self, insertions: Vec<Vec<Rule>>) {
+        let name = self.switch.name().clone();
+        let is_known = |controller: &Controller| {
+            controller.record().wanted.rules.get(&name).is_some_and(|rules| *rules == insertions)
+        };
+        match &self.controller {
+            Some(controller) if is_known(controller) => return,
+            None if insertions.is_empty() => return,
+            Some(_) => {}
+            None => {
+                self.start().await;
+                // A switch that has never had rules sent nothing elsewhere. Told so, it asks no other node.
+                let rules = [(name.clone(), vec![])].into();
+                self.begin(Wanted { rules, ..Wanted::default() }).await;
+            }
+        }
+        self.begin(Wanted { rules: [(name, insertions)].into(), ..Wanted::default() }).await;
+    }
+
+    /// Lets IO pass the switch again whose bytes are all home, if no rule is about it any more.
+    async fn settle(&mut self) {
+        let Some(controller) = &self.controller else { return };
+        let record = controller.record();
+        let rules = record.wanted.rules.clone();
+        let follows = |rule: &Rule| rule.options.follow != Follow::No;
+        let is_left = |one: &&Followed| {
+            !rules
+                .values()
+                .flatten()
+                .flatten()
+                .any(|rule| follows(rule) && rule.header.object == one.object)
+        };
+        let left: Vec<_> = record.followed.iter().filter(is_left).collect();
+        if left.is_empty() || !self.switch.is_all_home() {
+            return;
+        }
+        let settled = left.into_iter().map(|one| one.object.clone()).collect();
+        self.begin(Wanted { rules, settled, ..Wanted::default() }).await;
+    }
+
+    async fn begin(&mut self, wanted: Wanted) {
+        let Some(mut controller) = self.controller.take() else { return };
+        let insertions: Vec<_> = wanted.rules.values().flatten().cloned().collect();
+        // IO that passed the switch so far must not be overtaken by IO that goes elsewhere.
+        self.switch.look_at(controller.record(), &insertions).await;
+        if let Ok(commands) = controller.begin(wanted) {
+            self.pursue(&mut controller, commands).await;
+        }
+        self.switch.look_at(controller.record(), &[]).await;
+        self.controller = Some(controller);
+    }
+
+    /// Does what the controller commands, until the rules hold.
+    async fn pursue(&self, controller: &mut Controller, commands: Vec<ControllerCommand>) {
+        let mut commands = VecDeque::from(commands);
+        while let Some(command) = commands.pop_front() {
+            let event = match command {
+                ControllerCommand::Load => ControllerEvent::Loaded(self.switch.loaded().clone()),
+                ControllerCommand::Store { record, .. } => {
+                    self.store(&record).await;
+                    ControllerEvent::Stored { term: record.term, outcome: Stored::Yes }
+                }
+                ControllerCommand::Order { switch, term, order } => {
+                    let answer = self.switch.order(term, order.clone()).await;
+                    if matches!((&order, answer), (Order::Install(_), OrderAnswer::Done)) {
+                        // Before IO goes on: what is sent carries the term.
+                        self.switch.note_installed(term);
+                    }
+                    ControllerEvent::Answered { term, switch, order, answer }
+                }
+                ControllerCommand::Gather { term, followed, .. } => {
+                    let placed = self.gather(term, &followed).await;
+                    ControllerEvent::Gathered { term, placed }
+                }
+                ControllerCommand::Updated(_) => continue,
+                // There is no other controller of this switch.
+                ControllerCommand::Deposed => return,
+            };
+            commands.extend(controller.handle(event));
+        }
+    }
+
+    /// Stores the record durably, however often that takes.
+    async fn store(&self, record: &nacre_route::Record) {
+        let switch = &self.switch;
+        loop {
+            let stored = async {
+                let object = switch.places().record()?;
+                record::store(switch.base(), &object, switch.name(), record).await
+            };
+            match stored.await {
+                Ok(()) => return,
+                Err(_) => sleep(READ_AGAIN).await,
+            }
+        }
+    }
+
+    /// Where newest bytes are. A switch that was told its rules before knows; one that has started asks the nodes that
+    /// may keep them, however long these take to answer.
+    async fn gather(&self, term: Term, followed: &[Followed]) -> Vec<Placed> {
+        let known = {
+            let core = self.switch.core();
+            core.switch.installed().map(|_| {
+                let placed = core.table().all_placed();
+                let placed = placed.map(|(object, rule)| Placed {
+                    object: object.clone(),
+                    placement: Placement {
+                        span: rule.header.span,
+                        destination: rule.destination.clone(),
+                        application: rule.application.clone(),
+                    },
+                });
+                placed.collect()
+            })
+        };
+        if let Some(known) = known {
+            return known;
+        }
+        let mut keepers: Vec<NodeName> = vec![];
+        for one in followed {
+            keepers.extend(self.switch.places().keepers(&one.destination));
+        }
+        keepers.sort();
+        keepers.dedup();
+        let mut found = vec![];
+        for node in keepers {
+            found.extend(loop {
+                match self.found(&node, term).await {
+                    Ok(found) => break found,
+                    Err(_) => sleep(READ_AGAIN).await,
+                }
+            });
+        }
+        newest(found)
+    }
+
+    async fn found(&self, node: &NodeName, term: Term) -> Result<Vec<Found>> {
+        let transport = self.switch.transport()?;
+        let places = self.switch.places();
+        let (mut all, mut after) = (vec![], None);
+        loop {
+            let home_target = places.own().to_string();
+            let ask = FoundAsk { home_target, term: term.0, after };
+            let input = serde_json::to_vec(&ask).map_err(senseless)?;
+            let input = Bytes::from(input);
+            let answer = transport.ask(node, ROUTE_SERVICE, "found", input, FOUND_TIME).await?;
+            let page: FoundPage = serde_json::from_slice(&answer).map_err(senseless)?;
+            for kept in page.objects {
+                let Some(destination) = places.destination(&kept.object.parse()?) else { continue };
+                for (start, end, counter) in kept.spans {
+                    let Some(span) = Span::new(start, end) else { continue };
+                    all.push(Found {
+                        object: kept.home.parse()?,
+                        span,
+                        stamp: Stamp { counter, switch: self.switch.name().clone() },
+                        destination: destination.clone(),
+                        application: kept.application.parse()?,
+                    });
+                }
+            }
+            after = page.next;
+            if after.is_none() {
+                return Ok(all);
+            }
+        }
+    }
+}
+
+fn senseless(cause: serde_json::Error) -> nacre_object::Error {
+    nacre_object::Error::corrupt(format!("what a node tells of routed bytes: {cause}"))
+}

@@ -1,0 +1,92 @@
+//! `SwitchLayer`: the layer through which all IO of clients passes to their objects' target.
+
+use std::sync::Arc;
+
+use futures::future::{self, BoxFuture, FutureExt};
+use nacre_object::{
+    Error, Layer, ListPage, ListRequest, ObjectId, PoolName, Reply, Request, Result, Stack, Store,
+    Watch, WatchStream,
+};
+
+use super::NodeSwitch;
+use super::places::ROUTED_POOL;
+
+/// The layer. A node has it once on the path of its clients and once on its own, with one switch.
+#[derive(Debug)]
+pub struct SwitchLayer {
+    next: Stack,
+    switch: Arc<NodeSwitch>,
+}
+
+impl SwitchLayer {
+    /// The layer before `next`, which goes by the rules of `switch`.
+    pub fn new(next: Stack, switch: Arc<NodeSwitch>) -> Self {
+        Self { next, switch }
+    }
+}
+
+fn is_routed(pool: &PoolName) -> bool {
+    pool.as_str() == ROUTED_POOL
+}
+
+/// Nobody reaches routed bytes but by their object.
+fn hidden(object: &ObjectId) -> Error {
+    Error::denied("routed bytes are reached by the object that they belong to")
+        .on(object)
+        .hint("see which objects have such bytes: nacre route status")
+}
+
+impl Layer for SwitchLayer {
+    fn next(&self) -> &Stack {
+        &self.next
+    }
+
+    fn submit(&self, request: Request) -> BoxFuture<'_, Result<Reply>> {
+        if is_routed(&request.header.object.pool) {
+            return future::err(hidden(&request.header.object)).boxed();
+        }
+        match self.switch.free_pass(&request.header.object) {
+            Some(pass) => {
+                let submitted = self.next.submit(request);
+                async move {
+                    let reply = submitted.await;
+                    drop(pass);
+                    reply
+                }
+                .boxed()
+            }
+            None => self.switch.submit(self.next.clone(), request).boxed(),
+        }
+    }
+
+    fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<ListPage>> {
+        match is_routed(&request.pool) {
+            true => future::ok(ListPage::default()).boxed(),
+            false => self.next.list(request),
+        }
+    }
+
+    fn watch<'a>(&'a self, object: &'a ObjectId) -> BoxFuture<'a, Result<WatchStream>> {
+        if is_routed(&object.pool) {
+            return future::err(hidden(object)).boxed();
+        }
+        let changes = self.switch.routed_changes();
+        let of_object = object.clone();
+        async move {
+            let watched = self.next.watch(object).await?;
+            Ok(changes.merged(of_object, watched))
+        }
+        .boxed()
+    }
+
+    fn notify<'a>(
+        &'a self,
+        object: &'a ObjectId,
+        payload: bytes::Bytes,
+    ) -> BoxFuture<'a, Result<()>> {
+        match is_routed(&object.pool) {
+            true => future::err(hidden(object)).boxed(),
+            false => self.next.notify(object, payload),
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! The mover: brings bytes home that no rule wants elsewhere any more.
+//!
+//! It takes some bytes at a time, so other IO on them waits a moment only, and can be interrupted anywhere.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nacre_object::ObjectId;
+use nacre_route::Span;
+use tokio::time::sleep;
+
+use super::NodeSwitch;
+use super::pieces::MOVED_BYTES;
+
+/// Between looks for bytes to bring home.
+const REST: Duration = Duration::from_millis(200);
+/// Spans that are brought home between two rests.
+const SPANS_AT_ONCE: usize = 64;
+
+/// Brings bytes home until the task is aborted.
+pub(super) async fn run(switch: Arc<NodeSwitch>) {
+    loop {
+        sleep(REST).await;
+        for (object, span) in switch.homesick(SPANS_AT_ONCE) {
+            if switch.bring_home(&object, span).await.is_err() {
+                // The node that keeps the bytes is not there: later.
+                break;
+            }
+        }
+    }
+}
+
+impl NodeSwitch {
+    /// Spans that lie elsewhere, or may, though no rule sends writes of their objects away.
+    fn homesick(&self, most: usize) -> Vec<(ObjectId, Span)> {
+        let core = self.core();
+        let placed = core.table().all_placed().map(|(object, rule)| (object, rule.header.span));
+        let doubted = core.doubts.iter().map(|doubt| (&doubt.object, doubt.span));
+        let cut = |span: Span| {
+            let end = span.end().min(span.start().saturating_add(MOVED_BYTES));
+            Span::new(span.start(), end).unwrap_or(span)
+        };
+        let away = placed.chain(doubted).filter(|(object, _)| !self.is_followed(object));
+        away.take(most).map(|(object, span)| (object.clone(), cut(span))).collect()
+    }
+
+    /// Whether no bytes lie elsewhere whose objects no rule sends away.
+    pub(super) fn is_all_home(&self) -> bool {
+        self.homesick(1).is_empty()
+    }
+}

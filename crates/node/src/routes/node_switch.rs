@@ -1,0 +1,524 @@
+//! `NodeSwitch`: the runtime of a node's switch. It puts IO to the pure switch, and does what that commands.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+
+use futures::StreamExt;
+use nacre_clock::Clock;
+use nacre_host::HostTransport;
+use nacre_object::{
+    Error, ObjectId, Op, OpResult, Reply, Request, Result, Stack, Store, SwitchName, WatchEvent,
+    WatchStream,
+};
+use nacre_route::{
+    Command, Event, Follow, IoId, ObjectMatch, Order, OrderAnswer, Outcome, Piece, PieceReply,
+    Record, Rule, RuleId, RuleTable, Span, Switch, Term, join, touches,
+};
+use tokio::sync::{broadcast, oneshot, watch};
+
+use super::pieces::PieceWork;
+use super::places::{Place, Places};
+
+/// Routed changes that a slow watcher may be behind. One that is further behind is told that it missed some.
+const QUEUED_CHANGES: usize = 1024;
+
+/// What begins the names of nacre's own pools, whose objects no rule is about.
+const OWN_POOLS: &str = "nacre.";
+
+/// A node's switch at work. Shared by the layers, the services and the tasks of the node.
+pub struct NodeSwitch {
+    name: SwitchName,
+    places: Places,
+    clock: Arc<dyn Clock>,
+    /// The way to the node's own objects below the switch.
+    base: Stack,
+    core: Mutex<Core>,
+    concern: RwLock<Arc<Concern>>,
+    next_number: AtomicU64,
+    /// Requests of clients that have come, for the application that watches the load.
+    requests: AtomicU64,
+    transport: OnceLock<Arc<dyn HostTransport>>,
+    /// The term of the installed rules; 0 until there are some.
+    installed: watch::Sender<u64>,
+    changes: broadcast::Sender<ObjectId>,
+    /// What the node's record says when the node starts.
+    loaded: Record,
+}
+
+impl fmt::Debug for NodeSwitch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NodeSwitch").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// What changes from IO to IO.
+pub(super) struct Core {
+    pub switch: Switch,
+    live: HashMap<IoId, Live>,
+    orders: HashMap<u64, oneshot::Sender<OrderAnswer>>,
+    /// IO that each rule decided about, since the rules were installed.
+    pub counts: HashMap<RuleId, u64>,
+    /// Objects that exist at home, with their version there.
+    pub homes: HashMap<ObjectId, u64>,
+    /// Bytes that may lie where no read looks for them.
+    pub doubts: Vec<Doubt>,
+}
+
+/// Bytes of which nobody knows whether they arrived at a place, while the newest are elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Doubt {
+    pub object: ObjectId,
+    pub span: Span,
+    pub place: Place,
+    pub counter: u64,
+}
+
+/// An IO in flight or held.
+struct Live {
+    request: Request,
+    next: Stack,
+    reply: oneshot::Sender<Result<Reply>>,
+    pieces: Vec<Option<(Piece, Option<PieceReply>)>>,
+    /// Where the stream ends at least, as far as bytes lie elsewhere.
+    routed_end: u64,
+}
+
+/// Which objects the switch must look at. All others go their way at once.
+#[derive(Debug, Default)]
+struct Concern {
+    all: Matches,
+    following: Matches,
+}
+
+/// Objects, ready to be looked up.
+#[derive(Debug, Default)]
+struct Matches {
+    exact: HashSet<ObjectId>,
+    others: Vec<ObjectMatch>,
+}
+
+impl Matches {
+    fn of<'a>(all: impl Iterator<Item = &'a ObjectMatch>) -> Self {
+        let mut matches = Self::default();
+        for one in all {
+            match one {
+                ObjectMatch::Exact(object) => {
+                    matches.exact.insert(object.clone());
+                }
+                other if !matches.others.contains(other) => matches.others.push(other.clone()),
+                _ => {}
+            }
+        }
+        matches
+    }
+
+    fn is_empty(&self) -> bool {
+        self.exact.is_empty() && self.others.is_empty()
+    }
+
+    fn contains(&self, object: &ObjectId) -> bool {
+        self.exact.contains(object)
+            || (!self.others.is_empty() && {
+                let text = object.to_string();
+                self.others.iter().any(|one| one.matches_text(&text))
+            })
+    }
+}
+
+impl Concern {
+    fn of(record: &Record, wanted: &[Vec<Rule>]) -> Self {
+        let rules = || record.wanted.rules.values().flatten().chain(wanted).flatten();
+        let objects = rules().map(|rule| &rule.header.object);
+        let is_following = |rule: &&Rule| rule.options.follow != Follow::No;
+        Self {
+            all: Matches::of(objects.chain(record.followed.iter().map(|one| &one.object))),
+            following: Matches::of(rules().filter(is_following).map(|rule| &rule.header.object)),
+        }
+    }
+}
+
+/// What an IO holds that the switch need not look at.
+#[derive(Debug)]
+pub(super) struct FreePass(#[expect(dead_code, reason = "it is counted")] Arc<Concern>);
+
+impl NodeSwitch {
+    /// A switch that has started, with what the node's record says.
+    pub fn new(base: Stack, places: Places, clock: Arc<dyn Clock>, loaded: Record) -> Result<Self> {
+        let name = SwitchName::new(places.own().as_str())?;
+        let concern = Concern::of(&loaded, &[]);
+        Ok(Self {
+            core: Mutex::new(Core {
+                switch: Switch::new(name.clone()),
+                live: HashMap::new(),
+                orders: HashMap::new(),
+                counts: HashMap::new(),
+                homes: HashMap::new(),
+                doubts: vec![],
+            }),
+            name,
+            places,
+            clock,
+            base,
+            concern: RwLock::new(Arc::new(concern)),
+            next_number: AtomicU64::new(0),
+            requests: AtomicU64::new(0),
+            transport: OnceLock::new(),
+            installed: watch::Sender::new(0),
+            changes: broadcast::Sender::new(QUEUED_CHANGES),
+            loaded,
+        })
+    }
+
+    /// The switch of the node whose objects are below `base`, with the record that is stored there.
+    ///
+    /// # Errors
+    /// Those of the store; `Corrupt` if the record makes no sense.
+    pub async fn open(base: Stack, places: Places, clock: Arc<dyn Clock>) -> Result<Self> {
+        let name = SwitchName::new(places.own().as_str())?;
+        let loaded = super::record::load(&base, &places.record()?, &name).await?;
+        Self::new(base, places, clock, loaded)
+    }
+
+    /// From now on other nodes are asked so.
+    pub(super) fn reach_nodes_by(&self, transport: Arc<dyn HostTransport>) {
+        // Set once, when the node joins.
+        let _ = self.transport.set(transport);
+    }
+
+    pub(super) fn transport(&self) -> Result<&Arc<dyn HostTransport>> {
+        self.transport.get().ok_or_else(|| Error::unavailable("the node has not joined yet"))
+    }
+
+    pub(super) fn name(&self) -> &SwitchName {
+        &self.name
+    }
+
+    pub(super) fn places(&self) -> &Places {
+        &self.places
+    }
+
+    pub(super) fn base(&self) -> &Stack {
+        &self.base
+    }
+
+    pub(super) fn loaded(&self) -> &Record {
+        &self.loaded
+    }
+
+    pub(super) fn core(&self) -> MutexGuard<'_, Core> {
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The term of the installed rules; 0 until there are some.
+    pub(super) fn term(&self) -> u64 {
+        *self.installed.borrow()
+    }
+
+    pub(super) fn note_installed(&self, term: Term) {
+        self.core().counts.clear();
+        self.installed.send_replace(term.0);
+    }
+
+    /// Requests of clients since the node started.
+    pub(super) fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    fn number(&self) -> u64 {
+        self.next_number.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Lets an IO pass that no rule is about.
+    pub(super) fn free_pass(&self, object: &ObjectId) -> Option<FreePass> {
+        if !object.pool.as_str().starts_with(OWN_POOLS) {
+            self.requests.fetch_add(1, Ordering::Relaxed);
+        }
+        let concern = self.concern.read().unwrap_or_else(PoisonError::into_inner);
+        let is_free = concern.all.is_empty() || !concern.all.contains(object);
+        is_free.then(|| FreePass(Arc::clone(&concern)))
+    }
+
+    /// From now on looks at the objects of a record and of rules that are to come. Returns when no IO is in flight
+    /// that passed without it.
+    pub(super) async fn look_at(&self, record: &Record, wanted: &[Vec<Rule>]) {
+        let new = Arc::new(Concern::of(record, wanted));
+        let old = {
+            let mut concern = self.concern.write().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *concern, new)
+        };
+        while Arc::strong_count(&old) > 1 {
+            tokio::time::sleep(super::control::SHORT_REST).await;
+        }
+    }
+
+    /// Whether a rule lets writes of an object go elsewhere.
+    pub(super) fn is_followed(&self, object: &ObjectId) -> bool {
+        let concern = self.concern.read().unwrap_or_else(PoisonError::into_inner);
+        concern.following.contains(object)
+    }
+
+    /// Runs a request on an object that rules are about, or whose bytes may be away.
+    pub(super) async fn submit(self: &Arc<Self>, next: Stack, request: Request) -> Result<Reply> {
+        let is_of_bytes = touches(&request).iter().any(|touch| touch.span.is_some());
+        // Attributes, keys and snapshots stay at home.
+        if request.header.snapshot.is_some() || !is_of_bytes {
+            return next.submit(request).await;
+        }
+        match request.ops.as_slice() {
+            [Op::Stat] => self.stat(&next, request).await,
+            [Op::Read { .. }] => self.run(next, request, None).await,
+            [Op::Write { data, .. }] if !data.is_empty() => self.run(next, request, None).await,
+            _ => self.run(next, request, Some(Span::WHOLE)).await,
+        }
+    }
+
+    /// Brings some bytes home.
+    pub(super) async fn bring_home(self: &Arc<Self>, object: &ObjectId, span: Span) -> Result<()> {
+        let request = Request::new(object.clone(), vec![Op::Stat])?;
+        self.run(self.base.clone(), request, Some(span)).await.map(drop)
+    }
+
+    async fn run(
+        self: &Arc<Self>,
+        next: Stack,
+        request: Request,
+        homeward: Option<Span>,
+    ) -> Result<Reply> {
+        let io = IoId(self.number());
+        let (reply, replied) = oneshot::channel();
+        let live = Live { request: request.clone(), next, reply, pieces: vec![], routed_end: 0 };
+        let event = match homeward {
+            Some(span) => Event::ArrivedHomeward { io, request, span },
+            None => Event::Arrived { io, request, via: None, term: None },
+        };
+        self.begin(io, live, event);
+        replied.await.unwrap_or_else(|_| Err(Error::unavailable("the node stops")))
+    }
+
+    fn begin(self: &Arc<Self>, io: IoId, live: Live, event: Event) {
+        self.core().live.insert(io, live);
+        self.handle(event);
+    }
+
+    /// Size, time and version at home; the stream ends behind the last byte that lies elsewhere, if that is later.
+    async fn stat(&self, next: &Stack, request: Request) -> Result<Reply> {
+        self.until_installed().await;
+        // Bytes that come home meanwhile are at home when the answer is made.
+        let routed_end = self.core().routed_end(&request.header.object);
+        let mut reply = next.submit(request).await?;
+        if let Some(OpResult::Stat(stat)) = reply.results.first_mut() {
+            stat.size = stat.size.max(routed_end);
+        }
+        Ok(reply)
+    }
+
+    async fn until_installed(&self) {
+        let mut installed = self.installed.subscribe();
+        // The sender is this switch, so it is there.
+        let _ = installed.wait_for(|term| *term > 0).await;
+    }
+
+    /// Gives the switch an order of the controller.
+    pub(super) async fn order(self: &Arc<Self>, term: Term, order: Order) -> OrderAnswer {
+        let ticket = self.number();
+        let (answer, answered) = oneshot::channel();
+        self.core().orders.insert(ticket, answer);
+        self.handle(Event::Ordered { ticket, term, order });
+        answered.await.unwrap_or(OrderAnswer::NotInstalled)
+    }
+
+    pub(super) fn tick(self: &Arc<Self>) {
+        self.handle(Event::Tick);
+    }
+
+    /// Puts an event to the switch, and does what it commands.
+    fn handle(self: &Arc<Self>, event: Event) {
+        let now = self.clock.monotonic();
+        let mut core = self.core();
+        let commands = core.switch.handle(now, event);
+        let works: Vec<_> = commands.into_iter().filter_map(|command| core.take(command)).collect();
+        drop(core);
+        for work in works {
+            let switch = Arc::clone(self);
+            tokio::spawn(async move {
+                let (io, piece) = (work.io, work.piece);
+                let (outcome, reply) = work.run(&switch).await;
+                switch.piece_done(io, piece, outcome, reply);
+            });
+        }
+    }
+
+    fn piece_done(
+        self: &Arc<Self>,
+        io: IoId,
+        piece: usize,
+        outcome: Outcome,
+        reply: Result<Reply>,
+    ) {
+        {
+            let mut core = self.core();
+            if let Some(live) = core.live.get_mut(&io)
+                && let Some(Some((_, kept))) = live.pieces.get_mut(piece)
+            {
+                *kept = Some(reply);
+            }
+        }
+        self.handle(Event::PieceDone { io, piece, outcome });
+    }
+
+    /// Tells watchers of an object that bytes of it have changed elsewhere.
+    pub(super) fn tell_change(&self, object: &ObjectId) {
+        // Without watchers nobody is told.
+        let _ = self.changes.send(object.clone());
+    }
+
+    /// The changes of objects whose bytes lie elsewhere, from now on.
+    pub(super) fn routed_changes(&self) -> RoutedChanges {
+        RoutedChanges(self.changes.subscribe())
+    }
+}
+
+impl Core {
+    pub(super) fn table(&self) -> &RuleTable {
+        self.switch.table()
+    }
+
+    /// Where the last byte of an object ends that lies elsewhere.
+    pub(super) fn routed_end(&self, object: &ObjectId) -> u64 {
+        let placed = self.table().placed(object, Span::WHOLE);
+        placed.last().map_or(0, |placement| placement.span.end())
+    }
+
+    /// Does at once what needs no waiting; answers the rest.
+    fn take(&mut self, command: Command) -> Option<PieceWork> {
+        match command {
+            Command::Forward { io, piece, rule, destination, ops, stamp, .. } => {
+                if let Some(rule) = rule {
+                    *self.counts.entry(rule).or_default() += 1;
+                }
+                let (object, span) = {
+                    let live = self.live.get(&io)?;
+                    (live.request.header.object.clone(), span_of(&ops))
+                };
+                let placed = self.table().placed(&object, span.unwrap_or(Span::WHOLE));
+                let application = rule
+                    .and_then(|rule| self.table().get(rule))
+                    .map(|rule| rule.application.clone())
+                    .or_else(|| placed.first().map(|placement| placement.application.clone()));
+                let (counter, routed_end) = (self.switch.counter(), self.routed_end(&object));
+                let homeward = self.switch.homeward(io);
+                let live = self.live.get_mut(&io)?;
+                live.routed_end = live.routed_end.max(routed_end);
+                if live.pieces.len() <= piece {
+                    live.pieces.resize_with(piece + 1, || None);
+                }
+                live.pieces[piece] = Some((Piece { span, rule, ops: ops.clone() }, None));
+                Some(PieceWork {
+                    io,
+                    piece,
+                    header: live.request.header.clone(),
+                    next: live.next.clone(),
+                    destination,
+                    ops,
+                    counter: stamp.map_or(counter, |stamp| stamp.counter),
+                    homeward,
+                    placed,
+                    application,
+                })
+            }
+            Command::Finish { io } => {
+                let live = self.live.remove(&io)?;
+                let reply = live.joined();
+                // Whoever asked may have gone.
+                let _ = live.reply.send(reply);
+                None
+            }
+            Command::Refuse { io, error } => {
+                let live = self.live.remove(&io)?;
+                let _ = live.reply.send(Err(error.0));
+                None
+            }
+            Command::AnswerOrder { ticket, answer } => {
+                let order = self.orders.remove(&ticket)?;
+                let _ = order.send(answer);
+                None
+            }
+            // The node's own task tells the switch its rules, unasked.
+            Command::Join => None,
+            // Rules that lead to these are refused before they are stored.
+            Command::AskController { .. }
+            | Command::AskPeer { .. }
+            | Command::AnswerPeer { .. } => None,
+        }
+    }
+}
+
+/// The bytes of a single read or write.
+fn span_of(ops: &[Op]) -> Option<Span> {
+    match ops {
+        [Op::Read { offset, length }] => Span::new(*offset, offset.saturating_add(*length)),
+        [Op::Write { offset, data }] => {
+            Span::new(*offset, offset.saturating_add(data.len() as u64))
+        }
+        _ => None,
+    }
+}
+
+impl Live {
+    fn joined(&self) -> Result<Reply> {
+        let missing = || Error::unavailable("a piece of the request has no reply");
+        let (mut pieces, mut replies) = (vec![], vec![]);
+        for part in &self.pieces {
+            let Some((piece, Some(reply))) = part else { return Err(missing()) };
+            pieces.push(piece.clone());
+            replies.push(reply.clone());
+        }
+        let mut reply = join(&pieces, replies)?;
+        if let ([Op::Read { offset, length }], Some(OpResult::Data(data))) =
+            (self.request.ops.as_slice(), reply.results.first_mut())
+        {
+            // A gap before bytes that lie elsewhere reads as zeros.
+            let end = offset.saturating_add(*length).min(self.routed_end);
+            let wanted = end.saturating_sub(*offset) as usize;
+            if data.len() < wanted {
+                let mut padded = bytes::BytesMut::from(&data[..]);
+                padded.resize(wanted, 0);
+                *data = padded.freeze();
+            }
+        }
+        Ok(reply)
+    }
+}
+
+/// Changes of bytes that lie elsewhere, which an object's home does not see.
+pub(super) struct RoutedChanges(broadcast::Receiver<ObjectId>);
+
+impl RoutedChanges {
+    /// The events of a watched object. Of a change elsewhere the watcher is told that it missed events.
+    pub fn merged(self, object: ObjectId, watched: WatchStream) -> WatchStream {
+        let routed = futures::stream::unfold(self.0, move |mut changes| {
+            let object = object.clone();
+            async move {
+                loop {
+                    match changes.recv().await {
+                        Ok(changed) if changed == object => {}
+                        Ok(_) => continue,
+                        Err(broadcast::error::RecvError::Lagged(_)) => {}
+                        Err(broadcast::error::RecvError::Closed) => return None,
+                    }
+                    return Some((Some(WatchEvent::Lost), changes));
+                }
+            }
+        });
+        // The watch ends when that of the home ends.
+        let watched = watched.map(Some).chain(futures::stream::iter([None]));
+        let merged = futures::stream::select(watched, routed);
+        Box::pin(
+            merged
+                .take_while(|event| futures::future::ready(event.is_some()))
+                .filter_map(futures::future::ready),
+        )
+    }
+}

@@ -1,0 +1,329 @@
+//! Sending the pieces of an IO: home, or to the object that keeps routed bytes.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use nacre_object::{
+    ApplicationName, Error, ErrorKind, IoHeader, NodeName, Op, OpResult, Reply, Request, Result,
+    Stack, Store,
+};
+use nacre_route::{
+    Destination, IoId, Outcome, Placement, RoutedDrop, RoutedWrite, Span, Stamp, SwitchName,
+    outrun_by,
+};
+use tokio::time::{Instant, sleep};
+
+use super::NodeSwitch;
+use super::node_switch::Doubt;
+use super::places::Place;
+use super::service::{Question, ROUTE_SERVICE};
+
+/// A node that keeps routed bytes may restart in that time, and nobody notices more than a long latency. It is less than
+/// what a client waits for an answer.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// What a single question may take.
+const QUESTION_TIME: Duration = Duration::from_secs(10);
+/// Between questions to a node that does not answer.
+const REST: Duration = Duration::from_millis(50);
+/// Bytes that are brought home at once. Other IO on them waits meanwhile.
+pub(super) const MOVED_BYTES: u64 = 1 << 20;
+
+/// A piece that is to be sent.
+pub(super) struct PieceWork {
+    pub io: IoId,
+    pub piece: usize,
+    pub header: IoHeader,
+    /// The way home.
+    pub next: Stack,
+    pub destination: Option<Destination>,
+    pub ops: Vec<Op>,
+    pub counter: u64,
+    /// The bytes that are brought home first.
+    pub homeward: Option<Span>,
+    /// Where bytes of the piece lie away from home.
+    pub placed: Vec<Placement>,
+    pub application: Option<ApplicationName>,
+}
+
+impl PieceWork {
+    /// Sends it; answers what came of it, for the switch and for the client.
+    pub async fn run(self, switch: &NodeSwitch) -> (Outcome, Result<Reply>) {
+        match self.homeward {
+            Some(span) => self.run_homeward(switch, span).await,
+            None => {
+                self.run_plain(switch).await.unwrap_or_else(|error| (Outcome::Failed, Err(error)))
+            }
+        }
+    }
+
+    /// Brings bytes home, then does there what is asked.
+    async fn run_homeward(self, switch: &NodeSwitch, span: Span) -> (Outcome, Result<Reply>) {
+        let object = self.header.object.clone();
+        let brought = async {
+            settle_doubts(switch, &self.header, span).await?;
+            let placed = switch.core().table().placed(&object, span);
+            for placement in &placed {
+                self.bring_home(switch, placement).await?;
+            }
+            Ok(())
+        };
+        if let Err(error) = brought.await {
+            return (Outcome::Failed, Err(error));
+        }
+        switch.core().homes.remove(&object);
+        let reply = self.next.submit(self.request(self.ops.clone())).await;
+        // The bytes are home, whatever came of the request there.
+        (Outcome::Done, reply)
+    }
+
+    async fn bring_home(&self, switch: &NodeSwitch, placement: &Placement) -> Result<()> {
+        let object = &self.header.object;
+        let Some(place) = switch.places().place(object, &placement.destination)? else {
+            switch.core().switch.brought_home(object, placement.span);
+            return Ok(());
+        };
+        let mut at = placement.span.start();
+        while let Some(part) =
+            Span::new(at, placement.span.end().min(at.saturating_add(MOVED_BYTES)))
+        {
+            let data = self.read(switch, &place, part).await?;
+            if data.len() as u64 != part.length() {
+                let text = format!("{} of {} routed bytes are there", data.len(), part.length());
+                return Err(Error::corrupt(text).on(object));
+            }
+            let write = Op::Write { offset: part.start(), data };
+            self.next.submit(self.request(vec![write])).await?;
+            let doubt = Doubt {
+                object: object.clone(),
+                span: part,
+                place: place.clone(),
+                counter: switch.core().switch.counter(),
+            };
+            // From here on the bytes at home are the newest.
+            switch.core().switch.brought_home(object, part);
+            drop_or_doubt(switch, &self.header, doubt).await?;
+            at = part.end();
+        }
+        Ok(())
+    }
+
+    async fn run_plain(self, switch: &NodeSwitch) -> Result<(Outcome, Result<Reply>)> {
+        let object = &self.header.object;
+        let destination = self.destination.as_ref();
+        let place = destination.map_or(Ok(None), |to| switch.places().place(object, to))?;
+        let [op] = self.ops.as_slice() else {
+            return Err(Error::unsupported("a piece of an IO is one read or write"));
+        };
+        match (place, op) {
+            (Some(place), Op::Read { offset, length }) => {
+                let span = Span::new(*offset, offset.saturating_add(*length));
+                let span =
+                    span.ok_or_else(|| Error::invalid("a read of no bytes is not routed"))?;
+                let data = self.read(switch, &place, span).await?;
+                let version = switch.core().homes.get(object).copied();
+                let version = version.unwrap_or(1);
+                let results = vec![OpResult::Data(data)];
+                Ok((Outcome::Done, Ok(Reply { version, results })))
+            }
+            (Some(place), Op::Write { offset, data }) => {
+                self.write_away(switch, place, *offset, data).await
+            }
+            (Some(_), _) => Err(Error::unsupported(format!("no {} is routed", op.name()))),
+            (None, op) => {
+                let is_write = op.is_write();
+                let span = span_of(op).unwrap_or(Span::WHOLE);
+                settle_doubts(switch, &self.header, span).await?;
+                let mut reply = self.next.submit(self.request(self.ops.clone())).await;
+                if !is_write || reply.is_err() {
+                    let outcome = if reply.is_ok() { Outcome::Done } else { Outcome::Failed };
+                    return Ok((outcome, reply));
+                }
+                // The bytes at home are the newest now, so those elsewhere must go before anybody is answered.
+                for placement in &self.placed {
+                    let Some(place) = switch.places().place(object, &placement.destination)? else {
+                        continue;
+                    };
+                    let (object, span) = (object.clone(), placement.span);
+                    let doubt = Doubt { object, span, place, counter: self.counter };
+                    if let Err(error) = drop_or_doubt(switch, &self.header, doubt).await {
+                        reply = Err(error);
+                    }
+                }
+                Ok((Outcome::Done, reply))
+            }
+        }
+    }
+
+    /// Sends a write elsewhere.
+    async fn write_away(
+        &self,
+        switch: &NodeSwitch,
+        place: Place,
+        offset: u64,
+        data: &Bytes,
+    ) -> Result<(Outcome, Result<Reply>)> {
+        let object = &self.header.object;
+        let span = Span::new(offset, offset.saturating_add(data.len() as u64));
+        let span = span.ok_or_else(|| Error::invalid("a write of no bytes is not routed"))?;
+        let version = self.home_version(switch).await?;
+        // Doubts about the place itself do not matter: a later write there ends them.
+        settle_doubts_elsewhere(switch, &self.header, span, &place).await?;
+        let application = self.application.clone();
+        let write = RoutedWrite {
+            home: object.clone(),
+            application: application.unwrap_or(ApplicationName::new("unknown")?),
+            counter: self.counter,
+            offset,
+            data: data.clone(),
+        };
+        let question = Question::new(switch, &self.header, &place, None, write.encode());
+        let answer = match ask(switch, &place.node, "write", question).await {
+            Ok(answer) => answer,
+            Err(error) => {
+                if error.kind() == ErrorKind::Unavailable {
+                    self.doubt_write(switch, span, &place);
+                }
+                return Err(error);
+            }
+        };
+        if let Some(counter) = outrun_by(answer)? {
+            let stamp = Stamp { counter, switch: SwitchName::new(switch.name().as_str())? };
+            let late = Err(Error::conflict("a newer change was there"));
+            return Ok((Outcome::Outrun(stamp), late));
+        }
+        // Bytes that lay at another place are older now.
+        for placement in &self.placed {
+            let other = switch.places().place(object, &placement.destination)?;
+            let Some(other) = other.filter(|other| *other != place) else { continue };
+            let (object, span) = (object.clone(), placement.span);
+            let doubt = Doubt { object, span, place: other, counter: self.counter };
+            if let Err(error) = drop_or_doubt(switch, &self.header, doubt).await {
+                return Ok((Outcome::Done, Err(error)));
+            }
+        }
+        switch.tell_change(object);
+        Ok((Outcome::Done, Ok(Reply { version, results: vec![OpResult::Done] })))
+    }
+
+    /// Notes that a write may have arrived where reads of its bytes do not look.
+    fn doubt_write(&self, switch: &NodeSwitch, span: Span, place: &Place) {
+        let object = &self.header.object;
+        let is_there = |placement: &&Placement| {
+            let to = switch.places().place(object, &placement.destination);
+            to.is_ok_and(|to| to.as_ref() == Some(place))
+        };
+        let mut core = switch.core();
+        let mut at = span.start();
+        let known = self.placed.iter().filter(is_there).map(|placement| placement.span);
+        let ends = known.chain(Span::new(span.end(), Span::END));
+        for known in ends {
+            if let Some(gap) = Span::new(at, known.start().min(span.end())) {
+                core.doubts.push(Doubt {
+                    object: object.clone(),
+                    span: gap,
+                    place: place.clone(),
+                    counter: self.counter,
+                });
+            }
+            at = at.max(known.end());
+        }
+    }
+
+    /// Makes the object exist at home, so that it is listed and can be removed; answers its version there.
+    async fn home_version(&self, switch: &NodeSwitch) -> Result<u64> {
+        let object = &self.header.object;
+        if let Some(version) = switch.core().homes.get(object) {
+            return Ok(*version);
+        }
+        let reply = match self.next.submit(self.request(vec![Op::Stat])).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let create = Op::Create { exclusive: false };
+                self.next.submit(self.request(vec![create])).await?
+            }
+            reply => reply?,
+        };
+        switch.core().homes.insert(object.clone(), reply.version);
+        Ok(reply.version)
+    }
+
+    async fn read(&self, switch: &NodeSwitch, place: &Place, span: Span) -> Result<Bytes> {
+        let question = Question::new(switch, &self.header, place, Some(span), Bytes::new());
+        ask(switch, &place.node, "read", question).await
+    }
+
+    fn request(&self, ops: Vec<Op>) -> Request {
+        Request { header: self.header.clone(), ops }
+    }
+}
+
+fn span_of(op: &Op) -> Option<Span> {
+    match op {
+        Op::Read { offset, length } => Span::new(*offset, offset.saturating_add(*length)),
+        Op::Write { offset, data } => Span::new(*offset, offset.saturating_add(data.len() as u64)),
+        _ => None,
+    }
+}
+
+/// Asks a node, again while it does not answer.
+pub(super) async fn ask(
+    switch: &NodeSwitch,
+    node: &NodeName,
+    method: &'static str,
+    question: Question,
+) -> Result<Bytes> {
+    let transport = switch.transport()?;
+    let input = question.encode()?;
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let asked = transport.ask(node, ROUTE_SERVICE, method, input.clone(), QUESTION_TIME).await;
+        match asked {
+            Err(error) if error.kind() == ErrorKind::Unavailable && Instant::now() < until => {
+                sleep(REST).await;
+            }
+            answer => return answer,
+        }
+    }
+}
+
+/// Drops bytes at a place where they are older than elsewhere. If that fails they are in doubt.
+async fn drop_or_doubt(switch: &NodeSwitch, header: &IoHeader, doubt: Doubt) -> Result<()> {
+    let dropped = drop_at(switch, header, &doubt).await;
+    if dropped.is_err() {
+        switch.core().doubts.push(doubt);
+    }
+    dropped
+}
+
+async fn drop_at(switch: &NodeSwitch, header: &IoHeader, doubt: &Doubt) -> Result<()> {
+    let drop = RoutedDrop { span: doubt.span, counter: doubt.counter };
+    let question = Question::new(switch, header, &doubt.place, None, drop.encode());
+    ask(switch, &doubt.place.node, "drop", question).await.map(|_| ())
+}
+
+/// Ends the doubts about some bytes.
+async fn settle_doubts(switch: &NodeSwitch, header: &IoHeader, span: Span) -> Result<()> {
+    settle(switch, header, |doubt| doubt.span.overlaps(span)).await
+}
+
+async fn settle_doubts_elsewhere(
+    switch: &NodeSwitch,
+    header: &IoHeader,
+    span: Span,
+    place: &Place,
+) -> Result<()> {
+    settle(switch, header, |doubt| doubt.span.overlaps(span) && doubt.place != *place).await
+}
+
+async fn settle(
+    switch: &NodeSwitch,
+    header: &IoHeader,
+    is_meant: impl Fn(&Doubt) -> bool,
+) -> Result<()> {
+    let of_object = |doubt: &&Doubt| doubt.object == header.object && is_meant(doubt);
+    let doubts: Vec<_> = switch.core().doubts.iter().filter(of_object).cloned().collect();
+    for doubt in doubts {
+        drop_at(switch, header, &doubt).await?;
+        switch.core().doubts.retain(|other| *other != doubt);
+    }
+    Ok(())
+}

@@ -1,0 +1,146 @@
+//! `Places`: which object keeps the routed bytes of another.
+//!
+//! Routed bytes lie in the pool [`ROUTED_POOL`], which clients neither read, write nor list:
+//!
+//! | destination | object that keeps the bytes of `POOL/NAME` |
+//! | --- | --- |
+//! | `target TARGET` | `{TAG}POOL/NAME`; the tag is the smallest number that is placed on the target |
+//! | `pool nacre.routed` | `spread/POOL/NAME`, on any target |
+//! | `object nacre.routed/named/X` | `named/X` |
+//!
+//! All are placed as any object, so each lies on the target where its name says.
+
+use std::collections::BTreeMap;
+
+use nacre::{ClusterFile, NodeEntry, RoleName};
+use nacre_object::{Error, NodeName, ObjectId, ObjectName, PoolName, Result, TargetName};
+use nacre_placement::{Placement, Target};
+use nacre_route::Destination;
+
+/// The pool in which routed bytes lie.
+pub const ROUTED_POOL: &str = "nacre.routed";
+/// What begins the names of objects that a rule names.
+pub(super) const NAMED: &str = "named/";
+const SPREAD: &str = "spread/";
+/// Tags that are tried for a target. With 256 targets of one weight a target is missed by so many once in 10^28 times.
+const MAX_TAGS: u32 = 16_384;
+
+/// Where bytes of an object are kept away from home.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    pub object: ObjectId,
+    pub node: NodeName,
+}
+
+/// The rules by which routed bytes are placed.
+#[derive(Debug)]
+pub struct Places {
+    placement: Placement,
+    own: TargetName,
+    nodes: BTreeMap<TargetName, NodeName>,
+    tags: BTreeMap<TargetName, String>,
+    pool: PoolName,
+}
+
+impl Places {
+    /// Those of a node of a cluster whose nodes keep objects themselves.
+    ///
+    /// # Errors
+    /// `Invalid` if the file makes no placement.
+    pub fn of(file: &ClusterFile, entry: &NodeEntry) -> Result<Self> {
+        let (mut targets, mut nodes) = (vec![], BTreeMap::new());
+        for node in file.with_role(RoleName::Storage) {
+            let name = node.target()?;
+            nodes.insert(name.clone(), node.node_name()?);
+            targets.push(Target { name, weight: node.weight });
+        }
+        let placement = Placement::new(targets)?;
+        let pool = PoolName::new(ROUTED_POOL)?;
+        let mut tags = BTreeMap::new();
+        for tag in 0..MAX_TAGS {
+            let target = placement.locate(&pool, &tag.to_string()).clone();
+            tags.entry(target).or_insert_with(|| format!("{{{tag}}}"));
+            if tags.len() == nodes.len() {
+                break;
+            }
+        }
+        Ok(Self { placement, own: entry.target()?, nodes, tags, pool })
+    }
+
+    /// The node's own target.
+    pub fn own(&self) -> &TargetName {
+        &self.own
+    }
+
+    /// The target that holds an object.
+    pub fn holder(&self, object: &ObjectId) -> &TargetName {
+        self.placement.locate_object(&object.pool, &object.name)
+    }
+
+    /// The pool of routed bytes.
+    pub(super) fn pool(&self) -> &PoolName {
+        &self.pool
+    }
+
+    /// The object in which the node keeps the record of its rules.
+    pub(super) fn record(&self) -> Result<ObjectId> {
+        self.tagged(&self.own, "record")
+    }
+
+    fn tagged(&self, target: &TargetName, rest: &str) -> Result<ObjectId> {
+        let tag = self.tags.get(target).ok_or_else(|| no_target(target))?;
+        Ok(ObjectId::new(self.pool.clone(), ObjectName::new(format!("{tag}{rest}"))?))
+    }
+
+    /// Where a destination keeps bytes of an object; `None` if that is home, or on the node of the home.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such target; `Invalid` if the name would be too long; `Unsupported`.
+    pub(super) fn place(&self, home: &ObjectId, to: &Destination) -> Result<Option<Place>> {
+        let object = match to {
+            Destination::Home => return Ok(None),
+            Destination::Target(target) => self.tagged(target, &home.to_string())?,
+            Destination::Pool(_) => {
+                ObjectId::new(self.pool.clone(), ObjectName::new(format!("{SPREAD}{home}"))?)
+            }
+            Destination::Object(object) => object.clone(),
+            other => return Err(Error::unsupported(format!("no node sends IO to \"{other}\""))),
+        };
+        let target = self.holder(&object);
+        if target == &self.own {
+            return Ok(None);
+        }
+        let node = self.nodes.get(target).ok_or_else(|| no_target(target))?;
+        Ok(Some(Place { object, node: node.clone() }))
+    }
+
+    /// The destination that sends bytes to an object of the pool, if one does.
+    pub(super) fn destination(&self, object: &ObjectId) -> Option<Destination> {
+        let name = object.name.as_str();
+        if name.starts_with(SPREAD) {
+            return Some(Destination::Pool(self.pool.clone()));
+        }
+        if name.starts_with(NAMED) {
+            return Some(Destination::Object(object.clone()));
+        }
+        let is_tagged = |tag: &&String| name.starts_with(tag.as_str()) && name.contains('/');
+        let (target, _) = self.tags.iter().find(|(_, tag)| is_tagged(tag))?;
+        Some(Destination::Target(target.clone()))
+    }
+
+    /// The other nodes that may keep what is sent to a destination.
+    pub(super) fn keepers(&self, to: &Destination) -> Vec<NodeName> {
+        let others = self.nodes.iter().filter(|(target, _)| **target != self.own);
+        let is_one = |target: &TargetName| match to {
+            Destination::Target(name) => name == target,
+            Destination::Object(object) => self.holder(object) == target,
+            Destination::Pool(_) => true,
+            _ => false,
+        };
+        others.filter(|(target, _)| is_one(target)).map(|(_, node)| node.clone()).collect()
+    }
+}
+
+fn no_target(target: &TargetName) -> Error {
+    Error::not_found(format!("there is no target {target}"))
+}

@@ -1,0 +1,117 @@
+//! The record of a node's rules: what its controller stores before the switch is told anything.
+//!
+//! It is an object of the node's own target, in JSON. So a node that restarts needs no other node to know where bytes
+//! of its objects may lie.
+
+use bytes::Bytes;
+use nacre_object::limits::MAX_REPLY_BYTES;
+use nacre_object::{Error, ErrorKind, ObjectId, Op, OpResult, Request, Result, Stack, Store};
+use nacre_route::{Destination, Followed, ObjectMatch, Record, Rule, SwitchName, Term, Wanted};
+use serde::{Deserialize, Serialize};
+
+const FORMAT: u32 = 1;
+
+#[derive(Debug, Serialize, Deserialize)]
+struct StoredRecord {
+    format: u32,
+    term: u64,
+    /// Objects whose bytes may be away, and where.
+    followed: Vec<(String, String)>,
+    /// Insertions of rules, each with its application.
+    insertions: Vec<Vec<(String, String)>>,
+}
+
+/// Reads the record of a node; an empty one if it has none.
+///
+/// # Errors
+/// Those of the store; `Corrupt`.
+pub(super) async fn load(store: &Stack, object: &ObjectId, switch: &SwitchName) -> Result<Record> {
+    let op = Op::Read { offset: 0, length: MAX_REPLY_BYTES as u64 };
+    let reply = match store.submit(Request::new(object.clone(), vec![op])?).await {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Record::default()),
+        reply => reply?,
+    };
+    let Some(OpResult::Data(data)) = reply.results.into_iter().next() else {
+        return Err(Error::corrupt("the record of routes has no bytes").on(object));
+    };
+    decode(&data, switch).map_err(|error| error.on(object))
+}
+
+/// Stores it durably.
+///
+/// # Errors
+/// Those of the store; `Exhausted` if it is too long.
+pub(super) async fn store(
+    store: &Stack,
+    object: &ObjectId,
+    switch: &SwitchName,
+    record: &Record,
+) -> Result<()> {
+    let data = encode(record, switch)?;
+    store.submit(Request::new(object.clone(), vec![Op::WriteFull { data }])?).await.map(drop)
+}
+
+fn encode(record: &Record, switch: &SwitchName) -> Result<Bytes> {
+    let rules = record.wanted.rules.get(switch).cloned().unwrap_or_default();
+    let rule = |rule: &Rule| (rule.application.to_string(), rule.to_string());
+    let followed = |one: &Followed| (one.object.to_string(), one.destination.to_string());
+    let stored = StoredRecord {
+        format: FORMAT,
+        term: record.term.0,
+        followed: record.followed.iter().map(followed).collect(),
+        insertions: rules.iter().map(|rules| rules.iter().map(rule).collect()).collect(),
+    };
+    let text = serde_json::to_vec(&stored).map_err(|cause| Error::invalid(cause.to_string()))?;
+    match text.len() <= MAX_REPLY_BYTES {
+        true => Ok(Bytes::from(text)),
+        false => Err(Error::exhausted(format!("the rules of a node take {} bytes", text.len()))
+            .hint(format!("use fewer rules: {MAX_REPLY_BYTES} bytes at most"))),
+    }
+}
+
+fn decode(data: &[u8], switch: &SwitchName) -> Result<Record> {
+    let senseless = |cause: String| Error::corrupt(format!("the record of routes: {cause}"));
+    let stored: StoredRecord =
+        serde_json::from_slice(data).map_err(|cause| senseless(cause.to_string()))?;
+    if stored.format != FORMAT {
+        let text =
+            format!("the record of routes has format {}, this knows {FORMAT}", stored.format);
+        return Err(Error::unsupported(text).hint("use a newer nacre"));
+    }
+    let rule =
+        |(application, rule): &(String, String)| Rule::from_line(&application.parse()?, rule);
+    let insertion = |rules: &Vec<_>| rules.iter().map(rule).collect::<Result<Vec<_>>>();
+    let insertions = stored.insertions.iter().map(insertion).collect::<Result<Vec<_>>>()?;
+    let followed = |(object, destination): &(String, String)| {
+        Ok(Followed {
+            object: ObjectMatch::parse(object)?,
+            destination: Destination::from_line(destination)?,
+        })
+    };
+    let followed = stored.followed.iter().map(followed).collect::<Result<_>>()?;
+    let rules = [(switch.clone(), insertions)].into();
+    Ok(Record { term: Term(stored.term), wanted: Wanted { rules, ..Wanted::default() }, followed })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_read_as_it_was_stored() {
+        let switch: SwitchName = "storage.0".parse().unwrap();
+        let rule = |text| Rule::from_line(&"tail".parse().unwrap(), text).unwrap();
+        let insertions = vec![vec![rule("* w data/a\\ b* 0..4KiB -> target storage.1 follow")]];
+        let wanted = Wanted { rules: [(switch.clone(), insertions)].into(), ..Wanted::default() };
+        let record = Record::default().next(wanted).unwrap();
+        assert_eq!(record.followed.len(), 1);
+        let read = decode(&encode(&record, &switch).unwrap(), &switch).unwrap();
+        assert_eq!(read, record);
+    }
+
+    #[test]
+    fn a_record_that_makes_no_sense_is_corrupt() {
+        let error = decode(b"{", &"s".parse().unwrap()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
+    }
+}

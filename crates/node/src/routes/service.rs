@@ -1,0 +1,384 @@
+//! The service `route`: what a node does for the switches of other nodes, and what it tells of its own.
+//!
+//! | method | input | answer |
+//! | --- | --- | --- |
+//! | `write`, `drop` | a question, then the input of that method of the class `routed` | the output of the method |
+//! | `read` | a question with a span | the bytes |
+//! | `found` | a [`FoundAsk`] in JSON | a [`FoundPage`] in JSON: what the node keeps of the objects of one target |
+//! | `status` | – | a [`RouteStatus`] in JSON |
+//! | `trace` | an IO, as `nacre route trace` takes it | [`RouteWay`]s in JSON |
+//!
+//! A switch that asks `found` under a term ends the questions of its earlier terms: none of them changes anything
+//! afterwards.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use nacre_object::{
+    ClassCall, Error, IoHeader, ListRequest, ObjectId, ObjectName, Op, OpResult, Request, Result,
+    Store,
+};
+use nacre_route::{Io, ROUTED_CLASS, RoutedSpans, Rule, Span};
+use nacre_wire::{Caller, Service};
+use serde::{Deserialize, Serialize};
+use tokio::sync::RwLock;
+
+use super::NodeSwitch;
+use super::places::Place;
+
+/// The name of the service.
+pub const ROUTE_SERVICE: &str = "route";
+/// Spans in a page of what is found: some hundred bytes each at most.
+const PAGE_SPANS: usize = 8192;
+/// Names that are looked at at once.
+const PAGE_NAMES: usize = 512;
+
+/// What a switch asks about bytes of an object that it has sent here.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Question {
+    home_target: String,
+    term: u64,
+    object: String,
+    source: String,
+    tenant: String,
+    trace_id: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    span: Option<(u64, u64)>,
+    #[serde(skip)]
+    payload: Bytes,
+}
+
+impl Question {
+    pub fn new(
+        switch: &NodeSwitch,
+        header: &IoHeader,
+        place: &Place,
+        span: Option<Span>,
+        payload: Bytes,
+    ) -> Self {
+        Self {
+            home_target: switch.places().own().to_string(),
+            term: switch.term(),
+            object: place.object.to_string(),
+            source: header.source.to_string(),
+            tenant: header.tenant.to_string(),
+            trace_id: header.trace_id,
+            span: span.map(|span| (span.start(), span.end())),
+            payload,
+        }
+    }
+
+    pub fn encode(&self) -> Result<Bytes> {
+        let head = serde_json::to_vec(self).map_err(|cause| Error::invalid(cause.to_string()))?;
+        let mut out = BytesMut::with_capacity(4 + head.len() + self.payload.len());
+        out.put_u32(head.len() as u32);
+        out.put_slice(&head);
+        out.put_slice(&self.payload);
+        Ok(out.freeze())
+    }
+
+    fn decode(mut input: Bytes) -> Result<Self> {
+        let senseless = || Error::invalid("a question of a switch makes no sense");
+        let length = input.try_get_u32().map_err(|_| senseless())? as usize;
+        if length > input.len() {
+            return Err(senseless());
+        }
+        let head = input.split_to(length);
+        let question: Self = serde_json::from_slice(&head).map_err(|_| senseless())?;
+        Ok(Self { payload: input, ..question })
+    }
+
+    /// A request on the object that keeps the bytes, for whom the switch asks.
+    fn request(&self, object: ObjectId, op: Op) -> Result<Request> {
+        let mut request = Request::new(object, vec![op])?;
+        request.header.source = self.source.parse()?;
+        request.header.tenant = self.tenant.parse()?;
+        request.header.trace_id = self.trace_id;
+        Ok(request)
+    }
+}
+
+/// A switch that has started asks where the bytes of its objects are.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct FoundAsk {
+    pub home_target: String,
+    pub term: u64,
+    /// The last name of the page before.
+    pub after: Option<String>,
+}
+
+/// What a node keeps of the objects of one target.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct FoundPage {
+    pub objects: Vec<FoundObject>,
+    /// Where the next page begins.
+    pub next: Option<String>,
+}
+
+/// An object that keeps routed bytes.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct FoundObject {
+    /// Where it is.
+    pub object: String,
+    /// Whose bytes they are.
+    pub home: String,
+    pub application: String,
+    /// First byte, end and counter of each span.
+    pub spans: Vec<(u64, u64, u64)>,
+}
+
+/// A rule on a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AppliedRule {
+    /// Whose it is.
+    pub application: String,
+    /// The rule.
+    pub rule: String,
+    /// IO that it decided about since it was installed.
+    pub count: u64,
+}
+
+/// What a node says of its switch.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RouteStatus {
+    /// The target whose objects come by the switch.
+    pub target: String,
+    /// The term of its rules; 0 if it never had any.
+    pub term: u64,
+    /// The epoch of the map that they are of.
+    pub rules: Vec<AppliedRule>,
+    /// Objects of which bytes lie elsewhere.
+    pub routed_objects: usize,
+    /// Their spans that do.
+    pub routed_spans: usize,
+    /// Their bytes that do.
+    pub routed_bytes: u64,
+    /// Objects that the node keeps bytes of for others.
+    pub in_flight: usize,
+    /// IO that waits.
+    pub held: usize,
+    /// Spans of which it is not certain that they arrived.
+    pub in_doubt: usize,
+    /// Requests of clients since the node started.
+    pub requests: u64,
+}
+
+/// Which rule sends some bytes of an IO where.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RouteWay {
+    /// The bytes; nothing if the IO touches none.
+    pub span: Option<String>,
+    /// The rule; nothing if there is none.
+    pub rule: Option<String>,
+    /// Its application.
+    pub application: Option<String>,
+    /// Whether the switch made the rule, as reads follow writes.
+    pub is_made: bool,
+    /// Where the bytes go.
+    pub destination: String,
+    /// The object that keeps them there, if that is not the object itself.
+    pub object: Option<String>,
+}
+
+/// Answers for one node.
+#[derive(Debug)]
+pub(super) struct RouteService {
+    switch: Arc<NodeSwitch>,
+    /// For each home the term under which it may still ask. Readers are questions at work.
+    terms: Mutex<HashMap<String, Arc<RwLock<u64>>>>,
+}
+
+impl RouteService {
+    pub fn new(switch: Arc<NodeSwitch>) -> Self {
+        Self { switch, terms: Mutex::default() }
+    }
+
+    fn term_of(&self, home_target: &str) -> Arc<RwLock<u64>> {
+        let mut terms = self.terms.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(terms.entry(home_target.to_owned()).or_default())
+    }
+
+    async fn serve(&self, method: &str, input: Bytes) -> Result<Bytes> {
+        let question = Question::decode(input)?;
+        let object: ObjectId = question.object.parse()?;
+        if object.pool != *self.switch.places().pool() {
+            return Err(Error::denied("no routed bytes lie there").on(&object));
+        }
+        let term = self.term_of(&question.home_target);
+        let term = term.read().await;
+        if question.term < *term {
+            return Err(Error::stale("the switch has started again since").on(&object));
+        }
+        let op = match (method, question.span) {
+            ("read", Some((start, end))) => {
+                Op::Read { offset: start, length: end.saturating_sub(start) }
+            }
+            ("read", None) => return Err(Error::invalid("a read of no bytes").on(&object)),
+            _ => Op::Call(ClassCall {
+                class: ROUTED_CLASS.parse()?,
+                method: method.parse()?,
+                version: None,
+                input: question.payload.clone(),
+            }),
+        };
+        let reply = self.switch.base().submit(question.request(object, op)?).await?;
+        match reply.results.into_iter().next() {
+            Some(OpResult::Data(data)) => Ok(data),
+            Some(OpResult::Called(called)) => Ok(called.output),
+            _ => Err(Error::corrupt("routed bytes were answered without data")),
+        }
+    }
+
+    async fn found(&self, ask: &FoundAsk) -> Result<FoundPage> {
+        {
+            let term = self.term_of(&ask.home_target);
+            let mut term = term.write().await;
+            *term = ask.term.max(*term);
+        }
+        let mut page = FoundPage::default();
+        let mut after = ask.after.as_ref().map(ObjectName::new).transpose()?;
+        let places = self.switch.places();
+        let mut spans = 0;
+        loop {
+            let (pool, prefix) = (places.pool().clone(), String::new());
+            let request = ListRequest { pool, after, prefix, limit: PAGE_NAMES };
+            let listed = self.switch.base().list(request).await?;
+            for name in &listed.names {
+                let object = ObjectId::new(places.pool().clone(), name.clone());
+                let Some(kept) = self.kept(&object, &ask.home_target).await? else { continue };
+                spans += kept.spans.len();
+                page.objects.push(kept);
+                if spans >= PAGE_SPANS {
+                    page.next = Some(name.to_string());
+                    return Ok(page);
+                }
+            }
+            after = listed.names.last().cloned();
+            if !listed.more || after.is_none() {
+                return Ok(page);
+            }
+        }
+    }
+
+    /// What an object keeps, if it is of an object of this target.
+    async fn kept(&self, object: &ObjectId, home_target: &str) -> Result<Option<FoundObject>> {
+        let places = self.switch.places();
+        if places.destination(object).is_none() {
+            return Ok(None);
+        }
+        let call = ClassCall {
+            class: ROUTED_CLASS.parse()?,
+            method: "spans".parse()?,
+            version: None,
+            input: Bytes::new(),
+        };
+        let request = Request::new(object.clone(), vec![Op::Call(call)])?;
+        let reply = match self.switch.base().submit(request).await {
+            // It was dropped meanwhile.
+            Err(error) if error.kind() == nacre_object::ErrorKind::NotFound => return Ok(None),
+            reply => reply?,
+        };
+        let Some(OpResult::Called(called)) = reply.results.into_iter().next() else {
+            return Err(Error::corrupt("it tells no spans").on(object));
+        };
+        let RoutedSpans { home, application, spans } = RoutedSpans::decode(called.output)?;
+        let spans = spans.iter().map(|(span, counter)| (span.start(), span.end(), *counter));
+        let found = || FoundObject {
+            object: object.to_string(),
+            home: home.to_string(),
+            application: application.to_string(),
+            spans: spans.collect(),
+        };
+        Ok((places.holder(&home).as_str() == home_target).then(found))
+    }
+
+    fn status(&self) -> RouteStatus {
+        let core = self.switch.core();
+        let table = core.table();
+        let count = |id| core.counts.get(&id).copied().unwrap_or_default();
+        let applied = |(id, rule): (_, &Rule)| AppliedRule {
+            application: rule.application.to_string(),
+            rule: rule.to_string(),
+            count: count(id),
+        };
+        let installed = table.rules().filter(|(id, _)| !id.is_made());
+        let rules = installed.map(applied).collect();
+        let mut objects = std::collections::HashSet::new();
+        let (mut routed_spans, mut routed_bytes) = (0, 0);
+        for (object, rule) in table.all_placed() {
+            objects.insert(object);
+            routed_spans += 1;
+            routed_bytes += rule.header.span.length();
+        }
+        let (in_flight, held) = core.switch.load();
+        RouteStatus {
+            target: self.switch.places().own().to_string(),
+            term: self.switch.term(),
+            rules,
+            routed_objects: objects.len(),
+            routed_spans,
+            routed_bytes,
+            in_flight,
+            held,
+            in_doubt: core.doubts.len(),
+            requests: self.switch.requests(),
+        }
+    }
+
+    fn trace(&self, io: &Io) -> Result<Vec<RouteWay>> {
+        let places = self.switch.places();
+        if places.holder(&io.object) != places.own() {
+            let text = format!("{} holds this object", places.holder(&io.object));
+            return Err(Error::invalid(text).on(&io.object));
+        }
+        let core = self.switch.core();
+        let table = core.table();
+        let mut ways = vec![];
+        for segment in table.route(io)? {
+            let rule = segment.rule.and_then(|id| Some((id, table.get(id)?)));
+            let place = match rule {
+                Some((_, rule)) => places.place(&io.object, &rule.destination)?,
+                None => None,
+            };
+            ways.push(RouteWay {
+                span: segment.span.map(|span| span.to_string()),
+                rule: rule.map(|(_, rule)| rule.to_string()),
+                application: rule.map(|(_, rule)| rule.application.to_string()),
+                is_made: rule.is_some_and(|(id, _)| id.is_made()),
+                destination: match &place {
+                    Some(place) => place.node.to_string(),
+                    None => format!("{} (home)", places.own()),
+                },
+                object: place.map(|place| place.object.to_string()),
+            });
+        }
+        Ok(ways)
+    }
+}
+
+#[async_trait]
+impl Service for RouteService {
+    async fn ask(&self, _: &Caller, method: &str, input: Bytes) -> Result<Bytes> {
+        match method {
+            "write" | "drop" | "read" => self.serve(method, input).await,
+            "found" => {
+                let ask = serde_json::from_slice(&input)
+                    .map_err(|cause| Error::invalid(format!("it makes no sense: {cause}")))?;
+                json(&self.found(&ask).await?)
+            }
+            "status" => json(&self.status()),
+            "trace" => {
+                let text = std::str::from_utf8(&input).map_err(|_| Error::invalid("not UTF-8"))?;
+                json(&self.trace(&Io::parse(text)?)?)
+            }
+            _ => Err(Error::unsupported(format!("the service route has no method {method:?}"))),
+        }
+    }
+}
+
+fn json(value: &impl Serialize) -> Result<Bytes> {
+    let text = serde_json::to_vec(value).map_err(|cause| Error::corrupt(cause.to_string()))?;
+    Ok(Bytes::from(text))
+}

@@ -1,0 +1,195 @@
+//! The map `routes`: which rules there are, and which applications make rules.
+//!
+//! | key | value, in JSON |
+//! | --- | --- |
+//! | `application/NAME` | a [`StoredApplication`] |
+//! | `tail` | [`TailSettings`] |
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use nacre_object::{ApplicationName, Error, Result, TargetName};
+use nacre_registry::{Change, MapState, Maps, ROUTES_MAP};
+use nacre_route::Rule;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::supported::{MAX_APPLICATION_BYTES, check_supported};
+use super::tail::TailSettings;
+
+const APPLICATION_PREFIX: &str = "application/";
+const TAIL_KEY: &str = "tail";
+/// Stands for the switches of all targets.
+pub const EVERY_SWITCH: &str = "every";
+
+/// The rules of an application.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredApplication {
+    /// Rules of applications with smaller numbers come first.
+    pub order: u64,
+    /// Whether it was put though the analysis found something.
+    #[serde(default)]
+    pub is_forced: bool,
+    /// Its insertions.
+    pub insertions: Vec<StoredInsertion>,
+}
+
+/// Rules that are installed in one go.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredInsertion {
+    /// The target whose switch has them, or [`EVERY_SWITCH`].
+    pub switch: String,
+    /// The rules, as in a file.
+    pub rules: Vec<String>,
+}
+
+/// What the map says.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RouteState {
+    /// The epoch of the map.
+    pub epoch: u64,
+    /// The rules of applications.
+    pub applications: BTreeMap<ApplicationName, StoredApplication>,
+    /// How the tail-latency application is set, if it runs.
+    pub tail: Option<TailSettings>,
+}
+
+impl RouteState {
+    /// What a map says.
+    ///
+    /// # Errors
+    /// `Corrupt` if it makes no sense.
+    pub fn of(map: &MapState) -> Result<Self> {
+        let mut state = Self { epoch: map.epoch, ..Self::default() };
+        for (key, value) in &map.entries {
+            if let Some(name) = key.strip_prefix(APPLICATION_PREFIX) {
+                state.applications.insert(name.parse()?, decode(key, value)?);
+            } else if key == TAIL_KEY {
+                state.tail = Some(decode(key, value)?);
+            }
+        }
+        Ok(state)
+    }
+
+    /// All rules, each with the switch that has it, in the order of installation.
+    ///
+    /// # Errors
+    /// `Invalid` if a rule makes no sense.
+    pub fn rules(&self) -> Result<Vec<(String, Vec<Rule>)>> {
+        let mut ordered: Vec<_> = self.applications.iter().collect();
+        ordered.sort_by_key(|(name, application)| (application.order, (*name).clone()));
+        let mut all = vec![];
+        for (name, application) in ordered {
+            for insertion in &application.insertions {
+                let rules = insertion.rules.iter().map(|rule| Rule::from_line(name, rule));
+                all.push((insertion.switch.clone(), rules.collect::<Result<Vec<_>>>()?));
+            }
+        }
+        Ok(all)
+    }
+
+    /// The insertions of one switch.
+    ///
+    /// # Errors
+    /// As [`RouteState::rules`]; `Unsupported` for a rule that nodes do not execute.
+    pub fn insertions(&self, target: &TargetName) -> Result<Vec<Vec<Rule>>> {
+        let of_switch = |switch: &str| switch == EVERY_SWITCH || switch == target.as_str();
+        let rules = self.rules()?.into_iter().filter(|(switch, _)| of_switch(switch));
+        let insertions: Vec<_> = rules.map(|(_, rules)| rules).collect();
+        insertions.iter().flatten().try_for_each(check_supported)?;
+        Ok(insertions)
+    }
+}
+
+fn decode<T: DeserializeOwned>(key: &str, value: &Bytes) -> Result<T> {
+    serde_json::from_slice(value).map_err(|cause| {
+        Error::corrupt(format!("the entry {key} of the map {ROUTES_MAP} makes no sense: {cause}"))
+    })
+}
+
+fn encode(value: &impl Serialize) -> Result<Bytes> {
+    let text = serde_json::to_vec(value).map_err(|cause| Error::invalid(cause.to_string()))?;
+    match text.len() <= MAX_APPLICATION_BYTES {
+        true => Ok(Bytes::from(text)),
+        false => Err(Error::exhausted(format!("the rules take {} bytes", text.len())).hint(
+            format!("an application has {MAX_APPLICATION_BYTES} bytes at most: use prefixes"),
+        )),
+    }
+}
+
+/// The map, for those who change it.
+#[derive(Debug, Clone)]
+pub struct RouteMap(Maps);
+
+impl RouteMap {
+    /// That of a cluster.
+    pub fn new(maps: Maps) -> Self {
+        Self(maps)
+    }
+
+    /// What it says now.
+    ///
+    /// # Errors
+    /// `Unavailable`; `Corrupt`.
+    pub async fn state(&self) -> Result<RouteState> {
+        RouteState::of(&self.0.get(&ROUTES_MAP.parse()?).await?)
+    }
+
+    /// Puts applications in place of those of the same names, whose place in the order they take.
+    ///
+    /// # Errors
+    /// `Unsupported` for a rule that nodes do not execute; `Unavailable`.
+    pub async fn put(&self, applications: &[(ApplicationName, StoredApplication)]) -> Result<u64> {
+        self.update(|state| {
+            let mut next = state.applications.values().map(|one| one.order + 1).max().unwrap_or(0);
+            let mut changes = vec![];
+            let mut after = state.clone();
+            for (name, application) in applications {
+                let order = state.applications.get(name).map_or(next, |old| old.order);
+                next = next.max(order + 1);
+                let stored = StoredApplication { order, ..application.clone() };
+                changes.push(Change::set(format!("{APPLICATION_PREFIX}{name}"), encode(&stored)?));
+                after.applications.insert(name.clone(), stored);
+            }
+            let rules = after.rules()?;
+            rules.iter().flat_map(|(_, rules)| rules).try_for_each(check_supported)?;
+            Ok(changes)
+        })
+        .await
+    }
+
+    /// Ends the rules of an application. Bytes that they sent elsewhere are brought home.
+    ///
+    /// # Errors
+    /// `NotFound`; `Unavailable`.
+    pub async fn remove(&self, name: &ApplicationName) -> Result<u64> {
+        self.update(|state| match state.applications.contains_key(name) {
+            true => Ok(vec![Change::remove(format!("{APPLICATION_PREFIX}{name}"))]),
+            false => Err(Error::not_found("there is no such application")
+                .on(name)
+                .hint("see which there are: nacre route ls")),
+        })
+        .await
+    }
+
+    /// Sets the tail-latency application; `None` ends it and its rules.
+    ///
+    /// # Errors
+    /// `Invalid` for settings out of bounds; `Unavailable`.
+    pub async fn set_tail(&self, settings: Option<&TailSettings>) -> Result<u64> {
+        settings.map_or(Ok(()), TailSettings::check)?;
+        let change = match settings {
+            Some(settings) => Change::set(TAIL_KEY, encode(settings)?),
+            None => Change::remove(TAIL_KEY),
+        };
+        self.update(|_| Ok(vec![change.clone()])).await
+    }
+
+    async fn update(
+        &self,
+        mut decide: impl FnMut(&RouteState) -> Result<Vec<Change>>,
+    ) -> Result<u64> {
+        let update = |map: &_| decide(&RouteState::of(map)?);
+        self.0.update(&ROUTES_MAP.parse()?, update).await
+    }
+}

@@ -1,0 +1,154 @@
+//! Which rules nodes execute. All others are refused when somebody puts them.
+
+use nacre_object::{Error, PoolName, Result};
+use nacre_registry::limits::MAX_VALUE_BYTES;
+use nacre_route::{
+    Destination, Follow, ObjectMatch, Operation, Operations, Options, Rule, SourceMatch,
+};
+
+use super::places::{NAMED, ROUTED_POOL};
+
+/// Checks that nodes execute a rule.
+///
+/// # Errors
+/// `Unsupported`, with what can be written instead.
+pub fn check_supported(rule: &Rule) -> Result<()> {
+    unsupported(rule).map_or(Ok(()), |(reason, hint)| {
+        Err(Error::unsupported(format!("the rule \"{rule}\": {reason}")).during("route").hint(hint))
+    })
+}
+
+/// Why nodes do not execute a rule, and what can be written instead.
+fn unsupported(rule: &Rule) -> Option<(&'static str, &'static str)> {
+    if matches!(rule.header.source, SourceMatch::Layer(_)) {
+        return Some((
+            "no node gives IO back from a layer",
+            "name an entity or a tenant, or write *",
+        ));
+    }
+    if touches_own(&rule.header.object) {
+        return Some((
+            "it is about objects of nacre itself, by which nodes learn of rules",
+            "write rules about objects of one pool of clients: POOL/NAME or POOL/PREFIX*",
+        ));
+    }
+    if rule.destination == Destination::Home {
+        let plain = Options { follow: rule.options.follow, ..Options::default() };
+        return (rule.options != plain || rule.options.follow != Follow::No)
+            .then_some(("home takes no options", "leave the options out"));
+    }
+    if Operations::of([Operation::Write]) != Some(rule.header.operations) {
+        return Some((
+            "only writes are sent elsewhere; reads follow them, creates and deletes stay at home",
+            "write w in place of the operations",
+        ));
+    }
+    match &rule.destination {
+        Destination::Target(_) => {}
+        Destination::Pool(pool) if pool.as_str() == ROUTED_POOL => {}
+        Destination::Object(object)
+            if object.pool.as_str() == ROUTED_POOL && object.name.as_str().starts_with(NAMED) =>
+        {
+            if !matches!(rule.header.object, ObjectMatch::Exact(_)) {
+                return Some((
+                    "bytes of several objects would meet in one",
+                    "name one object, or send the bytes to a target or the pool nacre.routed",
+                ));
+            }
+        }
+        Destination::Pool(_) | Destination::Object(_) => {
+            return Some((
+                "routed bytes lie where clients cannot write",
+                "use target TARGET, pool nacre.routed, or object nacre.routed/named/NAME",
+            ));
+        }
+        _ => {
+            return Some((
+                "no node sends IO to such a destination yet",
+                "use home, target TARGET, pool nacre.routed, or object nacre.routed/named/NAME",
+            ));
+        }
+    }
+    let follows = Options { follow: rule.options.follow, ..Options::default() };
+    match rule.options.follow {
+        Follow::No => Some((
+            "reads would miss what it sends elsewhere",
+            "add follow, so that reads go where the newest bytes are",
+        )),
+        Follow::Everywhere => Some((
+            "every object has one switch, which need not agree with others",
+            "write follow in place of follow-everywhere",
+        )),
+        Follow::Here if rule.options != follows => {
+            Some(("no node executes its options yet", "leave out all options but follow"))
+        }
+        Follow::Here => None,
+    }
+}
+
+/// Whether a rule is about objects of the system pool or the pool of routed bytes.
+fn touches_own(object: &ObjectMatch) -> bool {
+    let (system, routed) = (PoolName::system(), ROUTED_POOL);
+    let own = [format!("{system}/"), format!("{routed}/")];
+    match object {
+        ObjectMatch::Exact(id) => id.pool == system || id.pool.as_str() == routed,
+        ObjectMatch::Prefix(prefix) => own.iter().any(|own| meets(prefix, own)),
+        ObjectMatch::Pattern(pattern) => own.iter().any(|own| meets(pattern.literal_prefix(), own)),
+    }
+}
+
+fn meets(prefix: &str, own: &str) -> bool {
+    prefix.starts_with(own) || own.starts_with(prefix)
+}
+
+/// Bytes of one application's rules: they are one entry of the map.
+pub(super) const MAX_APPLICATION_BYTES: usize = MAX_VALUE_BYTES;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checked(line: &str) -> Result<()> {
+        check_supported(&Rule::from_line(&"tests".parse().unwrap(), line).unwrap())
+    }
+
+    #[test]
+    fn rules_whose_reads_follow_writes_are_executed() {
+        for line in [
+            "* w data/a -> target storage.1 follow",
+            "entity:alice w data/a* 0..4KiB -> pool nacre.routed follow",
+            "tenant:gold w data/a*b -> target storage.1 follow",
+            "* w data/a -> object nacre.routed/named/a follow",
+            "* * data/b -> home",
+        ] {
+            checked(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        }
+    }
+
+    #[test]
+    fn every_other_rule_is_refused_with_what_to_write_instead() {
+        for line in [
+            "* w data/a -> target storage.1",
+            "* r data/a -> target storage.1",
+            "* rw data/a -> target storage.1 follow",
+            "* w data/a -> target storage.1 follow-everywhere",
+            "* w data/a -> target storage.1 follow no-cache",
+            "* w data/a -> target storage.1 follow prepare-first-io",
+            "* w data/a -> pool spill follow",
+            "* w data/a -> object spill/a follow",
+            "* w data/a* -> object nacre.routed/named/a follow",
+            "* w * -> target storage.1 follow",
+            "* w nacre.system/map/x -> target storage.1 follow",
+            "* w nacre.rou* -> home",
+            "layer:cache w data/a -> home",
+            "* w data/a -> bypass slo",
+            "* w data/a -> waypoint log follow",
+            "* w data/a -> all storage.0,storage.1",
+            "* w data/a -> controller header",
+        ] {
+            let error = checked(line).expect_err(line);
+            assert_eq!(error.kind(), nacre_object::ErrorKind::Unsupported, "{line}");
+            assert!(error.hint_text().is_some(), "{line}");
+        }
+    }
+}
