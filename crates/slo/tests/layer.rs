@@ -9,12 +9,13 @@ use futures::future::BoxFuture;
 use nacre_clock::{Clock, ManualClock};
 use nacre_conformance::{MemoryStore, TestClasses};
 use nacre_object::{
-    ErrorKind, Layer, Op, Reply, Request, Result, Stack, Store, TargetName, TenantName,
+    ClassCall, ErrorKind, Layer, Op, Reply, Request, Result, Stack, Store, TargetName, TenantName,
 };
 use nacre_qos::scheduler::{DeviceLimits, KindLimits};
-use nacre_qos::{ArrivalCurve, Profile, ProfileRow, RateBurst};
+use nacre_qos::{ArrivalCurve, IoKind, Profile, ProfileRow, RateBurst};
 use nacre_slo::{
     MissCause, NodeSlo, OneTarget, Promise, PromisedFlow, SloLayer, SloState, StoredProfile,
+    background_tenant,
 };
 use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, yield_now};
@@ -332,4 +333,44 @@ async fn a_refused_request_of_a_tenant_with_a_promise_is_a_missed_one() {
     let miss = &bed.node.take_misses()[0];
     assert_eq!((miss.cause, miss.requests), (MissCause::OutsideEnvelope, gold.refused));
     assert!(miss.requests <= miss.of_requests);
+}
+
+#[tokio::test]
+async fn background_work_waits_for_its_turn_and_holds_a_place_until_it_is_done() {
+    let bed = Bed::enforced();
+    for number in 0..DEPTH {
+        bed.send("bulk", number).await;
+    }
+    let node = Arc::clone(&bed.node);
+    let waiting = tokio::spawn(async move { node.background(IoKind::Write, 100).await });
+    settle().await;
+    assert!(!waiting.is_finished(), "the target has all that it may");
+    bed.answer_after(WORK_SECONDS).await;
+    let work = waiting.await.unwrap().unwrap();
+    bed.send("other", 0).await;
+    assert_eq!(bed.at_engine(), ["bulk/1"], "the background work has a place");
+    work.done(100);
+    settle().await;
+    assert_eq!(bed.at_engine(), ["bulk/1", "other/0"]);
+    let report = bed.node.report().remove(0);
+    let background = background_tenant().to_string();
+    let own = report.tenants.iter().find(|tenant| tenant.tenant == background).unwrap();
+    assert_eq!(own.requests, 1);
+}
+
+#[tokio::test]
+async fn a_step_of_a_layout_change_is_background_work() {
+    let bed = Bed::enforced();
+    let (class, method) = ("counter".parse().unwrap(), "layout_migrate".parse().unwrap());
+    let call = ClassCall { class, method, version: None, input: Bytes::new() };
+    let request = Request::new("gold/o".parse().unwrap(), vec![Op::Call(call)]).unwrap();
+    let store = Arc::clone(&bed.store);
+    let sent = tokio::spawn(async move { store.submit(request).await });
+    settle().await;
+    bed.answer_after(WORK_SECONDS).await;
+    // The store of this test has no such method.
+    assert!(sent.await.unwrap().is_err());
+    let report = bed.node.report().remove(0);
+    let tenants: Vec<_> = report.tenants.iter().map(|tenant| tenant.tenant.as_str()).collect();
+    assert_eq!(tenants, [background_tenant().as_str()]);
 }
