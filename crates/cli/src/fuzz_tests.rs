@@ -15,7 +15,7 @@ const CRATE: &str = env!("CARGO_MANIFEST_DIR");
 const SHORT_RUN: u64 = 1_000;
 
 /// One of each kind of value the command takes, a line each; words are separated by `|`.
-const SAMPLES: [&str; 38] = [
+const SAMPLES: [&str; 41] = [
     "init|--targets|3|--metadata|2|--listen|127.0.0.1:7000|--tls-only",
     "up|--metrics-port|9100",
     "demo|--help",
@@ -53,6 +53,9 @@ const SAMPLES: [&str; 38] = [
     "slo|advise|--apply|--json",
     "slo|curve|t|--profile|p|--targets|3|--estimator|uniform|--format|msr|--block-bytes|4096",
     "slo|place|f|--profile|p|--plain",
+    "route|put|f|--force",
+    "route|trace|entity:alice|r|data/o|0..4KiB",
+    "route|tail|on|--pool|p|--alpha|3|--recent|5|--average|60|--least|20",
     "--version",
 ];
 

@@ -4,6 +4,7 @@ use clap::Command;
 
 /// An argument and what it is, wherever its command says nothing more particular.
 const ARGUMENTS: &[(&str, &str)] = &[
+    ("application", "The application that the rules are of"),
     ("class", "The class"),
     ("file", "A file; `-` is standard input"),
     ("grants", "What it may do, for example 'rw pool=data' (see `nacre entity --help`)"),

@@ -34,7 +34,7 @@ use nacre_terminal::{engine, input, out, reader, signals, usage};
 
 use crate::commands::{
     balancer, brados, ceph, class, entity, events, init, log, map, node, object, pool, program,
-    resource, salvage, scrub, slo, status, trace, up,
+    resource, route, salvage, scrub, slo, status, trace, up,
 };
 use crate::out::Out;
 
@@ -134,6 +134,8 @@ enum Command {
     Balancer(balancer::BalancerCommand),
     #[command(subcommand)]
     Slo(slo::SloCommand),
+    #[command(subcommand)]
+    Route(route::RouteCommand),
     /// Run one node of a cluster, as `nacre up` does for all; or see to one node
     Node(node::NodeArguments),
 }
@@ -290,6 +292,7 @@ async fn run(arguments: Arguments, out: Out) -> Result<()> {
         Command::Log(command) => log::run(command, &connect().await?, out).await,
         Command::Resource(command) => resource::run(command, &connect().await?, out).await,
         Command::Balancer(command) => balancer::run(command, connect, out).await,
+        Command::Route(command) => route::run(command, cluster_file, out).await,
         Command::Slo(command) => slo::run(command, cluster_file, out).await,
     }
 }

@@ -109,6 +109,7 @@ fn command_for(map: &MapName) -> Option<&'static str> {
         "programs" => Some("program"),
         "entities" => Some("entity"),
         "layouts" => Some("brados"),
+        "routes" => Some("route"),
         map if map.starts_with("log.") => Some("log"),
         _ => None,
     }

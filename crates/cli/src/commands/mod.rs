@@ -26,6 +26,7 @@ pub mod program;
 pub mod program_kinds;
 pub mod program_test;
 pub mod resource;
+pub mod route;
 pub mod salvage;
 pub mod scrub;
 pub mod slo;

@@ -15,6 +15,7 @@ mod plan;
 mod progress;
 mod records;
 mod report;
+mod routes;
 mod slo;
 mod timeline;
 mod verify;
@@ -81,6 +82,10 @@ pub struct DemoArguments {
     /// without and with enforcement
     #[arg(long, conflicts_with_all = ["input", "writers", "records", "quick", "interface", "balance"])]
     slo: bool,
+    /// Show routes instead: a stock client, a target that is overloaded, and writes that go elsewhere meanwhile, without
+    /// and with routing
+    #[arg(long, conflicts_with_all = ["input", "writers", "records", "interface", "balance", "slo", "dev_ceph"])]
+    routes: bool,
     /// Leave the cluster up at the end, until interrupted
     #[arg(long)]
     keep: bool,
@@ -102,6 +107,8 @@ enum Show {
     Balance,
     /// Tail latencies that are kept.
     Slo,
+    /// Writes that go elsewhere.
+    Routes,
 }
 
 impl Show {
@@ -112,6 +119,7 @@ impl Show {
             (Self::Balance, Engine::Embedded) => (balance::TARGETS, balance::METADATA_NODES),
             (Self::Balance, Engine::Ceph(_)) => (balance::METADATA_NODES, 0),
             (Self::Slo, Engine::Embedded) => (slo::TARGETS, 1),
+            (Self::Routes, _) => (routes::TARGETS, 1),
             // One gateway: its targets are the OSDs.
             (Self::Slo, Engine::Ceph(_)) => (1, 0),
         }
@@ -120,10 +128,11 @@ impl Show {
 
 impl DemoArguments {
     fn show(&self) -> Show {
-        match (self.balance, self.slo) {
-            (true, _) => Show::Balance,
-            (false, true) => Show::Slo,
-            (false, false) => Show::Log,
+        match self {
+            Self { balance: true, .. } => Show::Balance,
+            Self { slo: true, .. } => Show::Slo,
+            Self { routes: true, .. } => Show::Routes,
+            _ => Show::Log,
         }
     }
 
@@ -150,7 +159,7 @@ pub async fn run(arguments: DemoArguments, out: Out) -> Result<()> {
     let show = arguments.show();
     let records = match show {
         Show::Log => Some(records_of(&arguments)?),
-        Show::Balance | Show::Slo => None,
+        Show::Balance | Show::Slo | Show::Routes => None,
     };
     let scratch = tempfile::Builder::new()
         .prefix("nacre-demo.")
@@ -222,6 +231,9 @@ impl Stage<'_> {
     async fn perform(&self, records: Option<Records>, out: Out) -> Result<()> {
         match records {
             Some(records) => conclude(&self.play(records).await?, out),
+            None if self.arguments.routes => {
+                routes::play(self.supervisor, self.arguments.quick, out).await
+            }
             None if self.arguments.slo => slo::play(self.supervisor, out).await,
             None => balance::play(self.supervisor, out).await,
         }

@@ -1,0 +1,195 @@
+//! A file of rules for a running cluster: read, and checked together with the rules that are there.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+
+use nacre::{ClusterFile, RoleName};
+use nacre_node::{
+    EVERY_SWITCH, ROUTED_POOL, RouteState, StoredApplication, StoredInsertion, check_supported,
+};
+use nacre_object::{ApplicationName, Error, Result, TargetName};
+use nacre_route::{Finding, Location, ObjectMatch, Routes, SourceMatch, Topology, check};
+use serde::Serialize;
+
+use crate::input;
+
+/// A file of rules with what is wrong with it.
+pub(super) struct Checked {
+    /// The applications of the file, with their insertions.
+    pub applications: BTreeMap<ApplicationName, Vec<StoredInsertion>>,
+    rules: usize,
+    /// What was found at the switch of each target, without what was found at another before.
+    findings: Vec<Finding>,
+}
+
+/// What `check` prints.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    rules: usize,
+    findings: Vec<String>,
+}
+
+impl Checked {
+    /// Reads a file, and checks it with the rules of other applications.
+    ///
+    /// # Errors
+    /// `Invalid` if it makes no sense; `Unsupported` for a rule that no node executes.
+    pub fn read(path: &Path, file: &ClusterFile, state: &RouteState) -> Result<Self> {
+        let text = input::read_text(path)?;
+        let targets: Vec<_> =
+            file.with_role(RoleName::Storage).map(|node| node.name.as_str()).collect();
+        let routes = Routes::on(topology(&targets)?, &text)?;
+        check_topology(&routes, &targets)?;
+        let mut applications: BTreeMap<ApplicationName, Vec<StoredInsertion>> = BTreeMap::new();
+        let mut rules = 0;
+        for insertion in &routes.insertions {
+            insertion.rules.iter().try_for_each(check_supported)?;
+            rules += insertion.rules.len();
+            applications.entry(insertion.application.clone()).or_default().push(StoredInsertion {
+                switch: insertion.switch.to_string(),
+                rules: insertion.rules.iter().map(ToString::to_string).collect(),
+            });
+        }
+        if applications.is_empty() {
+            return Err(Error::invalid("the file has no application")
+                .hint("put a line \"application NAME on every\" before the rules"));
+        }
+        let findings = findings(&routes, &applications, state, &targets)?;
+        Ok(Self { applications, rules, findings })
+    }
+
+    /// The applications, as the map keeps them.
+    pub fn stored(&self, is_forced: bool) -> Vec<(ApplicationName, StoredApplication)> {
+        let stored = |(name, insertions): (&ApplicationName, &Vec<StoredInsertion>)| {
+            let insertions = insertions.clone();
+            (name.clone(), StoredApplication { order: 0, is_forced, insertions })
+        };
+        self.applications.iter().map(stored).collect()
+    }
+
+    pub fn report(&self) -> Report {
+        let findings = self.findings.iter().map(ToString::to_string).collect();
+        Report { rules: self.rules, findings }
+    }
+
+    pub fn text(&self) -> String {
+        let mut text = format!("{} rules", self.rules);
+        for finding in &self.findings {
+            let _ = write!(text, "\n{finding}");
+        }
+        text
+    }
+
+    /// Whether the rules are safe.
+    ///
+    /// # Errors
+    /// `Invalid`, with the first finding.
+    pub fn verdict(&self) -> Result<()> {
+        let Some(first) = self.findings.first() else { return Ok(()) };
+        let more = match self.findings.len() - 1 {
+            0 => String::new(),
+            more => format!(" (and {more} more)"),
+        };
+        Err(Error::invalid(format!("the rules are not safe: {first}{more}")))
+    }
+}
+
+/// The network that the cluster is: each target has a switch.
+fn topology(targets: &[&str]) -> Result<Topology> {
+    let mut topology = Topology::default();
+    topology.switches.push((EVERY_SWITCH.parse()?, Location::Source(SourceMatch::Any)));
+    for target in targets {
+        let name: TargetName = target.parse()?;
+        topology.switches.push((target.parse()?, Location::Target(name.clone())));
+        topology.targets.insert(name);
+    }
+    Ok(topology)
+}
+
+/// The cluster is what it is: a file only says rules.
+fn check_topology(routes: &Routes, targets: &[&str]) -> Result<()> {
+    let topology = &routes.topology;
+    let is_own = |name: &str| name == EVERY_SWITCH || targets.contains(&name);
+    let more = topology.switches.iter().find(|(name, _)| !is_own(name.as_str()));
+    let refuse = |what: String| {
+        Err(Error::unsupported(what).hint(
+            "name the switch of a target, or every for all of them; leave out all lines but applications and rules",
+        ))
+    };
+    if let Some((name, _)) = more {
+        return refuse(format!("there is no switch {name}: each target has one of its name"));
+    }
+    if let Some(layer) = topology.layers.keys().next() {
+        return refuse(format!("no IO is given back from the layer {layer}"));
+    }
+    if let Some(target) = topology.targets.iter().find(|name| !is_own(name.as_str())) {
+        return refuse(format!("there is no target {target}"));
+    }
+    if !topology.pools.is_empty() || !routes.reserved.is_empty() || !routes.grants.is_empty() {
+        return refuse(format!(
+            "routed bytes lie in {ROUTED_POOL} alone; pools and grants are those of the cluster"
+        ));
+    }
+    Ok(())
+}
+
+/// What the analysis finds at the switch of each target, with the rules of all applications there.
+fn findings(
+    routes: &Routes,
+    applications: &BTreeMap<ApplicationName, Vec<StoredInsertion>>,
+    state: &RouteState,
+    targets: &[&str],
+) -> Result<Vec<Finding>> {
+    let mut after = state.clone();
+    let mut next = state.applications.values().map(|one| one.order + 1).max().unwrap_or(0);
+    for (name, insertions) in applications {
+        let order = state.applications.get(name).map_or(next, |old| old.order);
+        next = next.max(order + 1);
+        let insertions = insertions.clone();
+        let stored = StoredApplication { order, is_forced: false, insertions };
+        after.applications.insert(name.clone(), stored);
+    }
+    let all = after.rules()?;
+    let mut findings: Vec<Finding> = vec![];
+    for target in targets {
+        let mut network = Routes { topology: routes.topology.clone(), ..Routes::default() };
+        network.topology.switches =
+            vec![(EVERY_SWITCH.parse()?, Location::Source(SourceMatch::Any))];
+        network.topology.pools.insert(ROUTED_POOL.parse()?);
+        network.reserved.push(ObjectMatch::parse(&format!("{ROUTED_POOL}/*"))?);
+        for (switch, rules) in &all {
+            if switch != EVERY_SWITCH && switch != target {
+                continue;
+            }
+            // A pool that a rule names is there: whoever has no such pool sends no IO to it.
+            let pools = rules.iter().filter_map(|rule| pool_of(&rule.header.object));
+            for pool in pools {
+                network.topology.pools.insert(pool.parse()?);
+            }
+            let Some(application) = rules.first().map(|rule| rule.application.clone()) else {
+                continue;
+            };
+            network.insertions.push(nacre_route::Insertion {
+                application,
+                switch: EVERY_SWITCH.parse()?,
+                rules: rules.clone(),
+            });
+        }
+        for finding in check(&network)?.findings {
+            if !findings.contains(&finding) {
+                findings.push(finding);
+            }
+        }
+    }
+    Ok(findings)
+}
+
+fn pool_of(object: &ObjectMatch) -> Option<&str> {
+    let text = match object {
+        ObjectMatch::Exact(id) => return Some(id.pool.as_str()),
+        ObjectMatch::Prefix(prefix) => prefix.as_str(),
+        ObjectMatch::Pattern(pattern) => pattern.literal_prefix(),
+    };
+    text.split_once('/').map(|(pool, _)| pool)
+}

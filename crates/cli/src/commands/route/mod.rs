@@ -1,0 +1,180 @@
+//! `nacre route …`: rules that send IO elsewhere.
+
+mod file;
+mod list;
+mod status;
+mod trace;
+
+use std::path::{Path, PathBuf};
+
+use clap::{Subcommand, ValueEnum};
+use nacre::{Cluster, ClusterFile, Event, Severity};
+use nacre_node::{RouteMap, TailSettings};
+use nacre_object::{ApplicationName, Error, PoolName, Result};
+
+use self::file::Checked;
+use crate::listing::Limit;
+use crate::out::{Out, note};
+
+pub(crate) use self::status::statuses;
+
+/// Send IO elsewhere by rules, and see where it goes (docs/routes.md)
+#[derive(Debug, Subcommand)]
+pub enum RouteCommand {
+    /// Look for loops, black holes, shadowed rules and missed writes in a file of rules, and install nothing
+    Check {
+        /// A file of rules; `-` is standard input
+        file: PathBuf,
+    },
+    /// Check a file of rules and install it; its applications take the place of those of the same names
+    Put {
+        /// A file of rules; `-` is standard input
+        file: PathBuf,
+        /// Install the rules though something was found; this is an event
+        #[arg(long)]
+        force: bool,
+    },
+    /// List the rules, in the order of their installation
+    #[command(alias = "list")]
+    Ls(Limit),
+    /// Print the rules of one application, as a file
+    Show { application: ApplicationName },
+    /// End the rules of an application; bytes that they sent elsewhere are brought home
+    Rm { application: ApplicationName },
+    /// Show which rule sends the bytes of an IO where, for example: r data/vm1 0..1MiB
+    Trace {
+        /// [entity:NAME] [tenant:NAME] r|w|c|d POOL/NAME [RANGE]
+        #[arg(required = true)]
+        io: Vec<String>,
+    },
+    /// Show what each node's switch does, with a counter for each rule
+    Status,
+    /// Print how the rules changed, oldest first
+    History {
+        /// List the last so many changes
+        #[arg(long, default_value_t = 20)]
+        limit: usize,
+    },
+    /// Send the writes of an overloaded target elsewhere, until its load is as usual again
+    Tail(TailArguments),
+}
+
+/// How the tail-latency application is set
+#[derive(Debug, clap::Args)]
+pub struct TailArguments {
+    /// on: it watches every target; off: its rules end
+    switch: Switch,
+    /// A pool whose writes go elsewhere; may be given several times. Default: data
+    #[arg(long = "pool", value_name = "POOL")]
+    pools: Vec<PoolName>,
+    /// A target is overloaded while its recent rate is above so many times its average rate
+    #[arg(long, default_value_t = 2.0)]
+    alpha: f64,
+    /// Over how many seconds the recent rate is taken
+    #[arg(long, default_value_t = 60.0, value_name = "SECONDS")]
+    recent: f64,
+    /// Over how many seconds the average rate is taken
+    #[arg(long, default_value_t = 3600.0, value_name = "SECONDS")]
+    average: f64,
+    /// Below so many requests a second no target is overloaded
+    #[arg(long, default_value_t = 10.0, value_name = "RATE")]
+    least: f64,
+}
+
+/// On or off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Switch {
+    /// It watches every target
+    On,
+    /// It ends its rules
+    Off,
+}
+
+/// Runs one of them.
+pub async fn run(
+    command: RouteCommand,
+    file: impl FnOnce() -> Result<ClusterFile>,
+    out: Out,
+) -> Result<()> {
+    use RouteCommand as C;
+    let file = file()?;
+    let cluster = Cluster::reach(&file)?;
+    let map = RouteMap::new(cluster.maps().clone());
+    match command {
+        C::Check { file: rules } => check(&rules, &file, &map, out).await,
+        C::Put { file: rules, force } => {
+            check_engine(&file)?;
+            put(&rules, force, &file, &cluster, out).await
+        }
+        C::Ls(limit) => list::ls(&map, limit, out).await,
+        C::Show { application } => list::show(&map, &application, out).await,
+        C::Rm { application } => map.remove(&application).await.map(drop),
+        C::Trace { io } => trace::trace(&file, &cluster, &io.join(" "), out).await,
+        C::Status => status::status(&file, out).await,
+        C::History { limit } => list::history(cluster.maps(), limit, out).await,
+        C::Tail(arguments) => {
+            check_engine(&file)?;
+            tail(&arguments, &cluster, &map).await
+        }
+    }
+}
+
+/// Gateways to Ceph have no switch yet.
+fn check_engine(file: &ClusterFile) -> Result<()> {
+    match file.engine() {
+        None => Ok(()),
+        Some(_) => Err(Error::unsupported("gateways to a Ceph cluster send no IO elsewhere yet")
+            .hint("use routes on a cluster whose nodes keep the objects")),
+    }
+}
+
+async fn check(rules: &Path, file: &ClusterFile, map: &RouteMap, out: Out) -> Result<()> {
+    let checked = Checked::read(rules, file, &map.state().await?)?;
+    out.show(&checked.report(), || checked.text())?;
+    checked.verdict()
+}
+
+async fn put(
+    rules: &Path,
+    is_forced: bool,
+    file: &ClusterFile,
+    cluster: &Cluster,
+    out: Out,
+) -> Result<()> {
+    let map = RouteMap::new(cluster.maps().clone());
+    let checked = Checked::read(rules, file, &map.state().await?)?;
+    let verdict = checked.verdict();
+    if let Err(error) = verdict {
+        if !is_forced {
+            return Err(error.hint("mend the rules, or install them all the same: --force"));
+        }
+        let names: Vec<_> = checked.applications.keys().map(ToString::to_string).collect();
+        let text =
+            format!("unsafe rules of {} are installed: {}", names.join(", "), error.message());
+        cluster.events().append(Event::new(Severity::Warning, text)).await?;
+        note(error.message());
+    }
+    let epoch = map.put(&checked.stored(is_forced)).await?;
+    out.show(&serde_json::json!({ "epoch": epoch }), || format!("epoch {epoch}"))
+}
+
+async fn tail(arguments: &TailArguments, cluster: &Cluster, map: &RouteMap) -> Result<()> {
+    if arguments.switch == Switch::Off {
+        return map.set_tail(None).await.map(drop);
+    }
+    let mut pools: Vec<_> = arguments.pools.iter().map(ToString::to_string).collect();
+    if pools.is_empty() {
+        pools.push("data".to_owned());
+    }
+    for pool in &pools {
+        cluster.pool(pool).await?;
+    }
+    let settings = TailSettings {
+        pools,
+        alpha: arguments.alpha,
+        recent_seconds: arguments.recent,
+        average_seconds: arguments.average,
+        least_rate: arguments.least,
+    };
+    map.set_tail(Some(&settings)).await.map(drop)
+}

@@ -1,0 +1,75 @@
+//! `nacre route status`: what each node's switch does.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use nacre::{ClusterFile, RoleName, Sessions};
+use nacre_node::{ROUTE_SERVICE, RouteStatus};
+use nacre_object::{Error, Result};
+
+use crate::out::{Out, note, printable, table};
+
+/// A node answers this in a moment.
+const NODE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What the switches of a cluster do; those of nodes that are down are left out.
+///
+/// # Errors
+/// `Unavailable` if none answers.
+pub(crate) async fn statuses(file: &ClusterFile, sessions: &Sessions) -> Result<Vec<RouteStatus>> {
+    let mut all = vec![];
+    let mut failure = None;
+    for node in file.with_role(RoleName::Storage) {
+        let session = sessions.session(&node.name)?;
+        match session.ask(ROUTE_SERVICE, "status", Bytes::new(), NODE_TIMEOUT).await {
+            Ok(answer) => {
+                let status = serde_json::from_slice(&answer).map_err(|cause| {
+                    Error::corrupt(format!("what {} says makes no sense: {cause}", node.name))
+                })?;
+                all.push(status);
+            }
+            Err(error) => {
+                note(&format!("{} does not say what its switch does: {error}", node.name));
+                failure = Some(error);
+            }
+        }
+    }
+    match (all.is_empty(), failure) {
+        (true, Some(error)) => Err(error),
+        _ => Ok(all),
+    }
+}
+
+/// Shows it.
+pub(super) async fn status(file: &ClusterFile, out: Out) -> Result<()> {
+    let all = statuses(file, &Sessions::new(file)?).await?;
+    out.show(&all, || {
+        let rules = all.iter().flat_map(|status| {
+            status.rules.iter().map(|rule| {
+                vec![
+                    status.target.clone(),
+                    printable(&rule.application),
+                    printable(&rule.rule),
+                    rule.count.to_string(),
+                ]
+            })
+        });
+        let rules: Vec<_> = rules.collect();
+        let mut lines = vec![];
+        if !rules.is_empty() {
+            lines.push(table(&["switch", "application", "rule", "IO"], &rules));
+        }
+        for status in &all {
+            lines.push(format!(
+                "{}: {} bytes of {} objects lie elsewhere; {} IOs are in flight, {} wait; {} spans are in doubt",
+                status.target,
+                status.routed_bytes,
+                status.routed_objects,
+                status.in_flight,
+                status.held,
+                status.in_doubt
+            ));
+        }
+        lines.join("\n")
+    })
+}

@@ -1,0 +1,46 @@
+//! `nacre route trace`: which rule sends the bytes of one IO where.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use nacre::{Cluster, ClusterFile, RoleName, Sessions};
+use nacre_node::{ROUTE_SERVICE, RouteWay};
+use nacre_object::{Error, Result};
+use nacre_route::Io;
+
+use crate::out::{Out, printable, table};
+
+/// A node answers this in a moment.
+const NODE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Asks the switch of the object's home.
+pub(super) async fn trace(file: &ClusterFile, cluster: &Cluster, io: &str, out: Out) -> Result<()> {
+    let object = Io::parse(io)?.object;
+    let target = cluster.locate(&object);
+    let mut nodes = file.with_role(RoleName::Storage);
+    let node = nodes.find(|node| node.target().is_ok_and(|name| name == target));
+    let node = node.ok_or_else(|| Error::not_found(format!("no node has the target {target}")))?;
+    let sessions = Sessions::new(file)?;
+    let input = Bytes::copy_from_slice(io.as_bytes());
+    let asked = sessions.session(&node.name)?.ask(ROUTE_SERVICE, "trace", input, NODE_TIMEOUT);
+    let ways: Vec<RouteWay> = serde_json::from_slice(&asked.await?)
+        .map_err(|cause| Error::corrupt(format!("the trace makes no sense: {cause}")))?;
+    out.show(&ways, || {
+        let row = |way: &RouteWay| {
+            let why = match (&way.rule, way.is_made) {
+                (None, _) => "no rule".to_owned(),
+                (Some(rule), false) => printable(rule),
+                (Some(_), true) => "reads follow a write".to_owned(),
+            };
+            vec![
+                way.span.clone().unwrap_or_else(|| "no bytes".to_owned()),
+                printable(&way.destination),
+                way.object.as_deref().map_or_else(|| "-".to_owned(), printable),
+                way.application.as_deref().map_or_else(|| "-".to_owned(), printable),
+                why,
+            ]
+        };
+        let rows: Vec<_> = ways.iter().map(row).collect();
+        table(&["bytes", "node", "object", "application", "why"], &rows)
+    })
+}

@@ -1,0 +1,196 @@
+//! `Load`: reads and writes at the times that a rate sets, each read compared with what was acknowledged.
+//!
+//! A latency counts from the time at which the request was due, so a slow answer delays no clock. Requests on one object
+//! go one after the other, so there is always one value that a read must find: that of the last acknowledged write. A
+//! write that failed may have happened or not, and the next read says which.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use nacre_clock::Clock;
+use nacre_object::{Error, ErrorKind, Result};
+use tokio::task::JoinSet;
+
+use super::stock_client::StockClient;
+
+/// The bytes of a write.
+const BLOCK_BYTES: usize = 4096;
+/// Blocks of an object. A read is of all of them.
+const BLOCKS: u64 = 8;
+/// A request that failed is sent again after this time.
+const RETRY: Duration = Duration::from_millis(50);
+/// A request that fails for so long ends the demo.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A request that was answered. Times are since the load began.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Served {
+    pub due: Duration,
+    pub latency: Duration,
+}
+
+/// What an object may hold: of each block the last acknowledged write, and those after it that failed.
+struct Object {
+    name: String,
+    blocks: tokio::sync::Mutex<Vec<Vec<u64>>>,
+}
+
+/// Objects with what was written to them.
+pub(super) struct Load {
+    client: StockClient,
+    objects: Vec<Arc<Object>>,
+    clock: Arc<dyn Clock>,
+    writes: Mutex<u64>,
+    /// Reads that returned what they must.
+    verified: Mutex<u64>,
+}
+
+impl Load {
+    /// Writes every block of these objects once.
+    pub async fn prepare(
+        client: StockClient,
+        names: &[String],
+        clock: Arc<dyn Clock>,
+    ) -> Result<Arc<Self>> {
+        let object = |name: &String| {
+            let blocks = tokio::sync::Mutex::new(vec![vec![]; BLOCKS as usize]);
+            Arc::new(Object { name: name.clone(), blocks })
+        };
+        let objects = names.iter().map(object).collect();
+        let (writes, verified) = (Mutex::new(0), Mutex::new(0));
+        let load = Arc::new(Self { client, objects, clock, writes, verified });
+        for object in &load.objects {
+            for block in 0..BLOCKS {
+                load.write(object, block).await?;
+            }
+        }
+        Ok(load)
+    }
+
+    /// Reads that were compared with what was acknowledged.
+    pub fn verified(&self) -> u64 {
+        *self.verified.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Acknowledged writes.
+    pub fn writes(&self) -> u64 {
+        *self.writes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends so many requests a second for some time, half of them reads; answers when all are answered.
+    pub async fn run(self: &Arc<Self>, per_second: u32, time: Duration) -> Result<Vec<Served>> {
+        let began = self.clock.monotonic();
+        let period = Duration::from_secs(1) / per_second;
+        let mut requests: JoinSet<Result<Served>> = JoinSet::new();
+        let mut served = vec![];
+        let mut take = |ended: std::result::Result<Result<Served>, tokio::task::JoinError>| {
+            let one = ended.map_err(|cause| Error::unavailable(cause.to_string()))??;
+            served.push(one);
+            Ok::<_, Error>(())
+        };
+        let mut number = 0;
+        loop {
+            let due = period * number;
+            if due >= time {
+                break;
+            }
+            let now = self.clock.monotonic().saturating_sub(began);
+            tokio::time::sleep(due.saturating_sub(now)).await;
+            let (load, number_of_it) = (Arc::clone(self), u64::from(number));
+            requests.spawn(async move {
+                load.request(number_of_it).await?;
+                let latency = load.clock.monotonic().saturating_sub(began).saturating_sub(due);
+                Ok(Served { due, latency })
+            });
+            number += 1;
+            while let Some(ended) = requests.try_join_next() {
+                take(ended)?;
+            }
+        }
+        while let Some(ended) = requests.join_next().await {
+            take(ended)?;
+        }
+        Ok(served)
+    }
+
+    async fn request(&self, number: u64) -> Result<()> {
+        let count = self.objects.len() as u64;
+        let object = &self.objects[(number / 2 % count) as usize];
+        match number % 2 {
+            0 => self.write(object, number / 2 / count % BLOCKS).await,
+            _ => self.read(object).await,
+        }
+    }
+
+    /// Reads every object, and compares every block.
+    pub async fn read_all(&self) -> Result<()> {
+        for object in &self.objects {
+            self.read(object).await?;
+        }
+        Ok(())
+    }
+
+    async fn write(&self, object: &Object, block: u64) -> Result<()> {
+        let mut blocks = object.blocks.lock().await;
+        let value = {
+            let mut writes = self.writes.lock().unwrap_or_else(PoisonError::into_inner);
+            *writes += 1;
+            *writes
+        };
+        let possible = &mut blocks[block as usize];
+        let data = Bytes::from(value.to_le_bytes().repeat(BLOCK_BYTES / 8));
+        let offset = block * BLOCK_BYTES as u64;
+        // From here on a read may find it, acknowledged or not.
+        possible.push(value);
+        self.until_answered(|| self.client.write(&object.name, offset, data.clone())).await?;
+        *possible = vec![value];
+        Ok(())
+    }
+
+    async fn read(&self, object: &Object) -> Result<()> {
+        let mut blocks = object.blocks.lock().await;
+        let length = BLOCKS * BLOCK_BYTES as u64;
+        let read = || self.client.read(&object.name, 0, length);
+        let data = self.until_answered(read).await?;
+        for (block, possible) in blocks.iter_mut().enumerate() {
+            let from = block * BLOCK_BYTES;
+            let found = data.get(from..from + BLOCK_BYTES).and_then(value_of);
+            match found.filter(|found| possible.contains(found)) {
+                Some(found) => *possible = vec![found],
+                None => {
+                    return Err(Error::corrupt(format!(
+                        "block {block} of {} holds {found:?}, and one of {possible:?} was acknowledged last",
+                        object.name
+                    )));
+                }
+            }
+        }
+        *self.verified.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        Ok(())
+    }
+
+    /// Sends a request until it is answered: a node may be away for a moment.
+    async fn until_answered<T, F: Future<Output = Result<T>>>(
+        &self,
+        request: impl Fn() -> F,
+    ) -> Result<T> {
+        let until = self.clock.monotonic() + PATIENCE;
+        loop {
+            match request().await {
+                Err(error)
+                    if error.kind() == ErrorKind::Unavailable && self.clock.monotonic() < until =>
+                {
+                    tokio::time::sleep(RETRY).await;
+                }
+                answer => return answer,
+            }
+        }
+    }
+}
+
+/// The value that fills a block.
+fn value_of(block: &[u8]) -> Option<u64> {
+    let first: [u8; 8] = block.get(..8)?.try_into().ok()?;
+    block.chunks(8).all(|part| part == first).then(|| u64::from_le_bytes(first))
+}

@@ -1,0 +1,233 @@
+//! `nacre demo --routes`: a target is overloaded, and its writes go elsewhere until the burst is over.
+//!
+//! 1. A stock gRPC client, started before any rule, writes and reads objects of one target. All targets are limited alike.
+//! 2. The load becomes more than the target can serve, and usual again. Latencies are shown second by second.
+//! 3. The same once more, with the tail-latency application. The node that keeps routed bytes is killed meanwhile.
+//! 4. When the burst is over the bytes come home and the rules go. Every read returned the last acknowledged write.
+
+mod load;
+mod report;
+mod stock_client;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use nacre::{Cluster, ClusterFile, RoleName, Sessions};
+use nacre_clock::{Clock, SystemClock};
+use nacre_node::{ROUTED_POOL, RouteMap, RouteStatus, STORAGE_SERVICE, Supervisor, TailSettings};
+use nacre_object::{Error, Locate, ObjectId, Result, TargetName};
+use tokio::time::{sleep, timeout};
+
+use self::load::{Load, Served};
+use self::report::{RouteReport, Second};
+use self::stock_client::StockClient;
+use crate::commands::route::statuses;
+use crate::out::{Out, note};
+
+/// Storage targets.
+pub(super) const TARGETS: usize = 3;
+const POOL: &str = "data";
+/// Objects of the target that is overloaded.
+const OBJECTS: usize = 24;
+/// So many of them send their bytes to the node that is killed.
+const OBJECTS_OF_VICTIM: usize = 8;
+/// What a target serves a second.
+const DEVICE_RATE: u64 = 150;
+/// What the client asks for a second as usual, and in the burst.
+const USUAL_RATE: u32 = 50;
+const BURST_RATE: u32 = 250;
+/// A step that takes longer is a failed demo.
+const STEP_DEADLINE: Duration = Duration::from_secs(90);
+const NODE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Between looks at what switches do.
+const REST: Duration = Duration::from_millis(100);
+
+/// How long each part takes, in seconds.
+#[derive(Debug, Clone, Copy)]
+struct Times {
+    usual: u64,
+    burst: u64,
+    after: u64,
+}
+
+const LONG: Times = Times { usual: 6, burst: 14, after: 6 };
+const SHORT: Times = Times { usual: 4, burst: 7, after: 3 };
+
+/// Where everything is.
+struct Stage {
+    file: ClusterFile,
+    sessions: Sessions,
+    map: RouteMap,
+    /// The target that is overloaded.
+    home: TargetName,
+    /// The node that keeps routed bytes and is killed.
+    victim: TargetName,
+}
+
+/// Plays the demo on a cluster that runs.
+pub(super) async fn play(supervisor: &Supervisor, is_quick: bool, out: Out) -> Result<()> {
+    let times = if is_quick { SHORT } else { LONG };
+    let file = supervisor.cluster();
+    let cluster = Cluster::connect(file.folder()).await?;
+    cluster.create_default_pools().await?;
+    let stage = Stage::new(file, &cluster)?;
+    let names = stage.objects(&cluster)?;
+    let entry = file.node(stage.home.as_str())?;
+    let socket = file.endpoint(entry)?.path().map(std::path::Path::to_owned);
+    let socket = socket.ok_or_else(|| Error::unsupported("the node has no Unix socket"))?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+    let load = Load::prepare(StockClient::new(socket), &names, Arc::clone(&clock)).await?;
+    stage.limit(DEVICE_RATE).await?;
+
+    note(&format!(
+        "a stock gRPC client asks {} for {USUAL_RATE}, then {BURST_RATE} requests a second; a target serves {DEVICE_RATE}",
+        stage.home
+    ));
+    let without = stage.phase(&load, times, None).await?.0;
+    let settings = TailSettings {
+        pools: vec![POOL.to_owned()],
+        alpha: 2.0,
+        recent_seconds: 1.0,
+        average_seconds: 60.0,
+        least_rate: f64::from(USUAL_RATE) * 1.5,
+    };
+    stage.map.set_tail(Some(&settings)).await?;
+    note("the same again; the writes of an overloaded target go elsewhere now");
+    let (with, routed_bytes) = stage.phase(&load, times, Some(supervisor)).await?;
+    let began = clock.monotonic();
+    stage.until("all bytes are home and the rules gone", is_home).await?;
+    let home_after = clock.monotonic().saturating_sub(began);
+    load.read_all().await?;
+    let report = RouteReport {
+        device_requests_per_second: DEVICE_RATE,
+        burst_seconds: (times.usual, times.usual + times.burst),
+        without_routing: Second::all(&without),
+        with_routing: Second::all(&with),
+        killed: stage.victim.to_string(),
+        routed_bytes,
+        home_after_seconds: home_after.as_secs_f64() + times.after as f64,
+        acknowledged_writes: load.writes(),
+        verified_reads: load.verified(),
+    };
+    out.show(&report, || report.text())
+}
+
+fn is_home(all: &[RouteStatus]) -> bool {
+    let is_home =
+        |one: &RouteStatus| one.rules.is_empty() && one.routed_bytes == 0 && one.in_doubt == 0;
+    all.len() == TARGETS && all.iter().all(is_home)
+}
+
+impl Stage {
+    fn new(file: &ClusterFile, cluster: &Cluster) -> Result<Self> {
+        // There is one copy of everything here: without the map of rules no rule would change while its node is away.
+        let keeper = cluster.locate(&"nacre.system/map/routes".parse()?);
+        let mut others = cluster.store().targets().into_iter().filter(|target| *target != keeper);
+        let (Some(home), Some(victim)) = (others.next(), others.next()) else {
+            return Err(Error::not_found("there are too few targets"));
+        };
+        let map = RouteMap::new(cluster.maps().clone());
+        Ok(Self { file: file.clone(), sessions: Sessions::new(file)?, map, home, victim })
+    }
+
+    /// Objects of the target that is overloaded; bytes of some go to the victim.
+    fn objects(&self, cluster: &Cluster) -> Result<Vec<String>> {
+        let (mut of_victim, mut others) = (vec![], vec![]);
+        for number in 0.. {
+            let name = format!("demo.{number}");
+            let object: ObjectId = format!("{POOL}/{name}").parse()?;
+            if cluster.locate(&object) != self.home {
+                continue;
+            }
+            let keeper = cluster.locate(&format!("{ROUTED_POOL}/spread/{object}").parse()?);
+            let (list, most) = match keeper == self.victim {
+                true => (&mut of_victim, OBJECTS_OF_VICTIM),
+                false => (&mut others, OBJECTS - OBJECTS_OF_VICTIM),
+            };
+            if list.len() < most {
+                list.push(name);
+            }
+            if of_victim.len() + others.len() == OBJECTS {
+                break;
+            }
+        }
+        Ok(others.into_iter().chain(of_victim).collect())
+    }
+
+    /// Makes each target as slow as a device that serves so many requests a second.
+    async fn limit(&self, per_second: u64) -> Result<()> {
+        for node in self.file.with_role(RoleName::Storage) {
+            let input = Bytes::from(per_second.to_string());
+            let session = self.sessions.session(&node.name)?;
+            session.ask(STORAGE_SERVICE, "limit", input, NODE_TIMEOUT).await?;
+        }
+        Ok(())
+    }
+
+    /// The usual load, a burst, the usual load again. With a supervisor the victim is killed in the burst, once it
+    /// keeps routed bytes; then answers how many bytes lay elsewhere, too.
+    async fn phase(
+        &self,
+        load: &Arc<Load>,
+        times: Times,
+        supervisor: Option<&Supervisor>,
+    ) -> Result<(Vec<Served>, u64)> {
+        let shifted = |mut served: Vec<Served>, seconds: u64| {
+            served.iter_mut().for_each(|one| one.due += Duration::from_secs(seconds));
+            served
+        };
+        let seconds = Duration::from_secs;
+        let mut all = load.run(USUAL_RATE, seconds(times.usual)).await?;
+        let burst = load.run(BURST_RATE, seconds(times.burst));
+        let (burst, routed_bytes) = match supervisor {
+            None => (burst.await?, 0),
+            Some(supervisor) => tokio::try_join!(burst, self.kill_victim(supervisor))?,
+        };
+        all.extend(shifted(burst, times.usual));
+        let after = load.run(USUAL_RATE, seconds(times.after)).await?;
+        all.extend(shifted(after, times.usual + times.burst));
+        Ok((all, routed_bytes))
+    }
+
+    /// Kills the victim once bytes lie elsewhere; it is started again by the supervisor.
+    async fn kill_victim(&self, supervisor: &Supervisor) -> Result<u64> {
+        let is_of_home = |one: &&RouteStatus| one.target == self.home.as_str();
+        let routed = |all: &[RouteStatus]| {
+            all.iter().find(is_of_home).is_some_and(|one| one.routed_objects >= OBJECTS / 2)
+        };
+        let all = self.until("the overloaded target sends writes elsewhere", routed).await?;
+        let bytes = all.iter().find(is_of_home).map_or(0, |one| one.routed_bytes);
+        note(&format!("{bytes} bytes lie elsewhere; {} is killed", self.victim));
+        supervisor.kill(self.victim.as_str(), false).await?;
+        supervisor.up(self.victim.as_str()).await?;
+        // The device of the new process is as slow as that of the former.
+        let session = self.sessions.session(self.victim.as_str())?;
+        let input = Bytes::from(DEVICE_RATE.to_string());
+        session.ask(STORAGE_SERVICE, "limit", input, NODE_TIMEOUT).await?;
+        note(&format!("{} is back", self.victim));
+        Ok(bytes)
+    }
+
+    /// Waits until the switches are so; answers what they then say.
+    async fn until(
+        &self,
+        what: &str,
+        is_so: impl Fn(&[RouteStatus]) -> bool,
+    ) -> Result<Vec<RouteStatus>> {
+        let looking = async {
+            loop {
+                let all = statuses(&self.file, &self.sessions).await?;
+                if is_so(&all) {
+                    return Ok(all);
+                }
+                sleep(REST).await;
+            }
+        };
+        let late = |_| {
+            let limit = STEP_DEADLINE.as_secs();
+            Error::unavailable(format!("not so after {limit} s: {what}"))
+        };
+        timeout(STEP_DEADLINE, looking).await.map_err(late)?
+    }
+}
