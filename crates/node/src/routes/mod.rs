@@ -18,6 +18,7 @@
 //! - A byte is dropped where it was routed to only after its successor is durable.
 //! - Bytes of which nobody knows whether they arrived are dropped before any other IO on them is answered.
 
+mod concern;
 mod control;
 mod layer;
 mod mover;
@@ -25,6 +26,7 @@ mod node_switch;
 mod pieces;
 mod places;
 mod record;
+mod routed_changes;
 mod service;
 mod state;
 mod supported;

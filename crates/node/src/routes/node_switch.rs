@@ -1,25 +1,25 @@
 //! `NodeSwitch`: the runtime of a node's switch. It puts IO to the pure switch, and does what that commands.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
-use futures::StreamExt;
 use nacre_clock::Clock;
 use nacre_host::HostTransport;
 use nacre_object::{
-    Error, ObjectId, Op, OpResult, Reply, Request, Result, Stack, Store, SwitchName, WatchEvent,
-    WatchStream,
+    Error, ObjectId, Op, OpResult, Reply, Request, Result, Stack, Store, SwitchName,
 };
 use nacre_route::{
-    Command, Event, Follow, IoId, ObjectMatch, Order, OrderAnswer, Outcome, Piece, PieceReply,
-    Record, Rule, RuleId, RuleTable, Span, Switch, Term, join, touches,
+    Command, Event, IoId, Order, OrderAnswer, Outcome, Piece, PieceReply, Record, Rule, RuleId,
+    RuleTable, Span, Switch, Term, join, touches,
 };
 use tokio::sync::{broadcast, oneshot, watch};
 
+use super::concern::{Concern, FreePass};
 use super::pieces::PieceWork;
 use super::places::{Place, Places};
+use super::routed_changes::RoutedChanges;
 
 /// Routed changes that a slow watcher may be behind. One that is further behind is told that it missed some.
 const QUEUED_CHANGES: usize = 1024;
@@ -84,64 +84,6 @@ struct Live {
     /// Where the stream ends at least, as far as bytes lie elsewhere.
     routed_end: u64,
 }
-
-/// Which objects the switch must look at. All others go their way at once.
-#[derive(Debug, Default)]
-struct Concern {
-    all: Matches,
-    following: Matches,
-}
-
-/// Objects, ready to be looked up.
-#[derive(Debug, Default)]
-struct Matches {
-    exact: HashSet<ObjectId>,
-    others: Vec<ObjectMatch>,
-}
-
-impl Matches {
-    fn of<'a>(all: impl Iterator<Item = &'a ObjectMatch>) -> Self {
-        let mut matches = Self::default();
-        for one in all {
-            match one {
-                ObjectMatch::Exact(object) => {
-                    matches.exact.insert(object.clone());
-                }
-                other if !matches.others.contains(other) => matches.others.push(other.clone()),
-                _ => {}
-            }
-        }
-        matches
-    }
-
-    fn is_empty(&self) -> bool {
-        self.exact.is_empty() && self.others.is_empty()
-    }
-
-    fn contains(&self, object: &ObjectId) -> bool {
-        self.exact.contains(object)
-            || (!self.others.is_empty() && {
-                let text = object.to_string();
-                self.others.iter().any(|one| one.matches_text(&text))
-            })
-    }
-}
-
-impl Concern {
-    fn of(record: &Record, wanted: &[Vec<Rule>]) -> Self {
-        let rules = || record.wanted.rules.values().flatten().chain(wanted).flatten();
-        let objects = rules().map(|rule| &rule.header.object);
-        let is_following = |rule: &&Rule| rule.options.follow != Follow::No;
-        Self {
-            all: Matches::of(objects.chain(record.followed.iter().map(|one| &one.object))),
-            following: Matches::of(rules().filter(is_following).map(|rule| &rule.header.object)),
-        }
-    }
-}
-
-/// What an IO holds that the switch need not look at.
-#[derive(Debug)]
-pub(super) struct FreePass(#[expect(dead_code, reason = "it is counted")] Arc<Concern>);
 
 impl NodeSwitch {
     /// A switch that has started, with what the node's record says.
@@ -236,8 +178,7 @@ impl NodeSwitch {
             self.requests.fetch_add(1, Ordering::Relaxed);
         }
         let concern = self.concern.read().unwrap_or_else(PoisonError::into_inner);
-        let is_free = concern.all.is_empty() || !concern.all.contains(object);
-        is_free.then(|| FreePass(Arc::clone(&concern)))
+        concern.pass(object)
     }
 
     /// From now on looks at the objects of a record and of rules that are to come. Returns when no IO is in flight
@@ -256,7 +197,7 @@ impl NodeSwitch {
     /// Whether a rule lets writes of an object go elsewhere.
     pub(super) fn is_followed(&self, object: &ObjectId) -> bool {
         let concern = self.concern.read().unwrap_or_else(PoisonError::into_inner);
-        concern.following.contains(object)
+        concern.is_followed(object)
     }
 
     /// Runs a request on an object that rules are about, or whose bytes may be away.
@@ -376,7 +317,7 @@ impl NodeSwitch {
 
     /// The changes of objects whose bytes lie elsewhere, from now on.
     pub(super) fn routed_changes(&self) -> RoutedChanges {
-        RoutedChanges(self.changes.subscribe())
+        RoutedChanges::new(self.changes.subscribe())
     }
 }
 
@@ -489,36 +430,5 @@ impl Live {
             }
         }
         Ok(reply)
-    }
-}
-
-/// Changes of bytes that lie elsewhere, which an object's home does not see.
-pub(super) struct RoutedChanges(broadcast::Receiver<ObjectId>);
-
-impl RoutedChanges {
-    /// The events of a watched object. Of a change elsewhere the watcher is told that it missed events.
-    pub fn merged(self, object: ObjectId, watched: WatchStream) -> WatchStream {
-        let routed = futures::stream::unfold(self.0, move |mut changes| {
-            let object = object.clone();
-            async move {
-                loop {
-                    match changes.recv().await {
-                        Ok(changed) if changed == object => {}
-                        Ok(_) => continue,
-                        Err(broadcast::error::RecvError::Lagged(_)) => {}
-                        Err(broadcast::error::RecvError::Closed) => return None,
-                    }
-                    return Some((Some(WatchEvent::Lost), changes));
-                }
-            }
-        });
-        // The watch ends when that of the home ends.
-        let watched = watched.map(Some).chain(futures::stream::iter([None]));
-        let merged = futures::stream::select(watched, routed);
-        Box::pin(
-            merged
-                .take_while(|event| futures::future::ready(event.is_some()))
-                .filter_map(futures::future::ready),
-        )
     }
 }

@@ -1,0 +1,121 @@
+//! `Concern`: the objects that a switch must look at. All other IO passes at once.
+
+use std::collections::{BTreeSet, HashSet};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use nacre_object::ObjectId;
+use nacre_route::{Follow, ObjectMatch, Pattern, Record, Rule};
+
+/// Which objects the switch must look at.
+#[derive(Debug, Default)]
+pub(super) struct Concern {
+    all: Matches,
+    following: Matches,
+}
+
+/// What an IO holds that the switch need not look at, until it is done.
+#[derive(Debug)]
+pub(super) struct FreePass(#[expect(dead_code, reason = "it is counted")] Arc<Concern>);
+
+/// A set of objects: a lookup takes no longer for many names and prefixes than for few.
+#[derive(Debug, Default)]
+struct Matches {
+    exact: HashSet<ObjectId>,
+    /// None of them begins with another.
+    prefixes: BTreeSet<String>,
+    patterns: Vec<Pattern>,
+}
+
+impl Concern {
+    /// The objects that a stored record or rules to come are about.
+    pub fn of(record: &Record, wanted: &[Vec<Rule>]) -> Self {
+        let rules = || record.wanted.rules.values().flatten().chain(wanted).flatten();
+        let objects = rules().map(|rule| &rule.header.object);
+        let is_following = |rule: &&Rule| rule.options.follow != Follow::No;
+        Self {
+            all: Matches::of(objects.chain(record.followed.iter().map(|one| &one.object))),
+            following: Matches::of(rules().filter(is_following).map(|rule| &rule.header.object)),
+        }
+    }
+
+    /// A pass for an IO on an object that the switch need not look at.
+    pub fn pass(self: &Arc<Self>, object: &ObjectId) -> Option<FreePass> {
+        (!self.all.contains(object)).then(|| FreePass(Arc::clone(self)))
+    }
+
+    /// Whether a rule lets writes of an object go elsewhere.
+    pub fn is_followed(&self, object: &ObjectId) -> bool {
+        self.following.contains(object)
+    }
+}
+
+impl Matches {
+    fn of<'a>(all: impl Iterator<Item = &'a ObjectMatch>) -> Self {
+        let (mut exact, mut prefixes) = (HashSet::new(), BTreeSet::new());
+        let mut patterns = BTreeSet::new();
+        for one in all {
+            match one {
+                ObjectMatch::Exact(object) => drop(exact.insert(object.clone())),
+                ObjectMatch::Prefix(prefix) => drop(prefixes.insert(prefix.clone())),
+                ObjectMatch::Pattern(pattern) => drop(patterns.insert(pattern.clone())),
+            }
+        }
+        // In order, a prefix comes right before all that begin with it.
+        let mut shortest = BTreeSet::<String>::new();
+        for prefix in prefixes {
+            if !shortest.last().is_some_and(|last| prefix.starts_with(last.as_str())) {
+                shortest.insert(prefix);
+            }
+        }
+        Self { exact, prefixes: shortest, patterns: patterns.into_iter().collect() }
+    }
+
+    fn contains(&self, object: &ObjectId) -> bool {
+        if self.exact.contains(object) {
+            return true;
+        }
+        if self.prefixes.is_empty() && self.patterns.is_empty() {
+            return false;
+        }
+        let text = object.to_string();
+        // The only prefix that can fit: between it and the text stands nothing that begins with it.
+        let up_to = (Bound::Unbounded, Bound::Included(text.as_str()));
+        let prefix = self.prefixes.range::<str, _>(up_to).next_back();
+        prefix.is_some_and(|prefix| text.starts_with(prefix.as_str()))
+            || self.patterns.iter().any(|pattern| pattern.matches(&text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nacre_clock::Random;
+
+    use super::*;
+
+    #[test]
+    fn a_set_of_matches_contains_what_one_of_them_matches() {
+        let mut random = Random::seeded(7);
+        let word = |random: &mut Random| -> String {
+            (0..1 + random.below(4)).map(|_| ['a', 'b', 'c'][random.below(3) as usize]).collect()
+        };
+        let (mut found, mut missed) = (0, 0);
+        for _ in 0..300 {
+            let matches: Vec<ObjectMatch> = (0..random.below(6))
+                .map(|_| {
+                    let stars = [("", ""), ("", "*"), ("*", "")][random.below(3) as usize];
+                    let text = format!("p/{}{}{}", stars.0, word(&mut random), stars.1);
+                    ObjectMatch::parse(&text).unwrap()
+                })
+                .collect();
+            let set = Matches::of(matches.iter());
+            for _ in 0..20 {
+                let object: ObjectId = format!("p/{}", word(&mut random)).parse().unwrap();
+                let expected = matches.iter().any(|one| one.matches(&object));
+                assert_eq!(set.contains(&object), expected, "{object} in {matches:?}");
+                *if expected { &mut found } else { &mut missed } += 1;
+            }
+        }
+        assert!(found > 500 && missed > 500, "{found} found, {missed} not");
+    }
+}
