@@ -116,8 +116,10 @@ impl SequencerClient {
 
     /// The tail, told by the sequencer that is in charge when this returns.
     pub async fn current_tail(&self, deadline: Instant) -> Result<u64> {
+        // A capability outlives the sequencer that gave it, for as long as its lease. Then only the successor is asked.
+        let mut own = self.borrower.tail();
         loop {
-            let (tail, epoch) = match self.borrower.tail() {
+            let (tail, epoch) = match own.take() {
                 Some(own) => own,
                 None => self.tail(0, Duration::ZERO, deadline).await?,
             };

@@ -73,6 +73,20 @@ async fn a_holder_that_is_gone_is_evicted_and_nobody_waits_long() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_holder_of_a_replaced_sequencer_asks_the_successor_for_the_tail() {
+    let cluster = Cluster::new(3, 2).await;
+    let log = cluster.create("l", of_slots(1000)).await;
+    alone_with(&cluster, &log).await;
+    // Its lease lasts, and it has not heard of the successor.
+    cluster.cut_holder_off();
+    let other = cluster.open("l").await;
+    other.seal().await.unwrap();
+    assert_eq!(log.tail().await.unwrap(), 21);
+    let position = other.append("other").await.unwrap();
+    assert_eq!(log.tail().await.unwrap(), position + 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_an_evicted_holder_appends_is_at_a_position_of_its_own() {
     let cluster = Cluster::new(3, 1).await;
     let log = cluster.create("l", of_slots(1000)).await;
