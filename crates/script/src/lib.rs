@@ -39,7 +39,7 @@ mod value;
 mod vm;
 
 pub use compile::{CompileError, Script};
-pub use fault::{raise, raised};
+pub use fault::{blame_definition, raise, raised};
 pub use frozen::freeze;
 pub use host::Host;
 pub use json::{JsonBounds, json_to_lua};

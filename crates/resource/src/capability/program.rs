@@ -6,8 +6,8 @@ use std::time::Duration;
 use mlua::{Function, Value};
 use nacre_capability::{Ask, Asker, Holding, Mode, Terms as GrantTerms, Verdict, Wish};
 use nacre_clock::Clock;
-use nacre_object::{Error, FaultSite, Result};
-use nacre_script::{LoadedVm, ProgramVm, Run, Terms};
+use nacre_object::{Error, Result};
+use nacre_script::{LoadedVm, ProgramVm, Run, Terms, blame_definition};
 
 use super::decision::{ask_to_lua, holding_to_lua, place, seconds, verdict_from_lua};
 use crate::limits::CAPABILITY_BUDGET;
@@ -139,25 +139,8 @@ impl CapabilityProgram {
             Some(function) => body(run, &function),
             None => Err(Error::invalid(format!("`{name}` is not there any more"))),
         });
-        // What it returned makes no sense: the program is to blame for that as well.
-        decided.map_err(|error| match error.fault() {
-            None if error.kind() == nacre_object::ErrorKind::Invalid => {
-                Error::fault_at(self.site_of(name), error.message())
-            }
-            _ => error,
-        })
-    }
-
-    fn site_of(&self, function: &str) -> FaultSite {
-        let is_defined = |line: &str| {
-            let line = line.trim_start();
-            line.strip_prefix("function ")
-                .is_some_and(|rest| rest.trim_start().starts_with(function))
-                || line.starts_with(function)
-        };
-        let line = self.source.lines().position(is_defined).map(|line| line as u32 + 1);
-        let (program, version) = (self.name.clone(), self.version);
-        FaultSite { program, version, line, traceback: String::new() }
+        decided
+            .map_err(|error| blame_definition(error, &self.name, self.version, &self.source, name))
     }
 
     fn run<R>(&self, body: impl FnOnce(&Run<'_>) -> Result<R>) -> Result<R> {

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use mlua::{Function, Lua, Table, Value};
 use nacre_clock::Clock;
-use nacre_object::{Error, ErrorKind, FaultSite, Result, TenantName};
+use nacre_object::{Error, Result, TenantName};
 use nacre_qos::scheduler::{
     DeviceLimits, NewRequest, Scheduler, ServiceOrder, TenantSettings, Ties, Waiting, Work,
 };
 use nacre_qos::{IoKind, RateBurst};
-use nacre_script::{LoadedVm, ProgramVm, Run, Terms};
+use nacre_script::{LoadedVm, ProgramVm, Run, Terms, blame_definition};
 
 use super::Candidate;
 use crate::limits::ORDER_BUDGET;
@@ -67,12 +67,8 @@ impl OrderProgram {
             let returned = run.call_for::<Value>(&choose, entries)?;
             place(&returned, candidates.len())
         });
-        // What it returned makes no sense: the program is to blame for that as well.
-        chosen.map_err(|error| match error.fault() {
-            None if error.kind() == ErrorKind::Invalid => {
-                Error::fault_at(self.site(), error.message())
-            }
-            _ => error,
+        chosen.map_err(|error| {
+            blame_definition(error, &self.name, self.version, &self.source, FUNCTION)
         })
     }
 
@@ -90,17 +86,6 @@ impl OrderProgram {
         }
         self.choose(&candidates)?;
         candidates.windows(2).try_for_each(|pair| self.choose(pair).map(drop))
-    }
-
-    fn site(&self) -> FaultSite {
-        let is_defined = |line: &str| {
-            let line = line.trim_start();
-            let rest = line.strip_prefix("function ").unwrap_or(line);
-            rest.trim_start().starts_with(FUNCTION)
-        };
-        let line = self.source.lines().position(is_defined).map(|line| line as u32 + 1);
-        let (program, version) = (self.name.clone(), self.version);
-        FaultSite { program, version, line, traceback: String::new() }
     }
 
     fn run<R>(&self, body: impl FnOnce(&Run<'_>) -> Result<R>) -> Result<R> {
