@@ -224,8 +224,8 @@ async fn in_proxy_mode_the_former_node_passes_questions_of_its_clients_on() {
     balanced.cluster.run(&["log", "move", "orders", NODES[0]]);
     let appenders = Appenders::start(&log, "r");
     let forwards = || counter(&balanced.cluster, NODES[0], "nacre_sequencer_forwards_total");
-    // A client whose question waits too long on a busy machine goes to the second node itself, and stays there. So
-    // the questions are counted from before the move.
+    // On a busy machine a forwarded question can time out. The client then asks the second node directly from then
+    // on. So the test counts forwarded questions from before the move.
     let before = forwards();
     balanced.put("proxy", PROXY);
     eventually("the sequencer is on the second node", async || {

@@ -64,7 +64,7 @@ fn wait_until_home(cluster: &RunningCluster, target: &str) {
     });
 }
 
-/// Names of objects that a target holds, and which target may keep their bytes without keeping the map of rules.
+/// Objects of one target, and another target for their bytes that does not keep the map of rules.
 async fn places(cluster: &RunningCluster, names: usize) -> (Vec<String>, String, String) {
     let client = Cluster::connect(cluster.folder()).await.unwrap();
     let keeper = client.locate(&"nacre.system/map/routes".parse().unwrap()).to_string();
@@ -109,7 +109,7 @@ async fn a_routed_object_answers_as_if_it_were_not_routed() {
     let routed = client.locate(&object.parse().unwrap());
     assert_eq!(routed.as_str(), home);
 
-    // What printed the object read it as a whole, which brought its bytes home.
+    // `object get` reads the whole object, and that brings its bytes home.
     cluster.run_with_input(&["object", "write", &object, "--offset", "4", "-"], "EF");
     let io = ["route", "trace", "r", &object, "0..20", "--json"];
     let ways = cluster.run(&io);

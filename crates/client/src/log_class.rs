@@ -101,7 +101,7 @@ impl Cluster {
         self.logs_whose_view(|view| view.class() == class).await
     }
 
-    /// The logs, of those that are not removed, whose view is such.
+    /// The logs whose view satisfies a condition. Removed logs are left out.
     async fn logs_whose_view(&self, is_such: impl Fn(&View) -> bool) -> Result<Vec<LogName>> {
         let maps = self.maps().list().await?;
         // Made before anything is waited for, so that the future can move between threads.
@@ -172,7 +172,8 @@ impl Cluster {
         ))
     }
 
-    /// The logs whose view is such, in words; `None` if there is none, or if this entity may see none.
+    /// The logs whose view satisfies a condition, in words for an error; `None` if there are none, or if this entity
+    /// may not list logs.
     async fn some_logs(&self, is_such: impl Fn(&View) -> bool) -> Result<Option<String>> {
         let logs = match self.logs_whose_view(is_such).await {
             Err(error) if error.kind() == ErrorKind::Denied => return Ok(None),

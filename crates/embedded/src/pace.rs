@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-/// Keeps compaction from crowding out requests: who puts an engine behind a scheduler gives compaction a place in it.
+/// Keeps compaction from crowding out requests. A process with a scheduler in front of its engine implements this.
 pub trait Pace: fmt::Debug + Send + Sync {
-    /// Blocks until a step of compaction may move so many bytes, but only for a moment: compaction makes room that
-    /// requests need. What is returned is dropped when the step is done.
+    /// Blocks until a step of compaction may move so many bytes. It must not block for long, because requests need the
+    /// room that compaction makes. The caller drops what is returned when the step is done.
     fn before_compaction(&self, bytes: u64) -> Box<dyn Send>;
 }
 

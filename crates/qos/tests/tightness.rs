@@ -150,7 +150,7 @@ fn a_refused_tenant_that_is_forced_in_makes_somebody_miss_or_nearly_so() {
         let tenants = tenants(seed);
         let admitted = admitted(&tenants);
         for refused in (0..tenants.len()).filter(|place| !admitted.contains(place)) {
-            // Who was admitted after it would not have been, with it.
+            // With the forced tenant in, tenants after it might have been refused, so they are left out.
             let before = admitted.iter().filter(|place| **place < refused);
             let set = before.chain([&refused]).map(|place| &tenants[*place]).collect::<Vec<_>>();
             let worst = worst(&set);
@@ -160,7 +160,7 @@ fn a_refused_tenant_that_is_forced_in_makes_somebody_miss_or_nearly_so() {
         }
     }
     println!("{missed} of {forced} make somebody miss; the others come within {least:.3} of it");
-    // The bound counts a request at the device that need not be there, and rounds.
+    // The bound assumes a request at the device that may not be there, and it rounds up.
     assert!(missed * 100 >= forced * 85, "{missed} of {forced}");
     assert!(
         least > 0.8,

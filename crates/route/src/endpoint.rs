@@ -93,7 +93,7 @@ fn take_text(input: &mut Bytes) -> Result<String> {
 }
 
 impl RoutedWrite {
-    /// It as an input.
+    /// Encodes it as the input of its method.
     pub fn encode(&self) -> Bytes {
         let mut out = BytesMut::with_capacity(self.data.len() + 128);
         put_text(&mut out, &self.home.to_string());
@@ -113,7 +113,7 @@ impl RoutedWrite {
 }
 
 impl RoutedDrop {
-    /// It as an input.
+    /// Encodes it as the input of its method.
     pub fn encode(&self) -> Bytes {
         let mut out = BytesMut::with_capacity(24);
         [self.span.start(), self.span.end(), self.counter].iter().for_each(|n| out.put_u64(*n));
@@ -138,7 +138,7 @@ impl RoutedSpans {
         out.freeze()
     }
 
-    /// From an output.
+    /// Decodes the output of `spans`.
     ///
     /// # Errors
     /// `Invalid` if it makes no sense.

@@ -4,9 +4,8 @@
 //! move of one tenant to one target after which fewest do not fit, and goes on from there. It proposes only moves that leave
 //! nobody out, or says that it found none.
 //!
-//! What a tenant that is moved asks of its new target is taken to be what it asked of all its targets at once, unless its
-//! rate is known. Where the
-//! profiles of two targets differ, each request takes as much longer as the size does for which they differ most.
+//! A moved tenant is assumed to ask of its new target what it asked of all its targets together, unless its rate is known.
+//! Where the profiles of two targets differ, every request is scaled by the largest ratio over all sizes.
 
 use std::collections::BTreeMap;
 
@@ -63,7 +62,7 @@ pub struct AdvisedTenant {
 pub struct AdvisedTarget {
     /// The target.
     pub target: String,
-    /// How many times as long as its profile says requests take; 1 if they take no longer.
+    /// The measured time of a request divided by the time in the profile; at least 1.
     pub slowdown: f64,
     /// Seconds of work a second that all tenants ask for on average.
     pub load: f64,
@@ -92,8 +91,8 @@ struct Advisor<'a> {
     slowdowns: Vec<f64>,
 }
 
-/// Advises for these promises, and for a tenant that has none yet, if there is one. `slowdowns` say how many times as long as
-/// its profile says requests to a target take.
+/// Advises for these promises, and for one tenant that asks for a promise, if any. `slowdowns` holds, for each target, the
+/// measured time of a request divided by the time in the profile.
 ///
 /// # Errors
 /// `NotFound` if no target has a profile; `Invalid` if the tenant's question makes no sense; `Stale` if a promise was made
@@ -196,7 +195,7 @@ impl Advisor<'_> {
         })
     }
 
-    /// The move after which fewest are left out, if that are fewer than now: the tenant, the target, and what comes of it.
+    /// The move that leaves the fewest tenants out, if it leaves out fewer than now: the tenant, the target, the outcome.
     fn best_move(
         &self,
         tenants: &[Tenant],
@@ -242,7 +241,7 @@ impl Advisor<'_> {
         Ok(Tenant { flows, ..tenant.clone() })
     }
 
-    /// How many times as long a request takes at a target as at another, by their profiles, at worst.
+    /// The largest ratio, over all sizes, of a request's time at one target to its time at another, by their profiles.
     fn ratio(&self, from: usize, to: usize) -> f64 {
         if from == to {
             return 1.0;

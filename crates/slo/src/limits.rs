@@ -40,12 +40,12 @@ pub(crate) const ORDER_BUDGET: Budget = Budget {
     memory_bytes: 1024 * 1024,
     output_bytes: 0,
 };
-/// A program that has exceeded its budget is not asked for so long: each time costs all that wait the whole budget.
+/// How long a program that exceeded its budget is not asked again. All waiting requests pay for each such attempt.
 #[cfg(feature = "programs")]
 pub(crate) const PAUSE_AFTER_EXCESS: Duration = Duration::from_secs(1);
 /// Moves that are advised at a time: more than anybody does by hand.
 pub(crate) const MAX_ADVISED_MOVES: usize = 8;
-/// Tenants whose move is tried at each step of an advice; each costs a linear program for each tenant and target.
+/// The most tenants whose move is tried in one step of an advice. Each try solves a linear program for each target.
 pub(crate) const MAX_MOVERS: usize = 16;
 /// A map that could not be read is read again after this.
 pub(crate) const READ_AGAIN: Duration = Duration::from_secs(1);

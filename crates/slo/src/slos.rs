@@ -139,7 +139,8 @@ impl Slos {
     /// is such a tenant.
     ///
     /// # Errors
-    /// `Invalid` for a weight out of bounds, and for others of nacre's own tenants; `Unavailable`.
+    /// `Invalid` for a weight out of bounds, or for one of nacre's own tenants other than its background work;
+    /// `Unavailable`.
     pub async fn set_weight(&self, tenant: &TenantName, weight: Option<f64>) -> Result<()> {
         if *tenant != background_tenant() {
             check_tenant(tenant)?;

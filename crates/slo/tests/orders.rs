@@ -1,4 +1,4 @@
-//! The orders of service of the standard library, and what becomes of programs that fail.
+//! The shipped order programs, and how the queue goes on when an order program fails.
 
 use std::sync::Arc;
 use std::time::Duration;

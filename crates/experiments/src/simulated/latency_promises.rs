@@ -1,8 +1,8 @@
 //! Figures of the thesis *Supporting Tail Latency SLOs in Ceph*: three tenants on three targets, in a discrete-event
 //! simulation with nacre's own scheduler and admission.
 //!
-//! The thesis ran on three virtual machines, whose speed it does not say. Here a target serves a request in 0.5 ms, so that
-//! three tenants of 1,000 requests a second overload one target, and one tenant of 1,400 does not.
+//! The thesis does not say how fast its machines were. Here a target serves a request in 0.5 ms. So three tenants with
+//! 1,000 requests a second each overload one target, and one tenant with 1,400 does not.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -29,7 +29,7 @@ const TARGETS: usize = 3;
 /// The promises of the thesis (section 5.1), in seconds: the tighter, the higher the priority.
 const PROMISES: [f64; 3] = [0.3, 0.4, 0.5];
 const REQUEST_BYTES: u32 = 4096;
-/// What a request takes of a target.
+/// How long a request keeps a target busy, in seconds.
 const SERVICE_SECONDS: f64 = 0.0005;
 /// How long clients send requests.
 const SECONDS: f64 = 30.0;
@@ -175,17 +175,17 @@ fn latency_chart(name: &str, title: &str) -> FigureChart {
     FigureChart::new(name, title, ("seconds", "p99 in ms", "tenant"))
 }
 
-/// More than a target can do.
+/// A bucket that never limits: as fast as a target, with a burst as long as the run.
 fn unlimited() -> RateBurst {
     RateBurst { rate: 1.0, burst_seconds: SECONDS }
 }
 
-/// Settings by which nothing is refused, so that a queue shows how long it gets.
+/// The settings without a bound on the queue, so that an overload shows as latency and not as refusals.
 fn unbounded(settings: TenantSettings) -> TenantSettings {
     TenantSettings { queue_requests: usize::MAX, queue_bytes: u64::MAX, ..settings }
 }
 
-/// What each tenant asks for: arrivals at random, as many a second as said on average.
+/// The requests of each tenant: Poisson arrivals at these rates.
 fn traces(rates: [f64; 3], spread: Spread, seed: u64) -> [Trace; 3] {
     let mut random = Random::seeded(seed);
     rates.map(|rate| {

@@ -116,7 +116,7 @@ impl SequencerClient {
 
     /// The tail, told by the sequencer that is in charge when this returns.
     pub async fn current_tail(&self, deadline: Instant) -> Result<u64> {
-        // A capability outlives the sequencer that gave it, for as long as its lease. Then only the successor is asked.
+        // The lease of a capability may outlast the sequencer that gave it. So this client's own tail is tried only once.
         let mut own = self.borrower.tail();
         loop {
             let (tail, epoch) = match own.take() {

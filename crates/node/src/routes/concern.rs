@@ -14,11 +14,11 @@ pub(super) struct Concern {
     following: Matches,
 }
 
-/// What an IO holds that the switch need not look at, until it is done.
+/// Held by an IO that passed without the switch, until the IO is done. New rules wait for all passes of the old ones.
 #[derive(Debug)]
 pub(super) struct FreePass(#[expect(dead_code, reason = "it is counted")] Arc<Concern>);
 
-/// A set of objects: a lookup takes no longer for many names and prefixes than for few.
+/// A set of objects. A lookup takes about as long for many names and prefixes as for few.
 #[derive(Debug, Default)]
 struct Matches {
     exact: HashSet<ObjectId>,
@@ -79,7 +79,7 @@ impl Matches {
             return false;
         }
         let text = object.to_string();
-        // The only prefix that can fit: between it and the text stands nothing that begins with it.
+        // No prefix begins with another, so only the last one at or before the text can fit.
         let up_to = (Bound::Unbounded, Bound::Included(text.as_str()));
         let prefix = self.prefixes.range::<str, _>(up_to).next_back();
         prefix.is_some_and(|prefix| text.starts_with(prefix.as_str()))

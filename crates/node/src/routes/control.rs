@@ -18,15 +18,15 @@ use super::record;
 use super::service::{FoundAsk, FoundPage, ROUTE_SERVICE};
 use super::state::RouteState;
 
-/// Between looks at something that is about to happen.
+/// How long the node waits before it checks again for something that is about to happen.
 pub(super) const SHORT_REST: Duration = Duration::from_millis(5);
 /// How often a switch is told that time has passed.
 const TICK: Duration = Duration::from_millis(100);
-/// How long a step that failed rests before it is tried again.
+/// How long the node waits before it tries a failed step again.
 const READ_AGAIN: Duration = Duration::from_millis(250);
 /// How often the node looks whether all bytes are home.
 const SETTLED_CHECK: Duration = Duration::from_millis(500);
-/// What a node takes at most to tell a page of what it keeps.
+/// How long a node may take to answer with one page of the spans it keeps.
 const FOUND_TIME: Duration = Duration::from_secs(10);
 
 /// Tells the switch that time passes, until the task is aborted.
@@ -103,7 +103,7 @@ impl Control {
         self.begin(Wanted { rules: [(name, insertions)].into(), ..Wanted::default() }).await;
     }
 
-    /// Lets IO pass the switch again whose bytes are all home, if no rule is about it any more.
+    /// Stops looking at objects that no rule is about any more and whose bytes are all home.
     async fn settle(&mut self) {
         let Some(controller) = &self.controller else { return };
         let record = controller.record();
@@ -181,8 +181,8 @@ impl Control {
         }
     }
 
-    /// Where newest bytes are. A switch that was told its rules before knows; one that has started asks the nodes that
-    /// may keep them, however long these take to answer.
+    /// Where the newest bytes are. A switch that has had its rules knows. A switch that has just started asks the nodes
+    /// that may keep bytes, and waits until all have answered.
     async fn gather(&self, term: Term, followed: &[Followed]) -> Vec<Placed> {
         let known = {
             let core = self.switch.core();

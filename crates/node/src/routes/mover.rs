@@ -1,6 +1,6 @@
 //! The mover: brings bytes home that no rule wants elsewhere any more.
 //!
-//! It takes some bytes at a time, so other IO on them waits a moment only, and can be interrupted anywhere.
+//! The mover takes a few bytes at a time, so other IO on them waits only for a moment. It can be interrupted anywhere.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub(super) async fn run(switch: Arc<NodeSwitch>) {
         sleep(REST).await;
         for (object, span) in switch.homesick(SPANS_AT_ONCE) {
             if switch.bring_home(&object, span).await.is_err() {
-                // The node that keeps the bytes is not there: later.
+                // The node that keeps the bytes is down. The next round tries again.
                 break;
             }
         }
@@ -31,7 +31,7 @@ pub(super) async fn run(switch: Arc<NodeSwitch>) {
 }
 
 impl NodeSwitch {
-    /// Spans that lie elsewhere, or may, though no rule sends writes of their objects away.
+    /// Spans that lie elsewhere, or may, of objects whose writes no rule sends away any more.
     fn homesick(&self, most: usize) -> Vec<(ObjectId, Span)> {
         let core = self.core();
         let placed = core.table().all_placed().map(|(object, rule)| (object, rule.header.span));
@@ -44,7 +44,7 @@ impl NodeSwitch {
         away.take(most).map(|(object, span)| (object.clone(), cut(span))).collect()
     }
 
-    /// Whether no bytes lie elsewhere whose objects no rule sends away.
+    /// Whether the mover has nothing left to do.
     pub(super) fn is_all_home(&self) -> bool {
         self.homesick(1).is_empty()
     }

@@ -24,7 +24,7 @@ use super::routed_changes::RoutedChanges;
 /// Routed changes that a slow watcher may be behind. One that is further behind is told that it missed some.
 const QUEUED_CHANGES: usize = 1024;
 
-/// What begins the names of nacre's own pools, whose objects no rule is about.
+/// The names of nacre's own pools begin so. Rules never apply to their objects.
 const OWN_POOLS: &str = "nacre.";
 
 /// A node's switch at work. Shared by the layers, the services and the tasks of the node.
@@ -43,7 +43,7 @@ pub struct NodeSwitch {
     /// The term of the installed rules; 0 until there are some.
     installed: watch::Sender<u64>,
     changes: broadcast::Sender<ObjectId>,
-    /// What the node's record says when the node starts.
+    /// The record as the node found it when it started.
     loaded: Record,
 }
 
@@ -53,7 +53,7 @@ impl fmt::Debug for NodeSwitch {
     }
 }
 
-/// What changes from IO to IO.
+/// The state that each IO may change.
 pub(super) struct Core {
     pub switch: Switch,
     live: HashMap<IoId, Live>,
@@ -62,11 +62,11 @@ pub(super) struct Core {
     pub counts: HashMap<RuleId, u64>,
     /// Objects that exist at home, with their version there.
     pub homes: HashMap<ObjectId, u64>,
-    /// Bytes that may lie where no read looks for them.
+    /// Writes that may have arrived where no read looks for them.
     pub doubts: Vec<Doubt>,
 }
 
-/// Bytes of which nobody knows whether they arrived at a place, while the newest are elsewhere.
+/// A write to a place that got no answer. The newest bytes are elsewhere, so what arrived there must be dropped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Doubt {
     pub object: ObjectId,
@@ -81,7 +81,7 @@ struct Live {
     next: Stack,
     reply: oneshot::Sender<Result<Reply>>,
     pieces: Vec<Option<(Piece, Option<PieceReply>)>>,
-    /// Where the stream ends at least, as far as bytes lie elsewhere.
+    /// The end of the last byte that lies elsewhere. The stream is at least as long.
     routed_end: u64,
 }
 
@@ -123,7 +123,7 @@ impl NodeSwitch {
         Self::new(base, places, clock, loaded)
     }
 
-    /// From now on other nodes are asked so.
+    /// Sets the transport by which this switch asks other nodes.
     pub(super) fn reach_nodes_by(&self, transport: Arc<dyn HostTransport>) {
         // Set once, when the node joins.
         let _ = self.transport.set(transport);
@@ -326,13 +326,13 @@ impl Core {
         self.switch.table()
     }
 
-    /// Where the last byte of an object ends that lies elsewhere.
+    /// The end of an object's last byte that lies elsewhere; 0 if none does.
     pub(super) fn routed_end(&self, object: &ObjectId) -> u64 {
         let placed = self.table().placed(object, Span::WHOLE);
         placed.last().map_or(0, |placement| placement.span.end())
     }
 
-    /// Does at once what needs no waiting; answers the rest.
+    /// Carries out a command of the pure switch. Returns the work that has to wait for a store or a node.
     fn take(&mut self, command: Command) -> Option<PieceWork> {
         match command {
             Command::Forward { io, piece, rule, destination, ops, stamp, .. } => {
@@ -372,7 +372,7 @@ impl Core {
             Command::Finish { io } => {
                 let live = self.live.remove(&io)?;
                 let reply = live.joined();
-                // Whoever asked may have gone.
+                // The client may have given up.
                 let _ = live.reply.send(reply);
                 None
             }

@@ -18,8 +18,7 @@ use super::node_switch::Doubt;
 use super::places::Place;
 use super::service::{Question, ROUTE_SERVICE};
 
-/// A node that keeps routed bytes may restart in that time, and nobody notices more than a long latency. It is less than
-/// what a client waits for an answer.
+/// How long a piece waits for the node that keeps its bytes. The node can restart in that time, and a client waits longer.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// What a single question may take.
 const QUESTION_TIME: Duration = Duration::from_secs(10);
@@ -56,7 +55,7 @@ impl PieceWork {
         }
     }
 
-    /// Brings bytes home, then does there what is asked.
+    /// Brings bytes home, and then runs the request there.
     async fn run_homeward(self, switch: &NodeSwitch, span: Span) -> (Outcome, Result<Reply>) {
         let object = self.header.object.clone();
         let brought = async {
@@ -166,7 +165,7 @@ impl PieceWork {
         let span = Span::new(offset, offset.saturating_add(data.len() as u64));
         let span = span.ok_or_else(|| Error::invalid("a write of no bytes is not routed"))?;
         let version = self.home_version(switch).await?;
-        // Doubts about the place itself do not matter: a later write there ends them.
+        // A doubt about the same place does not matter: the later write there ends it.
         settle_doubts_elsewhere(switch, &self.header, span, &place).await?;
         let application = self.application.clone();
         let write = RoutedWrite {

@@ -22,7 +22,8 @@ pub const ROUTED_POOL: &str = "nacre.routed";
 /// What begins the names of objects that a rule names.
 pub(super) const NAMED: &str = "named/";
 const SPREAD: &str = "spread/";
-/// Tags that are tried for a target. With 256 targets of one weight a target is missed by so many once in 10^28 times.
+/// The most tags that are tried for a target. With 256 targets of equal weight, all of them miss one target with a
+/// probability of 10^-28.
 const MAX_TAGS: u32 = 16_384;
 
 /// Where bytes of an object are kept away from home.
@@ -32,7 +33,7 @@ pub(super) struct Place {
     pub node: NodeName,
 }
 
-/// The rules by which routed bytes are placed.
+/// Computes which object, on which node, keeps routed bytes.
 #[derive(Debug)]
 pub struct Places {
     placement: Placement,

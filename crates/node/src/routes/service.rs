@@ -30,9 +30,9 @@ use super::places::Place;
 
 /// The name of the service.
 pub const ROUTE_SERVICE: &str = "route";
-/// Spans in a page of what is found: some hundred bytes each at most.
+/// The most spans in one page of a [`FoundPage`]. A span takes some hundred bytes at most.
 const PAGE_SPANS: usize = 8192;
-/// Names that are looked at at once.
+/// Objects that one page lists before it looks for their spans.
 const PAGE_NAMES: usize = 512;
 
 /// What a switch asks about bytes of an object that it has sent here.
@@ -90,7 +90,7 @@ impl Question {
         Ok(Self { payload: input, ..question })
     }
 
-    /// A request on the object that keeps the bytes, for whom the switch asks.
+    /// A request on the object that keeps the bytes, with the source, tenant and trace of the client's request.
     fn request(&self, object: ObjectId, op: Op) -> Result<Request> {
         let mut request = Request::new(object, vec![op])?;
         request.header.source = self.source.parse()?;
@@ -120,7 +120,7 @@ pub(super) struct FoundPage {
 /// An object that keeps routed bytes.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct FoundObject {
-    /// Where it is.
+    /// Its name.
     pub object: String,
     /// Whose bytes they are.
     pub home: String,
@@ -151,15 +151,15 @@ pub struct RouteStatus {
     pub rules: Vec<AppliedRule>,
     /// Objects of which bytes lie elsewhere.
     pub routed_objects: usize,
-    /// Their spans that do.
+    /// Spans of bytes that lie elsewhere.
     pub routed_spans: usize,
-    /// Their bytes that do.
+    /// Bytes that lie elsewhere.
     pub routed_bytes: u64,
     /// Objects that the node keeps bytes of for others.
     pub in_flight: usize,
     /// IO that waits.
     pub held: usize,
-    /// Spans of which it is not certain that they arrived.
+    /// Spans whose write got no answer, so that the bytes may have arrived or not.
     pub in_doubt: usize,
     /// Requests of clients since the node started.
     pub requests: u64,
@@ -186,7 +186,7 @@ pub struct RouteWay {
 #[derive(Debug)]
 pub(super) struct RouteService {
     switch: Arc<NodeSwitch>,
-    /// For each home the term under which it may still ask. Readers are questions at work.
+    /// The least term under which each home may still ask. A question holds a read lock while it is answered.
     terms: Mutex<HashMap<String, Arc<RwLock<u64>>>>,
 }
 

@@ -18,7 +18,7 @@ pub fn check_supported(rule: &Rule) -> Result<()> {
     })
 }
 
-/// Why nodes do not execute a rule, and what can be written instead.
+/// The error for a rule that nodes do not execute. Its hint says what to write instead.
 fn unsupported(rule: &Rule) -> Option<(&'static str, &'static str)> {
     if matches!(rule.header.source, SourceMatch::Layer(_)) {
         return Some((

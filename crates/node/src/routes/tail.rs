@@ -90,7 +90,7 @@ struct Rates(VecDeque<(Duration, u64)>);
 impl Rates {
     fn note(&mut self, now: Duration, requests: u64, keep: Duration) {
         self.0.push_back((now, requests));
-        // The one before the window is kept, as the rate is a difference.
+        // The count before the window is kept, because a rate is a difference of two counts.
         while self.0.get(1).is_some_and(|(at, _)| *at + keep <= now) {
             self.0.pop_front();
         }
@@ -153,7 +153,7 @@ impl Decider {
                 let is_over = recent <= (settings.alpha * usual).max(settings.least_rate);
                 if is_over {
                     self.usual = None;
-                    // The burst says nothing of what is usual.
+                    // Counts of the burst would raise the average.
                     self.rates.0.drain(..self.rates.0.len().saturating_sub(1));
                     return Decision::BringHome;
                 }
@@ -195,7 +195,7 @@ pub(super) async fn run(
             continue;
         };
         if is_routed && decider.usual.is_none() {
-            // The node has started again in a burst, or others have put the rules.
+            // The node has restarted during a burst, or an operator has put rules of this name.
             decider.usual = Some(0.0);
         }
         match decider.decide(clock.monotonic(), switch.requests(), settings) {
@@ -231,7 +231,7 @@ async fn forget(map: &RouteMap, name: &ApplicationName, state: &mut RouteState) 
 
 async fn tell(cluster: &Cluster, node: &NodeName, text: String) {
     let event = Event { node: Some(node.clone()), ..Event::new(Severity::Info, text) };
-    // The rules say the same; the event is for people.
+    // If the event is lost, the rules still show what happened.
     let _ = cluster.events().append(event).await;
 }
 

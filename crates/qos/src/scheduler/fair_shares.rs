@@ -1,4 +1,4 @@
-//! `FairShares`: what each tenant has got over its weight, whether it has a promise or not.
+//! `FairShares`: the work that each tenant got divided by its weight, whether it has a promise or not.
 //!
 //! An order of service that is not the native one may go by it. The native one counts only tenants without a promise.
 
@@ -36,7 +36,7 @@ impl FairShares {
         self.virtual_pass = self.virtual_pass.max(before);
     }
 
-    /// A request that was sent turns out to be so much more work.
+    /// Charges more work for a request that was sent: its size was known only afterwards.
     pub(super) fn charge(&mut self, tenant: TenantId, more_seconds: f64, weight: f64) {
         let pass = self.pass(tenant);
         pass.0 = (pass.0 + more_seconds / weight).max(0.0);

@@ -234,7 +234,7 @@ impl Order {
         foremost
     }
 
-    /// What the group of a tenant with this standing has got of what is left over; 0 for one within its limits.
+    /// The share that the group of a tenant with this standing has got; 0 for a tenant within its limits.
     pub(super) fn group_pass(&self, standing: Standing) -> f64 {
         standing.group_share().map_or(0.0, |(group, _)| self.groups[group as usize].pass.0)
     }

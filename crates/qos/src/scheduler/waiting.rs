@@ -29,20 +29,19 @@ pub struct Waiting {
     pub waited: Duration,
     /// Whether the tenant is within its limits.
     pub is_within: bool,
-    /// How long ago the tenant's buckets would have let the request go if nobody else had been there; below 0 if they
-    /// still would not.
+    /// How long ago the tenant's buckets began to cover the request; negative if they do not cover it yet.
     pub ready_seconds: f64,
     /// The priority of the tenant, if it has a promise. Lower numbers are served first.
     pub priority: Option<u32>,
     /// Its weight; 1 if it has a promise.
     pub weight: f64,
-    /// Work that was sent of the tenant over its weight. A tenant that begins to wait has at least what the one had that
-    /// was served last.
+    /// The tenant's work that was sent, divided by its weight. A tenant that begins to wait starts at the share of the
+    /// tenant served last.
     pub share: f64,
     /// The same, as the native order counts it: among tenants without a promise only.
     pub left_over_share: f64,
-    /// Requests that were sent of its group, over the weight of the group. The native order divides what is left over
-    /// between two groups: tenants outside their limits, and tenants without a promise.
+    /// Requests of the tenant's group that were sent, divided by the weight of the group. The native order divides what
+    /// is left over between two groups: tenants outside their limits, and tenants without a promise.
     pub group_share: f64,
     /// Grows each time a tenant is served or begins to wait.
     pub turn: u64,

@@ -1,4 +1,4 @@
-//! `Ordering`: has the program choose that the map names, and the native order where there is none.
+//! `Ordering`: asks the program that the map names whose request is next. Without a program the native order decides.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

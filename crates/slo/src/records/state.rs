@@ -23,8 +23,8 @@ pub fn system_tenant() -> TenantName {
     TenantName::new("nacre.system").expect("a literal")
 }
 
-/// Whose nacre's own background work is: scrub, compaction, and bringing objects into another layout. It has a weight as
-/// tenants without a promise.
+/// The tenant of nacre's own background work: scrub, compaction and layout changes. It has a weight, as any tenant without
+/// a promise.
 pub fn background_tenant() -> TenantName {
     TenantName::new("nacre.background").expect("a literal")
 }

@@ -19,7 +19,7 @@ pub(super) struct Checked {
     /// The applications of the file, with their insertions.
     pub applications: BTreeMap<ApplicationName, Vec<StoredInsertion>>,
     rules: usize,
-    /// What was found at the switch of each target, without what was found at another before.
+    /// The findings of all switches, each finding once.
     findings: Vec<Finding>,
 }
 
@@ -107,7 +107,7 @@ fn topology(targets: &[&str]) -> Result<Topology> {
     Ok(topology)
 }
 
-/// The cluster is what it is: a file only says rules.
+/// Refuses lines that describe a network: a cluster has its own, and a file for it holds only rules.
 fn check_topology(routes: &Routes, targets: &[&str]) -> Result<()> {
     let topology = &routes.topology;
     let is_own = |name: &str| name == EVERY_SWITCH || targets.contains(&name);
@@ -162,7 +162,7 @@ fn findings(
             if switch != EVERY_SWITCH && switch != target {
                 continue;
             }
-            // A pool that a rule names is there: whoever has no such pool sends no IO to it.
+            // Every pool that a rule names counts as existing. No IO comes to one that does not.
             let pools = rules.iter().filter_map(|rule| pool_of(&rule.header.object));
             for pool in pools {
                 network.topology.pools.insert(pool.parse()?);

@@ -13,7 +13,7 @@ use super::targets::Targets;
 use super::{admit, latency, milliseconds};
 use crate::out::{Out, table};
 
-/// For whom, and whether it is done
+/// Whom to advise for, and whether to do it
 #[derive(Debug, clap::Args)]
 pub struct AdviseArguments {
     /// A tenant that is to be promised something as well, such as one that was refused
@@ -54,7 +54,7 @@ struct Advised {
     unsupported: Option<String>,
 }
 
-/// Advises. If nobody can be helped, or it is to be done and cannot be, this ends with status 1.
+/// Prints the advice. It is an error if no moves help, or if `--apply` is given and nacre cannot move objects.
 pub(super) async fn run(arguments: &AdviseArguments, file: &ClusterFile, out: Out) -> Result<()> {
     let cluster = Cluster::reach(file)?;
     let state = cluster.slos().state().await?;
@@ -89,7 +89,7 @@ impl AdviseArguments {
     }
 }
 
-/// How many times as long as its profile says requests to each target take, as the nodes see it.
+/// By target, the measured time of a request divided by the time in the profile, as the nodes report it.
 async fn slowdowns(targets: &Targets) -> Result<BTreeMap<TargetName, f64>> {
     let mut slowdowns = BTreeMap::new();
     for target in targets.reports().await?.into_iter().flat_map(|(_, targets)| targets) {
@@ -113,7 +113,7 @@ fn why_not(is_ceph: bool) -> &'static str {
     }
 }
 
-/// Commands that give each tenant that is moved a pool of RADOS on its OSD.
+/// The `ceph` commands that put the pool of each moved tenant on its new OSD.
 fn ceph_commands(advice: &Advice) -> Vec<String> {
     let of_move = |done: &nacre_slo::Move| {
         let (osd, name) = (&done.to, format!("nacre-{}", done.tenant));

@@ -23,7 +23,7 @@ use crate::out::Out;
 pub(crate) use self::profile::measure;
 pub(crate) use self::targets::Targets;
 
-/// What `nacre slo order` calls the order that is no program.
+/// The word of `nacre slo order` for the native order.
 const NATIVE_ORDER: &str = "native";
 
 /// Promise tenants tail latencies, and see whether they are kept (docs/slo.md)

@@ -1,8 +1,8 @@
 //! `Load`: reads and writes at the times that a rate sets, each read compared with what was acknowledged.
 //!
-//! A latency counts from the time at which the request was due, so a slow answer delays no clock. Requests on one object
-//! go one after the other, so there is always one value that a read must find: that of the last acknowledged write. A
-//! write that failed may have happened or not, and the next read says which.
+//! A latency counts from the time at which the request was due (no coordinated omission). Requests on one object go one
+//! after the other, so a read must find the last acknowledged write. A write that failed may have happened or not; the
+//! next read tells which.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -42,7 +42,7 @@ pub(super) struct Load {
     objects: Vec<Arc<Object>>,
     clock: Arc<dyn Clock>,
     writes: Mutex<u64>,
-    /// Reads that returned what they must.
+    /// Reads that returned the last acknowledged write.
     verified: Mutex<u64>,
 }
 

@@ -30,7 +30,7 @@ pub(super) const TARGETS: usize = 3;
 const POOL: &str = "data";
 /// Objects of the target that is overloaded.
 const OBJECTS: usize = 24;
-/// So many of them send their bytes to the node that is killed.
+/// How many of these objects have their bytes sent to the node that is killed.
 const OBJECTS_OF_VICTIM: usize = 8;
 /// What a target serves a second.
 const DEVICE_RATE: u64 = 150;
@@ -40,7 +40,7 @@ const BURST_RATE: u32 = 250;
 /// A step that takes longer is a failed demo.
 const STEP_DEADLINE: Duration = Duration::from_secs(90);
 const NODE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Between looks at what switches do.
+/// How often the demo asks the switches for their status.
 const REST: Duration = Duration::from_millis(100);
 
 /// How long each part takes, in seconds.
@@ -121,7 +121,7 @@ fn is_home(all: &[RouteStatus]) -> bool {
 
 impl Stage {
     fn new(file: &ClusterFile, cluster: &Cluster) -> Result<Self> {
-        // There is one copy of everything here: without the map of rules no rule would change while its node is away.
+        // The node that is killed must not keep the map of rules: there is one copy, and no rule could change meanwhile.
         let keeper = cluster.locate(&"nacre.system/map/routes".parse()?);
         let mut others = cluster.store().targets().into_iter().filter(|target| *target != keeper);
         let (Some(home), Some(victim)) = (others.next(), others.next()) else {
@@ -165,8 +165,8 @@ impl Stage {
         Ok(())
     }
 
-    /// The usual load, a burst, the usual load again. With a supervisor the victim is killed in the burst, once it
-    /// keeps routed bytes; then answers how many bytes lay elsewhere, too.
+    /// Runs the usual load, a burst, and the usual load again. With a supervisor, kills the victim in the burst once it
+    /// keeps routed bytes, and returns how many bytes lay elsewhere then.
     async fn phase(
         &self,
         load: &Arc<Load>,
@@ -209,7 +209,7 @@ impl Stage {
         Ok(bytes)
     }
 
-    /// Waits until the switches are so; answers what they then say.
+    /// Waits until the status of the switches satisfies a condition, and returns that status.
     async fn until(
         &self,
         what: &str,
