@@ -86,7 +86,8 @@ pub struct Asker {
 pub struct Terms {
     /// The holder may keep the grant so long at least.
     pub hold: Option<Duration>,
-    /// The holder does so many operations at most, and then asks again.
+    /// The holder does so many operations at most, and then asks again. For a single one there is no grant: the authority
+    /// does that operation itself.
     pub operations: Option<u64>,
 }
 

@@ -200,7 +200,7 @@ impl Authority {
                 waiting,
                 operations: recent.operations(&asker.tenant),
             };
-            match policy.grant(&ask) {
+            match verdict(policy, &ask) {
                 Verdict::Grant(terms) => granted.terms = terms,
                 Verdict::RoundTrip(_) => granted.limit(now, Duration::ZERO),
             }
@@ -322,7 +322,7 @@ impl Authority {
     fn serve(&mut self, now: Time, turn: usize, policy: &dyn Policy) -> Command {
         let verdict = match self.waiting[turn].wish.mode() {
             Some(_) if self.bars == 0 && self.waiting[turn].asker.client != 0 => {
-                policy.grant(&self.ask(now, &self.waiting[turn]))
+                verdict(policy, &self.ask(now, &self.waiting[turn]))
             }
             _ => Verdict::RoundTrip(ALONE),
         };
@@ -355,5 +355,14 @@ impl Authority {
             }
         }
         commands
+    }
+}
+
+/// What the policy decides. A grant for a single operation becomes a round trip: handing the grant over for each operation
+/// would take more exchanges.
+fn verdict(policy: &dyn Policy, ask: &Ask<'_>) -> Verdict {
+    match policy.grant(ask) {
+        Verdict::Grant(Terms { operations: Some(1), .. }) => Verdict::RoundTrip(ALONE),
+        verdict => verdict,
     }
 }

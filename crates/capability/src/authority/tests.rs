@@ -129,6 +129,18 @@ fn a_holder_keeps_what_it_has_as_long_as_its_terms_say() {
 }
 
 #[test]
+fn a_grant_for_a_single_operation_is_a_round_trip() {
+    let terms = Terms { hold: Some(ms(250)), operations: Some(1) };
+    check(
+        &Always(terms),
+        vec![
+            (ms(0), asked(1, E, 1), vec![serve(101)]),
+            (ms(1), asked(2, Wish::Shared, 1), vec![serve(201)]),
+        ],
+    );
+}
+
+#[test]
 fn a_quota_without_a_time_ends_at_the_longest_there_is() {
     let terms = Terms { hold: None, operations: Some(10) };
     let mut authority = check(
