@@ -229,7 +229,7 @@ fn a_log_has_a_class_of_logs_for_as_long_as_it_is_there() {
 }
 
 #[test]
-fn a_capability_program_stays_while_a_log_goes_by_it() {
+fn a_capability_program_stays_while_a_log_or_a_file_type_uses_it() {
     let cluster = RunningCluster::start();
     let file = cluster.folder().join("mine.lua");
     fs::write(&file, "function grant(ask) return false end\n").unwrap();
@@ -245,7 +245,22 @@ fn a_capability_program_stays_while_a_log_goes_by_it() {
     let text = "capability/mine decides who issues the positions of the log l";
     assert!(status == 1 && said.contains(text), "{said}");
     cluster.run(&["log", "set", "l", "--capability", "none"]);
+
+    let held = cluster.folder().join("held.lua");
+    fs::write(
+        &held,
+        "filetype.capability('shared', 'mine')\nfiletype.read('get', function() end)\n",
+    )
+    .unwrap();
+    let put_type = ["program", "put", "filetype/held", held.to_str().unwrap(), "--activate"];
+    cluster.run(&put_type);
+    let (status, said) = cluster.fails(&remove);
+    assert!(status == 1 && said.contains("filetype/held uses capability/mine"), "{said}");
+    cluster.run(&["program", "rm", "filetype/held", "--force"]);
     cluster.run(&remove);
+    let (status, said) = cluster.fails(&put_type);
+    let text = "filetype/held uses capability/mine, which has no active version";
+    assert!(status == 1 && said.contains(text), "{said}");
 }
 
 #[test]

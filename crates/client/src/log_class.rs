@@ -131,10 +131,11 @@ impl Cluster {
     }
 
     /// Drops a version of a program, or all of them, as [`nacre_registry::Programs::remove`], unless a log
-    /// would have no class any more. Of logs that whoever asks may not see nothing is known.
+    /// would have no class any more, or another program uses it. Logs and programs that this entity may not read do
+    /// not count.
     ///
     /// # Errors
-    /// `Conflict` with the logs; those of `Programs::remove`.
+    /// `Conflict` with what uses the program; those of `Programs::remove`.
     pub async fn remove_program(
         &self,
         program: &ProgramId,
@@ -149,8 +150,23 @@ impl Cluster {
                 ProgramKind::Capability => self.check_decides_for_no_log(program).await?,
                 _ => {}
             }
+            self.check_is_not_used(program).await?;
         }
         self.programs().remove(program, version, removal).await
+    }
+
+    async fn check_is_not_used(&self, program: &ProgramId) -> Result<()> {
+        let users = match self.programs().users(program).await {
+            Err(error) if error.kind() == ErrorKind::Denied => return Ok(()),
+            users => users?,
+        };
+        let Some(first) = users.first() else { return Ok(()) };
+        let text = match users.len() - 1 {
+            0 => format!("{first} uses {program}"),
+            more => format!("{first} and {more} more use {program}"),
+        };
+        Err(Error::conflict(text)
+            .hint("activate versions of them that do not, or another version instead"))
     }
 
     async fn check_stores_no_log(&self, program: &ProgramId) -> Result<()> {

@@ -21,6 +21,8 @@ pub trait CompiledProgram: fmt::Debug + Send + Sync + Sized + 'static {
     const KIND: ProgramKind;
     /// What programs of this kind define and find.
     const INTERFACE: &'static Interface;
+    /// The kind of the programs that programs of this kind name and use, if they do.
+    const USED_KIND: Option<ProgramKind> = None;
 
     /// Compiles a source, and tries everything that a node would do with it. `name` is `KIND/NAME`, for errors.
     ///
@@ -36,6 +38,11 @@ pub trait CompiledProgram: fmt::Debug + Send + Sync + Sized + 'static {
     /// What is suspicious in a source that can be compiled.
     fn suspicions(_source: &str) -> Vec<SourceError> {
         vec![]
+    }
+
+    /// The program that this one names and uses, of the kind [`CompiledProgram::USED_KIND`].
+    fn used_program(&self) -> Option<ProgramId> {
+        None
     }
 }
 
@@ -112,6 +119,16 @@ impl<P: CompiledProgram> Hook for CompiledHook<P> {
 
     fn suspicions(&self, source: &str) -> Vec<SourceError> {
         P::suspicions(source)
+    }
+
+    fn used_kind(&self) -> Option<ProgramKind> {
+        P::USED_KIND
+    }
+
+    /// None where the source does not compile: the nodes say why when they install it.
+    fn used_program(&self, program: &ProgramId, source: &str) -> Option<ProgramId> {
+        let compiled = P::compile_and_try(&program.to_string(), 0, source.into(), &self.clock);
+        compiled.ok()?.used_program()
     }
 
     fn install(&self, program: &LiveProgram) -> Result<()> {

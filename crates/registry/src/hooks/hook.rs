@@ -25,6 +25,16 @@ pub trait Hook: Send + Sync {
         vec![]
     }
 
+    /// The kind of the programs that programs of this kind name and use, if they do.
+    fn used_kind(&self) -> Option<ProgramKind> {
+        None
+    }
+
+    /// The program that this source names and uses. It must be active before the source is.
+    fn used_program(&self, _program: &ProgramId, _source: &str) -> Option<ProgramId> {
+        None
+    }
+
     /// Makes a program live on this node in place of any other version, after a probe call. If it fails, the other
     /// version stays. It may block, and one call runs at a time.
     ///

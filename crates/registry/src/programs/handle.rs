@@ -225,7 +225,7 @@ impl Programs {
     /// `programs` then. Nodes follow on their own: see [`Programs::wait`].
     ///
     /// # Errors
-    /// `NotFound`; those of [`Maps::update`].
+    /// `NotFound`, also if it uses a program that has no active version; those of [`Maps::update`].
     pub async fn activate(&self, program: &ProgramId, version: u64) -> Result<u64> {
         self.activate_all(&[(program.clone(), version)]).await
     }
@@ -240,7 +240,7 @@ impl Programs {
         version: u64,
         instead_of: u64,
     ) -> Result<()> {
-        self.hooks.of(program.kind)?;
+        self.check_used(&[(program.clone(), version)]).await?;
         let mut former = None;
         let (record, ()) = self
             .change(program, |record, epoch| {
@@ -260,9 +260,7 @@ impl Programs {
     /// # Errors
     /// As for [`Programs::activate`]; none is activated then.
     pub async fn activate_all(&self, versions: &[(ProgramId, u64)]) -> Result<u64> {
-        for (program, _) in versions {
-            self.hooks.of(program.kind)?;
-        }
+        self.check_used(versions).await?;
         let mut switches = Vec::new();
         let update = |state: &MapState| {
             switches.clear();
@@ -290,7 +288,10 @@ impl Programs {
     /// # Errors
     /// `Invalid` if no version was active before; those of [`Maps::update`].
     pub async fn rollback(&self, program: &ProgramId) -> Result<u64> {
+        let before = self.known(program).await?.before.last().copied();
+        let versions: Vec<_> = before.into_iter().map(|before| (program.clone(), before)).collect();
         self.hooks.of(program.kind)?;
+        self.check_used(&versions).await?;
         let mut former = None;
         let (record, version) = self
             .change(program, |record, epoch| {

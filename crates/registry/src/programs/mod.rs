@@ -14,6 +14,7 @@ mod record;
 mod source;
 mod status;
 mod upkeep;
+mod used;
 
 pub use garbage::{Garbage, SourceObject};
 pub use handle::{Activation, ProgramInfo, Programs, Removal, VersionInfo};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use nacre_clock::Clock;
 use nacre_object::{Error, Result};
 use nacre_program::Interface;
-use nacre_registry::{CompiledHook, CompiledProgram, LivePrograms, ProgramKind};
+use nacre_registry::{CompiledHook, CompiledProgram, LivePrograms, ProgramId, ProgramKind};
 
 use super::interface::FILE_TYPE_INTERFACE;
 use super::{FileType, Survival, native_type};
@@ -18,6 +18,7 @@ pub type LiveFileTypes = LivePrograms<FileType>;
 impl CompiledProgram for FileType {
     const KIND: ProgramKind = ProgramKind::FileType;
     const INTERFACE: &'static Interface = &FILE_TYPE_INTERFACE;
+    const USED_KIND: Option<ProgramKind> = Some(ProgramKind::Capability);
 
     /// Makes the state of a new resource as well, and recovers it if the file type does that.
     fn compile_and_try(
@@ -37,5 +38,11 @@ impl CompiledProgram for FileType {
             compiled.recovered(&state, clock.now_micros(), clock)?;
         }
         Ok(compiled)
+    }
+
+    /// The capability program.
+    fn used_program(&self) -> Option<ProgramId> {
+        let program = self.locking()?.program.clone()?;
+        Some(ProgramId::new(ProgramKind::Capability, program))
     }
 }

@@ -1,0 +1,54 @@
+//! Programs that other programs name and use: a file type uses a capability program.
+//!
+//! A program that is used is active before its user is, and cannot be removed before. Without that rule a file type whose
+//! capability program is missing would lend by best effort, and nobody would hear of it. A removal and an activation at
+//! the same moment can still pass each other.
+
+use nacre_object::{Error, Result};
+
+use super::{ProgramId, Programs};
+
+impl Programs {
+    /// Refuses to activate a version that uses a program without an active version.
+    ///
+    /// # Errors
+    /// `NotFound` with the program to put; those of [`Programs::show`].
+    pub(super) async fn check_used(&self, versions: &[(ProgramId, u64)]) -> Result<()> {
+        for (program, version) in versions {
+            let hook = self.hooks().of(program.kind)?;
+            if hook.used_kind().is_none() {
+                continue;
+            }
+            let source = self.show(program, Some(*version)).await?.source;
+            let Some(used) = hook.used_program(program, &source) else { continue };
+            let is_beside = versions.iter().any(|(other, _)| *other == used);
+            if !is_beside && self.active(&used).await?.is_none() {
+                let text = format!(
+                    "version {version} of {program} uses {used}, which has no active version"
+                );
+                return Err(Error::not_found(text).hint(format!(
+                    "activate that one first: nacre program put {used} FILE --activate"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// The active programs that use this one.
+    ///
+    /// # Errors
+    /// Those of [`Programs::list`] and [`Programs::show`].
+    pub async fn users(&self, program: &ProgramId) -> Result<Vec<ProgramId>> {
+        let mut users = vec![];
+        for hook in self.hooks().iter().filter(|hook| hook.used_kind() == Some(program.kind)) {
+            for other in self.list(Some(hook.kind())).await? {
+                let Some(active) = other.active else { continue };
+                let source = self.show(&other.id, Some(active)).await?.source;
+                if hook.used_program(&other.id, &source).as_ref() == Some(program) {
+                    users.push(other.id);
+                }
+            }
+        }
+        Ok(users)
+    }
+}
