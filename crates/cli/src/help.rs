@@ -1,6 +1,6 @@
-//! What the help of a command says of arguments that many commands take.
+//! What the help says of arguments that many commands take, and what the values of options are called.
 
-use clap::Command;
+use clap::{Arg, Command};
 
 /// An argument and what it is, wherever its command says nothing more particular.
 const ARGUMENTS: &[(&str, &str)] = &[
@@ -27,14 +27,51 @@ const ARGUMENTS: &[(&str, &str)] = &[
     ("value", "The value"),
 ];
 
+/// What the value of an option is called, unless its command gives it another name.
+const VALUE_NAMES: &[(&str, &str)] = &[
+    ("alpha", "TIMES"),
+    ("at", "SNAPSHOT"),
+    ("class", "CLASS"),
+    ("epoch", "N"),
+    ("from", "N"),
+    ("length", "BYTES"),
+    ("limit", "N"),
+    ("metadata", "N"),
+    ("metrics_port", "PORT"),
+    ("offset", "BYTES"),
+    ("records", "N"),
+    ("rounds", "N"),
+    ("seconds", "SECONDS"),
+    ("slots", "N"),
+    ("targets", "N"),
+    ("timeout", "SECONDS"),
+    ("width", "N"),
+    ("writers", "N"),
+];
+
 /// A command that explains every argument it takes.
 pub fn explained(command: Command) -> Command {
-    let command = command.mut_args(|argument| {
-        let known = ARGUMENTS.iter().find(|(id, _)| argument.get_id() == id);
-        match known {
-            Some((_, help)) if argument.get_help().is_none() => argument.help(*help),
-            _ => argument,
+    command.mut_args(|argument| named(helped(argument))).mut_subcommands(explained)
+}
+
+fn helped(argument: Arg) -> Arg {
+    let known = ARGUMENTS.iter().find(|(id, _)| argument.get_id() == id);
+    match known {
+        Some((_, help)) if argument.get_help().is_none() => argument.help(*help),
+        _ => argument,
+    }
+}
+
+/// Renames the value of an option whose command gives it no name: it has the option's name then.
+fn named(argument: Arg) -> Arg {
+    let id = argument.get_id().as_str();
+    let has_no_name =
+        argument.get_value_names().is_some_and(|names| names == [id.to_uppercase().as_str()]);
+    let known = VALUE_NAMES.iter().find(|(known, _)| id == *known);
+    match known {
+        Some((_, name)) if has_no_name && argument.get_long().is_some() => {
+            argument.value_name(*name)
         }
-    });
-    command.mut_subcommands(explained)
+        _ => argument,
+    }
 }

@@ -4,6 +4,8 @@
 //! early. Results go to standard output,
 //! one JSON document a line with `--json`; everything else goes to standard error.
 
+#[cfg(test)]
+mod command_page_tests;
 mod commands;
 mod demo;
 mod entries;

@@ -41,7 +41,7 @@ MAP, KIND/NAME and LOG may end in '*'. docs/grants.md says what each grant opens
 #[derive(Debug, Subcommand)]
 #[command(after_help = GRANTS)]
 pub enum EntityCommand {
-    /// Let somebody in: write an identity file to connect with (where the cluster's folder is)
+    /// Add an entity that may connect, and write its identity file (where the cluster's folder is)
     Add {
         name: EntityName,
         /// Something it may do, for example 'rw pool=data'; may be repeated (see `nacre entity --help`)
@@ -57,13 +57,13 @@ pub enum EntityCommand {
     /// List entities with their grants
     #[command(alias = "list")]
     Ls(Limit),
-    /// Let an entity do more
+    /// Give an entity further grants
     Grant {
         name: EntityName,
         #[arg(required = true)]
         grants: Vec<Grant>,
     },
-    /// Take grants back
+    /// Take grants from an entity
     Ungrant {
         name: EntityName,
         #[arg(required = true)]
@@ -71,7 +71,7 @@ pub enum EntityCommand {
     },
     /// Count an entity's requests against another tenant
     Tenant { name: EntityName, tenant: TenantName },
-    /// Let an entity in no more, and end the sessions it has
+    /// Refuse an entity from now on, and end its sessions
     #[command(alias = "rm")]
     Revoke { name: EntityName },
 }

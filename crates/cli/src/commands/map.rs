@@ -40,6 +40,7 @@ pub enum MapCommand {
         system: SystemArgument,
     },
     /// Remove keys in one commit; prints the new epoch
+    #[command(alias = "remove")]
     Rm {
         map: MapName,
         #[arg(required = true)]

@@ -25,6 +25,7 @@ const OWN_MAPS: [(&str, &str); 4] = [
 #[derive(Debug, clap::Args)]
 pub struct ForgetArguments {
     /// The storage target, as `nacre status` names it
+    #[arg(value_name = "NODE")]
     name: String,
     /// Do it: without this the command only says what would be lost
     #[arg(long)]

@@ -80,7 +80,7 @@ pub enum ObjectCommand {
         #[arg(required = true)]
         objects: Vec<ObjectId>,
     },
-    /// Size, time of change, version
+    /// Show an object's size, time of change and version
     Stat { object: ObjectId },
     /// List a pool's objects
     #[command(alias = "list")]
@@ -95,7 +95,7 @@ pub enum ObjectCommand {
         #[command(flatten)]
         limit: Limit,
     },
-    /// Which target holds an object
+    /// Print the target that holds an object
     Locate { object: ObjectId },
     /// Attributes
     #[command(subcommand)]
@@ -111,7 +111,7 @@ pub enum ObjectCommand {
 /// Attributes of an object
 #[derive(Debug, Subcommand)]
 pub enum AttributeCommand {
-    /// Print one
+    /// Print the value of an attribute
     Get { object: ObjectId, name: String },
     /// Set attributes, all in one transaction
     Set {
@@ -119,10 +119,10 @@ pub enum AttributeCommand {
         #[command(flatten)]
         entries: Entries,
     },
-    /// Remove one
+    /// Remove an attribute
     #[command(alias = "remove")]
     Rm { object: ObjectId, name: String },
-    /// Print all
+    /// Print all attributes
     #[command(alias = "list")]
     Ls {
         object: ObjectId,
@@ -166,21 +166,21 @@ pub enum ObjectMapCommand {
 /// Snapshots of an object
 #[derive(Debug, Subcommand)]
 pub enum SnapshotCommand {
-    /// Keep the object as it is
+    /// Take a snapshot of the object
     Create { object: ObjectId, snapshot: SnapshotName },
-    /// List them
+    /// List the snapshots of an object
     #[command(alias = "list")]
     Ls {
         object: ObjectId,
         #[command(flatten)]
         limit: Limit,
     },
-    /// Drop one
+    /// Remove a snapshot
     #[command(alias = "remove")]
     Rm { object: ObjectId, snapshot: SnapshotName },
-    /// Make the object what it was
+    /// Make the object what it was at a snapshot
     Rollback { object: ObjectId, snapshot: SnapshotName },
-    /// Make a new object of one; both names need the same {tag}
+    /// Make a new object of a snapshot; both names need the same {tag}
     Clone {
         object: ObjectId,
         snapshot: SnapshotName,

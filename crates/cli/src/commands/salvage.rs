@@ -21,9 +21,10 @@ const TARGET_PREFIX: &str = "storage.";
 #[derive(Debug, clap::Args)]
 pub struct SalvageArguments {
     /// The damaged folder of one storage target; it is only read
+    #[arg(value_name = "DIR")]
     folder: PathBuf,
     /// The new folder, which is made
-    #[arg(long)]
+    #[arg(long, value_name = "DIR")]
     to: PathBuf,
 }
 
@@ -77,7 +78,7 @@ pub fn examine(folder: &Path, out: Out) -> Result<()> {
         return Ok(());
     }
     Err(Error::corrupt(damaged_places(count))
-        .hint("`nacre salvage FOLDER --to NEW` saves all that is not damaged"))
+        .hint("`nacre salvage DIR --to NEW_DIR` saves all that is not damaged"))
 }
 
 /// The folders of a cluster's targets, in their order; else the folder itself.

@@ -24,7 +24,7 @@ const STEP_TIMEOUT: Duration = Duration::from_secs(120);
 pub struct ScrubArguments {
     /// Examine this storage folder, or each target's in this cluster's folder, while no node runs; nothing
     /// in it is changed
-    #[arg(long, value_name = "FOLDER")]
+    #[arg(long, value_name = "DIR")]
     pub offline: Option<PathBuf>,
     /// Remove a stray that a scrub has found: an object on a target that does not hold it, where no client
     /// looks for it

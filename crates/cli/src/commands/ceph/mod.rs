@@ -20,7 +20,7 @@ pub enum CephCommand {
     Check(check::CheckArguments),
     /// Put nacre's object class where the OSDs of this host load it from
     Install(install::InstallArguments),
-    /// Have nobody wait for a node whose machine or folder is gone for good
+    /// Remove a node whose machine or folder is gone for good, so that no command waits for it
     Forget(forget::ForgetArguments),
 }
 

@@ -40,6 +40,7 @@ pub enum RouteCommand {
     /// Print the rules of one application, as a file
     Show { application: ApplicationName },
     /// End the rules of an application; bytes that they sent elsewhere are brought home
+    #[command(alias = "remove")]
     Rm { application: ApplicationName },
     /// Show which rule sends the bytes of an IO where, for example: r data/vm1 0..1MiB
     Trace {
