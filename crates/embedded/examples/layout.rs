@@ -1,12 +1,13 @@
-//! Measures the layout of byte streams at both ends, beside a raw file in the same run:
+//! Measures how byte streams are laid out, large and small, beside a raw file in the same run:
 //!
 //! ```text
 //! cargo run --release -p nacre-embedded --example layout [-- SECONDS [FOLDER [FIGURE]]]
 //! ```
 //!
-//! Writers are tasks that wait for each write to be durable before the next. The raw file is
-//! preallocated, written and synced a group at a time for as many such tasks, with no format at
-//! all: once by a thread of its own, once by whichever waiting thread finds nobody leading.
+//! Each writer is a task that waits until its write is durable before it sends the next. The raw
+//! file has no format. It is preallocated, and one group at a time is written and synced for the
+//! same number of tasks. The raw file is measured twice: with a thread that commits all groups, and
+//! with a waiting task that commits for the others.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -123,8 +124,8 @@ fn writes() -> [(&'static str, usize, MakeOp); 7] {
     }
     [
         ("append 128 B", SMALL, |_, _| Op::Append { data: data(SMALL) }),
-        // What an append costs where streams are kept in fixed blocks: the block it falls in is
-        // written again, as far as it is full.
+        // The cost of an append if streams were kept in fixed blocks: each append rewrites the
+        // filled part of its block.
         ("128 B, fixed 4 KiB blocks", SMALL, |_, n| rewrite(n, BLOCK)),
         ("128 B, fixed 64 KiB blocks", SMALL, |_, n| rewrite(n, 16 * BLOCK)),
         ("map_set 128 B", SMALL, |_, n| entry(n, SMALL)),
@@ -304,8 +305,8 @@ impl Bench {
         let object: ObjectId = "bench/stream".parse().expect("a name");
         let engine = self.open(folder);
         runtime.block_on(async {
-            // Two streams grow side by side, as they do in real stores. Many appends a transaction
-            // make no other layout: each is an op of its own.
+            // Two streams grow side by side, as in real stores. Putting many appends into one
+            // transaction does not change the layout, because each append is an op of its own.
             let other: ObjectId = "bench/other".parse().expect("a name");
             let ops_at_once = (256 * 1024 / piece).clamp(1, 512);
             for _ in 0..STREAM / piece / ops_at_once {

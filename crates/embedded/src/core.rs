@@ -27,8 +27,8 @@ use crate::upkeep::upkeep_signal::UpkeepSignal;
 use crate::view::{Mode, Transaction};
 use crate::watch::Watchers;
 
-/// Journal used between checkpoints: what a crash makes the next start replay, a fraction of a
-/// second's work. Each costs a file of tables.
+/// Journal bytes between two checkpoints. A start after a crash replays this much, in a fraction of
+/// a second. Each checkpoint costs one table file.
 const CHECKPOINT_BYTES: u64 = 64 * 1024 * 1024;
 /// The same when room is short: the segments in between cannot be given back.
 const CHECKPOINT_BYTES_WHEN_LOW: u64 = 4 * 1024 * 1024;
@@ -55,8 +55,8 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    /// Whether so much was written since the tables were sealed last that they should be again. While sealed
-    /// entries wait for room on the disk, only if memory is full.
+    /// Whether enough was written since the last seal to seal the tables again. While sealed
+    /// entries wait for disk space, only a full memtable makes a seal due.
     pub fn is_seal_due(&self) -> bool {
         let low = self.space.is_low();
         let limit = if low { CHECKPOINT_BYTES_WHEN_LOW } else { CHECKPOINT_BYTES };
@@ -64,10 +64,11 @@ impl Core {
         self.tables.is_full() || is_due && !self.tables.waits_for_room()
     }
 
-    /// Has everything that was applied come into files, and a checkpoint be made then; answers the tables' seal.
+    /// Seals the tables and queues a checkpoint, which is made once all sealed entries are in
+    /// files. Returns the number of the seal.
     ///
     /// # Errors
-    /// `Corrupt` if how far a shard has come cannot be read.
+    /// `Corrupt` if the progress of a shard cannot be read.
     pub fn seal(&self) -> Result<u64> {
         let mut candidates = self.checkpoints.lock();
         // In this order: the tables have at least what is noted of them.
@@ -90,11 +91,11 @@ impl Core {
         (hash_of(object) % self.queues.len() as u64) as u16
     }
 
-    /// What the records name that are in a segment, up to a group that is synced, without what is known to be
-    /// released.
+    /// The entries that the records of a segment name, in groups up to `last`, which must be
+    /// synced. Payloads in `released` are left out.
     ///
     /// # Errors
-    /// `Corrupt` if the segment's file is missing; what the disk says.
+    /// `Corrupt` if the segment's file is missing, or any error of the disk.
     pub fn inventory(&self, segment: u32, last: u64, released: ReleasedOf) -> Result<Inventory> {
         let segment = self.segments.open_one(segment)?;
         let take = |segment| Inventory::take(&segment, self.journal.salt(), last, released);
@@ -109,8 +110,9 @@ impl Core {
         })
     }
 
-    /// The group that the tables must have before a request looks at them, if they have not yet: a read
-    /// at its object, a clone at its source. Other writes go through a shard, which knows what is on its way.
+    /// The group that the tables must have before they can serve a request, if they lack it. A read
+    /// depends on its object and a clone on its source. Other writes run on their shard, which
+    /// knows its own unapplied changes.
     pub fn awaited(&self, request: &Request, is_write: bool) -> Option<u64> {
         self.visibility.awaited_of_all()?;
         if !is_write {
@@ -192,8 +194,8 @@ pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no reason given")
 }
 
-/// FNV-1a: which shard an object belongs to is part of the directory's format, so it must be the
-/// same in every release.
+/// FNV-1a assigns objects to shards. It is part of the directory's format, so it must be the same
+/// in every release.
 fn fnv(parts: &[&[u8]]) -> u64 {
     let bytes = parts.iter().flat_map(|part| part.iter());
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {

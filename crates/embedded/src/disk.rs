@@ -1,7 +1,8 @@
-//! The disk as the journal sees it: the seam through which tests make it fail, fill up and forget.
+//! The disk as the journal sees it. Tests implement this trait to make calls fail, disks fill up
+//! and writes get lost.
 //!
-//! **Invariant:** every byte the engine itself writes goes through here. The tables do their own
-//! IO; what they may lose, the journal still has.
+//! **Invariant:** every byte that the engine itself writes goes through this trait. The tables do
+//! their own IO; whatever they lose in a crash is still in the journal.
 
 use std::fmt;
 use std::fs::File;
@@ -14,7 +15,8 @@ use rustix::fs::{FallocateFlags, fallocate};
 
 /// A file of known length, read and written at offsets.
 pub trait DiskFile: Send + Sync + fmt::Debug {
-    /// Fills `buffer` from `offset` on; an end of file before that is `UnexpectedEof`.
+    /// Fills `buffer` with the bytes from `offset` on. A file that is too short gives
+    /// `UnexpectedEof`.
     ///
     /// # Errors
     /// What the operating system says.
@@ -26,17 +28,17 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     /// What the operating system says; part of `data` may then have been written.
     fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()>;
 
-    /// Makes what was written, and the length, survive a crash.
+    /// Makes all bytes written so far, and the file's length, survive a crash.
     ///
     /// # Errors
-    /// What the operating system says. What was written since the last sync may then be lost, even
+    /// What the operating system says. Writes since the last successful sync may then be lost, even
     /// if a later sync succeeds.
     fn sync(&self) -> io::Result<()>;
 
-    /// Makes the file `length` bytes long, with room on disk for all of them.
+    /// Makes the file `length` bytes long and reserves disk space for all of them.
     ///
     /// # Errors
-    /// What the operating system says, above all that there is no room.
+    /// Any error of the operating system, most likely that the disk is full.
     fn allocate(&self, length: u64) -> io::Result<()>;
 
     /// Its length in bytes.
@@ -48,8 +50,8 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
 
 /// A place for files.
 pub trait Disk: Send + Sync + fmt::Debug {
-    /// Makes a folder and those above it for their owner alone, unless they are there. That they were
-    /// made survives a crash, and so does that the folder is in the one above it.
+    /// Makes a folder and its missing parents, readable by their owner only. The new folders and
+    /// their entries in their parents survive a crash.
     ///
     /// # Errors
     /// What the operating system says.
@@ -61,7 +63,7 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// What the operating system says.
     fn list(&self, folder: &Path) -> io::Result<Vec<String>>;
 
-    /// Opens a file for reading and writing; `create` makes it, empty, if it is not there.
+    /// Opens a file for reading and writing. `create` says whether a missing file is made, empty.
     ///
     /// # Errors
     /// What the operating system says.

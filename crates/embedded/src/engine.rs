@@ -32,7 +32,7 @@ use crate::upkeep::Upkeep;
 
 /// Bytes that one permit of the queue stands for; what an op takes up besides its payload.
 const PERMIT_BYTES: usize = 1024;
-/// What a key of a map takes up besides its payload: its place in the request, and in what it changes.
+/// Memory that a map key takes besides its payload, in the request and in the change set.
 const KEY_BYTES: usize = 128;
 
 // Whatever a request has, it fits into an empty queue.
@@ -41,8 +41,8 @@ const _: () = assert!(
         <= MAX_QUEUED_BYTES / PERMIT_BYTES
 );
 
-/// An engine that keeps objects in one directory. Clones are handles of the same engine, which
-/// closes when the last one goes or any one says so.
+/// An engine that keeps objects in one directory. Clones are handles of the same engine. The engine
+/// closes when the last handle is dropped or any handle calls `close`.
 #[derive(Clone)]
 pub struct EmbeddedEngine(Arc<Inner>);
 
@@ -77,11 +77,12 @@ fn not_opened(error: Error) -> Error {
 }
 
 impl EmbeddedEngine {
-    /// Opens a directory, or makes one. Blocks while the journal of a crashed engine is replayed.
+    /// Opens a directory, or makes a new one. Blocks while the journal of a crashed engine is
+    /// replayed.
     ///
     /// # Errors
-    /// `Unavailable` if another process has it open or the disk fails, `Corrupt` if something that
-    /// was acknowledged cannot be read back, `Invalid` for options that cannot be.
+    /// `Unavailable` if another process has it open or the disk fails, `Corrupt` if acknowledged
+    /// data cannot be read back, `Invalid` for impossible options.
     pub fn open(options: Options) -> Result<Self> {
         let Opened { core, shards, shard_threads, committer, upkeep, mended, lock } =
             opening::open(&options).map_err(|error| not_opened(error).during("open"))?;
@@ -99,8 +100,8 @@ impl EmbeddedEngine {
         })))
     }
 
-    /// Finishes what is queued, makes a checkpoint and lets go of the directory. Blocks meanwhile;
-    /// closing twice is nothing.
+    /// Finishes the queued requests, makes a checkpoint and releases the directory. Blocks until
+    /// that is done. A second call does nothing.
     pub fn close(&self) {
         self.0.close();
     }
@@ -110,19 +111,20 @@ impl EmbeddedEngine {
         self.0.core().map(|core| core.stats()).unwrap_or_default()
     }
 
-    /// Does one step of a scrub, which reads everything the engine keeps to find damage; the first
-    /// begins at the default cursor, each further one where the last one says. Blocks for the length
-    /// of a step, some milliseconds; everything else goes on meanwhile.
+    /// Does one step of a scrub, which reads everything the engine keeps to find damage. The first
+    /// step begins at the default cursor, and each step returns the cursor of the next. A step
+    /// blocks its caller for some milliseconds; other requests go on.
     ///
     /// # Errors
-    /// `Unavailable` if the disk does not answer or the engine is closed. Damage is no error.
+    /// `Unavailable` if the disk does not answer or the engine is closed. Damage is reported in the
+    /// step and is not an error.
     pub fn scrub(&self, cursor: &ScrubCursor) -> Result<ScrubStep> {
         let core = self.0.core()?;
         scrub::step(&core, cursor).map_err(|error| error.during("scrub"))
     }
 
-    /// The vital files that were damaged or missing when the directory was opened. Each was written anew from its
-    /// copy, so nothing is lost.
+    /// The vital files that were damaged or missing when the directory was opened. Each was
+    /// restored from its copy, so no data is lost.
     pub fn mended(&self) -> &[Damage] {
         &self.0.mended
     }
@@ -132,14 +134,14 @@ impl EmbeddedEngine {
         Some(self.0.core().ok()?.counters.groups())
     }
 
-    /// How a part of the upkeep failed last, if one did: room does not come free as it should, but all
-    /// else goes on.
+    /// The last failure of a background job of the upkeep thread, if one failed. Space is then
+    /// freed late or not at all; everything else works.
     pub fn upkeep_failure(&self) -> Option<String> {
         Some(self.0.core().ok()?.upkeep.last_failure()?.to_string())
     }
 
-    /// Why it no longer writes, if it does not: a write or sync has failed. Reads go on; opening
-    /// the directory again has the disk keep whatever of that can be read back.
+    /// Why the engine no longer writes, if a write or sync has failed. Reads still work. Opening
+    /// the directory again keeps all synced data, and whatever else can be read back.
     pub fn failure(&self) -> Option<String> {
         self.0.core().ok()?.health.failure().map(str::to_owned)
     }
@@ -227,8 +229,8 @@ impl EmbeddedEngine {
         result
     }
 
-    /// Waits until the tables have what was answered before `awaited` looked at them. Nobody holds the
-    /// engine meanwhile, so that closing need not wait for one.
+    /// Waits until the tables have the group that `awaited` returns. The future holds no reference
+    /// to the engine while it waits, so it does not keep the engine from closing.
     async fn await_tables(&self, awaited: impl FnOnce(&Core) -> Option<u64>) -> Result<()> {
         let awaited = {
             let core = self.0.core()?;

@@ -16,8 +16,8 @@ pub(crate) fn io(what: impl Display, error: &io::Error) -> Error {
     }
 }
 
-/// An error of the tables. Their files name each other, so one that is missing, short or makes no
-/// sense is damage.
+/// An error of the tables. Table files refer to each other, so a missing, short or malformed file
+/// means damage.
 pub(crate) fn tables(error: &lsm_tree::Error) -> Error {
     match error {
         lsm_tree::Error::Io(error) => files_of_tables(error),
@@ -29,7 +29,8 @@ pub(crate) fn tables(error: &lsm_tree::Error) -> Error {
     }
 }
 
-/// An error that the tables met in the background. Unless the disk was full, they are not written any more.
+/// An error that the tables met in the background. Unless the disk was full, the tables take no
+/// more writes.
 pub(crate) fn tables_stopped(error: &lsm_tree::Error) -> Error {
     let error = tables(error);
     match error.kind() {

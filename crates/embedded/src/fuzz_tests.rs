@@ -1,7 +1,7 @@
-//! What the engine reads from disk, field by field.
+//! Fuzzes everything that the engine reads from disk, field by field.
 //!
-//! Checksums turn nearly every mutation away, so targets put them right ([`sealed`] and its like):
-//! what is tried is how a parser takes content that makes no sense under a checksum that does.
+//! Checksums would reject nearly every mutation, so the targets recompute them ([`sealed`] and
+//! similar helpers). The fuzzers then test how a parser handles nonsense under a valid checksum.
 
 use std::sync::Arc;
 

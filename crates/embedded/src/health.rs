@@ -1,9 +1,9 @@
-//! Whether the engine may still write.
+//! Records whether the engine may still write.
 //!
-//! After a failed write or sync nobody knows what the disk holds: the kernel may have dropped the
+//! After a failed write or sync the state of the disk is unknown: the kernel may have dropped the
 //! dirty pages and report success from then on. So the first failure is final until the directory
-//! is opened again. What is read back then may still be the kernel's memory of what never came to
-//! the disk, so opening writes the last group anew before it is believed ([`crate::journal::recovery`]).
+//! is opened again. Even then the kernel may serve pages from memory that never reached the disk.
+//! Opening therefore rewrites the last group before it trusts it ([`crate::journal::recovery`]).
 
 use std::sync::OnceLock;
 

@@ -1,19 +1,20 @@
-//! The file that says what a directory is and from where its journal is replayed. Format 1.
+//! The manifest says that a directory is a store, and from where its journal is replayed. Format 1.
 //!
 //! ```text
 //! "NACRESTO", format u32, shards u32, segment u32, offset u32, group u64, salt u64,
 //! then per shard the sequence that was in the tables u64, crc32c u32 of it all
 //! ```
 //!
-//! The file is vital and small, so it is kept twice, as `MANIFEST` and `MANIFEST.copy`. Every checkpoint replaces
-//! both, one after the other, by renaming. One good copy is enough to open the directory, which then writes both
-//! anew. After a crash between the two renamings the copy is one checkpoint older.
+//! The file is vital and small, so it is kept twice, as `MANIFEST` and `MANIFEST.copy`. Every
+//! checkpoint replaces both, one after the other, by renaming. One good copy is enough to open the
+//! directory, which then writes both anew. After a crash between the two renamings the copy is one
+//! checkpoint older.
 //!
 //! **Invariants:**
-//! - When a manifest is written, the tables have everything before its position safely on disk. Tables that know
-//!   less are damaged.
-//! - Segments before its position are given back only after both files are durable. So the older of the two can
-//!   still be replayed from.
+//! - When a manifest is written, the tables have everything before its position safely on disk.
+//!   Tables that lack any of it are damaged.
+//! - Segments before its position are freed only after both files are durable. So a replay can also
+//!   start at the position in the older file.
 
 use std::io;
 use std::path::Path;
@@ -102,10 +103,12 @@ impl Manifest {
         Ok(Self { salt, checkpoint, sequences })
     }
 
-    /// Reads the first of the two files that is good; `None` if there is neither, as in a new directory.
+    /// Reads the first of the two files that is good. `None` if neither exists, as in a new
+    /// directory.
     ///
     /// # Errors
-    /// `Corrupt` if neither is good, `Unsupported` if another release wrote them; what the disk says.
+    /// `Corrupt` if neither is good, `Unsupported` if another release wrote them, or any error of
+    /// the disk.
     pub fn load(disk: &Arc<dyn Disk>, folder: &Path) -> Result<Option<Loaded>> {
         let first = Self::read(disk, folder, NAME);
         let second = Self::read(disk, folder, COPY_NAME);
@@ -150,7 +153,7 @@ impl Manifest {
     /// Replaces both files; when this returns they survive a crash.
     ///
     /// # Errors
-    /// What the operating system says; each file is then the old one or the new one.
+    /// Any error of the operating system. Each file then has its old or its new content.
     pub fn store(&self, disk: &Arc<dyn Disk>, folder: &Path) -> Result<()> {
         let new = folder.join(NEW_NAME);
         let write = |name| -> io::Result<()> {

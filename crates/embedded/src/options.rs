@@ -12,15 +12,15 @@ use crate::journal::{DEFAULT_SEGMENT_BYTES, MIN_SEGMENT_BYTES};
 use crate::pace::{Pace, Unpaced};
 use crate::space::DEFAULT_RESERVE_BYTES;
 
-/// Blocks of the tables held in memory. Small: the process that hosts an engine should be small
-/// when idle, and the kernel caches the files as well.
+/// Memory for cached blocks of the tables. Small, because a process that hosts an idle engine
+/// should be small, and the kernel caches the files too.
 pub const DEFAULT_CACHE_BYTES: u64 = 8 * 1024 * 1024;
-/// Entries held in memory before they become a file of tables: what a flush writes. The larger, the less
-/// often files are merged, which took a sixth of the CPU of small writes at a quarter of this; an engine
-/// that is idle has them written before.
+/// Entries held in memory before a flush writes them to a file. With a larger memtable, files are
+/// merged less often: at a quarter of this size, merges took a sixth of the CPU of small writes. An
+/// idle engine flushes earlier.
 pub const DEFAULT_MEMTABLE_BYTES: u64 = 32 * 1024 * 1024;
-/// Shards of a new directory. Each is a thread; two keep the disk busy while transactions run, and
-/// more let classes use more cores.
+/// Shards of a new directory. Each shard is a thread. Two keep the disk busy while transactions
+/// run; more let classes use more cores.
 pub const DEFAULT_SHARDS: usize = 4;
 /// Shards there can be: their number is part of a node's, and each is a thread.
 pub const MAX_SHARDS: usize = 256;

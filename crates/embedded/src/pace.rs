@@ -4,8 +4,9 @@ use std::fmt;
 
 /// Keeps compaction from crowding out requests. A process with a scheduler in front of its engine implements this.
 pub trait Pace: fmt::Debug + Send + Sync {
-    /// Blocks until a step of compaction may move so many bytes. It must not block for long, because requests need the
-    /// room that compaction makes. The caller drops what is returned when the step is done.
+    /// Blocks until a step of compaction may move this many bytes. It must not block for long,
+    /// because requests need the space that compaction frees. The caller drops the returned value
+    /// when the step is done.
     fn before_compaction(&self, bytes: u64) -> Box<dyn Send>;
 }
 

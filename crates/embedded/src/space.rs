@@ -1,14 +1,15 @@
-//! Room on the disk: growth stops while enough is left to go on without it.
+//! Watches free disk space: growth stops while enough is left for removals and background work.
 //!
-//! A full disk must not hit the tables in the middle of a flush, nor keep a removal from being
-//! written. So below a reserve, transactions that may grow the store are refused with `Exhausted`;
-//! reads, removals and the background work that makes room go on. What a call does, and what zeros within
-//! something make of it, is judged once it has run, before any of it is written down. The reserve is looked
-//! at again and again, so writing resumes by itself once there is room.
+//! A full disk must not fail the tables in the middle of a flush, nor keep a removal from being
+//! written. So below a reserve, transactions that may grow the store are refused with `Exhausted`.
+//! Reads, removals and the background work that frees space go on. A method call, or a write of
+//! zeros, may grow or shrink the store. It is judged after it has run, before any of it is written.
+//! The free space is measured repeatedly, so writing resumes by itself.
 //!
-//! What it takes to remove something large leaves a part of the reserve only. A log is sealed by small calls, which
-//! leave three quarters, and removed by commits of its map; objects of the system's pool leave half, as it is
-//! recorded there as well that a node is full.
+//! Some writes may use part of the reserve, because without them nothing large could be removed.
+//! Small calls must leave three quarters of it: a log is sealed by small calls. Objects of the
+//! system's pool must leave half: removing a log commits to its map, and the record that a node is
+//! full is kept there too.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,8 +26,8 @@ use crate::view::Outcome;
 pub const DEFAULT_RESERVE_BYTES: u64 = 256 * 1024 * 1024;
 /// What a call that is small adds at most.
 const SMALL_BYTES: i64 = 1024;
-/// How long a look at the disk is believed. What a fast disk takes in that time is a fraction of
-/// the reserve.
+/// How long a measurement of free space is used. In this time a fast disk writes a fraction of the
+/// reserve.
 const LOOK_AGAIN_AFTER_MICROS: u64 = 20_000;
 
 /// Knows how much room there is.
@@ -89,7 +90,7 @@ impl Space {
         self.reserve_bytes
     }
 
-    /// Whether a request's transaction may run.
+    /// Checks whether a request's transaction may run.
     ///
     /// # Errors
     /// `Exhausted` if it may grow the store and its part of the reserve has been touched.
@@ -101,10 +102,10 @@ impl Space {
         }
     }
 
-    /// Whether what a request's transaction came to may be kept.
+    /// Checks whether the changes of a transaction that has run may be kept.
     ///
     /// # Errors
-    /// `Exhausted` if it grows the store and its part of the reserve has been touched.
+    /// `Exhausted` if they grow the store and the request's part of the reserve has been touched.
     pub fn admit_outcome(&self, request: &Request, outcome: &Outcome) -> Result<()> {
         if !self.is_low() {
             return Ok(());
@@ -147,8 +148,8 @@ impl Space {
     }
 }
 
-/// Whether an op may leave the store smaller than it was. Of a call, and of zeros in the middle of something, that is
-/// seen once it has run.
+/// Whether an op may leave the store no larger than it was. Calls and writes of zeros pass here;
+/// they are judged by their outcome.
 fn may_free(op: &Op) -> bool {
     let frees = matches!(
         op,

@@ -30,7 +30,8 @@ pub struct Stats {
     pub segments_freed: u64,
     /// Checkpoints: moments from which a replay would start.
     pub checkpoints: u64,
-    /// Parts of the upkeep that failed, each time: what is damaged is left alone, all else is tried again.
+    /// How often a background job of the upkeep thread failed. Damaged data is left alone; all
+    /// other jobs are tried again.
     pub upkeep_failures: u64,
     /// Transactions replayed when the store was opened.
     pub replayed: u64,

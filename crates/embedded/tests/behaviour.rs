@@ -69,7 +69,7 @@ async fn segments_that_are_mostly_dead_are_emptied_while_readers_see_right_data(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_scrub_of_a_store_that_is_written_meanwhile_finds_nothing() {
+async fn a_scrub_during_writes_finds_no_damage() {
     let folder = TempDir::new().unwrap();
     let engine = EmbeddedEngine::open(options(folder.path())).unwrap();
     // A step of a scrub goes through these before it comes to what is counted.
@@ -104,7 +104,7 @@ async fn a_scrub_of_a_store_that_is_written_meanwhile_finds_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn values_of_several_payloads_are_moved_and_counted_once() {
+async fn a_value_of_several_payloads_is_moved_and_counted_once() {
     const LENGTH: usize = 200 * KIB;
     const OBJECTS: usize = 40;
     let folder = TempDir::new().unwrap();
@@ -131,7 +131,8 @@ async fn values_of_several_payloads_are_moved_and_counted_once() {
         assert!(found == OpResult::Values(vec![Some(content(n, LENGTH))]), "object {n}");
         submit(&engine, &object(n), vec![Op::Remove]).await.unwrap();
     }
-    // Nothing is left in any segment but the one that is written, so what was counted is what there was.
+    // Only the segment being written is left. So the count of live bytes was exact, or the others
+    // would not have been freed.
     until(&engine, |now| now.live_bytes == 0 && now.segments <= 2).await;
 }
 
@@ -165,7 +166,7 @@ async fn snapshots_and_clones_share_payloads_and_outlive_the_original() {
 }
 
 #[tokio::test]
-async fn what_all_ops_of_a_transaction_copy_is_bounded_together() {
+async fn the_ops_of_a_transaction_share_one_bound_on_copies() {
     const ENTRIES: usize = 3000;
     let folder = TempDir::new().unwrap();
     let engine = EmbeddedEngine::open(options(folder.path())).unwrap();
@@ -184,7 +185,7 @@ async fn what_all_ops_of_a_transaction_copy_is_bounded_together() {
 }
 
 #[tokio::test]
-async fn what_can_be_snapshotted_can_be_rolled_back_to() {
+async fn every_snapshot_can_be_rolled_back_to() {
     let folder = TempDir::new().unwrap();
     let engine = EmbeddedEngine::open(options(folder.path())).unwrap();
     let (id, snapshot) = (object("a"), SnapshotName::new("s").unwrap());
@@ -243,7 +244,7 @@ async fn large_payloads_are_written_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn reads_do_not_wait_for_a_sync_and_do_not_see_what_is_not_synced() {
+async fn a_read_neither_waits_for_a_sync_nor_sees_unsynced_changes() {
     let (folder, disk) = (TempDir::new().unwrap(), SimDisk::default());
     let engine = open_on(&disk, folder.path()).unwrap();
     let id = object("a");
@@ -267,7 +268,7 @@ async fn reads_do_not_wait_for_a_sync_and_do_not_see_what_is_not_synced() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refusal_that_depends_on_something_unsynced_waits_for_it() {
+async fn a_refusal_that_depends_on_an_unsynced_change_waits_for_its_sync() {
     let (folder, disk) = (TempDir::new().unwrap(), SimDisk::default());
     let engine = open_on(&disk, folder.path()).unwrap();
     let id = object("a");
@@ -318,7 +319,7 @@ fn damage_tables(folder: &Path, needle: &[u8]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn segments_are_freed_though_something_that_was_removed_cannot_be_read() {
+async fn segments_are_freed_even_if_a_removed_entry_is_damaged() {
     let folder = TempDir::new().unwrap();
     let open = || {
         let mut options = options(folder.path());
@@ -358,8 +359,8 @@ async fn segments_are_freed_though_something_that_was_removed_cannot_be_read() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn checkpoints_are_made_while_a_large_node_is_reclaimed() {
-    // Their removal has the tables sealed twelve times. Four seals may wait to be written, and may be written
-    // together, so two checkpoints is the least that comes of them.
+    // Removing these entries seals the tables twelve times. Up to four seals may be flushed
+    // together, so the removal makes at least two checkpoints.
     const ENTRIES: usize = 12_000;
     let (folder, disk) = (TempDir::new().unwrap(), SimDisk::default());
     let engine = open_on(&disk, folder.path()).unwrap();
@@ -414,7 +415,7 @@ fn table_files(folder: &Path) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_idle_engine_does_not_keep_in_memory_what_is_worth_a_file() {
+async fn an_idle_engine_flushes_a_memtable_that_is_large_enough_for_a_file() {
     let folder = TempDir::new().unwrap();
     let mut options = options(folder.path());
     options.memtable_bytes = 4 * 1024 * KIB as u64;
@@ -434,7 +435,7 @@ async fn an_idle_engine_does_not_keep_in_memory_what_is_worth_a_file() {
 const MANY_OPS: usize = 20;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn transactions_of_an_object_happen_in_the_order_they_were_asked_for_on_whichever_thread() {
+async fn transactions_of_an_object_run_in_request_order_on_any_thread() {
     let folder = TempDir::new().unwrap();
     let engine = EmbeddedEngine::open(options(folder.path())).unwrap();
     let tasks: Vec<_> = (0..8)
@@ -469,7 +470,7 @@ async fn transactions_of_an_object_happen_in_the_order_they_were_asked_for_on_wh
 }
 
 #[tokio::test]
-async fn who_asks_does_not_stand_still_while_the_disk_does() {
+async fn a_callers_thread_does_not_block_while_the_disk_is_stalled() {
     let (folder, disk) = (TempDir::new().unwrap(), SimDisk::default());
     let engine = open_on(&disk, folder.path()).unwrap();
     submit(&engine, &object("old"), vec![append("old")]).await.unwrap();

@@ -1,5 +1,6 @@
-//! A bit flipped in any file the engine writes, its tables' files included: what is read is right or
-//! `Corrupt`, the rest goes on serving, and a scrub says whose the damage is.
+//! Flips a bit in any file that the engine writes, table files included. Reads must return the
+//! right data or `Corrupt`, undamaged objects must still be served, and a scrub must name the
+//! damaged objects.
 
 mod support;
 
@@ -166,7 +167,7 @@ async fn a_flipped_bit_in_any_file_of_a_killed_store_is_never_a_wrong_answer() {
 }
 
 #[tokio::test]
-async fn a_scrub_of_a_well_store_finds_nothing() {
+async fn a_scrub_of_an_undamaged_store_finds_nothing() {
     let folder = TempDir::new().unwrap();
     let engine = make_store(folder.path()).await;
     assert_eq!(scrub(&engine), []);
@@ -213,7 +214,7 @@ async fn check_nothing_is_lost(store: &Path, contents: &Contents) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_whole_store_is_salvaged_whole() {
+async fn an_undamaged_store_is_salvaged_completely() {
     let (store, contents) = closed_store().await;
     std::fs::write(store.path().join("target.json"), "an identity").unwrap();
     let (new, places) = salvaged(store.path());
@@ -223,7 +224,7 @@ async fn a_whole_store_is_salvaged_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_whose_vital_file_and_its_copy_are_damaged_is_salvaged_whole() {
+async fn a_store_with_both_copies_of_a_vital_file_damaged_is_salvaged_completely() {
     let (store, contents) = closed_store().await;
     let list = list_of_tables(store.path()).strip_prefix(store.path()).unwrap().to_owned();
     let vital = [
@@ -270,9 +271,10 @@ async fn a_store_whose_vital_file_is_damaged_or_missing_opens_from_the_copy_and_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_scrub_mends_a_vital_file_of_a_store_that_is_open() {
+async fn a_scrub_repairs_a_vital_file_of_an_open_store() {
     let (store, contents) = closed_store().await;
-    // A list and the file that names it vouch for each other: the list is named for both.
+    // A damaged list and a damaged `current` cannot be told apart, because each is checked against
+    // the other. So the error names the list in both cases.
     let files = [
         ("MANIFEST", "MANIFEST"),
         ("MANIFEST.copy", "MANIFEST.copy"),
@@ -293,7 +295,7 @@ async fn a_scrub_mends_a_vital_file_of_a_store_that_is_open() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_with_a_damaged_file_of_tables_is_salvaged_but_for_what_was_in_it() {
+async fn a_store_with_a_damaged_table_file_is_salvaged_except_for_that_files_entries() {
     let (store, contents) = closed_store().await;
     for file in files(&store.path().join("tree/tables")) {
         let copy = TempDir::new().unwrap();
@@ -340,7 +342,7 @@ async fn a_store_without_tables_is_salvaged_from_its_journal() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_of_links_changes_nothing_in_the_folder_they_point_to() {
+async fn a_store_opened_through_links_never_changes_the_linked_folder() {
     let (store, contents) = closed_store().await;
     let read = |store: &Path| -> Vec<_> {
         files(store).into_iter().map(|file| std::fs::read(store.join(file)).unwrap()).collect()
@@ -360,7 +362,7 @@ async fn a_store_of_links_changes_nothing_in_the_folder_they_point_to() {
 }
 
 #[tokio::test]
-async fn a_store_that_is_open_and_a_folder_that_is_used_are_not_salvaged() {
+async fn salvage_refuses_an_open_store_and_a_used_target_folder() {
     let folder = TempDir::new().unwrap();
     let engine = make_store(folder.path()).await;
     let new = TempDir::new().unwrap();

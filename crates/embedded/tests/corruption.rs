@@ -1,5 +1,5 @@
-//! A flipped bit in the journal is `Corrupt` or does not matter; it is never wrong data. (`bit_flips`
-//! does the same to every file, fewer times each.)
+//! Flips bits in the journal. Each flip gives `Corrupt` or does not matter; it never gives wrong
+//! data. (`bit_flips` does the same to every file, with fewer flips in each.)
 
 mod support;
 
@@ -99,7 +99,7 @@ async fn flip_bits(disk: &SimDisk, folder: &Path, seed: u64) -> [usize; 3] {
 }
 
 #[tokio::test]
-async fn a_flipped_bit_in_the_journal_of_a_store_that_crashed_is_noticed() {
+async fn a_flipped_bit_in_the_journal_of_a_crashed_store_is_noticed() {
     for seed in seeds(1) {
         let (folder, disk) = (TempDir::new().unwrap(), SimDisk::default());
         let engine = write_store(&disk, folder.path()).await;
@@ -117,7 +117,7 @@ async fn a_flipped_bit_in_the_journal_of_a_store_that_crashed_is_noticed() {
 }
 
 #[tokio::test]
-async fn a_flipped_bit_in_the_journal_of_a_store_that_was_closed_is_noticed_when_it_matters() {
+async fn a_flipped_bit_in_the_journal_of_a_closed_store_never_gives_wrong_data() {
     for seed in seeds(1) {
         let (folder, disk) = (TempDir::new().unwrap(), SimDisk::default());
         write_store(&disk, folder.path()).await.close();
@@ -128,7 +128,7 @@ async fn a_flipped_bit_in_the_journal_of_a_store_that_was_closed_is_noticed_when
 }
 
 #[tokio::test]
-async fn a_manifest_or_segment_that_is_gone_is_noticed() {
+async fn a_missing_manifest_or_segment_is_noticed() {
     let (folder, disk) = (TempDir::new().unwrap(), SimDisk::default());
     write_store(&disk, folder.path()).await.close();
     for suffixes in [&["MANIFEST", "MANIFEST.copy"][..], &[".segment"]] {

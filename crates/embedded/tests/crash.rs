@@ -54,7 +54,7 @@ async fn everything_acknowledged_or_read_survives_a_power_failure() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn after_a_crash_a_store_is_what_the_model_is() {
+async fn after_a_crash_a_store_holds_what_the_model_holds() {
     for seed in seeds(6) {
         let mut random = Random::seeded(seed);
         let mut generator = Generator::new(seed, Capabilities::all());
@@ -98,7 +98,7 @@ fn tear(folder: &Path, lost: u8) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_torn_group_named_is_not_counted_though_the_next_group_is_elsewhere() {
+async fn a_torn_group_is_not_counted_even_if_the_next_group_is_in_another_segment() {
     let (folder, left) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let engine = EmbeddedEngine::open(options(folder.path())).unwrap();
     let value = |fill: u8| MapEntry { key: "k".into(), value: vec![fill; 8192].into() };

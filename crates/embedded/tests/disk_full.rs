@@ -111,8 +111,8 @@ async fn is_removed(engine: &EmbeddedEngine, n: usize) -> bool {
     refused.is_none()
 }
 
-/// Removes objects while somebody else's file takes each byte that comes free, until the engine could not
-/// write its tables; answers how many are removed.
+/// Removes objects while another program's file takes each byte that is freed, until the engine
+/// cannot flush its tables. Returns how many objects were removed.
 async fn remove_on_a_full_disk(engine: &EmbeddedEngine, count: usize, foreign: &mut File) -> usize {
     let mut removed = 0;
     eventually("the tables meet the full disk", async || {

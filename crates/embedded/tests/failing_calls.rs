@@ -1,5 +1,5 @@
-//! Every call that changes something on the disk fails once, one after the other, the engine's and
-//! its tables': what was acknowledged is there afterwards, and the error says what to do.
+//! Makes every call that changes the disk fail once, one call after the other, for the engine's
+//! files and the tables'. Acknowledged data must still be there, and the error must say what to do.
 
 mod support;
 
@@ -39,8 +39,8 @@ async fn write(disk: &PowerDisk, ledger: &Ledger) -> Vec<Error> {
     errors
 }
 
-/// Has the first call fail, then the second, and so on until a run does not come to it. Answers how
-/// many there were.
+/// Makes the first call fail, then the second, and so on until a run ends before its call fails.
+/// Returns how many calls failed.
 async fn fail_each(fault: Fault, is_lasting: bool, expected: &[ErrorKind]) -> u64 {
     for first in 1.. {
         let (disk, ledger) = (PowerDisk::mount(), Ledger::new(WRITERS));
@@ -65,25 +65,25 @@ async fn fail_each(fault: Fault, is_lasting: bool, expected: &[ErrorKind]) -> u6
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_call_that_fails_is_unavailable_and_loses_nothing() {
+async fn a_disk_call_that_fails_once_gives_unavailable_and_loses_nothing() {
     let calls = fail_each(Fault::Io, false, &[ErrorKind::Unavailable]).await;
     println!("{calls} calls failed, each once");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_disk_that_fails_for_good_is_unavailable_and_loses_nothing() {
+async fn a_disk_that_keeps_failing_gives_unavailable_and_loses_nothing() {
     let calls = fail_each(Fault::Io, true, &[ErrorKind::Unavailable]).await;
     println!("the disk failed from each of {calls} calls on");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_write_that_takes_half_is_gone_on_with() {
+async fn a_short_write_is_continued() {
     let calls = fail_each(Fault::Short, false, &[]).await;
     println!("{calls} calls, each write of them cut short once");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_disk_full_from_any_call_on_loses_nothing() {
+async fn a_disk_that_becomes_full_at_any_call_loses_nothing() {
     // Full in the middle of what is reserved for it, the tables stop for good.
     let expected = [ErrorKind::Exhausted, ErrorKind::Unavailable];
     let calls = fail_each(Fault::Full, true, &expected).await;

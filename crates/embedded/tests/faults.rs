@@ -61,7 +61,7 @@ async fn a_failed_sync_leaves_nothing_if_the_machine_then_goes_down() {
     }
 }
 
-/// The power goes while an engine is open on `disk` and `folder`: what is left of both, and nothing else.
+/// Cuts the power while an engine is open on `disk` and `folder`. Returns what is left of both.
 fn cut_power(disk: &SimDisk, folder: &Path, random: &mut Random) -> (SimDisk, TempDir) {
     let (survivor, tables) = (disk.crash(random), TempDir::new().unwrap());
     copy_folder(folder, tables.path());
@@ -136,8 +136,8 @@ async fn a_failed_write_poisons_the_engine() {
         let (folder, disk, ledger) = (TempDir::new().unwrap(), SimDisk::default(), Ledger::new(6));
         let engine = open_on(&disk, folder.path()).unwrap();
         let (_, writes, _) = disk.counts();
-        // From then on every write fails: a single failure could hit the zeros that are written
-        // ahead, which the journal does without.
+        // Every later write fails too. A single failure could hit only the zeros written ahead,
+        // which the journal can do without.
         disk.set(Plan { fail_write: Some(writes + fail), ..Plan::default() });
         let errors = ledger.run(Arc::new(engine.clone())).await;
         assert!(!errors.is_empty());
@@ -215,9 +215,10 @@ async fn a_disk_down_to_its_reserve_takes_removals_but_no_growth() {
     submit(&engine, &id, vec![append("x")]).await.unwrap();
 }
 
-/// Without small calls and commits of maps nothing large could be removed, nor told that room is short.
+/// If small calls and commits of maps were refused on a full disk, nothing large could be removed
+/// and no client could be told that the disk is full.
 #[tokio::test]
-async fn of_the_reserve_small_calls_and_the_systems_pool_leave_a_part_only() {
+async fn small_calls_and_the_systems_pool_may_use_part_of_the_reserve() {
     let (folder, disk) = (TempDir::new().unwrap(), SimDisk::default());
     let engine = open_on(&disk, folder.path()).unwrap();
     let map = ObjectId::new(PoolName::system(), "map/m".parse().unwrap());
@@ -247,7 +248,7 @@ async fn of_the_reserve_small_calls_and_the_systems_pool_leave_a_part_only() {
 
 /// Merged by levels it would lie there for ever, as nothing comes that is to be merged.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn where_room_is_short_what_was_removed_leaves_the_tables() {
+async fn removed_entries_leave_the_tables_when_disk_space_is_short() {
     let (folder, disk) = (TempDir::new().unwrap(), SimDisk::default());
     let entry = |n: u32| MapEntry { key: format!("{n:06}").into(), value: vec![7; 100].into() };
     let entries: Vec<_> = (0..5000).map(entry).collect();
@@ -277,7 +278,7 @@ async fn where_room_is_short_what_was_removed_leaves_the_tables() {
 }
 
 #[tokio::test]
-async fn a_directory_is_open_once() {
+async fn a_directory_can_be_opened_by_one_engine_only() {
     let (folder, disk) = (TempDir::new().unwrap(), SimDisk::default());
     let engine = open_on(&disk, folder.path()).unwrap();
     let second = open_on(&disk, folder.path()).unwrap_err();

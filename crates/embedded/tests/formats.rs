@@ -11,8 +11,9 @@ use support::contents::{Contents, make_store, scrub};
 use support::{append, copy_open_folder, object, options, submit};
 use tempfile::TempDir;
 
-/// A store as [`make_store`] made it and a kill left it. Never change it: release 0.1.0 and all later ones read it.
-/// Add one of the next format beside it, made by `NACRE_WRITE_SAMPLE=PATH cargo test -p nacre-embedded --test formats`.
+/// A store that [`make_store`] made and a kill left open. Never change it: release 0.1.0 and all
+/// later ones read it. Add a sample of each new format beside it, with `NACRE_WRITE_SAMPLE=PATH
+/// cargo test -p nacre-embedded --test formats`.
 const SAMPLE_FORMAT_1: &str = "tests/samples/format-1.tar.gz";
 
 fn tar(arguments: &[&str], folder: &Path) {

@@ -41,7 +41,8 @@ fn files(root: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Makes a change: which file, what, where in 65,536ths of what the file uses, how much, with what.
+/// Changes some bytes. `change` says which file, the kind of change, the place (in 65,536ths of the
+/// file's used length), the number of bytes and the new ones.
 fn change(root: &Path, change: &[u8]) {
     let files = files(root);
     let path = &files[usize::from(change[0]) % files.len()];
@@ -73,7 +74,7 @@ fn change(root: &Path, change: &[u8]) {
     std::fs::write(path, bytes).unwrap();
 }
 
-/// Opens a store, asks all it was ever asked, scrubs it and writes to it; whether it opened.
+/// Opens a store, reads everything in it, scrubs it and writes to it. Returns whether it opened.
 async fn inspect(folder: &Path, contents: &Contents) -> bool {
     let engine = match EmbeddedEngine::open(options(folder)) {
         Ok(engine) => engine,

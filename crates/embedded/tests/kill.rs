@@ -19,14 +19,15 @@ const WRITERS: usize = 8;
 const LIVES: u64 = 5;
 /// Stores. `NACRE_SEEDS=n` makes n times as many: 1,000 kills with 100.
 const STORES: u64 = 2;
-/// What a life says, at most, before it is killed. Some are killed while they open their store.
+/// The most lines that a child prints before it is killed. Some children are killed while they open
+/// their store.
 const MAX_LINES: u64 = 300;
 /// Says to a child that it is one, and where its store is.
 const CHILD_FOLDER: &str = "NACRE_TEST_KILLED_CHILD_FOLDER";
 
-/// Not a test of its own: what a child of the test below does until it is killed. It prints
-/// `acknowledged writer n` for each transaction acknowledged, and `seen writer n` for what it reads
-/// meanwhile.
+/// Not a test of its own: this is the child of the test below, which runs until it is killed. It
+/// prints `acknowledged writer n` for each acknowledged transaction, and `seen writer n` for each
+/// one that it reads.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn child() {
     let Some(folder) = std::env::var_os(CHILD_FOLDER) else { return };

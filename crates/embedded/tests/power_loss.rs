@@ -1,5 +1,5 @@
-//! The power goes at any call that changes something, under the engine's files and its tables': nothing
-//! that anybody was told of is lost, and no transaction is half there.
+//! Cuts the power at every call that changes the disk, for the engine's files and the tables'.
+//! Nothing that a client was told is lost, and no transaction is half there.
 
 mod support;
 
@@ -66,7 +66,7 @@ async fn everything_acknowledged_or_read_survives_a_power_cut_at_any_call() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn after_a_power_cut_between_random_transactions_a_store_is_what_the_model_is() {
+async fn after_a_power_cut_a_store_holds_what_the_model_holds() {
     for seed in CASES.seeds(RUNS / 2) {
         let mut random = Random::seeded(seed);
         let mut generator = Generator::new(seed, Capabilities::all());

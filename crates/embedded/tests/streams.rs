@@ -41,11 +41,11 @@ async fn a_stream_of_small_appends_becomes_a_few_extents() {
 }
 
 #[tokio::test]
-async fn what_a_transaction_cuts_off_is_bounded_and_the_rest_is_cut_off_by_the_next() {
+async fn a_large_truncation_is_refused_beyond_a_bound_and_works_in_steps() {
     let folder = TempDir::new().unwrap();
     let engine = EmbeddedEngine::open(options(folder.path())).unwrap();
     let id = object("a");
-    // As many as the longest object has that was written a kibibyte at a time, and some more.
+    // A few more than the longest object has if it was written one KiB at a time.
     let count = MAX_OBJECT_BYTES as usize / KIB + 100;
     let places: Vec<usize> = (1..=count).map(|n| n * 512).collect();
     for places in places.chunks(MAX_OPS) {
@@ -94,7 +94,7 @@ fn small_change(random: &mut Random, number: usize, stream: &[u8]) -> Op {
 }
 
 #[tokio::test]
-async fn many_small_changes_of_a_stream_come_to_what_they_say() {
+async fn many_small_changes_give_the_stream_that_a_model_gives() {
     for seed in 0..4 {
         println!("seed {seed}");
         let (mut random, disk) = (Random::seeded(seed), SimDisk::default());

@@ -99,7 +99,7 @@ async fn both_ways_together_pass_the_suite() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn random_transactions_going_both_ways_do_what_the_model_does() {
+async fn random_transactions_going_both_ways_have_the_effect_the_model_predicts() {
     let subject = BothWays::start("random").await;
     for seed in seeds(SEEDS) {
         compare(&subject, seed, STEPS).await;

@@ -73,7 +73,7 @@ async fn a_view_passes_the_suite() {
 }
 
 #[tokio::test]
-async fn random_transactions_do_what_the_model_does() {
+async fn random_transactions_have_the_effect_the_model_predicts() {
     let subject = Subject::new(Arc::new(ViewStore::default()));
     for seed in seeds(SEEDS) {
         compare(&subject, seed, STEPS).await;

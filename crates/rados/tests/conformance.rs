@@ -20,7 +20,7 @@ async fn the_engine_passes_the_suite() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn random_transactions_do_what_the_model_does() {
+async fn random_transactions_have_the_effect_the_model_predicts() {
     let subject = Subject::watched(Arc::new(support::engine().await));
     for seed in CASES.seeds(SEEDS) {
         compare(&subject, seed, STEPS).await;

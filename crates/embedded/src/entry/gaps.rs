@@ -1,14 +1,18 @@
-//! Where a shard knows that there is nothing.
+//! Ranges of keys that a shard knows to be empty.
 //!
-//! A deletion stays in the tables until they are rewritten, and a scan passes every one: whoever takes the
-//! first entry of a map again and again would pass all that were taken before. So the first thing a scan of
-//! a transaction finds is remembered, as a *gap*: a range of keys without an entry. The next scan that
-//! begins in it begins behind it.
+//! A deletion stays in the tables as a tombstone until the files are merged, and every scan passes
+//! all tombstones in its range. A queue whose first entry is taken again and again would pass every
+//! entry ever taken. So a shard remembers what a scan passed before it found its first entry: a
+//! *gap*, a range of keys without an entry. The next scan that begins in the gap continues at the
+//! gap's end.
 //!
-//! **Invariants:** a gap lies within one node of its shard, which alone changes it, and says what the
-//! shard's tables and recent changes hold together. Gaps neither overlap nor touch. Every change of the
-//! shard is noted before its next transaction: a put splits the gap it falls in, a deletion joins those
-//! beside it. Forgetting a gap costs time and nothing else.
+//! **Invariants:**
+//! - A gap lies within one node of its shard. Only that shard changes the node.
+//! - A gap is empty in the shard's tables and recent changes taken together.
+//! - Gaps neither overlap nor touch.
+//! - Every change is noted before the shard's next transaction. A put splits the gap it falls in; a
+//!   deletion joins its neighbouring gaps.
+//! - Dropping a gap costs time only.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -16,8 +20,9 @@ use std::ops::Bound;
 use crate::entry::key::{Key, is_of_shard_node};
 use crate::transaction::change_set::Overlay;
 
-/// Gaps known at a time. With one more that a scan finds all are forgotten; of one that a put splits then
-/// the front stays, as it does for who takes the first. Many more than a shard has queues at work.
+/// Gaps that a shard remembers. When the table is full, a scan's new gap replaces all others; a put
+/// that splits a gap keeps only the part before it, which is the part that a queue needs. The bound
+/// is far above the number of busy queues of a shard.
 const MAX_GAPS: usize = 1024;
 /// A gap between longer keys is not remembered: this and their number bound the memory.
 const MAX_KEY_BYTES: usize = 512;
@@ -224,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_the_first_or_the_last_again_and_again_passes_none_that_was_taken() {
+    fn a_queue_that_takes_its_first_or_last_entry_never_scans_taken_ones() {
         let mut live: BTreeSet<u64> = (0..KEYS).collect();
         let mut gaps = Gaps::new(SHARD);
         for taken in 0..KEYS / 2 {
@@ -245,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn who_fills_a_gap_does_not_leave_one_behind_each_entry_without_end() {
+    fn filling_a_gap_splits_it_a_bounded_number_of_times() {
         let mut gaps = Gaps::new(SHARD);
         let key = |n: u32| key::map_entry(NodeId::new(SHARD, 1), &n.to_be_bytes());
         gaps.add((key(0), key(u32::MAX)));
@@ -261,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_remembered_of_what_others_change_or_of_long_keys() {
+    fn no_gap_is_kept_for_other_shards_nodes_or_long_keys() {
         let mut gaps = Gaps::new(SHARD);
         let other = NodeId::new(SHARD + 1, 1);
         gaps.add((key::map_entry(other, b"a"), key::map_entry(other, b"b")));

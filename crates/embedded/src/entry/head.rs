@@ -1,9 +1,10 @@
-//! The head: what is known of an object, or of a snapshot of one, without reading anything else. Format 1.
+//! The head of an object or a snapshot: what the shard must know before it reads anything else.
+//! Format 1.
 //!
-//! `1`, then version, time of change, size, the nodes of stream, map and attributes (0: there is
-//! nothing in it), start of the tail, count of map values kept as payloads, slots of the tail, count of
-//! attributes. Or `2` and the same, then all bytes of the stream: whoever reads or writes a small object whole, as
-//! most do, looks at one entry.
+//! `1`, then version, time of change, size, the nodes of stream, map and attributes (0 means
+//! empty), start of the tail, count of map values kept as payloads, slots of the tail, count of
+//! attributes. Or `2` and the same fields, then all bytes of the stream. With `2`, a small object
+//! that is read or written whole takes one look-up.
 
 use bytes::Bytes;
 use nacre_object::{Error, Result};
@@ -14,8 +15,9 @@ use crate::entry::key::NodeId;
 const WITHOUT_STREAM: u8 = 1;
 const WITH_STREAM: u8 = 2;
 
-/// Streams of at most so many bytes that are written at once lie in the head. It is written with every change of
-/// the object, so no more than it is itself, some times over.
+/// A stream of at most this many bytes, written at once, is stored in its object's head. The head
+/// is rewritten with every change of the object, so the bound is only a few times the size of the
+/// rest of the head.
 pub(crate) const WHOLE_MAX_BYTES: usize = 256;
 
 /// What an object holds, by reference.
@@ -29,13 +31,13 @@ pub(crate) struct Content {
     pub stream: Option<NodeId>,
     pub map: Option<NodeId>,
     pub attributes: Option<NodeId>,
-    /// Where the bytes in slots start; they reach to the end of the stream. No meaning without
-    /// slots.
+    /// The offset in the stream where the slots begin. The slots reach to the end of the stream.
+    /// Meaningless while there are no slots.
     pub tail_start: u64,
     /// Small appends not yet folded into an extent.
     pub tail_slots: u32,
-    /// Map values kept as payloads. While there are none, a map entry can be replaced without
-    /// looking at what it replaces.
+    /// The number of map values kept as payloads. While it is 0, a map entry can be replaced
+    /// without a look-up of its old value.
     pub payload_values: u64,
     pub attribute_count: u32,
 }
@@ -81,7 +83,8 @@ impl Head {
     }
 
     /// # Errors
-    /// `Corrupt` if it is not a head, or of a format this release does not know.
+    /// `Corrupt` if the bytes are not a head, or a head of a format that this release does not
+    /// know.
     pub fn decode(bytes: &Bytes) -> Result<Self> {
         let mut from = Take(bytes);
         let has_stream = match from.u8()? {
@@ -160,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_in_the_head_that_cannot_be_the_objects_is_corrupt() {
+    fn a_head_whose_inline_stream_contradicts_its_fields_is_corrupt() {
         let content = Content { size: 2, whole: Some("ab".into()), ..Content::default() };
         let of = |content| Head { version: 1, modified_micros: 1, content }.encode();
         Head::decode(&of(content.clone())).unwrap();

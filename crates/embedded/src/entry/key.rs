@@ -12,13 +12,14 @@
 //! | `n` node `m` key | a map entry |
 //! | `n` node `p` | the map header |
 //! | `n` node `a` name | an attribute |
-//! | `r` segment:u32 offset:u32 owner-key | the owner refers to this payload, whose record does not name it |
+//! | `r` segment:u32 offset:u32 owner-key | the owner refers to this payload, and the payload's journal record does not name the owner |
 //! | `l` segment:u32 shard:u16 | bytes of the segment that the shard's entries refer to |
 //! | `g` shard:u16 node:u64 | a node whose entries are to be deleted |
 //! | `q` shard:u16 | how far the shard has applied the journal |
 //!
 //! A *node* is a set of entries that come and go together: an object's stream, its map, its
-//! attributes. Dropping a large one is dropping its name; the entries are reclaimed later.
+//! attributes. To drop a large node, the shard drops its name; the upkeep thread deletes the
+//! entries later.
 
 use lsm_tree::Slice;
 use nacre_object::{ObjectId, ObjectName, PoolName, SnapshotName};
@@ -70,7 +71,7 @@ fn node_kind(node: NodeId, kind: u8) -> [u8; NODE_KIND_BYTES] {
     key
 }
 
-/// Keys of at most so many bytes, most of all, are put together without memory of their own.
+/// Keys of at most this length, which is most of them, are built on the stack.
 const SHORT_KEY_BYTES: usize = 64;
 
 fn joined(parts: &[&[u8]]) -> Key {
@@ -123,8 +124,8 @@ pub(crate) fn is_head(key: &[u8]) -> bool {
     key.first() == Some(&HEAD)
 }
 
-/// Whether a shard that looks a key up also is the only one to change it: heads are looked up by their
-/// shard alone, entries of nodes also by one that clones another's snapshot.
+/// Whether only this shard changes a key that this shard looks up. Heads are looked up by their own
+/// shard only. Entries of nodes are also looked up by a shard that clones another shard's snapshot.
 pub(crate) fn is_of_shard(shard: u16, key: &[u8]) -> bool {
     match key.first() {
         Some(&HEAD) => true,
@@ -355,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_says_what_it_is() {
+    fn every_key_is_parsed_as_the_kind_it_was_built_as() {
         let object: ObjectId = "pool/name".parse().unwrap();
         let name = SnapshotName::new("s").unwrap();
         let node = NodeId::new(1, 2);
@@ -387,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn references_and_counts_give_back_their_parts() {
+    fn keys_of_references_and_counts_are_parsed_into_their_parts() {
         let key = reference(9, 4096, b"owner");
         assert!(key.starts_with(&reference_prefix(9)));
         assert_eq!(reference_parts(&key), Some((4096, b"owner".as_slice())));

@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// Hashes of keys. The standard library's took 0.2 us of what a log's record of a generated class takes.
+/// A fast hash for keys. The standard library's hash took 0.2 us of each appended log record.
 #[derive(Debug, Clone)]
 pub(crate) struct KeyHashes {
     seed: u64,

@@ -1,12 +1,15 @@
-//! What a shard knows of single entries, so that it need not look for them in the tables again.
+//! A shard's cache of single entries, which saves look-ups in the tables.
 //!
-//! A look-up goes through the tables' memory and files, a microsecond or several of cache misses, and who
-//! writes an object has often just written it. Entries looked up or changed are kept in two generations:
-//! what is used joins the newer one; once that is full it becomes the older one, which is forgotten.
+//! A look-up in the tables costs one or several microseconds of cache misses, and a writer of an
+//! object has often just written it. The cache keeps entries that were looked up or changed in two
+//! generations. A used entry moves to the newer generation. When the newer generation is full, it
+//! replaces the older one, whose entries are dropped.
 //!
-//! **Invariants:** what is known of a key is what the shard's tables and recent changes together hold, so
-//! only keys are kept that this shard alone changes, and every change is noted before its next transaction.
-//! Forgetting an entry costs time and nothing else.
+//! **Invariants:**
+//! - A cached entry is what the shard's tables and recent changes together hold. So the cache keeps
+//!   only keys that this shard alone changes, and the shard notes every change before its next
+//!   transaction.
+//! - Dropping an entry costs time only.
 
 use std::collections::HashMap;
 
@@ -17,19 +20,22 @@ use crate::entry::key_hashes::KeyHashes;
 use crate::entry::value::{Piece, Source, Value};
 use crate::transaction::change_set::Overlay;
 
-/// Memory of a generation, about. A shard has two: of all four they are at most 24 MiB, and hold some 130,000
-/// entries of a few bytes or of one piece. Measured: with a quarter of that, who sets 64,000 keys in turn gets slower.
+/// Approximate memory of one generation. A shard has two, so four shards take at most 24 MiB and
+/// hold some 130,000 small entries. Measured: with a quarter of this, a writer that sets 64,000
+/// keys in turn gets slower.
 const MAX_BYTES: usize = 3 * 1024 * 1024;
-/// Longer keys and values are not kept: a few of them would take the place of many others.
+/// Longer keys and values are not cached: a few of them would displace many short ones.
 const MAX_KEY_BYTES: usize = 128;
 const MAX_VALUE_BYTES: usize = 256;
 
 const _: () = assert!(MAX_KEY_BYTES + MAX_VALUE_BYTES + OVERHEAD_BYTES < MAX_BYTES / 1024);
 
-/// What an entry takes besides its key and value: its place in a table that is half full, and two allocations.
+/// Memory of an entry besides its key and value: a slot in a half-full hash table and two
+/// allocations.
 const OVERHEAD_BYTES: usize = 2 * size_of::<(Key, Entry)>() + 32;
 
-/// What there is under a key, if anything: a few bytes, or one piece of what the journal has.
+/// The value under a key: a few bytes, or one piece of a payload in the journal. `None` if there is
+/// no entry.
 type Entry = Option<Value>;
 
 /// The entries a shard knows.
@@ -124,8 +130,9 @@ fn cost(key_bytes: usize, entry: &Entry) -> usize {
     OVERHEAD_BYTES + key_bytes + entry.as_ref().map_or(0, Value::memory_bytes)
 }
 
-/// The entry to keep, a copy: what came with a request would keep all of it in memory. A payload is looked for
-/// where it will be once the tables have the entry; until then recent changes have it, which are asked first.
+/// The entry to cache, as a copy: a slice of a request would keep the whole request in memory. The
+/// address of a payload is stored before the payload is on disk. That is safe, as recent changes
+/// are asked first until then.
 fn kept(value: Option<&Value>) -> Option<Entry> {
     match value {
         None => Some(None),
@@ -175,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_is_what_was_put_last_however_much_is_forgotten() {
+    fn the_entry_cache_holds_the_last_value_put_whatever_it_evicts() {
         let mut random = Random::seeded(1);
         let (mut known, mut held) = (Known::new(SHARD), HashMap::new());
         let keys = 3 * (MAX_BYTES / OVERHEAD_BYTES) as u64;
@@ -211,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_is_kept_without_the_bytes_that_came_with_it_and_several_are_not() {
+    fn the_entry_cache_keeps_a_single_piece_without_its_bytes_and_no_list_of_pieces() {
         let mut known = Known::new(SHARD);
         known.note(&Overlay::from([(key_of(1), Some(placed(5000)))]));
         let Some(Some(Value::Pieces(pieces))) = known.get(&key_of(1)) else { panic!("not kept") };
@@ -223,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_change_and_what_is_long_is_not_kept() {
+    fn the_entry_cache_keeps_no_keys_of_other_shards_and_no_long_entries() {
         let mut known = Known::new(SHARD);
         let other = key::map_entry(NodeId::new(SHARD + 1, 1), b"a");
         let long = key::map_entry(NodeId::new(SHARD, 1), &[1; MAX_KEY_BYTES]);

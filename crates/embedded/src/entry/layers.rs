@@ -1,10 +1,11 @@
-//! What a transaction reads: its own changes, over its shard's recent ones, over the tables.
+//! What a transaction reads: its own changes, over its shard's recent changes, over the tables.
 //!
-//! What the shard knows to be empty is not looked through again ([`crate::entry::gaps`]), what it knows to be there
-//! not looked for ([`crate::entry::known`]). Who only reads the tables finds there what was looked up before.
+//! A shard skips key ranges that it knows to be empty ([`crate::entry::gaps`]), and serves single
+//! entries from its cache ([`crate::entry::known`]). Read-only requests use neither; the tables
+//! have a row cache for them.
 //!
-//! **Invariant:** what is recent and not in the tables may not be synced. [`Layers::saw_unsynced`]
-//! tells whether anything recent was looked at, for then the reply must wait for the sync.
+//! **Invariant:** recent changes may not be synced yet. [`Layers::saw_unsynced`] says whether a
+//! transaction read any of them, because its reply must then wait for the sync.
 
 use std::cell::{Cell, RefCell};
 use std::collections::btree_map;
@@ -183,7 +184,8 @@ pub(crate) struct Scan<'a> {
     own: Peekable<OverlayEntries<'a>>,
     direction: Direction,
     saw_unsynced: &'a Cell<bool>,
-    /// Until the first entry is found: what is being looked through, and who is told what was not there.
+    /// The range that the scan has yet to look through and the gaps to report it to. `None` once
+    /// the first entry was found.
     unexplored: Option<(&'a RefCell<Gaps>, Span)>,
 }
 

@@ -1,4 +1,4 @@
-//! The entries of the tables: how keys and values are encoded, and what a shard remembers of them.
+//! The entries of the tables: the encoding of keys and values, and each shard's caches of them.
 
 pub(crate) mod codec;
 pub(crate) mod gaps;

@@ -1,11 +1,14 @@
 //! Values of the tables, format 1, and the payloads they may refer to.
 //!
-//! A value holds its bytes (`0`, bytes) or refers to where the journal has them (`1`, pieces of 24
-//! bytes: segment, offset, length and crc32c of the payload, then how much of it to skip and to
-//! take). The highest bit of what is to be skipped says [where the owner is named](NamedIn). Either ends in a crc32c over key, tag and body, so an entry that moved, aged or rotted
-//! is [`nacre_object::ErrorKind::Corrupt`], never wrong data.
+//! A value is either inline (`0`, then its bytes) or a list of pieces of payloads in the journal
+//! (`1`, then 24 bytes a piece). A piece is the segment, offset, length and crc32c of its payload,
+//! then how many bytes to skip and to take. The highest bit of the number to skip says [where the
+//! owner is named](NamedIn).
 //!
-//! A payload is written once, in the journal record of the transaction that brought it; table
+//! Both kinds end in a crc32c over key, tag and body. So an entry that was moved, outdated or
+//! damaged gives [`nacre_object::ErrorKind::Corrupt`], never wrong data.
+//!
+//! A payload is written once, in the journal record of the transaction that brought it. Table
 //! entries, snapshots and clones share it.
 
 use bytes::Bytes;
@@ -14,8 +17,9 @@ use nacre_object::{Error, Result};
 
 use crate::entry::codec::{Put, Take};
 
-/// Values of at least so many bytes stay in the journal. Measured (`examples/layout.rs`): below
-/// this, looking a payload up in its segment costs more than a second trip through the tables.
+/// Values of at least this many bytes stay in the journal as payloads. Measured
+/// (`examples/layout.rs`): for shorter values, reading the payload from its segment costs more than
+/// writing the value a second time, into the tables.
 pub(crate) const PAYLOAD_MIN_BYTES: usize = 1024;
 /// The most one payload holds: what a small read of a large value has to verify.
 pub(crate) const PAYLOAD_MAX_BYTES: usize = 64 * 1024;
@@ -83,16 +87,16 @@ impl Source {
     }
 }
 
-/// Where a payload's owner, the entry that refers to it, is found from the payload: who moves a payload has to
-/// tell all its owners.
+/// Where a payload's owner, the entry that refers to it, is recorded. Compaction moves payloads and
+/// needs it to find all owners of a payload.
 ///
-/// **Invariant:** each piece of a stored value is named in one of the two.
+/// **Invariant:** every piece of a stored value is named in exactly one of the two places.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum NamedIn {
     /// In the journal's record that brought the payload. So it is with most: it costs nothing more.
     Record,
-    /// By a reference in the tables: the owner came to the payload later, as clones do, or refers to less of it than
-    /// the record says.
+    /// In a reference in the tables. The owner came to the payload later, as a clone does, or
+    /// refers to less of the payload than the record says.
     Reference,
 }
 
@@ -164,10 +168,11 @@ impl Value {
         }
     }
 
-    /// The stored form, in `scratch`.
+    /// Encodes the value as it is stored, using `scratch`.
     ///
     /// # Panics
-    /// If a piece has no place in the journal yet: only placed values go to the tables.
+    /// If a piece has no address in the journal yet: only values whose record is appended go to the
+    /// tables.
     pub fn encode(&self, key: &[u8], scratch: &mut Vec<u8>) -> Slice {
         scratch.clear();
         match self {
@@ -216,10 +221,10 @@ impl Value {
         }
     }
 
-    /// The bytes of a value that is never a payload (heads, counts).
+    /// The bytes of a value that is never a payload, such as a head or a count.
     ///
     /// # Errors
-    /// `Corrupt` if it is one.
+    /// `Corrupt` if the value is a payload.
     pub fn into_inline(self) -> Result<Bytes> {
         match self {
             Self::Inline(data) => Ok(data),

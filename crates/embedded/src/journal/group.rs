@@ -1,6 +1,7 @@
-//! A group on its way to the disk: what shards fill and the committer writes and syncs.
+//! A group of records: shards fill it, the committer writes and syncs it.
 //!
-//! **Invariant:** its position does not change once a record is in it, as the record was told where it lies.
+//! **Invariant:** a group's position does not change once it has a record, because the record's
+//! payloads have been given their addresses.
 
 use super::Position;
 use super::segment::{GroupHeader, Salt, Segment, round_up_to_block};

@@ -1,6 +1,7 @@
-//! Which entries the payloads of a segment were written for, read from its records.
+//! Which entries the payloads of a segment were written for, read from the segment's records.
 //!
-//! What a record says was so when it was written. Whether an entry still refers to its payload the tables know.
+//! A record tells what was true when it was written. Only the tables tell whether an entry still
+//! refers to its payload.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +17,8 @@ use crate::entry::value::NamedIn;
 /// What the records of a segment name.
 #[derive(Debug, Default)]
 pub(crate) struct Inventory {
-    /// Entries, and where the payloads of the last value begin that the segment has of them, but for those that are
-    /// known to be released.
+    /// For each entry, the offsets of the payloads in its last value in this segment. Payloads that
+    /// are known to be released are left out.
     pub named: BTreeMap<Key, Vec<u32>>,
     released: ReleasedOf,
     /// Where a group could not be read; what its records name is not known.
@@ -25,13 +26,14 @@ pub(crate) struct Inventory {
 }
 
 impl Inventory {
-    /// Of the groups in `segment` numbered up to `last`, which is synced; `released` is left out.
+    /// Takes the inventory of the groups in `segment` up to number `last`, which must be synced,
+    /// without the payloads in `released`.
     ///
-    /// As in a replay, what follows the last group that can be read is taken for torn: whoever needs to know compares
-    /// what is named with what is referred to.
+    /// As in a replay, bytes after the last readable group are taken for a torn group. A caller
+    /// that must detect lost groups compares the named entries with the counts of live bytes.
     ///
     /// # Errors
-    /// What the disk says.
+    /// Any error of the disk.
     pub fn take(segment: &Segment, salt: Salt, last: u64, released: ReleasedOf) -> Result<Self> {
         let mut inventory = Self { released, ..Self::default() };
         // Damage that no group follows may be a torn group.
@@ -82,11 +84,11 @@ pub(crate) struct FoundGroup {
     unread_before: Option<u32>,
 }
 
-/// Hands the groups of a segment numbered up to `last` to `visit`, with their records; `None` if these cannot be
-/// read.
+/// Passes each group of a segment up to number `last` to `visit`, with its records, or `None` if
+/// the records cannot be read.
 ///
 /// # Errors
-/// What the disk says.
+/// Any error of the disk.
 pub(crate) fn visit_groups(
     segment: &Segment,
     salt: Salt,
@@ -125,7 +127,8 @@ fn records(
     Ok(read_records(bytes, place, Payloads::Unchecked).ok())
 }
 
-/// The header of the first group from byte `from` on, numbered above `number` and up to `last`, and where it is.
+/// Finds the first group at or after byte `from` whose number is above `number` and at most `last`.
+/// Returns its offset and header.
 fn next_header(
     reading: &Reading<'_>,
     segment: &Segment,
@@ -175,7 +178,7 @@ mod tests {
         bytes
     }
 
-    /// The inventory of a segment of these groups, one of which has a byte flipped, up to one.
+    /// The inventory of a segment with these groups. `flipped` names a byte of a group to flip.
     fn inventory(groups: &[Vec<u8>], flipped: Option<(usize, usize)>, last: u64) -> Inventory {
         inventory_without(Released::default(), groups, flipped, last)
     }
@@ -208,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_named_with_their_last_payload_and_not_once_they_are_deleted() {
+    fn an_inventory_names_the_last_payloads_of_entries_that_were_not_deleted() {
         let puts = [("a", true), ("b", true), ("a", true), ("c", true), ("c", false)];
         let groups: Vec<_> =
             (FIRST_GROUP..).zip(puts).map(|(n, (key, is_put))| group(n, key, is_put)).collect();
@@ -224,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_to_be_released_is_left_out_and_what_was_put_again_is_not() {
+    fn an_inventory_leaves_out_released_payloads_but_not_new_ones_of_the_same_entry() {
         let groups: Vec<_> =
             (FIRST_GROUP..).zip(["a", "b", "a"]).map(|(n, key)| group(n, key, true)).collect();
         let all = inventory(&groups, None, u64::MAX);
@@ -245,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_behind_a_damaged_group_is_named_and_the_damage_told_unless_it_may_be_torn() {
+    fn an_inventory_goes_on_behind_a_damaged_group_and_reports_the_damage() {
         let groups: Vec<_> =
             (FIRST_GROUP..).zip(["a", "b", "c"]).map(|(n, key)| group(n, key, true)).collect();
         for at in [20, GroupHeader::BYTES + HEADER_BYTES + 12] {

@@ -1,12 +1,15 @@
-//! The journal: where every transaction is written first, and where large payloads stay.
+//! The journal: every transaction is written here first, and large payloads stay here.
 //!
-//! Shards append records to the *filling* group, each with what it does to the tables and who is to
-//! be answered. The committer takes the group, writes it with one write and syncs it, while the
-//! shards fill the next one. So the more wait the more each sync carries; the disk is idle while somebody
-//! waits for a moment at most, in which the group becomes worth its sync ([`Journal::take`]).
+//! Shards append records to the *filling* group. Each record says what it changes in the tables and
+//! which replies wait for it. The committer takes the group, writes it with one write and syncs it,
+//! while the shards fill the next one. So the more requests wait, the more of them share a sync.
+//! When few wait, the committer delays a group briefly to let it fill ([`Journal::take`]).
 //!
-//! **Invariant:** one group is in flight at a time, so a group that is on disk proves that all
-//! before it were synced. Of the last one a [mark](Mark) says so, if none follows it at once. **Invariant:** a failed write or sync is final (see [`Health`]).
+//! **Invariant:** one group is in flight at a time, so a group on disk proves that all groups
+//! before it were synced. If no group follows the last one soon, a [mark](Mark) records that the
+//! last one was synced.
+//!
+//! **Invariant:** a failed write or sync is final (see [`Health`]).
 
 mod group;
 pub(crate) mod inventory;
@@ -37,30 +40,33 @@ use segment::{BLOCK_BYTES, GroupHeader, Mark, Salt, Segment, round_up_to_block};
 use segment_source::{Fill, SegmentSource};
 use segment_table::SegmentTable;
 
-/// A segment. Small enough that filling the next one with zeros takes some 10 ms in the background
-/// and a fresh store takes little room; large enough that a store of 1 TiB has some 65,000.
+/// Length of a segment. Small enough that a new store takes little space, and that filling the next
+/// segment with zeros takes some 10 ms in the background. Large enough that a store of 1 TiB has
+/// some 65,000 segments.
 pub const DEFAULT_SEGMENT_BYTES: u32 = 16 * 1024 * 1024;
 /// The least a segment can be: some groups.
 pub const MIN_SEGMENT_BYTES: u32 = 64 * 1024;
-/// Groups of fewer bytes than this, taken over a segment, wait for the device rather than for the
-/// bytes: then the next segment is filled with zeros, so that a sync has no blocks to convert. Above
-/// it the zeros cost more of the disk than they save: 1 KiB and 4 KiB appends lost a quarter.
+/// If a segment's groups are smaller than this on average, their syncs are bound by latency. The
+/// next segment is then filled with zeros, so that a sync has no blocks to convert. For larger
+/// groups the zeros cost more than they save: appends of 1 KiB and 4 KiB lost a quarter of their
+/// rate.
 const SMALL_GROUP_BYTES: u64 = 16 * 1024;
-/// How long the committer waits for as much as it expects: about a sync, so that who is alone after others
-/// have gone waits for two at most.
+/// How long the committer waits for a group to fill: about the time of a sync. So a writer that is
+/// suddenly alone waits at most two syncs' time.
 const GATHER_PATIENCE: Duration = Duration::from_micros(200);
-/// A group that none follows for so long is marked as synced: long enough that who is at work need not.
+/// After this long without a next group, a mark records that the last group was synced. It is long
+/// enough that a busy journal writes no marks.
 const MARK_AFTER: Duration = Duration::from_millis(1);
-/// Bytes that may wait for the committer; who would append more waits for it. Some hundred times
-/// what a group of small transactions has, and little memory.
+/// Bytes that may wait for the committer; a shard that would append more waits. This is some
+/// hundred times a group of small transactions, and still little memory.
 const MAX_UNSYNCED_BYTES: usize = 8 * 1024 * 1024;
 /// A group's buffer larger than this is given back rather than kept for the next one.
 const MAX_KEPT_BUFFER_BYTES: usize = 1024 * 1024;
 /// Buffers kept for further groups: one is filled while another is written.
 const MAX_SPARE_BUFFERS: usize = 2;
 
-// A record has its payloads, at most as much again of keys, and as much of what all its ops together copy
-// of snapshots; it must be addressable within its segment.
+// A record holds its payloads, at most as many bytes of keys, and at most as many bytes of snapshot
+// copies. Offsets within a segment are u32, so all of it must fit.
 const _: () = assert!(MAX_TRANSACTION_BYTES as u64 * 4 < u32::MAX as u64);
 
 /// A place between groups, from which the journal can be replayed.
@@ -235,12 +241,12 @@ impl Journal {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes room for a record of so many bytes; waits while too much is unsynced. Nothing else is
-    /// appended until the slot is filled or dropped.
+    /// Reserves a slot for a record of this many bytes. Waits while too much is unsynced. The slot
+    /// holds the journal's lock, so nothing else is appended until it is filled or dropped.
     ///
     /// # Errors
-    /// `Exhausted` if it needs a new segment and there is no room for one: nothing happened then.
-    /// `Unavailable` once the engine is poisoned.
+    /// `Exhausted` if the record needs a new segment and the disk is full; nothing has happened
+    /// then. `Unavailable` once the engine is poisoned.
     pub fn slot(&self, bytes: usize) -> Result<Slot<'_>> {
         let mut state = self.lock();
         loop {
@@ -266,8 +272,8 @@ impl Journal {
         Ok(Slot { journal: self, state, place })
     }
 
-    /// Whether records of so many bytes have room without waiting, neither for the committer nor for a new
-    /// segment.
+    /// Whether records of this many bytes can be appended without a wait for the committer or for a
+    /// new segment.
     pub fn has_room_for(&self, bytes: usize) -> bool {
         let state = self.lock();
         state.unsynced_bytes() + bytes <= MAX_UNSYNCED_BYTES && state.filling.has_room_for(bytes)
@@ -289,8 +295,8 @@ impl Journal {
         }
     }
 
-    /// Has the next record of so many bytes come to a new segment. The journal is free while that is waited for:
-    /// the disk may take its time.
+    /// Opens a new segment, so that the next record of this many bytes fits. The journal is
+    /// unlocked while the disk prepares the segment, because that may take long.
     fn open_segment<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
@@ -339,7 +345,8 @@ impl Journal {
         Some((groups, std::mem::take(&mut state.waiting)))
     }
 
-    /// Waits until there is something, or just so long that the last group is to be marked, which it then is.
+    /// Waits until there is work. If none comes within [`MARK_AFTER`], writes a mark for the last
+    /// group and returns.
     fn wait_for_work<'a>(&'a self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         if state.marked == state.durable || self.health.check().is_err() {
             return self.filled.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -359,7 +366,8 @@ impl Journal {
         self.lock()
     }
 
-    /// Says that everything up to a group is synced, where the next group will come, if there is room.
+    /// Writes a mark, which says that everything up to group `synced` is synced, where the next
+    /// group will go. Does nothing if the segment has no space left.
     fn write_mark(&self, segment: &Segment, offset: u32, synced: u64) -> std::io::Result<()> {
         let mark = Mark { segment: segment.id, synced }.encode(self.salt);
         match offset + BLOCK_BYTES <= segment.capacity {
@@ -368,9 +376,10 @@ impl Journal {
         }
     }
 
-    /// Waits a moment for half of what the last group answered, as who was answered asks again. So those who
-    /// write without a rest come to two groups, of which one is synced while the other is made. In one group
-    /// they would all wait for the disk and then it for them; and syncs for a few each cost as much as large ones.
+    /// Waits briefly for half as many requests as the last group answered, because a client that
+    /// got its reply usually sends the next request. Busy writers then fall into two groups: one is
+    /// synced while the other fills. In one group the writers and the disk would take turns
+    /// waiting; in many small ones each sync would serve few.
     fn gather<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         let enough = state.last_answers / 2;
         state.committer_wakes_at = Some(enough);
@@ -382,11 +391,11 @@ impl Journal {
         state
     }
 
-    /// Writes and syncs groups, one after the other.
+    /// Writes and syncs groups one after the other.
     ///
     /// # Errors
-    /// `Unavailable` if one could not be synced: the engine is poisoned then, and whether that one
-    /// is on disk is unknown.
+    /// `Unavailable` if a group could not be synced. The engine is then poisoned, and that group
+    /// may or may not be on disk.
     pub fn write(&self, groups: &mut [Group]) -> Result<Spent> {
         let mut spent = Spent::default();
         for group in groups {

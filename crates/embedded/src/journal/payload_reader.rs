@@ -1,7 +1,8 @@
 //! Reads pieces of payloads one after another.
 //!
-//! Of a payload that was divided several pieces may be wanted, and for the first it is read whole, as its
-//! checksum is of all of it. So the last one that was read is kept for the next piece.
+//! A payload's checksum covers all of it, so reading one piece means reading the whole payload.
+//! Successive pieces often belong to the same payload, so the reader keeps the last payload it
+//! read.
 
 use nacre_object::Result;
 
@@ -20,7 +21,7 @@ impl<'a> PayloadReader<'a> {
         Self { segments, last: None }
     }
 
-    /// Copies pieces, in order, into `out`, which has their length.
+    /// Copies pieces, in order, into `out`, whose length is the sum of theirs.
     ///
     /// # Errors
     /// `Corrupt` if a payload fails its checksum or is not there.

@@ -1,4 +1,4 @@
-//! A journal record: one transaction as what it does to the tables. Format 1, little-endian.
+//! A journal record: the changes that one transaction makes to the tables. Format 1, little-endian.
 //!
 //! ```text
 //! header   magic u32, length u32, crc u32, shard u16, 0 u16, sequence u64, next node u64,
@@ -15,9 +15,9 @@
 //! payloads their bytes, one after another
 //! ```
 //!
-//! The crc covers what follows it in the header, the meta and the number of the group; the length
-//! must be the sum of the parts; the payloads have their own crcs. **Invariant:** the sequence of a shard's records rises by one from
-//! record to record, so that a missing one is noticed.
+//! The crc covers the header after the crc, the meta and the number of the group. The length must
+//! be the sum of the parts. The payloads have their own crcs. **Invariant:** the sequence number of
+//! a shard's records rises by one from record to record, so a missing record is noticed.
 
 use std::collections::HashMap;
 
@@ -238,7 +238,7 @@ impl Record {
     /// Reads the record at the front of `bytes`, which lies at `place`.
     ///
     /// # Errors
-    /// `Corrupt` if it is not whole.
+    /// `Corrupt` if the record is not whole.
     pub fn read(bytes: &[u8], place: Place, payloads: Payloads) -> Result<Self> {
         let damaged = |what: &str| Error::corrupt(format!("a journal record: {what}"));
         let mut header = Take(bytes);
@@ -342,8 +342,8 @@ fn read_piece(meta: &mut Take<'_>, own: &[PayloadAddress]) -> Result<Piece> {
     Piece::stored(address, meta.u32()?, meta.u32()?, named_in)
 }
 
-/// Puts the checksums right of what is at the front of `bytes`; answers its length, unless there is
-/// no record.
+/// Recomputes the checksums of the record at the front of `bytes`. Returns its length, or `None` if
+/// there is no record.
 #[cfg(test)]
 pub(crate) fn reseal(bytes: &mut [u8], group: u64) -> Option<usize> {
     let number = |bytes: &[u8], at: usize| Take(&bytes[at..]).u32().ok().map(|n| n as usize);
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn any_flipped_bit_and_any_other_group_is_noticed() {
+    fn a_record_with_a_flipped_bit_or_from_another_group_is_refused() {
         let (_, bytes) = written();
         for byte in (0..300).chain((300..bytes.len()).step_by(997)) {
             let mut flipped = bytes.clone();

@@ -1,16 +1,23 @@
-//! Reading the journal back after a crash.
+//! Reads the journal back after a crash.
 //!
-//! From the checkpoint on, group after group is read; each must carry the next number and all its
-//! records must be whole. Where that ends there are two cases. A crash tears only the last group,
-//! which nobody was told of: it is dropped and overwritten. But groups go to disk one at a time, so
-//! if any group of a later number is found behind the damage, or a mark that says so, what is damaged was synced and
-//! perhaps acknowledged: that is `Corrupt`, with the place, and the store is not opened. Only what rots in a last group
-//! looks like a tear whose process was killed, or whose machine stopped, before it came to mark it.
+//! Starting at the checkpoint, recovery reads group after group. Each group must carry the next
+//! number, and all its records must be whole. At the first group that fails, recovery decides
+//! between two cases:
 //!
-//! That the last group can be read does not mean that it was synced: what is read may be the kernel's
-//! memory of a write whose process was killed before its sync, or whose sync failed. After a failed one
-//! the kernel takes the pages for clean, and no further sync writes them. So the last group is written
-//! anew, the same bytes at the same place, and synced, before anybody is told of it or the tables are.
+//! - A *torn* group is the last one, and no client was told about it. Recovery drops and overwrites
+//!   it.
+//! - A *damaged* group is followed by a group with a later number, or by a mark. Groups go to disk
+//!   one at a time, so the damaged group was synced and perhaps acknowledged. Recovery reports
+//!   `Corrupt` with the place, and the store does not open.
+//!
+//! Damage in the last group looks like a tear if the process was killed, or the machine stopped,
+//! before it wrote the mark.
+//!
+//! A readable last group need not have been synced. The kernel may serve it from memory although
+//! the process was killed before the sync, or although the sync failed. After a failed sync the
+//! kernel takes the pages for clean, and no later sync writes them. So recovery writes the last
+//! group again, the same bytes at the same place, and syncs it before anything is told to clients
+//! or to the tables.
 
 use std::io;
 use std::path::Path;
@@ -39,7 +46,8 @@ pub(crate) struct Found {
     pub spares: Vec<FoundSegment>,
 }
 
-/// A file that was found. It is not kept open: a store may have more segments than a process may have files.
+/// A segment file that was found. It is not kept open: a store may have more segments than a
+/// process may have open files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FoundSegment {
     pub id: u32,
@@ -68,7 +76,7 @@ pub(crate) fn find_files(disk: &Arc<dyn Disk>, folder: &Path) -> Result<Found> {
 }
 
 impl Found {
-    /// Opens the segments that a replay reads which starts in `first`.
+    /// Opens the segments that a replay from `first` on reads.
     ///
     /// # Errors
     /// What the operating system says.
@@ -98,12 +106,12 @@ pub(crate) struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// Hands every record from `start` on to `visit`; answers where the next group goes.
+    /// Passes every record from `start` on to `visit`. Returns where the next group goes.
     ///
-    /// **Invariant:** what `visit` is given survives a crash.
+    /// **Invariant:** every record given to `visit` survives a crash.
     ///
     /// # Errors
-    /// `Corrupt` if something that was synced is damaged; what `visit` and the disk say.
+    /// `Corrupt` if a synced group is damaged, or any error of `visit` and of the disk.
     pub fn replay(
         &self,
         start: Position,
@@ -142,7 +150,7 @@ impl Reading<'_> {
         })
     }
 
-    /// Where the first group is, from `start` up to the one numbered `last`, that cannot be read back.
+    /// The position of the first group from `start` up to number `last` that cannot be read back.
     ///
     /// # Errors
     /// `Corrupt` if the header of a segment is damaged.
@@ -353,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_tells_that_a_group_that_cannot_be_read_is_damaged_and_not_torn() {
+    fn with_a_mark_an_unreadable_group_is_damaged_and_not_torn() {
         let mut damaged = group(2, SALT);
         damaged[10] ^= 1;
         let mark = |synced, salt| {
@@ -371,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_group_behind_the_last_is_damage_and_a_payload_that_looks_like_one_is_not() {
+    fn a_later_group_behind_the_last_proves_damage_but_a_forged_payload_does_not() {
         let damaged = replayed(SALT, &group(5, SALT)).unwrap_err();
         assert_eq!(damaged.kind(), ErrorKind::Corrupt, "{damaged}");
         for guess in [Salt(0), Salt(8)] {

@@ -1,19 +1,25 @@
-//! Payloads that whom their records name is known to have let go of.
+//! A memory of payloads whose owners have let go of them, so that emptying a segment needs fewer
+//! look-ups.
 //!
-//! To empty a segment, everybody its records name is looked up, and nearly all have other values by then. Who lets go
-//! of the whole of such a payload never comes back to it under that name: what goes on with an older payload has a
-//! reference. So that is remembered for as long as the process lasts and there is room, and need not be looked up.
+//! To empty a segment, compaction looks up every entry that the segment's records name. Nearly all
+//! of these entries have other values by then. An entry that lets go of a whole payload named in
+//! the payload's record never uses it again under that record: a later owner is named by a
+//! reference instead. So this module remembers the release, and compaction skips the look-up. The
+//! memory lasts as long as the process and is bounded.
 //!
-//! **Invariant:** nothing is noted before the tables say the same. What is not noted is looked up; two owners of one
-//! payload that are taken for each other leave it where it is, counted as before.
+//! **Invariant:** a release is noted only after the tables say the same.
+//!
+//! A release that was not noted costs a look-up only. If the checksums of two owners of one payload
+//! collide, the payload is not moved, and its bytes stay counted.
 
 use std::collections::HashMap;
 
-/// Payloads remembered, of all segments: 16 MiB. A store of payloads of 1 KiB that are all replaced has as many in
-/// 2 GiB.
+/// Releases remembered over all segments, in 16 MiB. A store of 1 KiB payloads that are all
+/// replaced reaches this with 2 GiB.
 const MAX_RELEASED: usize = 2 * 1024 * 1024;
 
-/// A payload of a segment, and who let go of it: where it begins and the checksum of the owner's key.
+/// A released payload of a segment: the offset where it begins, and the checksum of its former
+/// owner's key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ReleasedPayload {
     offset: u32,
@@ -69,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_remembered_is_known_by_segment_place_and_owner_until_the_segment_is_gone() {
+    fn a_release_is_remembered_by_segment_offset_and_owner_until_the_segment_is_freed() {
         let mut released = Released::default();
         for (segment, offset, owner) in [(3, 8192, "b"), (3, 4096, "a"), (4, 4096, "a")] {
             released.note(segment, ReleasedPayload::new(offset, owner.as_bytes()));
@@ -86,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_remembered_than_there_is_room_for() {
+    fn the_number_of_remembered_releases_is_bounded() {
         let mut released = Released { count: MAX_RELEASED - 1, ..Released::default() };
         for offset in [1, 2] {
             released.note(0, ReleasedPayload::new(offset, b"a"));

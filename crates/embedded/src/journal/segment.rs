@@ -3,13 +3,13 @@
 //! ```text
 //! 0     "NACRESEG", format u32, segment u32, crc32c u32 of these
 //! 512   groups, each at a multiple of 512
-//!       a mark where the next group will be, unless that came at once
+//!       a mark where the next group will be, unless that group came soon
 //! ```
 //!
-//! The file's length is the segment's capacity. What lies behind the last group is zeros, or what the
-//! segment had that this file was before: groups of it, which carry another segment's number and do not
-//! count, and payloads, which are whatever a client wanted. A payload that looks like a later group would
-//! have the journal taken for damaged; so the headers of groups carry the store's [salt](Salt).
+//! The file's length is the segment's capacity. After the last group come zeros, or old bytes if
+//! the file was a segment before. Old groups carry another segment's number and are ignored. Old
+//! payloads are bytes that a client chose, and one could look like a later group, so that recovery
+//! would report damage. Therefore the headers of groups carry the store's secret [salt](Salt).
 
 use std::io;
 use std::path::Path;
@@ -20,9 +20,9 @@ use crate::entry::codec::{Put, Take};
 
 const MAGIC: &[u8; 8] = b"NACRESEG";
 const FORMAT: u32 = 1;
-/// Groups start at multiples of this, the unit disks write whole: a write that tears cannot hurt
-/// what was synced before it. Also the size of the header. (Multiples of 4096 were tried: no faster,
-/// and a lone small commit took eight times the room.)
+/// Groups start at multiples of this, the unit that disks write atomically. So a torn write cannot
+/// hurt a group that was synced before it. It is also the size of the segment header. (Multiples of
+/// 4096 were no faster, and a lone small commit took eight times the space.)
 pub(crate) const BLOCK_BYTES: u32 = 512;
 
 const SUFFIX: &str = ".segment";
@@ -61,8 +61,8 @@ pub(crate) fn round_up_to_block(bytes: u64) -> u64 {
     bytes.next_multiple_of(u64::from(BLOCK_BYTES))
 }
 
-/// A random number that tells the header of a group from a payload that looks like one. It is drawn when a store is
-/// made, and is nowhere but in the store's manifest and its groups.
+/// A random number that tells a real group header from a payload that looks like one. It is drawn
+/// when a store is made, and is kept only in the store's manifest and groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Salt(pub u64);
 
@@ -96,11 +96,12 @@ impl Segment {
         }
     }
 
-    /// Takes away the header of a torn group, durably: the next one may go to another segment under the same number,
-    /// and who reads this segment's records then would take those of the torn one for written.
+    /// Durably erases the header of a torn group. The next group may go to another segment under
+    /// the same number, and later readers of this segment would otherwise take the torn group for a
+    /// written one.
     ///
     /// # Errors
-    /// What the disk says.
+    /// Any error of the disk.
     pub fn wipe_torn_group(&self, offset: u32, salt: Salt) -> io::Result<()> {
         let mut header = vec![0; GroupHeader::BYTES];
         if u64::from(offset) + header.len() as u64 > u64::from(self.capacity) {
@@ -118,9 +119,9 @@ impl Segment {
 /// The header of a group: the records that one sync made durable. 40 bytes.
 ///
 /// `"NGRP"`, crc32c u32 of the rest, segment u32, length u32 with the header, number u64, records
-/// u32, 0 u32, salt u64. Groups are numbered from 1 without gaps, over all segments; a group is written only
-/// when the one before it is synced. **Invariant:** a group that is there proves all before it
-/// were.
+/// u32, 0 u32, salt u64. Groups are numbered from 1 without gaps, over all segments. A group is
+/// written only when the one before it is synced. **Invariant:** a group on disk proves that all
+/// groups before it were synced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct GroupHeader {
     pub segment: u32,
@@ -168,11 +169,13 @@ impl GroupHeader {
     }
 }
 
-/// Says that a group is synced, so that whoever finds it damaged does not take it for torn. 32 bytes.
+/// A mark records that a group is synced, so that recovery does not take damage in it for a tear.
+/// 32 bytes.
 ///
-/// `"NMRK"`, crc32c u32 of the rest, segment u32 it lies in, 0 u32, the group's number u64, salt u64. It lies where the
-/// next group will and is not synced itself: it outlives the process, as does all that rots later, and what it has to say
-/// goes without it after a power cut, which may have torn the group.
+/// `"NMRK"`, crc32c u32 of the rest, u32 number of its segment, 0 u32, the group's number u64, salt
+/// u64. The mark lies where the next group will go, and is not synced itself. So it survives the
+/// end of the process but perhaps no power cut. Without it, damage in the last group is taken for a
+/// tear, which after a power cut it may well be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mark {
     pub segment: u32,
@@ -214,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_group_header_counts_in_its_own_segment_of_its_own_store_only() {
+    fn a_group_header_is_valid_only_in_its_own_segment_and_store() {
         let header = GroupHeader { segment: 4, length: 100, number: 7, records: 2 };
         let salt = Salt(77);
         let bytes = header.encode(salt);
@@ -230,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_counts_in_its_own_segment_of_its_own_store_only() {
+    fn a_mark_is_valid_only_in_its_own_segment_and_store() {
         let (mark, salt) = (Mark { segment: 4, synced: 7 }, Salt(77));
         let bytes = mark.encode(salt);
         assert_eq!(bytes.len(), Mark::BYTES);
@@ -245,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn names_give_back_their_numbers() {
+    fn a_segments_number_can_be_read_from_its_file_name() {
         assert_eq!(id_in_name(&file_name(7)), Some(7));
         assert_eq!(id_in_spare_name(&spare_name(7)), Some(7));
         assert_eq!(id_in_name(&spare_name(7)), None);

@@ -1,11 +1,11 @@
-//! Where new segments come from: prepared ahead by a thread of its own, so that a commit finds one
-//! ready, or made on the spot if it comes too soon.
+//! Supplies new segments. A thread prepares one ahead, so that a commit finds it ready; if the
+//! commit comes too soon, the segment is made on the spot.
 //!
-//! A sync of blocks that were never written also has to commit the file system's own journal,
-//! because the blocks change from reserved to written (measured: 88 against 57 µs for 4 KiB, 146
-//! against 83 for 64 KiB). So for small groups a segment is filled with zeros beforehand, or is a
-//! file whose segment has died. Large groups take the device's time for their bytes, which zeros
-//! would only double: for them the space is reserved and no more.
+//! Syncing blocks that were never written also commits the file system's journal, because the
+//! blocks change from reserved to written. (Measured: 88 against 57 µs for 4 KiB, 146 against 83
+//! for 64 KiB.) So for small groups a segment is filled with zeros beforehand, or reuses the file
+//! of a dead segment. For large groups the space is only reserved: writing the bytes dominates
+//! there, and zeros would double it.
 
 use std::io;
 use std::path::PathBuf;
@@ -15,8 +15,9 @@ use std::thread::JoinHandle;
 use crate::disk::{Create, Disk};
 use crate::journal::segment::{Segment, file_name, spare_name};
 
-/// Dead segments kept to be used again. They die some four at a time, with a checkpoint, and a file that has its
-/// blocks, in the kernel's memory too, is written a tenth faster than a new one (writes of 4 KiB).
+/// Files of dead segments that are kept for reuse. Some four segments die at each checkpoint. A
+/// file whose blocks exist, and are in the kernel's cache, is written a tenth faster than a new one
+/// (4 KiB writes).
 const MAX_SPARES: usize = 6;
 /// Zeros written at a time.
 const FILL_BYTES: usize = 1024 * 1024;
@@ -84,7 +85,7 @@ impl SegmentSource {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// A new segment of at least `min_bytes`; the one after it will be wanted for `fill`.
+    /// Returns a new segment of at least `min_bytes`, and has the next one prepared as `fill` says.
     ///
     /// # Errors
     /// What the operating system says; nothing of the segment remains.

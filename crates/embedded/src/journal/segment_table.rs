@@ -1,11 +1,11 @@
-//! Every segment there is: reading payloads from them, counting what is still referred to, and
-//! letting go of those that are not.
+//! All segments of the journal: reads payloads, counts the references to each segment, and frees
+//! segments without references.
 //!
-//! A segment may be deleted only when no table entry refers to it *and* nobody who looked at the
-//! tables while one did is still at it. So whoever reads takes a [`Pin`] before the snapshot of the
-//! tables. A segment without references is *retired* under the pin of the moment; once all pins up
-//! to that one are gone, it is dead, unless a transaction that held one of them has meanwhile
-//! copied a reference (a clone does) — then the account shows an addition and it lives on.
+//! A segment may be deleted only when no table entry refers to it *and* no reader uses a snapshot
+//! of the tables that still did. So a reader takes a [`Pin`] before its snapshot. A segment without
+//! references is *retired* under the current pin generation. Once all pins up to that generation
+//! are dropped, the segment is dead. There is one exception: a clone that held such a pin may have
+//! copied a reference. Then the account shows an addition, and the segment stays in use.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
@@ -23,16 +23,17 @@ use crate::entry::value::{PayloadAddress, Piece, Source};
 use crate::errors;
 use crate::journal::segment::{Segment, file_name};
 
-/// Segment files held open for reading: enough for a working set of some GiB, well below the usual
-/// limit of 1024 descriptors.
+/// Segment files kept open for reading. This covers a working set of some GiB, and is well below
+/// the usual limit of 1024 descriptors.
 const MAX_OPEN_FILES: usize = 256;
 
 /// Holds back the deletion of every segment that was there when it was taken.
 #[derive(Debug, Clone)]
 pub(crate) struct Pin(#[expect(dead_code, reason = "being held is its whole purpose")] Arc<()>);
 
-/// A pin of what a record refers to, until the tables have the record. One that is dropped on the way there, as when
-/// something fails or panics, holds for as long as the process lasts: the next opening finds the record in the journal.
+/// Pins the segments that a record refers to until the tables have the record. If a failure or
+/// panic drops it earlier, the pin is leaked on purpose and holds until the process ends. The next
+/// opening replays the record from the journal.
 #[derive(Debug)]
 pub(crate) struct RecordPin(Option<Pin>);
 
@@ -77,8 +78,8 @@ enum AccountState {
     #[default]
     Used,
     Retired,
-    /// It cannot be emptied, as when a payload in it fails its checksum: kept as it is until nothing
-    /// refers to it any more.
+    /// The segment could not be emptied, for example because a payload failed its checksum. It is
+    /// kept until nothing refers to it.
     LeftAlone,
 }
 
@@ -95,7 +96,8 @@ pub(crate) struct SegmentTable {
 #[derive(Debug)]
 struct Accounts {
     segments: BTreeMap<u32, Account>,
-    /// The moment that pins are taken of; another one begins when a segment is retired, and only then.
+    /// The generation that new pins belong to. A new generation begins whenever a segment is
+    /// retired.
     current: Arc<()>,
     retired: VecDeque<Retired>,
     released: Released,
@@ -105,7 +107,8 @@ struct Accounts {
 struct Retired {
     segment: u32,
     additions: u64,
-    /// Gone once nobody holds a pin of then; those of before are in front of it in the queue.
+    /// The pin generation at retirement. It is gone once all its pins are dropped; pins of earlier
+    /// generations hold segments further ahead in the queue.
     pin: Weak<()>,
 }
 
@@ -187,7 +190,7 @@ impl SegmentTable {
         known.map(|(id, account)| self.open(id, account.capacity)).collect()
     }
 
-    /// The segment, opened; `None` if there is none of that number.
+    /// Opens the segment; `None` if no segment has that number.
     ///
     /// # Errors
     /// `Corrupt` if its file is missing.
@@ -244,7 +247,8 @@ impl SegmentTable {
         dead
     }
 
-    /// How many more segments there are before `end` than twice what is referred to in them would fill.
+    /// How many more segments are in use before `end` than twice the number that their live bytes
+    /// would fill. Negative if they are more than half full on average.
     pub fn sparse(&self, end: u32) -> f64 {
         let accounts = self.accounts();
         let used = accounts.segments.range(..end).map(|(_, account)| account);
@@ -254,8 +258,8 @@ impl SegmentTable {
         used.map(|account| 1.0 - 2.0 * account.share()).sum()
     }
 
-    /// The segment before `end` with the least of its file still referred to, if that is less than
-    /// `max_share` of it.
+    /// The segment before `end` with the smallest share of live bytes, if that share is below
+    /// `max_share`.
     pub fn sparsest(&self, end: u32, max_share: f64) -> Option<(u32, Account)> {
         self.accounts()
             .segments
@@ -266,8 +270,9 @@ impl SegmentTable {
             .map(|(id, account)| (*id, *account))
     }
 
-    /// Does not offer a segment to be emptied any more that was like this before it was tried, if there is something
-    /// left in it and nothing has come to it since.
+    /// Stops offering a segment for emptying, if something is left in it after an attempt. `before`
+    /// is its account before the attempt; a segment that got new references since then is offered
+    /// again.
     pub fn leave_alone(&self, segment: u32, before: &Account) {
         let mut accounts = self.accounts();
         let account = accounts.segments.get_mut(&segment);
@@ -321,7 +326,7 @@ impl SegmentTable {
         Ok(out.into())
     }
 
-    /// Copies a payload into `out`, which has its length.
+    /// Copies a payload into `out`, which has the payload's length.
     ///
     /// # Errors
     /// `Corrupt` if it fails its checksum or is not there.
@@ -358,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_dies_when_the_last_pin_of_its_time_is_gone() {
+    fn a_retired_segment_is_dead_once_its_pins_are_dropped() {
         let table = table_of(2);
         let before = table.pin();
         table.retire_dead(2);
@@ -370,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn later_segments_wait_for_the_pins_that_earlier_ones_wait_for() {
+    fn a_later_retired_segment_also_waits_for_earlier_pins() {
         let table = table_of(1);
         let before = table.pin();
         table.retire_dead(1);
@@ -382,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pin_holds_however_often_nothing_was_there_to_retire() {
+    fn a_pin_still_holds_after_retirements_that_found_no_segment() {
         let table = table_of(1);
         table.count(&HashMap::from([(0, 10)]), [0].into_iter());
         let reading = table.pin();
@@ -396,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_copied_meanwhile_keeps_a_retired_segment_alive() {
+    fn a_reference_copied_by_a_clone_keeps_a_retired_segment() {
         let table = table_of(1);
         let cloning = table.pin();
         table.retire_dead(1);
@@ -409,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_record_refers_to_is_kept_if_the_tables_never_have_it() {
+    fn a_dropped_record_pin_keeps_its_segments_until_the_process_ends() {
         for is_applied in [true, false] {
             let table = table_of(1);
             let record = RecordPin::of(&table.pin());
@@ -425,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_left_alone_dies_like_others_once_nothing_refers_to_it() {
+    fn a_segment_that_could_not_be_emptied_dies_once_nothing_refers_to_it() {
         let table = table_of(2);
         table.count(&HashMap::from([(0, 10), (1, 10)]), [0, 1].into_iter());
         let before: HashMap<_, _> = table.all().into_iter().collect();
@@ -442,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sparsest_segment_is_the_one_with_the_least_left() {
+    fn the_sparsest_segment_has_the_smallest_share_of_live_bytes() {
         let table = table_of(4);
         table.count(&HashMap::from([(0, 90), (1, 20), (2, 30), (3, 1)]), [].into_iter());
         let sparsest = |share| table.sparsest(3, share).map(|(id, _)| id);
@@ -458,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_whose_file_is_gone_does_not_hide_how_sparse_the_others_are() {
+    fn a_segment_whose_file_is_missing_does_not_change_the_count_of_sparse_segments() {
         let table = table_of(9);
         // Entries still refer to it.
         table.count(&HashMap::from([(9, 10)]), [9].into_iter());

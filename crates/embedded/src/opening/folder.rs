@@ -25,7 +25,8 @@ pub(super) fn prepare_folder(options: &Options) -> Result<File> {
     let folder = &options.path;
     let failed = |error: std::io::Error| errors::io("making the folder", &error);
     options.disk.create_folder(folder).map_err(failed)?;
-    // The tables make their files as the process's umask says: a folder that was there must keep others out.
+    // The tables create their files with the process's umask, so an existing folder must itself
+    // keep other users out.
     let _ = nacre_files::tighten_folder(folder);
     options.disk.create_folder(&folder.join(JOURNAL)).map_err(failed)?;
     let failed = |error: std::io::Error| errors::io(format!("locking {LOCK}"), &error);
@@ -45,8 +46,9 @@ pub(super) fn prepare_folder(options: &Options) -> Result<File> {
     }
 }
 
-/// Makes what a directory without a manifest lacks, which may be the rest of it: whoever began to
-/// make it may have crashed. The manifest comes last, and when it is there all else survives.
+/// Makes whatever a directory without a manifest lacks. An earlier process may have crashed while
+/// it made some of these files. The manifest is written last, so a directory with a manifest has
+/// all the others.
 pub(super) fn make_store(options: &Options) -> Result<(Tables, Manifest)> {
     let (folder, journal) = (&options.path, options.path.join(JOURNAL));
     let lost = |what| {

@@ -41,8 +41,8 @@ pub(crate) struct Opened {
 /// Opens the directory of `options`.
 ///
 /// # Errors
-/// `Unavailable` if another process has it open, `Corrupt` if what was acknowledged cannot be read
-/// back, `Invalid` for options that cannot be.
+/// `Unavailable` if another process has it open, `Corrupt` if acknowledged data cannot be read
+/// back, `Invalid` for impossible options.
 pub(crate) fn open(options: &Options) -> Result<Opened> {
     options.check()?;
     let folder = &options.path;
@@ -63,7 +63,9 @@ pub(crate) fn open(options: &Options) -> Result<Opened> {
         let place = error.object().unwrap_or(TREE);
         mended.push(Damage { is_repaired: true, ..Damage::of_store(place, error.message()) });
     }
-    // Who wrote the manifest may not have come to this, and what it does without is given away from now on.
+    // A process that crashed after it wrote the manifest may not have synced the folder. From now
+    // on the engine frees segments that the manifest does not need, so the manifest must be durable
+    // first.
     options.disk.sync_folder(folder).map_err(|error| errors::io("syncing the folder", &error))?;
     let recovered = recover(options, &tables, &manifest)?;
     let opened = start(options, lock, tables, manifest, recovered)?;

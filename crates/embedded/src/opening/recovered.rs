@@ -151,8 +151,8 @@ impl RecoveredShard {
         Ok(true)
     }
 
-    /// Makes sure that the journal did not end before the tables do: what they have was synced in
-    /// the journal first.
+    /// Checks that the journal does not end before the tables do. Everything in the tables was
+    /// synced in the journal first, so a shorter journal has lost synced groups.
     fn check_complete(&self) -> Result<()> {
         let last = self.last_seen.unwrap_or(self.floor);
         if last < self.progress.sequence { Err(self.incomplete(last + 1)) } else { Ok(()) }

@@ -59,8 +59,8 @@ fn take_stock(
     current
 }
 
-/// The spare files that can become segments: those of another length go, as a store may be opened with
-/// segments of another.
+/// Takes the spare files that can become segments. Files of another length are deleted, because the
+/// store may now be opened with another segment size.
 fn take_spares(options: &Options, folder: &Path, found: &Found) -> Vec<u32> {
     let (kept, others): (Vec<FoundSegment>, Vec<FoundSegment>) =
         found.spares.iter().partition(|spare| spare.capacity == options.segment_bytes);
@@ -71,9 +71,9 @@ fn take_spares(options: &Options, folder: &Path, found: &Found) -> Vec<u32> {
     kept.into_iter().map(|spare| spare.id).collect()
 }
 
-/// Whether groups can be written where the last one ended. A crash may have come between the making
-/// of a segment and its header, without which nothing in it would be read back, or between them and
-/// their syncs, after which it could be lost with all that is written to it.
+/// Whether new groups can follow the last one. A crash may have left a segment without its header;
+/// recovery would ignore every group in such a segment. Or the crash came before the segment was
+/// synced; a power cut could then delete the segment with all its later groups.
 fn can_go_on(
     options: &Options,
     folder: &Path,

@@ -1,4 +1,5 @@
-//! A disk on which links stand for files that must not be changed: a linked file is copied before its first write.
+//! A disk for salvage: the damaged folder's files are linked, not copied, and a linked file is
+//! copied before its first write. So the damaged folder never changes.
 
 use std::fs::{self, File};
 use std::io;

@@ -1,14 +1,16 @@
 //! Saves what can be read of a damaged storage folder into a new folder.
 //!
-//! `nacre salvage` and `nacre scrub --offline` call this. The damaged folder is only read. The new folder gets:
+//! `nacre salvage` and `nacre scrub --offline` call this. The damaged folder is only read. The new
+//! folder gets:
 //!
-//! 1. the segments of the journal, as payloads lie in them;
+//! 1. the segments of the journal, because payloads are kept in them;
 //! 2. new tables with every entry that can be read ([`tables`]);
-//! 3. what the tables lack of the journal's records ([`records`]);
-//! 4. a manifest behind all of that, so that nothing is replayed;
+//! 3. the changes of journal records that the tables lack ([`records`]);
+//! 4. a manifest whose position is after all of these records, so that nothing is replayed;
 //! 5. other small files of the folder, such as the target's identity.
 //!
-//! The new folder opens as any other store. A scrub of it then names the objects that lost something.
+//! The new folder opens as any other store. A scrub of it then names the objects that lost
+//! something.
 
 mod linked_disk;
 mod progress;
@@ -55,7 +57,8 @@ pub enum SegmentFiles {
 /// What was saved, and what was not.
 #[derive(Debug, Clone, Default)]
 pub struct Salvaged {
-    /// What could not be read. Objects that lost something are found by a scrub of the new folder.
+    /// The damage that was found in the old folder. A scrub of the new folder finds the objects
+    /// that lost something.
     pub damages: Vec<Damage>,
     /// Files of tables that could be read, at least in part.
     pub table_files: u64,
@@ -65,12 +68,12 @@ pub struct Salvaged {
     pub records: u64,
 }
 
-/// Saves what can be read in the folder `from` into the folder `to`, which is made.
+/// Saves everything readable in the folder `from` into the new folder `to`.
 ///
 /// # Errors
-/// `Unavailable` while a node has the folder open; `Exists` if there is something at `to`; `NotFound` if `from`
-/// is no storage folder; `Corrupt` if nothing in it tells how its journal is to be read; what the disk says of
-/// `to`.
+/// `Unavailable` while a node has the folder open; `Exists` if there is something at `to`;
+/// `NotFound` if `from` is no storage folder; `Corrupt` if nothing in it says how to read its
+/// journal; or any error of the disk that keeps `to`.
 pub fn salvage(from: &Path, to: &Path, files: SegmentFiles) -> Result<Salvaged> {
     let _lock = lock(from)?;
     make_folder(from, to)?;

@@ -42,8 +42,8 @@ impl Progresses {
         Ok(Self { count: manifest.map(|manifest| manifest.sequences.len()), shards })
     }
 
-    /// Takes note of a record. Answers how many records before it are missing if the tables lack it; `None` if
-    /// they have it, or if nothing says how far they are.
+    /// Notes that a record was seen. If the tables lack the record, returns how many records before
+    /// it are missing. Returns `None` if the tables have it, or if nothing says how far they are.
     pub fn note(&mut self, id: RecordId) -> Option<u64> {
         let (stored, seen) = self.shards.get_mut(usize::from(id.shard))?;
         let missing = id.sequence.checked_sub(seen.sequence + 1);

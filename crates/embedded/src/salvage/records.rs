@@ -1,8 +1,9 @@
-//! What the tables lack of a damaged store's journal.
+//! Writes the changes of a damaged store's journal that its tables lack.
 //!
-//! Records that came after the tables are applied in order. If tables were lost, older records stand in for the
-//! entries that are missing. Such an entry may be older than the last one was, or may have been removed since:
-//! segments in between may be gone. So an entry that the tables have is never replaced by an older record.
+//! Records newer than the tables are applied in order. If table files were lost, older records
+//! stand in for the missing entries. Such a stand-in may be outdated, or its entry may have been
+//! removed since, because segments in between may be gone. So an older record never replaces an
+//! entry that the tables have.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -49,7 +50,8 @@ pub(super) struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
-    /// For tables that are `are_whole` or lack what lost files had; `journal` is the new folder of segments.
+    /// Prepares to save records into `tables`. `are_whole` says that no table file was lost;
+    /// `journal` is the new folder of segments.
     pub fn new(
         tables: &'a Tables,
         journal: PathBuf,
@@ -65,10 +67,11 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// Saves what the tables lack; answers the number of the last group.
+    /// Saves the changes that the tables lack. Returns the number of the last group.
     ///
     /// # Errors
-    /// What the disk says of the new tables. A segment that cannot be read is damage.
+    /// Any error of the disk that keeps the new tables. An unreadable segment is reported as damage
+    /// instead.
     pub fn save(
         &mut self,
         segments: &[Segment],

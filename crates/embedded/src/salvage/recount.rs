@@ -1,7 +1,7 @@
-//! Counting anew how much of each segment is referred to.
+//! Recounts the live bytes of each segment of a salvaged store.
 //!
-//! A count that is too low would have a segment given back that something still refers to, so a salvaged store is
-//! counted before anything is written to it.
+//! With a count that is too low, the engine would free a segment that is still referred to. So the
+//! counts are corrected before anything else is written to a salvaged store.
 
 use std::collections::HashMap;
 
@@ -14,11 +14,11 @@ use crate::tables::{TableSnapshot, Tables};
 /// Bytes that the entries of a shard refer to in a segment.
 type Counts = HashMap<(u32, u16), i64>;
 
-/// Puts right what the tables, which have all that was ever synced, say of live bytes.
+/// Corrects the counts of live bytes in the tables, which have everything that was ever synced.
 ///
 /// # Errors
-/// If the tables cannot be read or written. Of tables with a damaged entry no count is changed, as what it referred
-/// to is not known.
+/// If the tables cannot be read or written. If an entry is damaged, its references are unknown, so
+/// no count is changed.
 pub(super) fn recount(tables: &Tables) -> Result<()> {
     let snapshot = tables.snapshot_with_tallies();
     let counts = match counted(&snapshot) {
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_become_what_the_entries_refer_to() {
+    fn a_recount_corrects_the_live_bytes_of_each_segment() {
         let folder = TempDir::new().unwrap();
         let tables = Tables::open(folder.path(), 1 << 20, 1 << 20).unwrap();
         let mut batch = tables.batch(3);

@@ -1,7 +1,8 @@
-//! Every entry that can be read in the tables of a damaged store, written to new tables.
+//! Copies every readable entry of a damaged store's tables into new tables.
 //!
-//! The files are read one by one, without the tree that they make up: one damaged file must not hide the others.
-//! Entries keep their sequence numbers, so the new tables tell the same of a key that several files have.
+//! The files are read one by one rather than through their tree, so that one damaged file does not
+//! hide the others. Entries keep their sequence numbers. So the new tables return the right version
+//! of a key that several files hold.
 
 use std::fs;
 use std::ops::Bound;
@@ -19,10 +20,10 @@ use crate::errors;
 use crate::scrub::{Damage, checksum, end_of_unreadable, successor};
 use crate::tables::{FILES_FOLDER, Tables, listed_files};
 
-/// Saves the tables in a folder; answers whether all files of them could be read.
+/// Saves the tables of a folder. Returns whether all of their files could be read.
 ///
 /// # Errors
-/// What the disk says of the new tables.
+/// Any error of the disk that keeps the new tables.
 pub(super) fn save(from: &Path, to: &Path, salvaged: &mut Salvaged) -> Result<bool> {
     let new = Tables::open(to, TABLE_MEMORY_BYTES, TABLE_MEMORY_BYTES)?;
     let files = files_of(from, salvaged);
@@ -51,7 +52,8 @@ pub(super) fn save(from: &Path, to: &Path, salvaged: &mut Salvaged) -> Result<bo
     Ok(is_whole)
 }
 
-/// The numbers and checksums of the files of tables; without checksums where neither the list nor its copy names them.
+/// The numbers and checksums of the table files. A file that neither the list nor its copy names
+/// has no checksum.
 fn files_of(tree: &Path, salvaged: &mut Salvaged) -> Vec<(u64, Option<u128>)> {
     let mut note = |error: Error| {
         let place = error.object().unwrap_or("tree").to_owned();
@@ -107,8 +109,8 @@ fn next(table: &Table, from: &[u8]) -> Option<Result<InternalValue, lsm_tree::Er
     catch_unwind(AssertUnwindSafe(next)).unwrap_or(Some(Err(lsm_tree::Error::Unrecoverable)))
 }
 
-/// Saves entries from a key on. Answers why it stopped, if the file cannot be read further; `from` is behind the
-/// last entry then.
+/// Saves entries from a key on. If the file becomes unreadable, returns why and sets `from` to the
+/// key after the last saved entry.
 fn save_from(
     table: &Table,
     from: &mut Vec<u8>,

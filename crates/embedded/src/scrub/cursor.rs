@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use nacre_object::Error;
 
-/// Where a step of a scrub begins. As text: `journal`, `files:N` or `entries:HEX`; whoever holds one
-/// need not understand it.
+/// Where a step of a scrub begins. Its string form is `journal`, `files:N` or `entries:HEX`.
+/// Callers keep it and hand it back; they need not understand it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ScrubCursor(pub(super) Stage);
 
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_survives_being_text() {
+    fn a_cursor_can_be_printed_and_parsed() {
         let cursors = [
             ScrubCursor::default(),
             ScrubCursor::files(None),

@@ -1,9 +1,10 @@
-//! Every entry of the tables in the order of keys, and every payload they refer to.
+//! Checks every entry of the tables in key order, and every payload they refer to.
 //!
-//! Entries and what they refer to name each other: an object's head its slots and attributes, a
-//! value its payloads, a record or a reference their owner; each is looked for from the other end. So what is
-//! missing is found too, not only what fails its checksum. And each is looked up by its key, as reads
-//! do it: the walk itself needs no filter, and a damaged one hides what is there.
+//! Checksums find damaged entries; this stage also finds missing ones. Related entries name each
+//! other: a head its slots and attributes, a value its payloads, a record or a reference the owner.
+//! So each relation is checked from the other end. Each entry is also looked up by its key, as a
+//! read would. The walk itself uses no filters, so only the look-up notices a damaged filter that
+//! hides entries.
 
 use std::collections::{HashMap, HashSet};
 
@@ -68,7 +69,8 @@ struct Walk<'a> {
     hidden: HashSet<Whose>,
     /// The last extent seen, and where it ends.
     last_extent: Option<(NodeId, u64)>,
-    /// The last segment whose live bytes were counted, and how many each shard has; `None` if that cannot be known.
+    /// The last segment whose live bytes were counted, with the count of each shard. The counts are
+    /// `None` if part of the segment's owners could not be read.
     counted: Option<(u32, Option<HashMap<u16, i64>>)>,
 }
 
@@ -198,8 +200,9 @@ impl Walk<'_> {
         Err(Error::corrupt("what should refer to this payload is missing or does not"))
     }
 
-    /// A segment is given back once its counts say that nothing refers to it. Of one that is being written the snapshot
-    /// and the records may tell of different moments; it is looked at once it is full, or nobody writes.
+    /// Checks a stored count of live bytes, because a segment is freed once its counts say that
+    /// nothing refers to it. While a segment is being written, snapshot and records may be of
+    /// different points in time. So it is checked only when it is full or nothing is being written.
     fn check_live(&mut self, segment: u32, shard: u16, value: &Value) -> Result<()> {
         let stored = value.clone().into_inline()?;
         if segment >= self.unsettled && !self.is_exact {
@@ -216,8 +219,9 @@ impl Walk<'_> {
         Err(Error::corrupt(format!("{live} bytes of {} are referred to", file_name(segment))))
     }
 
-    /// The bytes of a segment that the entries of each shard refer to. Unknown if something cannot be read, which is
-    /// found where it is; unless it is the segment's own records.
+    /// Counts, for each shard, the bytes of a segment that entries refer to. Returns `None` if
+    /// something cannot be read. Damage in the segment's records is reported here; damage elsewhere
+    /// is reported where the walk meets it.
     fn count_live(&mut self, segment: u32) -> Option<HashMap<u16, i64>> {
         // What is remembered is no evidence.
         let inventory = self.core.inventory(segment, self.durable, ReleasedOf::default()).ok()?;

@@ -1,5 +1,5 @@
-//! The files of tables, read whole from the disk: reading entries alone may be answered from memory
-//! and does not touch indexes and filters.
+//! Reads every table file whole from the disk. Reading entries alone is not enough: the cache may
+//! answer, and indexes and filters are not read.
 
 use std::fs::File;
 use std::io::{self, Read};

@@ -1,7 +1,8 @@
-//! The first step: the manifest, and what a crash at this moment would have replayed.
+//! The first stage of a scrub: checks the manifest, and the groups that a crash now would have
+//! replayed.
 //!
-//! Every group up to the last synced one is also in the tables, or about to be. So if one of them
-//! or the manifest is damaged, a checkpoint makes it good: after it neither is read again.
+//! The tables have, or are about to have, every group up to the last synced one. So a checkpoint
+//! repairs damage in these groups or in the manifest: afterwards neither is read again.
 
 use nacre_object::{ErrorKind, Result};
 

@@ -1,8 +1,8 @@
-//! Scrubbing: reading everything the engine keeps, to find what has rotted before somebody needs it.
+//! Scrubbing: reads everything the engine keeps, to find damage before a client needs the data.
 //!
-//! A scrub is a walk in steps, each a bounded piece of work that answers what it found and where to
-//! go on; between steps nothing of it remains in the engine. So it holds little memory, whoever
-//! asks for the steps sets its pace, and one that is never finished leaves nothing behind.
+//! A scrub is a sequence of steps. Each step does a bounded amount of work and returns its findings
+//! and a cursor for the next step. The engine keeps nothing between steps. So a scrub needs little
+//! memory, its caller sets the pace, and an unfinished scrub leaves nothing behind.
 //!
 //! | stage | reads | file |
 //! | --- | --- | --- |
@@ -10,13 +10,13 @@
 //! | files | every file of tables, whole, against its checksum | `files` |
 //! | entries | every entry of the tables and every payload they refer to | `entries` |
 //!
-//! What a step finds is said of objects where that can be known: a payload or an entry belongs to
-//! the objects and snapshots whose node it is in; an unreadable stretch of the tables to all that
-//! have something in it. Damage that a checkpoint makes good (the manifest, groups whose effect the
-//! tables have) is made good.
+//! A finding names the affected objects where they are known. A payload or entry belongs to the
+//! objects and snapshots whose node contains it. An unreadable stretch of the tables affects every
+//! object with an entry in it. Damage that a checkpoint repairs (the manifest, groups that the
+//! tables have) is repaired.
 //!
-//! **Invariant:** what changes meanwhile is no damage: every step looks at one snapshot of the
-//! tables, under a pin that keeps the segments it refers to.
+//! **Invariant:** concurrent changes are never reported as damage. Every step uses one snapshot of
+//! the tables, under a pin that keeps the segments it refers to.
 
 mod cursor;
 mod entries;
@@ -102,7 +102,7 @@ impl Damage {
 /// Does the step that begins at `cursor`.
 ///
 /// # Errors
-/// `Unavailable` if the disk does not answer. Damage is no error.
+/// `Unavailable` if the disk does not answer. Damage is reported in the step and is not an error.
 pub(crate) fn step(core: &Core, cursor: &ScrubCursor) -> Result<ScrubStep> {
     match &cursor.0 {
         Stage::Journal => journal::step(core),

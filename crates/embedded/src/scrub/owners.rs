@@ -1,5 +1,5 @@
-//! Whose an entry is: heads name nodes, so finding the owner of a node is looking through the heads.
-//! It is done only for what is damaged.
+//! Finds the objects that damaged nodes belong to. Only heads name nodes, so this reads all heads.
+//! It is done only when a step has found damage.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,8 +1,8 @@
-//! Reading on where the tables cannot be read.
+//! Continues a walk behind an unreadable stretch of the tables.
 //!
-//! The tables fail by the block, and a reader that fails does not say where the damage ends. It is
-//! found by halving the distance to the end: a place is readable if a reader that begins there gets
-//! an entry or reaches the end.
+//! The tables fail a block at a time, and a failed reader does not say where the damage ends. A
+//! binary search finds the end: a key is readable if a reader that begins there gets an entry or
+//! reaches the end.
 
 use std::ops::Bound;
 
@@ -12,7 +12,8 @@ use nacre_object::Result;
 use crate::entry::key::{Key, NodeId, PAST_ALL, after_prefix, node_prefix};
 use crate::tables::TableSnapshot;
 
-/// How often the distance is halved: the end of a stretch is then known to some 60 bytes of a key.
+/// Steps of the binary search. With this many, the end of a stretch is known to some 60 bytes of a
+/// key.
 const MAX_HALVINGS: usize = 512;
 /// Bytes behind what two keys share that count for the middle between them.
 const MIDDLE_BYTES: usize = size_of::<u128>();
@@ -76,7 +77,8 @@ impl<'a> Entries<'a> {
     }
 }
 
-/// The first key behind `from`, which cannot be read, from which reading goes on; `to` if there is none.
+/// The first key after the unreadable key `from` at which reading works again; `to` if there is
+/// none.
 pub(crate) fn end_of_unreadable(
     from: &[u8],
     to: &[u8],
@@ -145,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn halving_comes_to_the_border_from_both_sides() {
+    fn the_binary_search_finds_the_border_from_both_sides() {
         let border = b"n\0\0\0\0\0\0\0\x07mrecord/00000042".as_slice();
         let (mut low, mut high) = (b"g".to_vec(), PAST_ALL.to_vec());
         let mut halvings = 0;

@@ -1,14 +1,17 @@
-//! The threads that keep the tables: one writes what is sealed to files, the other merges files.
+//! The threads that maintain the tables: one flushes sealed entries to files, the other merges
+//! files.
 //!
-//! They are two, as a merge may take seconds and what is sealed is memory that writers wait for. The one
-//! that writes waits for nothing but the disk, so whoever waits for it may hold whatever else.
+//! A merge may take seconds, and writers wait for the memory of sealed entries. So flushes have a
+//! thread of their own. The flush thread waits for nothing but the disk, so a thread may hold any
+//! lock while it waits for a flush.
 //!
-//! **Invariant:** after a failure nothing is written or merged any more, as the tree does not say how far
-//! it came; what it has in memory can still be read. Whoever waits is told.
+//! **Invariant:** after a failure nothing is flushed or merged any more, because the tree does not
+//! say how far it came. Entries in memory can still be read. Threads that wait get the error.
 //!
-//! A full disk is no such failure: the tree changes what it holds only after all files of a step are written,
-//! so the step can be repeated. The threads pause until [`Keeper::go_on_after_full`] finds room. Meanwhile
-//! nobody waits for them, and sealed entries stay in memory; [`Keeper::admit`] bounds how many.
+//! A full disk is not such a failure. The tree changes its list only after all files of a step are
+//! written, so the step can be repeated. The threads pause until [`Keeper::go_on_after_full`] finds
+//! space. Meanwhile no writer waits for them, and sealed entries stay in memory; [`Keeper::admit`]
+//! bounds how many.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -25,11 +28,11 @@ use super::list_copy;
 use super::unfinished::NamedFiles;
 use crate::errors;
 
-/// Seals whose entries are not in a file yet, which is the memory that may be held besides what is not
-/// sealed: one is written while another fills.
+/// Seals that may wait to be flushed; past them writers wait. One is flushed while another fills.
+/// This bounds the memory of sealed entries.
 const MAX_SEALS_WAITING: u64 = 3;
-/// Files of the first level, each of which a look-up of what is not there may have to open; past them
-/// writers wait for the merges.
+/// Files of the first level before writers wait for merges. A look-up of a missing key may have to
+/// open each of them.
 const MAX_FIRST_LEVEL_FILES: usize = 30;
 
 /// How long the mending of a list waits for a write or a merge to end.
@@ -50,7 +53,8 @@ pub(super) struct Keeper {
 struct Signals {
     state: Mutex<State>,
     changed: Condvar,
-    /// Whether the state has no room to write: asked for each transaction, which must not wait for the state.
+    /// Whether a flush waits for disk space. A copy outside of the lock, because every transaction
+    /// asks.
     waits_for_room: AtomicBool,
 }
 
@@ -65,8 +69,8 @@ struct State {
     first_level_files: usize,
     /// Whether all files are to be merged with each other.
     is_whole_merge_due: bool,
-    /// The version that came of the last such merge: what was not dropped then, as somebody looks at an earlier
-    /// moment, would not be dropped again.
+    /// The version that the last whole merge produced. Merging that version again would drop
+    /// nothing more: whatever the merge kept, it kept for an open snapshot.
     merged_whole: Option<u64>,
     is_stopping: bool,
     failure: Option<Error>,
@@ -212,10 +216,10 @@ impl Keeper {
         self.signals.waits_for_room.load(Ordering::Relaxed)
     }
 
-    /// Whether more may be written to the tables.
+    /// Whether more entries may be written to the tables.
     ///
     /// # Errors
-    /// `Exhausted` if as much as may be in memory waits for room on the disk.
+    /// `Exhausted` if the most that may be in memory is waiting for disk space.
     pub fn admit(&self) -> Result<()> {
         if !self.waits_for_room() {
             return Ok(());
@@ -227,8 +231,9 @@ impl Keeper {
         }
     }
 
-    /// Has the steps repeated that failed for want of room, if there may be room now: for a write as much as
-    /// is held in memory, for a merge when the disk `has_room`. First deletes what those steps left.
+    /// Lets steps that failed on a full disk run again, if there may be space now. A flush needs as
+    /// much space as the memtables hold; a merge goes on when the disk `has_room`. First deletes
+    /// the files that those steps left.
     pub fn go_on_after_full(&self, free_bytes: u64, has_room: bool) {
         self.signals.set(|state| {
             let is_paused = state.no_room_to_write.is_some() || state.is_merge_paused;
@@ -253,11 +258,12 @@ impl Keeper {
         state.is_merge_paused &= !has_room;
     }
 
-    /// Mends the list of files or its copy. First waits, for some seconds, for the threads' steps to end.
+    /// Repairs the list of files or its copy. First waits some seconds for running steps of the
+    /// threads.
     ///
     /// # Errors
-    /// `Unavailable` if the threads are still at work; `Corrupt` if the list and its copy are both damaged; what the
-    /// disk says.
+    /// `Unavailable` if the threads are still working; `Corrupt` if the list and its copy are both
+    /// damaged; or any error of the disk.
     pub fn mend_list(&self) -> Result<()> {
         let is_busy = |state: &mut State| state.working > 0 && state.failure.is_none();
         let waited =

@@ -1,16 +1,18 @@
-//! A second copy of the list of a tree's files, for when `current` or the list that it names is damaged.
+//! Keeps a second copy of the list of a tree's files. The copy is used when `current`, or the list
+//! that it names, is damaged.
 //!
-//! The tree writes `vN`, then `current`, at the end of every flush and every merge. Neither is written again before
-//! the next one, so a bit that flips in either would keep the tree from opening. Format 1, little-endian:
+//! The tree writes `vN`, then `current`, at the end of every flush and every merge. Neither is
+//! rewritten until the next flush or merge. So a flipped bit in either would keep the tree from
+//! opening. Format 1, little-endian:
 //!
 //! ```text
 //! "NACRELST", format u32, the 25 bytes of `current`, the bytes of the list, crc32c u32 of it all
 //! ```
 //!
-//! **Invariant:** the tree deletes a table file only once the copy is durable of a list that does not name the file.
-//! So after a crash between the tree's list and its copy, all files of the older copy are still there; what the
-//! newer ones had is replayed from the journal. This is why a step of the tables stores the copy before it lets older
-//! versions go, and why one thread stores it at a time.
+//! **Invariant:** before a table file is deleted, a copy of a list without that file is durable. So
+//! after a crash between the tree's list and its copy, all files of the older copy still exist, and
+//! the journal replays the entries of newer files. Therefore a step of the tables stores the copy
+//! before it releases older versions, and only one thread stores it at a time.
 
 use std::fs;
 use std::io;
@@ -89,13 +91,15 @@ impl ListCopy {
     }
 }
 
-/// Copies the tree's present list, durably, unless the copy is the same. No other thread may store it meanwhile.
+/// Durably copies the tree's present list, unless the copy has the same content. Only one thread
+/// may do this at a time.
 ///
 /// # Errors
-/// What the operating system says.
+/// Any error of the operating system.
 pub(super) fn store(tree: &Path) -> io::Result<()> {
     let read = || ListCopy::of(tree);
-    // Another thread may replace and delete the list between the two readings, once for each of its steps.
+    // Between reading `current` and reading the list, another thread may replace and delete the
+    // list. So a failed reading is repeated.
     let current = (1..MAX_READINGS).fold(read(), |found, _| found.or_else(|_| read()));
     let current = current.map_err(|error| io::Error::other(error.to_string()))?;
     if ListCopy::read(tree).is_ok_and(|copy| copy == current) {
@@ -112,11 +116,11 @@ pub(crate) fn check_copy(tree: &Path) -> Result<()> {
     ListCopy::read(tree).map(drop)
 }
 
-/// Writes `current` and the list that it names from the copy, if either is missing or damaged; answers what was
-/// wrong with them. A folder without any of the three is that of a new tree.
+/// Restores `current` and its list from the copy, if either is missing or damaged. Returns what was
+/// wrong with them. A folder with none of the three files belongs to a new tree.
 ///
 /// # Errors
-/// `Corrupt` if the copy is of no use either; what the disk says.
+/// `Corrupt` if the copy is damaged too, or any error of the disk.
 pub(super) fn mend(tree: &Path) -> Result<Option<Error>> {
     let wrong = match (current_list(tree), check_list(tree)) {
         (Ok(Some(_)), Ok(())) => return Ok(None),

@@ -1,7 +1,7 @@
-//! The list of a tree's files, checked where the tree takes it on trust.
+//! Checks the list of a tree's files, which the tree itself reads without a check.
 //!
-//! The file `vN` says which files of sorted entries make up a tree. Its checksum is in the file `current`,
-//! and is never compared by the tree; a flipped bit could hide a file.
+//! The file `vN` names the files of sorted entries that make up a tree. The file `current` holds
+//! its checksum, but the tree never compares it. So a flipped bit could hide a table file.
 
 use std::fs;
 use std::io::{self, Cursor, ErrorKind, Read};
@@ -33,13 +33,13 @@ impl CurrentList {
     }
 }
 
-/// Reads `current`; `None` where there is no tree yet, or its maker died while making it.
+/// Reads `current`. `None` if there is no tree yet, or a crash interrupted its creation.
 ///
 /// `current` is the number of the list u64, the xxh3 of its file u128 and a 0 for that kind of
 /// checksum.
 ///
 /// # Errors
-/// `Corrupt` if it names no list; what the disk says.
+/// `Corrupt` if `current` names no list, or any error of the disk.
 pub(super) fn current_list(tree: &Path) -> Result<Option<CurrentList>> {
     let path = tree.join("current");
     let current = match fs::read(&path) {
@@ -102,11 +102,11 @@ pub(crate) struct ListedFile {
     pub checksum: u128,
 }
 
-/// The files that a tree's list names, from the newest level on, and what is wrong with the list if they are those
-/// that its copy names, or with the copy.
+/// The files that a tree's list names, newest level first. If the list or its copy is damaged, the
+/// other is used, and the error says what is wrong.
 ///
 /// # Errors
-/// `Corrupt` with the file that is damaged, if the copy is of no use either; what the disk says.
+/// `Corrupt` naming the damaged file if both are damaged, or any error of the disk.
 pub(crate) fn listed_files(tree: &Path) -> Result<(Vec<ListedFile>, Option<Error>)> {
     let own = current_list(tree).and_then(|current| match current {
         Some(current) => read_list(tree, &current),
@@ -125,13 +125,14 @@ pub(crate) fn listed_files(tree: &Path) -> Result<(Vec<ListedFile>, Option<Error
     }
 }
 
-/// The files that a list names, which has been checked against its checksum.
+/// The files that a list names. The caller has checked the list against its checksum.
 ///
-/// In the section `tables` of the list: levels u8, then for each level its runs u8, for each run its files u32, for
-/// each file its number u64, the kind of its checksum u8, its checksum u128 and a sequence number u64.
+/// The section `tables` of the list holds: number of levels u8; for each level its number of runs
+/// u8; for each run its number of files u32; for each file its number u64, the kind of its checksum
+/// u8, its checksum u128 and a sequence number u64.
 ///
 /// # Errors
-/// `Corrupt` if it is no list.
+/// `Corrupt` if the bytes are not a list.
 fn files_named_in(list: &[u8]) -> Result<Vec<ListedFile>> {
     let damaged = || Error::corrupt("the list of files makes no sense");
     let archive = sfa::Reader::from_reader(&mut Cursor::new(list)).map_err(|_| damaged())?;

@@ -1,13 +1,18 @@
-//! The tables: everything that is not in flight, sorted, in a log-structured merge tree.
+//! The tables: all entries of the engine that are not in flight, sorted, in a log-structured merge
+//! tree.
 //!
-//! What is applied is held in memory until it is worth a file. Then it is *sealed*; one thread writes what
-//! is sealed to a file, another merges files ([`keeper`]). The tables have no journal of their own: what was
-//! not in a file when the process ended is replayed from the engine's, which begins at a checkpoint, and that
-//! is made of what is in files.
+//! Applied entries stay in a memtable until it is large enough for a file. Then the memtable is
+//! *sealed*. One thread flushes sealed memtables to files, another merges files ([`keeper`]). The
+//! tables have no journal of their own. After a crash, entries that were not in a file are replayed
+//! from the engine's journal, starting at a checkpoint. A checkpoint is made only of entries in
+//! files.
 //!
-//! **Invariants:** only synced transactions are applied, and nothing is sealed in the middle of a batch, nor without
-//! the [tallies](Tallies) of what is: the sequence each shard has come to is one. So the files hold what a prefix of
-//! every shard's journal makes and say which, and whatever is seen at a moment is what such a prefix makes.
+//! **Invariants:**
+//! - Only synced transactions are applied.
+//! - A seal never falls within a batch, and always includes the [tallies](Tallies) of the sealed
+//!   batches. One tally is the sequence number that each shard has reached.
+//! - So the files hold a prefix of every shard's journal and say which prefix. A snapshot holds
+//!   such a prefix too.
 
 mod keeper;
 mod list_copy;
@@ -52,7 +57,7 @@ use tallies::Tallies;
 const MAX_TABLE_FILES: usize = 128;
 /// The folder of table files in the folder of a tree.
 pub(crate) const FILES_FOLDER: &str = "tables";
-/// The share of its bound that entries held in memory must have reached to be worth a file of their own.
+/// A memtable is flushed early only if it has reached this fraction (one in so many) of its bound.
 const WORTH_A_FILE: u64 = 16;
 
 /// The tables of an engine.
@@ -91,10 +96,10 @@ pub(crate) struct TableFile<'a> {
 }
 
 impl Tables {
-    /// Opens the tables in `folder`, or makes them.
+    /// Opens the tables in `folder`, or makes new ones.
     ///
     /// # Errors
-    /// `Corrupt` if what is there cannot be read back.
+    /// `Corrupt` if existing tables cannot be read back.
     pub fn open(folder: &Path, cache_bytes: u64, memtable_bytes: u64) -> Result<Self> {
         let mended = list_copy::mend(folder)?;
         let numbers = SequenceNumberCounter::default();
@@ -104,7 +109,8 @@ impl Tables {
             Ok(result) => result.map_err(|error| errors::tables(&error))?,
             Err(_) => return Err(Error::corrupt("the tables cannot be opened")),
         };
-        // Whoever wrote the list last may not have come to this, and what is in files is not replayed.
+        // A process that crashed after writing the list may not have synced it. Entries in files
+        // are not replayed, so the list must be durable now.
         sync_folders(folder)
             .and_then(|()| list_copy::store(folder))
             .map_err(|error| errors::io(format!("syncing {}", folder.display()), &error))?;
@@ -125,10 +131,10 @@ impl Tables {
         Ok(Self { keeper: Keeper::new(Arc::clone(&shared)), shared, mended })
     }
 
-    /// Starts the threads that write and merge files; `on_written` is called when what was sealed is in a file.
+    /// Starts the threads that flush and merge files. `on_written` is called after each flush.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// Any error of the operating system.
     pub fn start(&self, on_written: impl Fn() + Send + 'static) -> io::Result<()> {
         self.keeper.start(on_written)
     }
@@ -147,15 +153,18 @@ impl Tables {
             .map_err(|error| errors::io(format!("syncing {}", self.folder().display()), &error))
     }
 
-    /// Writes the list of files anew from its copy, or the copy from the list, if one of them is damaged.
+    /// Writes the list of files anew from its copy, or the copy from the list, if one of them is
+    /// damaged.
     ///
     /// # Errors
-    /// `Unavailable` while files are written or merged, which replaces both; `Corrupt` if both are damaged.
+    /// `Unavailable` while files are flushed or merged, because that replaces both; `Corrupt` if
+    /// both are damaged.
     pub fn mend_list(&self) -> Result<()> {
         self.keeper.mend_list()
     }
 
-    /// What was wrong with the list of files when the tables were opened. It was written anew from its copy.
+    /// The damage found in the list of files when the tables were opened. The list was then
+    /// restored from its copy.
     pub fn mended(&self) -> Option<&Error> {
         self.mended.as_ref()
     }
@@ -165,11 +174,11 @@ impl Tables {
         &self.shared.folder
     }
 
-    /// Hands the files numbered above `after` to `visit`, in order, until it says to stop. None is
-    /// deleted meanwhile.
+    /// Passes the files numbered above `after` to `visit`, in order, until `visit` breaks. No file
+    /// is deleted meanwhile.
     ///
     /// # Errors
-    /// What `visit` says.
+    /// Any error of `visit`.
     pub fn visit_files(
         &self,
         after: Option<u64>,
@@ -189,7 +198,7 @@ impl Tables {
         Ok(())
     }
 
-    /// A view of the tables as they are now, in which tallies may be those of an earlier moment.
+    /// A view of the tables as they are now. Its tallies may be outdated.
     pub fn snapshot(&self) -> TableSnapshot {
         TableSnapshot { moment: self.shared.moments.latest(), shared: Arc::clone(&self.shared) }
     }
@@ -201,8 +210,9 @@ impl Tables {
         self.snapshot()
     }
 
-    /// Has what was removed leave the files as well, if that is much and there is room for what remains beside
-    /// them. Merged by levels it may lie there for ever once nothing is written any more.
+    /// Merges all files if that drops many tombstones and there is space for the result. Without
+    /// this, an idle store would keep removed entries forever, because merges by level only follow
+    /// writes.
     pub fn merge_away_removed(&self, free_bytes: u64) {
         let tree = &self.shared.tree;
         let version = tree.current_version();
@@ -235,11 +245,10 @@ impl Tables {
         self.shared.unsealed_bytes.load(Ordering::Relaxed) >= self.shared.memtable_bytes
     }
 
-    /// Writes what is held in memory to a file if it is as much as may be, for those whose threads are not
-    /// started.
+    /// Flushes the memtable if it is full. For callers that have not started the threads.
     ///
     /// # Errors
-    /// What the disk says.
+    /// Any error of the disk.
     pub fn write_if_full(&self) -> Result<()> {
         if !self.is_full() {
             return Ok(());
@@ -248,8 +257,8 @@ impl Tables {
         self.write_sealed()
     }
 
-    /// Puts an entry of other tables, with its sequence number, into tables that are opened again before
-    /// anybody reads them.
+    /// Restores an entry of other tables with its sequence number. These tables must be opened
+    /// again before anybody reads them.
     pub fn restore(&self, entry: InternalValue) {
         let _writing = self.shared.lock_writing();
         let memtable = self.shared.tree.active_memtable();
@@ -285,10 +294,10 @@ impl Tables {
         self.keeper.wait_until_written(seal)
     }
 
-    /// Waits while more is sealed, or more files wait to be merged, than should.
+    /// Waits while too many seals wait to be flushed, or too many files wait to be merged.
     ///
     /// # Errors
-    /// What the disk says; the tables are unusable then.
+    /// Any error of the disk; the tables are unusable then.
     pub fn wait_for_room(&self) -> Result<()> {
         self.keeper.wait_for_room()
     }
@@ -298,24 +307,24 @@ impl Tables {
         self.keeper.waits_for_room()
     }
 
-    /// Whether more may be applied.
+    /// Whether more entries may be applied.
     ///
     /// # Errors
-    /// `Exhausted` if as much as may be in memory waits for room on the disk.
+    /// `Exhausted` if the most that may be in memory is waiting for disk space.
     pub fn admit(&self) -> Result<()> {
         self.keeper.admit()
     }
 
-    /// Has files written and merged again after the disk was full, if `free_bytes` are enough for that. Merges
-    /// go on when the disk `has_room`.
+    /// Resumes flushes after the disk was full, if `free_bytes` are enough for them. Resumes merges
+    /// if the disk `has_room`.
     pub fn go_on_after_full(&self, free_bytes: u64, has_room: bool) {
         self.keeper.go_on_after_full(free_bytes, has_room);
     }
 
-    /// Writes what is sealed to a file, for those whose threads are not started.
+    /// Flushes sealed entries to a file. For callers that have not started the threads.
     ///
     /// # Errors
-    /// What the disk says; the tables are unusable then.
+    /// Any error of the disk; the tables are unusable then.
     pub fn write_sealed(&self) -> Result<()> {
         self.keeper.write_now()
     }
@@ -387,13 +396,14 @@ fn sync_tree(folder: &Path) -> io::Result<()> {
 
 fn config(folder: &Path, cache_bytes: u64, numbers: SequenceNumberCounter) -> Config {
     let bloom = FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(10.0));
-    // By level: filters and indexes of a file are held in memory while there are few, some MiB at most, and come in
-    // pieces where there are many. One of a whole file of 64 MiB would take the cache's room, and be read and
-    // verified again with nearly every look-up: 1,000,000 records made appends take three times as long.
+    // Filters and indexes are held in memory whole for the first levels, which have few files (some
+    // MiB at most). For deeper levels they are read in parts. The whole filter of a 64 MiB file
+    // would fill the cache, and nearly every look-up would read and verify it again: with 1,000,000
+    // records, appends took three times as long.
     let (held, divided) =
         (PinningPolicy::new([true, true, false]), PinningPolicy::new([false, false, true]));
-    // What the tree takes for visible is not used: it would show a batch whose number is passed before
-    // it is written.
+    // The tree's own counter of visible numbers is not used. It would make a batch visible once its
+    // number is passed, even before the batch is written.
     Config::new(folder, numbers, SequenceNumberCounter::default())
         .use_cache(Arc::new(Cache::with_capacity_bytes(cache_bytes)))
         .use_descriptor_table(Some(Arc::new(DescriptorTable::new(MAX_TABLE_FILES))))

@@ -1,6 +1,6 @@
-//! Moments at which the tables can be looked at, and the earliest at which somebody still looks.
+//! Tracks which snapshots of the tables are open, and the earliest of them.
 //!
-//! **Invariant:** what was seen at a moment is kept as long as somebody holds it.
+//! **Invariant:** entries that an open snapshot can see are kept until it is dropped.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
@@ -29,7 +29,8 @@ impl Moments {
     /// Makes another the latest; the numbers given rise.
     pub fn advance_to(&self, number: SeqNo) {
         let next = Arc::new(Moment(number));
-        // Until it is done nobody asks for the earliest: the last one is neither the latest nor among the earlier.
+        // This lock is held to the end, so [`Self::earliest`] never runs while the last snapshot is
+        // neither the latest nor among the earlier ones.
         let mut earlier = self.earlier();
         let last = {
             let mut latest = self.latest.write().unwrap_or_else(PoisonError::into_inner);
@@ -61,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_earliest_moment_is_the_one_held_longest_ago() {
+    fn the_earliest_snapshot_is_the_oldest_open_one() {
         let moments = Moments::starting_at(1);
         assert_eq!(moments.earliest(), 1);
         let first = moments.latest();
@@ -79,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn no_moment_that_is_held_is_later_than_the_earliest_while_others_begin() {
+    fn the_earliest_snapshot_is_never_later_than_an_open_one() {
         const MOMENTS: u64 = 100_000;
         let moments = Moments::starting_at(1);
         // The number of a moment that is held; 0 while none is.
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_kept_of_moments_that_nobody_held() {
+    fn snapshots_that_nobody_opened_are_not_tracked() {
         let moments = Moments::starting_at(1);
         (2..100).for_each(|number| moments.advance_to(number));
         assert!(moments.earlier().is_empty());

@@ -1,9 +1,9 @@
 //! When what was removed is worth a merge of all files.
 
-/// The share of entries that say that something was removed from which on a merge gives room: each of them
-/// goes, with what it removed.
+/// If at least this share of all entries are tombstones, merging all files is worth it. The merge
+/// drops each tombstone and the entry it deletes.
 const REMOVED_SHARE: f64 = 0.25;
-/// What the merge writes may take this share of the room there is, as it takes it before it gives any.
+/// A merge may write at most this share of the free space, because it frees space only at its end.
 const ROOM_SHARE: f64 = 0.5;
 
 /// What is in the files of the tables.
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn much_that_was_removed_is_worth_a_merge_for_which_there_is_room() {
+    fn many_tombstones_are_worth_a_merge_if_the_result_fits_on_the_disk() {
         let files = Files { bytes: 1000, entries: 100, removals: 40 };
         assert!(files.are_worth_merging(1200));
         assert!(!files.are_worth_merging(1199), "600 bytes may remain");

@@ -1,14 +1,20 @@
-//! Entries that were looked up, kept for whoever looks for them next.
+//! A cache of looked-up entries (rows) for read-only requests.
 //!
-//! A look-up goes through the tables' memory and files, a microsecond or several of cache misses, and a read of a
-//! small object is two of them. What was found is kept with the moment at which it was there. What changes is not
-//! looked for here, which would cost every change a look-up: keys share slots, each of which says since which moment
-//! something under one of its keys may be another, and a row is believed by those only who look at a moment since.
-//! So what is changed often is looked up often, as it would be anyway.
+//! A look-up in the tables costs one or several microseconds of cache misses, and a read of a small
+//! object takes two look-ups. A cached row records the moment (sequence number) at which it was
+//! read.
 //!
-//! **Invariants:** a slot is told of a change before the change can be seen. Whoever looks at a moment has had that
-//! slot told of all that is seen then, and so has whoever kept a row, of all that was seen at its moment. So a slot
-//! that has not changed since the earlier of two moments says that there is the same at both.
+//! Writes do not touch the rows, because that would cost every change a look-up. Instead, keys
+//! share slots. Each slot records the moment of the last change under any of its keys. A reader
+//! uses a row only if both the row's moment and its own snapshot are at or after the slot's moment.
+//! So keys that change often miss the cache.
+//!
+//! **Invariants:**
+//! - A change is noted in its slot before any snapshot can see the change.
+//! - So when a reader has a snapshot, the slot knows of every change in that snapshot. The same
+//!   holds for the snapshot from which a row was cached.
+//! - So if a slot has not changed since the earlier of two moments, its keys have the same values
+//!   at both.
 
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,12 +29,13 @@ use crate::entry::value::Value;
 
 /// Memory of all rows, about: some 30,000 of a few bytes or of one piece.
 const MAX_BYTES: u64 = 8 * 1024 * 1024;
-/// Longer keys and values are not kept: a few of them would take the place of many others.
+/// Longer keys and values are not cached: a few of them would displace many short ones.
 const MAX_KEY_BYTES: usize = 128;
 const MAX_VALUE_BYTES: usize = 512;
-/// What a row takes besides its key and value: its place in the cache's tables, and two allocations.
+/// Memory of a row besides its key and value: a slot in the cache's tables and two allocations.
 const OVERHEAD_BYTES: usize = size_of::<(Key, Row)>() + 96;
-/// Slots that keys share: twice as many as there are rows, so that few are disbelieved for others' changes.
+/// Slots that keys share. Twice the number of rows, so that changes of other keys invalidate few
+/// rows.
 const SLOTS: usize = 1 << 16;
 
 const _: () = assert!(SLOTS.is_power_of_two());
@@ -69,7 +76,8 @@ impl RowCache {
         &self.unchanged_since[self.hashes.hash_one(key) as usize % SLOTS]
     }
 
-    /// Says that what is under a key is about to be another from a moment on; the moments told rise.
+    /// Notes that the value under a key changes at `moment`. Successive calls must pass rising
+    /// moments.
     pub fn note_change(&self, key: &[u8], moment: SeqNo) {
         self.slot(key).store(moment, Ordering::Release);
     }
@@ -138,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_at_a_moment_is_what_there_is_then() {
+    fn a_cached_row_has_the_value_that_the_snapshot_sees() {
         let (cache, mut random) = (RowCache::new(), Random::seeded(1));
         let mut model = Model(vec![Vec::new(); KEYS as usize]);
         let (mut latest, mut known, mut disbelieved) = (1, 0, 0);
@@ -171,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_found_at_an_earlier_moment_than_a_change_is_not_kept() {
+    fn a_row_read_before_a_change_is_not_cached() {
         let (cache, key) = (RowCache::new(), key_of(1));
         cache.note_change(&key, 5);
         cache.remember(&key, &value_of(4), 4);
@@ -182,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_long_is_not_kept() {
+    fn long_keys_and_values_are_not_cached() {
         let cache = RowCache::new();
         let inline = |length| Value::Inline(Bytes::from(vec![7; length]));
         let long = key::map_entry(NodeId::new(1, 1), &[1; MAX_KEY_BYTES]);

@@ -1,9 +1,10 @@
-//! Tallies: entries that nearly every batch changes, and that only an opening or a scrub looks at, as how far a shard
-//! has come and how much of a segment is referred to.
+//! Tallies: counters that nearly every batch changes and few readers need. Examples are how far a
+//! shard has applied the journal, and how many bytes of a segment are live.
 //!
-//! A batch of replaced payloads changes as many of them as it has entries, so they are held apart, each with what
-//! it came to last, and put into the tables when these are sealed, or looked at with them. What is not sealed is
-//! gone with the process, tallies and what they tell of alike.
+//! A batch of replaced payloads would write as many counters as entries. So their latest values are
+//! held in memory, and are written to the tables only when the memtable is sealed or a reader needs
+//! them. After a crash, unsealed counters are lost together with the unsealed entries that they
+//! describe.
 
 use std::collections::HashMap;
 
@@ -48,7 +49,7 @@ mod tests {
     use crate::tables::Tables;
 
     #[test]
-    fn a_tally_is_what_it_came_to_last_once_looked_at_or_sealed_and_survives_with_what_it_tells_of()
+    fn a_seal_or_a_snapshot_writes_the_latest_value_of_a_deferred_entry()
     {
         let folder = TempDir::new().unwrap();
         let tables = Tables::open(folder.path(), 1 << 20, 1 << 20).unwrap();

@@ -1,10 +1,12 @@
-//! Deletes table files that a flush or a merge left unfinished when the disk was full.
+//! Deletes table files that a flush or a merge left behind when the disk was full.
 //!
-//! The tree numbers table files upwards and never uses a number twice. A file that no version of the tree
-//! ever named is therefore what a failed step left behind. An opening of the tree deletes such files too.
+//! The tree numbers table files upwards and never uses a number twice. So a file that no version of
+//! the tree ever named belongs to a failed step. Opening the tree deletes such files too.
 //!
-//! **Invariant:** nothing is deleted while a flush or merge runs, as the file may be the one it writes; and
-//! nothing unless the list on disk is the one in memory, as the list on disk may name the file.
+//! **Invariants:**
+//! - Nothing is deleted while a flush or merge runs, because it may be writing the file.
+//! - Nothing is deleted unless the list on disk equals the list in memory, because the list on disk
+//!   may name the file.
 
 use std::collections::HashSet;
 use std::fs;
@@ -29,7 +31,7 @@ impl NamedFiles {
     /// Deletes the table files in the tree's folder that no version named.
     ///
     /// # Errors
-    /// `Corrupt` if the list on disk is not the one in memory; what the disk says.
+    /// `Corrupt` if the list on disk differs from the list in memory, or any error of the disk.
     pub fn delete_others(&mut self, tree: &AnyTree, folder: &Path) -> Result<()> {
         let listed = current_list(folder)?.map(|list| list.number);
         if listed != Some(tree.current_version().id()) {
@@ -95,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_deleted_if_the_list_on_disk_is_another_one() {
+    fn no_file_is_deleted_if_the_list_on_disk_differs_from_memory() {
         let folder = TempDir::new().unwrap();
         let (tables, mut named) = tables_with_a_leftover(folder.path());
         let current = folder.path().join("current");

@@ -1,9 +1,12 @@
-//! The applier: the thread that tells the tables what is synced, while the committer syncs the next group.
+//! The applier: a thread that writes synced groups to the tables while the committer syncs the next
+//! group.
 //!
-//! **Invariants:** groups are applied in order, each wholly or not at all, and none that is not synced.
-//! What it takes at a time is applied in one step, so the further it is behind the less a change costs.
-//! What was synced is applied though a later sync fails: it was answered, and reads go on. After a failure
-//! of the tables nothing is applied any more.
+//! **Invariants:**
+//! - Groups are applied in order, each wholly or not at all, and only after they are synced.
+//! - All groups that wait are applied in one step, so a backlog makes each change cheaper.
+//! - After a failed sync, groups that were synced before it are still applied: clients got replies,
+//!   and reads go on.
+//! - After a failure of the tables nothing is applied.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -17,8 +20,8 @@ use crate::journal::segment_table::RecordPin;
 use crate::transaction::batch::{Batch, LiveBytes};
 use crate::transaction::commit::{Recorded, UpkeepHeld};
 
-/// Groups that may wait for the tables; then no other is handed over before they have one. Enough that
-/// neither thread waits for the other over a hiccup of a flush.
+/// Groups that may wait for the applier; the committer waits when there are more. Enough to bridge
+/// a brief stall of a flush.
 const MAX_WAITING: usize = 4;
 
 /// What is synced and answered, and not in the tables.
@@ -48,10 +51,10 @@ pub(crate) struct Applying {
 }
 
 impl Applying {
-    /// Starts the thread, for an engine whose shards refer to so many bytes of each segment.
+    /// Starts the thread. `live` is how many bytes of each segment the shards refer to.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// Any error of the operating system.
     pub fn start(core: Arc<Core>, live: Vec<LiveBytes>) -> std::io::Result<Self> {
         let (queue, synced) = sync_channel(MAX_WAITING);
         let thread = std::thread::Builder::new()
@@ -89,8 +92,8 @@ impl Applier {
     fn run(mut self, queue: &Receiver<Synced>) {
         while let Ok(mut synced) = queue.recv() {
             queue.try_iter().for_each(|later| synced.append(later));
-            // A panic of the tables must not take the process down; upkeep that is dropped by it is
-            // answered by its channel closing.
+            // A panic of the tables must not end the process. Upkeep requests that it drops notice
+            // that their channel closed.
             let work = AssertUnwindSafe(|| self.round(synced));
             if let Err(panic) = catch_unwind(work) {
                 self.fail(format!("the tables panicked: {}", panic_text(&*panic)));

@@ -122,8 +122,8 @@ impl Batch {
         self.entries + self.references.len()
     }
 
-    /// Writes the batches of all shards, each at its place, to the tables in one step, and counts
-    /// the references.
+    /// Writes the batches of all shards to the tables in one step, and counts the references. Batch
+    /// `n` belongs to shard `n`.
     ///
     /// The caller holds a pin from before the transactions ran until this returns.
     pub fn apply_all(

@@ -40,8 +40,9 @@ impl ChangeSet {
         self.entries.is_empty() && self.releases.is_empty()
     }
 
-    /// By how much the store grows, roughly; below 0 if it shrinks. What was under a key is not known: a deleted
-    /// entry counts as one of a few bytes, and nothing for what it had in the journal is let go besides.
+    /// Estimates by how many bytes the store grows; negative if it shrinks. Old values are not
+    /// looked up. So a deleted entry counts as a few bytes, and its payload counts only if the
+    /// change set releases it.
     pub fn growth_bytes(&self) -> i64 {
         const DELETED_BYTES: i64 = 64;
         let entries = self.entries.iter().filter(|(key, _)| !is_head(key));

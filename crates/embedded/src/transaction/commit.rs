@@ -44,7 +44,8 @@ impl Held {
     }
 }
 
-/// An answer that waits for something to be in the tables: what it is about is looked for there next.
+/// A reply to the upkeep thread that waits until its changes are in the tables, because upkeep
+/// looks there next.
 #[derive(Debug)]
 pub(crate) enum UpkeepHeld {
     Reclaimed { reply: oneshot::Sender<Result<bool>>, is_gone: bool },

@@ -1,13 +1,15 @@
-//! The committer: the thread that makes groups durable and answers them.
+//! The committer: a thread that makes groups durable and sends their replies.
 //!
-//! It takes all that waits, writes and syncs it as one group, sends the answers and hands the group to the
-//! applier, which tells the tables, while the shards run the next transactions and fill the next group.
-//! Requests thus wait for the sync they need and for no other, shards wait for none, and the more there is
-//! to do the more each sync carries.
+//! It takes all waiting records, writes and syncs them as one group, sends the replies, and hands
+//! the group to the applier, which writes it to the tables. Meanwhile the shards run the next
+//! transactions and fill the next group. So a request waits only for the sync it needs, and shards
+//! wait for none. The busier the engine, the more requests share a sync.
 //!
-//! **Invariants:** a group is answered after its sync and handed over after that. What is answered and not
-//! in the tables yet, reads wait for ([`crate::transaction::visibility`]). After a failure nothing is written any more
-//! and everything held is answered with it.
+//! **Invariants:**
+//! - The replies of a group are sent after its sync. Then the group is handed to the applier.
+//! - A read of an object whose change is answered but not applied waits
+//!   ([`crate::transaction::visibility`]).
+//! - After a failure nothing more is written, and every held reply becomes that error.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

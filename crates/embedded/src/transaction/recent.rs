@@ -1,8 +1,8 @@
-//! What a shard has changed and the tables may not have yet.
+//! A shard's recent changes, which the tables may not have yet.
 //!
-//! Two generations: changes join the newer one while the older one is on its way into the tables;
-//! once it has arrived the newer one takes its place. So nothing is looked for entry by entry, and
-//! what is kept is bounded by what can be under way.
+//! Changes join the newer of two generations while the older one is being applied. Once the tables
+//! have the older one, the newer one takes its place. So no entry is removed one by one, and the
+//! memory is bounded by what can be in flight.
 
 use crate::transaction::change_set::{ChangeSet, Overlay};
 
@@ -28,8 +28,8 @@ impl Recent {
         self.newer.group = group;
     }
 
-    /// Forgets what is in the tables: everything up to `applied`. A snapshot of the tables that is
-    /// taken after this has what was forgotten.
+    /// Drops the generations that the tables have, that is, groups up to `applied`. A snapshot
+    /// taken after this call has everything that was dropped.
     pub fn forget(&mut self, applied: u64) {
         if self.older.group <= applied {
             self.older = std::mem::take(&mut self.newer);
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_tables_have_is_forgotten_a_generation_at_a_time_and_nothing_else_is() {
+    fn recent_changes_are_dropped_by_generation_once_the_tables_have_them() {
         let mut recent = Recent::default();
         recent.add(&change("a"), 1);
         recent.forget(0);

@@ -1,12 +1,15 @@
-//! A shard: what runs the transactions of its objects, one after another.
+//! A shard: runs the transactions of its objects, one after another.
 //!
-//! It runs them over the tables and what it has changed recently, and appends a record a transaction to the
-//! journal; from there the committer goes on. The shard waits for no sync. Whoever runs it holds it
-//! ([`crate::transaction::shards`]), so nothing in it needs a lock, and a class runs alone on its object.
+//! A transaction runs over the tables and the shard's recent changes. The shard appends one record
+//! for each transaction to the journal; the committer syncs it. The shard waits for no sync. The
+//! thread that runs a shard holds its lock ([`crate::transaction::shards`]). So nothing inside
+//! needs a lock, and a class has its object to itself.
 //!
-//! **Invariants:** tables hold only what is synced. A reply, also one that says no, waits for the
-//! sync if it depends on something unsynced; otherwise it is sent at once. A transaction that fails
-//! leaves nothing behind.
+//! **Invariants:**
+//! - The tables hold only synced data.
+//! - A reply that depends on unsynced data waits for the sync, even if it is an error. Any other
+//!   reply is sent at once.
+//! - A transaction that fails changes nothing.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -83,8 +86,8 @@ impl Shard {
         });
     }
 
-    /// A panic of the tables must not take the process down; requests dropped by it are answered by their
-    /// channel closing.
+    /// A panic of the tables must not end the process. Requests that it drops notice that their
+    /// channel closed.
     fn attempt(&mut self, work: impl FnOnce(&mut Self)) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(&mut *self))) {
             self.core.health.poison(format!("a shard panicked: {}", panic_text(&*panic)));
@@ -92,8 +95,8 @@ impl Shard {
     }
 
     fn turn(&mut self) -> Turn {
-        // In this order: what is forgotten must be in the snapshot, and what the snapshot refers to
-        // must be pinned.
+        // The order of these steps matters: the snapshot must have all dropped changes, and the pin
+        // must cover everything that the snapshot refers to.
         self.recent.forget(self.core.visibility.applied());
         let pin = self.core.segments.pin();
         Turn { pin, tables: self.core.tables.snapshot() }
@@ -172,11 +175,11 @@ impl Shard {
         }
     }
 
-    /// Appends changes to the journal as one record; `held` is answered once they are in the
-    /// tables.
+    /// Appends changes to the journal as one record. The reply in `held` is sent once the record is
+    /// synced or, for upkeep, applied.
     ///
     /// # Errors
-    /// As [`crate::journal::Journal::slot`], with what was to be held: nothing happened then.
+    /// As [`crate::journal::Journal::slot`], with `held` given back: nothing happened then.
     pub(crate) fn append(
         &mut self,
         turn: &Turn,

@@ -1,14 +1,16 @@
-//! The shards of an engine, each behind its lock, and where a request runs.
+//! The shards of an engine, each behind its lock, and the choice of the thread that runs a request.
 //!
-//! A shard's thread takes the lock while it works through its queue. Who asks something brief of a shard that
-//! is idle takes it instead and runs the request at once: to hand it to a thread that sleeps takes several
-//! times as long as most requests do. What is not brief, a script of which nobody knows above all, or finds its
-//! shard at work, is queued.
+//! A shard's thread holds the lock while it works through its queue. If the shard is idle and a
+//! request is brief, the caller's thread takes the lock and runs the request itself: waking a
+//! sleeping thread takes several times as long as most requests do. All other requests are queued,
+//! above all scripts whose duration is unknown.
 //!
-//! **Invariants:** who runs a request elsewhere than on its shard's thread holds the shard, with nothing queued:
-//! so requests run in the order in which they came. Nobody but that thread waits for a shard, nor, having looked
-//! for room in the journal with some to spare, for the disk to make more: a thread that serves others must not
-//! stand still while a disk does.
+//! **Invariants:**
+//! - A caller's thread runs a request only with the shard's lock and an empty queue. So requests
+//!   run in the order in which they came.
+//! - A caller's thread never waits for a shard. It also never waits for the disk to make room in
+//!   the journal, because it checks for ample room first. A thread that serves other clients must
+//!   not stand still.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,11 +22,12 @@ use crate::core::Core;
 use crate::transaction::queue::{Asked, Work};
 use crate::transaction::shard::Shard;
 
-/// Payload of a request that is brief: to copy it and sum it up takes some ten microseconds.
+/// The largest payload of a brief request: copying it and computing its checksum takes some ten
+/// microseconds.
 const MAX_BRIEF_BYTES: usize = 64 * 1024;
 /// Ops of a request that is brief.
 const MAX_BRIEF_OPS: usize = 8;
-/// What an op of a brief request takes up in the journal besides its payload: keys and heads.
+/// Journal bytes of an op of a brief request besides its payload, for keys and heads.
 const BRIEF_OP_BYTES: usize = 1024;
 /// Times as much room as a request needs is looked for: other shards append meanwhile.
 const BRIEF_ROOM: usize = 4;
@@ -40,10 +43,10 @@ impl Shards {
         Self(shards.map(Mutex::new).collect())
     }
 
-    /// Starts their threads, which end once their queues are closed and empty.
+    /// Starts the shards' threads, which end once their queues are closed and empty.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// Any error of the operating system.
     pub fn start(&self, core: &Arc<Core>) -> io::Result<Vec<JoinHandle<()>>> {
         (0..self.0.len())
             .map(|index| {
@@ -85,8 +88,8 @@ impl Shards {
     }
 }
 
-/// If a request is over in a fraction of a millisecond, as far as that can be known without running it: room in
-/// the journal with which it does not wait.
+/// For a request that should take a fraction of a millisecond: how much room in the journal it
+/// needs to run without a wait. `None` for any other request.
 fn room_if_brief(core: &Core, request: &Request) -> Option<usize> {
     let is_brief = |op: &Op| match op {
         Op::Call(call) => core.classes.is_brief(call),

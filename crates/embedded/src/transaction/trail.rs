@@ -1,7 +1,7 @@
-//! What a traced transaction leaves behind on its way through the engine: a span for each step.
+//! The spans of a traced transaction, one for each step on its way through the engine.
 //!
-//! A step begins where the one before ended, so the steps of a transaction, from when it was queued
-//! until it is synced, leave no gap in which time could be lost.
+//! A step begins where the one before ended. So the spans cover the whole time from when the
+//! transaction was queued until it is synced.
 
 use std::time::Duration;
 

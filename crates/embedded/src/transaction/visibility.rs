@@ -1,12 +1,13 @@
-//! What is answered and not yet in the tables.
+//! Makes reads wait for changes that are answered and not yet in the tables.
 //!
-//! The committer answers a group as soon as it is synced, and tells the tables while those it answered are
-//! on the way to their next request. Reads look at the tables alone. So a read of an object that an
-//! answered group changed waits until the tables have that group. Objects share slots: a read may wait for
-//! another object's change, and never misses its own.
+//! The committer sends a group's replies as soon as the group is synced, before the applier writes
+//! it to the tables. Reads use the tables only. So a read of an object that an answered group
+//! changed waits until the tables have that group. Objects share slots: a read may wait for another
+//! object's change, but it never misses a change of its own object.
 //!
-//! **Invariants:** a group is noted as answered before any of its answers is sent, and as applied after
-//! the tables have it. So a read that begins after an answer sees what was answered.
+//! **Invariants:** a group is noted as answered before any of its replies is sent, and as applied
+//! after the tables have it. So a read that begins after a reply sees the change that was
+//! acknowledged.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,7 +17,8 @@ use tokio::sync::Notify;
 
 use crate::health::Health;
 
-/// Slots that objects share: many times what a group changes, so that few reads wait for others' changes.
+/// Slots that objects share. Many times the objects of one group, so that few reads wait for
+/// changes of other objects.
 const SLOTS: usize = 4096;
 const _: () = assert!(SLOTS.is_power_of_two());
 
@@ -75,7 +77,7 @@ impl Visibility {
         self.applied.load(Ordering::Acquire)
     }
 
-    /// The group that a read of an object must see and that is not in the tables yet, if there is one.
+    /// The group that a read of an object must wait for, if the tables do not have it yet.
     pub fn awaited(&self, object_hash: u64) -> Option<u64> {
         self.unapplied(self.slot(object_hash).load(Ordering::Acquire))
     }
@@ -92,7 +94,8 @@ impl Visibility {
     /// Waits until the tables have a group.
     ///
     /// # Errors
-    /// `Unavailable` if they never will: it is in the journal, and read back when the store is opened again.
+    /// `Unavailable` if the tables have failed. The group is in the journal, and is replayed when
+    /// the store is opened again.
     pub async fn wait(&self, group: u64) -> Result<()> {
         loop {
             let mut moved = std::pin::pin!(self.moved.notified());
@@ -123,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_awaits_what_was_answered_of_its_object_and_is_not_in_the_tables() {
+    fn a_read_waits_for_an_answered_change_of_its_object_that_is_not_applied() {
         let (visibility, _) = at(3);
         assert_eq!((visibility.awaited(HASH), visibility.awaited_of_all()), (None, None));
         visibility.note_answered(4, [HASH].into_iter());
@@ -134,7 +137,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_waits_goes_on_once_the_tables_have_it_or_never_will() {
+    async fn a_waiting_read_goes_on_once_the_tables_have_the_group_or_have_failed() {
         let (visibility, health) = at(3);
         visibility.wait(3).await.unwrap();
         let waiting = |group| {

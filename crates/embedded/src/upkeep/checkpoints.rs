@@ -1,4 +1,5 @@
-//! Checkpoints to be made: places from which a replay can begin once what was applied until then is in files.
+//! Pending checkpoints: positions from which a replay may begin once the entries sealed until then
+//! are in files.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,9 +14,9 @@ pub(crate) struct Candidate {
     pub manifest: Manifest,
 }
 
-/// Checkpoints to be made, earliest first.
+/// Pending checkpoints, earliest first.
 ///
-/// **Invariant:** seals and places rise together; so the lock is held from when the place is looked up
+/// **Invariant:** seals and positions rise together. So the lock is held from finding the position
 /// until the tables are sealed.
 #[derive(Debug, Default)]
 pub(crate) struct Checkpoints(Mutex<VecDeque<Candidate>>);

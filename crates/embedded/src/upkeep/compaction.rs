@@ -1,4 +1,4 @@
-//! What a shard does so that space comes free: emptying dropped nodes and moving payloads out of
+//! How a shard frees space: it deletes the entries of dropped nodes, and moves payloads out of
 //! segments that are mostly dead. Each step is an ordinary, small transaction.
 
 use bytes::Bytes;
@@ -54,10 +54,11 @@ impl Shard {
         Ok((changes, is_last))
     }
 
-    /// Writes what `owners` refer to in `segment` anew; answers how many bytes that were.
+    /// Rewrites the payloads in `segment` that `owners` refer to. Replies with the number of bytes
+    /// moved.
     ///
-    /// An owner that has changed meanwhile and no longer refers to it is left alone. Owners that
-    /// share a payload go on sharing it if they are moved together.
+    /// An owner that has changed and no longer refers to the segment is skipped. Owners that share
+    /// a payload still share it afterwards if they are moved together.
     pub(crate) fn relocate(
         &mut self,
         turn: &Turn,

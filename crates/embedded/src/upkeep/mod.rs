@@ -1,10 +1,10 @@
-//! The upkeep thread: checkpoints, emptying what was dropped, giving dead segments back.
+//! The upkeep thread: makes checkpoints, empties dropped nodes, compacts and frees segments.
 //!
-//! It decides and asks; what changes objects is done by their shards, one small transaction at a
-//! time, so that upkeep never holds more of a shard than a request does.
+//! It only decides. The shards make the changes to objects, in small transactions, so that upkeep
+//! never occupies a shard for longer than a request does.
 //!
-//! **Invariant:** no part of it keeps another from being done. What is damaged is left alone, what fails
-//! is said and tried again in the next round, and a long part ends early once a checkpoint is due.
+//! **Invariant:** no job keeps another from being done. Damaged data is left alone. A failed job is
+//! reported and tried again in the next round. A long job ends early once a checkpoint is due.
 
 pub(crate) mod checkpoints;
 pub(crate) mod compaction;
@@ -27,12 +27,14 @@ use crate::transaction::queue::Work;
 use crate::upkeep::payload_owners::{PayloadOwner, PayloadOwners};
 use crate::upkeep::upkeep_signal::Wake;
 
-/// Between looks when nobody asks; an engine that is idle so long is checkpointed, if that is worth a file.
+/// Time between rounds when nothing wakes the thread. An engine that was idle for so long makes a
+/// checkpoint, if the memtable is large enough for a file.
 const IDLE_AFTER: Duration = Duration::from_millis(500);
-/// Journal used since the tables were sealed from which on an idle engine has them sealed: less is replayed
-/// in a moment.
+/// An idle engine with at least this many journal bytes since its last seal seals its tables. A
+/// restart replays less than this in a moment.
 const QUIET_CHECKPOINT_BYTES: u64 = 4 * 1024 * 1024;
-/// Between attempts to write tables after the disk was full: an attempt that finds no room has written some.
+/// Time between attempts to flush after the disk was full, because a failed attempt costs disk
+/// writes.
 const TABLES_AGAIN_AFTER: Duration = Duration::from_millis(500);
 /// Nodes emptied before the rest of the upkeep gets its turn.
 const NODES_AT_ONCE: usize = 64;
@@ -40,14 +42,14 @@ const NODES_AT_ONCE: usize = 64;
 const MAX_NODES_LEFT_ALONE: usize = 16 * 1024;
 /// Bytes moved by one transaction.
 const RELOCATE_BYTES: u64 = 512 * 1024;
-/// A segment is emptied when less than this share of it is referred to: an idle store takes at worst
-/// twice what it holds, and what is moved was mostly dead around it.
+/// A segment is emptied when its share of live bytes is below this. So an idle store takes at most
+/// twice the space of its data, and little is moved for each segment freed.
 const SPARSE_SHARE: f64 = 0.5;
 /// The same when room is short; not higher, as moving takes room before it gives some.
 const SPARSE_SHARE_WHEN_LOW: f64 = 0.75;
-/// While there is room and something else to do, segments are left to empty by themselves until all of them together
-/// are so many more than twice what they hold would fill. What is written again and again is dead a moment later, and
-/// what is emptied at last is sparser.
+/// A busy store with free space starts compaction only when it has this many segments more than
+/// twice its live data. Data that is overwritten often dies soon by itself, so segments that are
+/// emptied late have less left to move.
 const SPARSE_SEGMENTS: f64 = 8.0;
 
 /// The thread's state.
@@ -171,8 +173,9 @@ impl Upkeep {
         wake == Wake::Idle && used == std::mem::replace(&mut self.used_at_last_look, used)
     }
 
-    /// Also when it is quiet and worth a file, which gives memory back and makes the next start quick, or
-    /// segments could be given back then.
+    /// Whether to make a checkpoint now. An idle engine also makes one if the memtable is large
+    /// enough for a file, or if the checkpoint would free segments. That frees memory and makes the
+    /// next start quick.
     fn is_checkpoint_due(&self, wake: Wake, is_quiet: bool) -> bool {
         let core = &self.core;
         let is_worth_it = || {
@@ -281,10 +284,10 @@ impl Upkeep {
         Ok(())
     }
 
-    /// Moves what is left of a segment; answers how many bytes that were.
+    /// Moves the live payloads out of a segment. Returns how many bytes were moved.
     ///
     /// # Errors
-    /// `Corrupt` if it is damaged, after all that could be was moved.
+    /// `Corrupt` if the segment is damaged. Everything readable has been moved then.
     fn empty_segment(&self, segment: u32) -> Result<u64> {
         let mut owners: Vec<Vec<Key>> = vec![Vec::new(); self.core.queues.len()];
         let (mut moved, mut queued) = (0, 0);

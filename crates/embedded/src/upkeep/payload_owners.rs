@@ -1,4 +1,5 @@
-//! Who refers to the payloads of a segment: what its records name and what references name, taken together.
+//! Finds the entries that refer to the payloads of a segment, from the segment's records and from
+//! references.
 
 use std::iter::Peekable;
 
@@ -21,14 +22,15 @@ pub(crate) struct PayloadOwner {
 
 type Found<'a> = Peekable<Box<dyn Iterator<Item = Result<PayloadOwner>> + 'a>>;
 
-/// The owners of what is left in a segment, in the order of payloads; those of one payload follow each other.
+/// The owners of the live payloads in a segment, ordered by payload. Owners of one payload are
+/// adjacent.
 pub(crate) struct PayloadOwners<'a> {
     by_records: Found<'a>,
     by_references: Found<'a>,
 }
 
 impl<'a> PayloadOwners<'a> {
-    /// Of a segment with this inventory, as the tables know them.
+    /// Finds the owners for a segment's inventory by looking its entries up in the tables.
     ///
     /// # Errors
     /// `Corrupt` if an entry is damaged.
@@ -121,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn owners_come_in_the_order_of_payloads_once_each_and_only_while_they_refer_to_them() {
+    fn each_current_owner_is_listed_once_in_the_order_of_payloads() {
         use NamedIn::{Record, Reference};
         let folder = TempDir::new().unwrap();
         let tables = Tables::open(folder.path(), 1 << 20, 1 << 20).unwrap();

@@ -21,7 +21,7 @@ pub(crate) enum Wake {
     Closing,
 }
 
-/// A door bell: rung by shards, answered by the upkeep thread, which also says here what it failed at.
+/// Wakes the upkeep thread, and keeps the last failure of the upkeep.
 #[derive(Debug, Default)]
 pub(crate) struct UpkeepSignal {
     state: Mutex<State>,
@@ -46,10 +46,10 @@ impl UpkeepSignal {
         self.set(|state| state.is_asked = true);
     }
 
-    /// Has the thread make a checkpoint, and waits for it.
+    /// Asks the upkeep thread for a checkpoint, and waits until it is made.
     ///
     /// # Errors
-    /// Why there is none: the disk, or the engine closes.
+    /// Why no checkpoint was made: an error of the disk, or the engine is closing.
     pub fn make_checkpoint(&self) -> Result<()> {
         let (answer, answered) = oneshot::channel();
         self.set(|state| {

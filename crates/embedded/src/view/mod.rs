@@ -1,8 +1,9 @@
 //! One transaction on one object: [`ObjectView`] and [`TransactionView`] over the layers.
 //!
-//! The head is read once and kept; everything else is read and written through [`Layers`]. What a
-//! transaction did is taken out of it at the end as a [`ChangeSet`]; dropping it instead leaves no
-//! trace. Reading transactions, also those at a snapshot, are the same thing with writing denied.
+//! The head is read once and kept; everything else is read and written through [`Layers`]. A
+//! transaction that succeeds hands its changes out as a [`ChangeSet`]; one that is dropped changes
+//! nothing. Read-only transactions, including those at a snapshot, use the same type with writes
+//! denied.
 //!
 //! | file | holds |
 //! | --- | --- |
@@ -95,7 +96,7 @@ impl<'a> Transaction<'a> {
         Ok(Self::on(layers, segments, object, mode, head))
     }
 
-    /// Begins reading the object as it was at a snapshot.
+    /// Begins a read-only transaction on the object as it was at a snapshot.
     ///
     /// # Errors
     /// `NotFound` if there is no such snapshot, `Corrupt` if its head is damaged.

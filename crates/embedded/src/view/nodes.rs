@@ -10,8 +10,8 @@ use crate::entry::key::{self, Key, NodeId};
 use crate::entry::layers::Direction;
 use crate::entry::value::{Piece, Value};
 
-/// A node of up to so many entries is emptied at once; a larger one is left to be reclaimed, so
-/// that removing an object takes the same time however large it is.
+/// A node with at most this many entries is emptied at once. A larger node is emptied later by the
+/// upkeep, so that removing an object takes the same time however large it is.
 const MAX_ENTRIES_DROPPED_AT_ONCE: usize = 16;
 
 /// What became of a dropped node.
@@ -82,8 +82,8 @@ impl Transaction<'_> {
     }
 }
 
-/// Bounds what the snapshots, rollbacks and clones of a transaction copy, all together: it is held in
-/// memory and becomes one record.
+/// Bounds the entries that all snapshots, rollbacks and clones of one transaction copy. The copies
+/// are held in memory and become one record.
 #[derive(Debug, Default)]
 pub(super) struct CopyBudget {
     entries: usize,

@@ -1,9 +1,9 @@
 //! Snapshots of an object: eager copies of its entries that share its payloads.
 //!
-//! A snapshot's nodes are written once, when it is taken, and never changed until it is dropped. So
-//! a clone into an object of another shard can read them from the tables without asking that shard:
-//! whatever it finds is the whole snapshot, or, if that has just been dropped, nothing. The pin the
-//! shard holds keeps the segments of shared payloads until the clone's references are counted.
+//! A snapshot's nodes are written once, when it is taken, and never change until it is dropped. So
+//! a clone into an object of another shard reads them from the tables without asking that shard.
+//! The clone finds the whole snapshot, or nothing if the snapshot was just dropped. The shard's pin
+//! keeps the segments of shared payloads until the clone's references are counted.
 
 use nacre_object::limits::MAX_SNAPSHOTS;
 use nacre_object::{Error, ObjectId, ObjectName, Result, SnapshotName};

@@ -1,19 +1,23 @@
 //! The byte stream of an object: extents, holes and a tail, or a few bytes in the head.
 //!
-//! A stream of at most [`WHOLE_MAX_BYTES`] that is written at once lies in the object's head, and is divided into
-//! what follows once part of it is changed.
+//! A stream of at most [`WHOLE_MAX_BYTES`] that is written at once is kept in the object's head.
+//! Once part of it is changed, it is divided into extents and a tail.
 //!
-//! Any other is a map from offsets to *extents*, each within one *block*, the stretch between two multiples of
-//! [`PAYLOAD_MAX_BYTES`]; in the tables if small, by reference to the journal if large. A write into an extent
-//! divides it, and what is left of its payload is read with what is beside it at once. What no extent covers reads as zeros. Small appends
-//! do not become extents one by one: they go to numbered *slots*, a table entry each, and once
-//! these hold [`FOLD_BYTES`] they are folded into an extent. The slots' keys are used again for the
-//! next tail, so a stream of small appends leaves no deletions behind, rewrites each byte once and
-//! reads like one that was written in large pieces.
+//! Any other stream is a map from offsets to *extents*. Bytes that no extent covers read as zeros.
+//! An extent lies within one *block*, the range between two multiples of [`PAYLOAD_MAX_BYTES`]. A
+//! small extent is stored in the tables, a large one in the journal. A write into the middle of an
+//! extent divides it. The remaining parts still refer to the old payload.
 //!
-//! **Invariants:** a stream in the head has neither extents nor slots. Extents do not overlap and end at or
-//! before `size`; slots, if there are any, cover `tail_start..size` and no extent does; entries of slots from
-//! `tail_slots` on are leftovers and mean nothing.
+//! Small appends do not become extents one by one. Each goes to a numbered *slot*, which is one
+//! table entry. Once the slots hold [`FOLD_BYTES`], they are folded into one extent. The next tail
+//! uses the same slot keys again. So a stream of small appends leaves no tombstones, rewrites each
+//! byte once, and reads like a stream that was written in large pieces.
+//!
+//! **Invariants:**
+//! - A stream in the head has neither extents nor slots.
+//! - Extents do not overlap, and end at or before `size`.
+//! - Slots, if there are any, cover `tail_start..size`, and no extent does.
+//! - Entries of slots from `tail_slots` on are left over from earlier tails and mean nothing.
 
 use std::ops::Bound;
 
@@ -29,14 +33,14 @@ use crate::entry::layers::Direction;
 use crate::entry::value::{PAYLOAD_MAX_BYTES, PAYLOAD_MIN_BYTES, Value};
 use crate::journal::payload_reader::PayloadReader;
 
-/// Bytes of small appends that are folded into one extent. Measured (`examples/layout.rs`): smaller
-/// makes long reads slow, larger makes a fold felt by the append that does it.
+/// Bytes of small appends that are folded into one extent. Measured (`examples/layout.rs`): a
+/// smaller value slows down long reads; a larger one makes the append that folds noticeably slow.
 const FOLD_BYTES: u64 = 32 * 1024;
 /// Slots that are folded however little they hold: a read of the tail scans them.
 const MAX_SLOTS: u32 = 256;
 
-/// Extents that one transaction overwrites and cuts off, as it holds and logs them: as many as the longest
-/// stream has that was written a payload at a time.
+/// Extents that one transaction may overwrite or cut off, because it holds and logs them. The
+/// longest stream has this many if it was written one smallest payload at a time.
 const MAX_CLEARED_EXTENTS: usize = MAX_OBJECT_BYTES as usize / PAYLOAD_MIN_BYTES;
 
 const _: () = assert!(FOLD_BYTES <= PAYLOAD_MAX_BYTES as u64);
@@ -127,8 +131,8 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// What the slots hold, in order. They are looked up one by one: a scan would walk over every
-    /// earlier tail's version of each, as their keys are used again and again.
+    /// The bytes in the slots, in order. They are looked up one by one. A scan would pass every
+    /// older version of each slot, because each tail uses the same keys.
     fn slots(&self, node: NodeId, count: u32) -> impl Iterator<Item = Result<Bytes>> {
         (0..count).map(move |slot| {
             let missing = || Error::corrupt(format!("slot {slot} of a stream's tail is missing"));
@@ -245,8 +249,8 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// Puts bytes where no extent is, and answers how many extents they are. These end with their blocks, so that
-    /// rewriting aligned ones replaces whole extents.
+    /// Puts bytes where no extent is. Returns how many extents they became. Extents end at block
+    /// borders, so a rewrite of aligned blocks replaces whole extents.
     pub(super) fn put_extents(&mut self, node: NodeId, mut offset: u64, mut data: Bytes) -> usize {
         let mut count = 0;
         while !data.is_empty() {
@@ -308,7 +312,8 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// The extent that is the whole stream, as of an object written at once: found without a scan.
+    /// The extent that is the whole stream, as in an object written at once. It is found without a
+    /// scan.
     fn only_extent(&mut self) -> Result<Option<Extent>> {
         let content = self.writing()?;
         let (size, slots) = (content.size, content.tail_slots);

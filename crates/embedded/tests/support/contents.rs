@@ -17,12 +17,13 @@ use super::{append, object, options, read_all, submit};
 
 const WRITERS: usize = 3;
 const TRANSACTIONS: u64 = 12;
-/// Closing a store makes a file of tables of what it has in memory; one less than so often it is closed.
+/// How often the store is opened. Closing it flushes its memory to a table file, and it is closed
+/// one time less than that.
 const LIVES: u64 = 3;
 
-/// Makes a store with some of everything in it and leaves it open: streams and maps, small and
-/// large, slots, attributes, headers, holes, snapshots and clones, entries in several files of
-/// tables, and some in the journal only.
+/// Makes a store that uses every feature, and leaves it open. It has streams and maps, small and
+/// large, slots, attributes, headers, holes, snapshots and clones. Its entries are in several table
+/// files, and some only in the journal.
 pub async fn make_store(folder: &Path) -> EmbeddedEngine {
     let mut engine = EmbeddedEngine::open(options(folder)).unwrap();
     for life in 0..LIVES {
@@ -41,7 +42,8 @@ pub async fn make_store(folder: &Path) -> EmbeddedEngine {
     engine
 }
 
-/// Streams written at once, of which the small ones lie in their heads until part of them is changed.
+/// Adds streams that are written at once. The small ones are kept in their heads until part of them
+/// is changed.
 async fn add_streams_in_heads(engine: &EmbeddedEngine, name: &str) {
     let snapshot = SnapshotName::new("s").unwrap();
     for length in [1, 256, 257] {
@@ -120,10 +122,10 @@ impl Contents {
         self
     }
 
-    /// Asks all of it of a store that may have lost any of it.
+    /// Reads everything from a store that may have lost any of it.
     ///
     /// # Panics
-    /// At an error that does not say so.
+    /// If something is lost and the error does not say so.
     pub async fn ask_again(&self, engine: &EmbeddedEngine) {
         for (name, at, number) in self.0.keys() {
             let id: ObjectId = name.parse().unwrap();
@@ -137,10 +139,10 @@ impl Contents {
         }
     }
 
-    /// Asks all of it again; answers the objects that could not be read.
+    /// Reads everything again. Returns the objects that could not be read.
     ///
     /// # Panics
-    /// At an answer that is neither the same nor `Corrupt`.
+    /// If a read gives neither the same data as before nor `Corrupt`.
     pub async fn compare(&self, engine: &EmbeddedEngine) -> BTreeSet<String> {
         let mut unreadable = BTreeSet::new();
         for ((name, at, number), expected) in &self.0 {

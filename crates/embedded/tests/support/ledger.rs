@@ -10,8 +10,8 @@ use nacre_object::{ErrorKind, MapEntry, ObjectId, Op, OpResult, Request, Store};
 
 use super::{append, object, read_all, submit};
 
-/// The n-th record of a writer: its number, then bytes that follow from it. Some are small, some
-/// large enough to be payloads.
+/// The n-th record of a writer: its number, then bytes derived from the number. Some records are
+/// small, some large enough to be payloads.
 pub fn record(n: u64) -> Bytes {
     let length = [20, 120, 900, 1500, 9000][(n % 5) as usize] + (n % 37) as usize;
     let mut record = n.to_be_bytes().to_vec();
@@ -98,8 +98,8 @@ impl Ledger {
         self.writers.iter().map(|writer| writer.written.load(Ordering::SeqCst)).sum()
     }
 
-    /// Checks that every object is what so many whole transactions make it, and that none that
-    /// anybody was told of is missing. Answers how many transactions there are.
+    /// Checks that every object holds a number of whole transactions, and that no transaction is
+    /// missing that a client was told of. Returns how many transactions there are.
     pub async fn check(&self, store: &dyn Store) -> u64 {
         let mut total = 0;
         for (writer, acknowledged) in self.writers.iter().enumerate() {

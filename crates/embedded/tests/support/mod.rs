@@ -82,8 +82,8 @@ struct State {
 /// What fails. Numbers count from the disk's making, the first is 1.
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
-    /// Every sync of a file from this one on fails. What it was to make safe is taken for clean from then on,
-    /// as Linux does: it is read until the machine crashes, and no further sync sees to it.
+    /// Every sync from this one on fails. As on Linux, the pages are taken for clean from then on:
+    /// they can be read until the machine crashes, and no later sync writes them.
     pub fail_syncs_from: Option<u64>,
     /// This write fails.
     pub fail_write: Option<u64>,
@@ -137,8 +137,8 @@ impl SimDisk {
         self.state().open.1
     }
 
-    /// The machine crashes: this disk stops, and what is found afterwards is answered. Of what was
-    /// not synced, each sector is there or not by chance.
+    /// Crashes the machine: this disk stops working. Returns the disk that is found afterwards.
+    /// Each unsynced sector is there or not by chance.
     pub fn crash(&self, random: &mut Random) -> SimDisk {
         let mut state = self.state();
         state.plan.crashed = true;
@@ -189,7 +189,8 @@ impl SimDisk {
         self.state().files[path].lock().unwrap().current[at] ^= mask;
     }
 
-    /// A file's place on this disk, whatever folder the store is in: the tables move at a crash.
+    /// The path that names a file on this disk, without the store's folder, because the tables move
+    /// to another folder at a crash.
     fn place(path: &Path) -> PathBuf {
         let name = path.file_name().expect("files have names");
         match path.parent().and_then(Path::file_name) {
@@ -385,8 +386,8 @@ fn try_to_copy(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Copies the folder of an open engine that nobody writes to: what a kill leaves. Files may still be written
-/// and merged at first; then it is copied again.
+/// Copies the folder of an open engine that nobody writes to, as a kill would leave it. If a flush
+/// or merge changes files during the copy, copies again.
 pub fn copy_open_folder(from: &Path, to: &Path) {
     loop {
         let before = files_of(from);

@@ -38,7 +38,7 @@ async fn what_it_cannot_do_is_known_here() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn random_transactions_come_to_the_same() {
+async fn random_transactions_give_the_same_results_over_the_wire() {
     let place = Place::new();
     let node = Node::of_store(&place.endpoint(), &store()).await;
     let remote = Arc::new(RemoteStore::new(connect(&node.endpoint).await));

@@ -1,16 +1,16 @@
-//! A disk whose power can be cut, under the engine and its tables: a file system of the tests' own,
-//! in memory, mounted with FUSE.
+//! A disk whose power can be cut, under the engine and its tables. It is an in-memory file system
+//! mounted with FUSE.
 //!
-//! What it promises is the least that POSIX allows, less than any file system keeps in practice:
+//! It promises the least that POSIX allows, which is less than any real file system promises:
 //!
 //! - the bytes and the length of a file survive once the *file* was synced;
-//! - that a name was made, moved or removed survives once its *folder* was synced, whatever became of
-//!   the file; a move within a folder happens wholly or not at all;
-//! - of what was not synced each sector written, each length and each name is there or not by
-//!   chance, whatever the order they came in.
+//! - the creation, move or removal of a name survives once its *folder* was synced, even if the
+//!   file's content does not; a move within a folder happens wholly or not at all;
+//! - each unsynced sector, length and name survives or not by chance, in whatever order they were
+//!   written.
 //!
-//! So whoever is safe here is safe on ext4, xfs and the like. Calls are counted; at any of them the
-//! power can go, or the call can fail, be cut short, or find the disk full.
+//! So an engine that is safe here is safe on ext4, xfs and the like. Calls are counted. At any call
+//! the power can be cut, or the call can fail, be cut short, or find the disk full.
 
 #![allow(dead_code, unused_imports, reason = "each test uses its part")]
 

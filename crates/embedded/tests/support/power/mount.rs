@@ -33,7 +33,7 @@ impl PowerDisk {
     /// Mounts an empty disk.
     ///
     /// # Panics
-    /// With what to do where FUSE cannot be used: these tests are worth too much to be left out
+    /// If FUSE cannot be used, with a message that says what to do. These tests must not be skipped
     /// silently.
     pub fn mount() -> Self {
         let mounted = TempDir::new().unwrap();
@@ -83,8 +83,8 @@ impl PowerDisk {
         self.volume().met_fault()
     }
 
-    /// The power goes and comes back. Whoever still has files open finds them gone. Of what was
-    /// not synced `keep` of 8 parts are kept.
+    /// Cuts the power and brings it back. Open files are gone. Of everything unsynced, `keep` of 8
+    /// parts survive.
     pub fn cut(&mut self, keep: u64, random: &mut Random) {
         let (old, new) = (self.lives.to_string(), (self.lives + 1).to_string());
         self.volume().cut(OsStr::new(&old), OsStr::new(&new), keep, random);

@@ -1,4 +1,5 @@
-//! What is on the disk, what of it is safe, and what is left when the power goes. No IO here.
+//! What is on the disk, which of it is safe, and what is left after a power cut. This module does
+//! no IO.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
@@ -244,9 +245,9 @@ impl Volume {
         Ok(())
     }
 
-    /// The power goes, if it has not yet, and comes back: what is left of the folder `name` of the
-    /// root is put into a new one, `to`. Nobody can use the old one any more. Of what was not synced
-    /// `keep` of 8 parts are kept.
+    /// Cuts the power, if it is still on, and brings it back. What is left of the root's folder
+    /// `name` goes into the new folder `to`; the old one becomes unusable. Of everything unsynced,
+    /// `keep` of 8 parts survive.
     pub fn cut(&mut self, name: &OsStr, to: &OsStr, keep: u64, random: &mut Random) {
         (self.is_off, self.plan) = (false, None);
         self.alive_from = 0;
