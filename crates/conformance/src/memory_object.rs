@@ -171,7 +171,7 @@ impl ObjectView for MemoryObject {
 
     fn create(&mut self, exclusive: bool) -> Result<()> {
         match self.content {
-            Some(_) if exclusive => Err(Error::exists("the object is there")),
+            Some(_) if exclusive => Err(Error::exists("the object already exists")),
             Some(_) => Ok(()),
             None => {
                 self.written();
@@ -344,10 +344,10 @@ impl TransactionView for MemoryObject {
     fn snapshot_create(&mut self, snapshot: &SnapshotName) -> Result<()> {
         let content = self.content()?.clone();
         if self.snapshots.contains_key(snapshot) {
-            return Err(Error::exists(format!("there is a snapshot {snapshot}")));
+            return Err(Error::exists(format!("the object already has a snapshot {snapshot}")));
         }
         if self.snapshots.len() >= MAX_SNAPSHOTS {
-            return Err(Error::exhausted(format!("{MAX_SNAPSHOTS} snapshots of one object")));
+            return Err(Error::exhausted(format!("the object already has {MAX_SNAPSHOTS} snapshots, the most it can have")));
         }
         let entries = content.map.len() + content.attributes.len();
         if entries > MAX_SNAPSHOT_ENTRIES {
@@ -382,7 +382,7 @@ impl TransactionView for MemoryObject {
 
     fn clone_from(&mut self, source: &ObjectName, snapshot: &SnapshotName) -> Result<()> {
         if self.is_present() {
-            return Err(Error::exists("the object is there"));
+            return Err(Error::exists("the object already exists"));
         }
         let content = self.clone_source(source, snapshot)?.clone();
         *self.written() = content;

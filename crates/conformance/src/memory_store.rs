@@ -153,7 +153,7 @@ impl Watch for MemoryStore {
 
     async fn notify(&self, object: &ObjectId, payload: Bytes) -> Result<()> {
         if payload.len() > MAX_NOTIFY_BYTES {
-            let text = format!("a notification of {} bytes", payload.len());
+            let text = format!("a notification of {} bytes is too long", payload.len());
             return Err(Error::invalid(text)
                 .during("notify")
                 .on(object)

@@ -12,7 +12,7 @@ use crate::entry::layers::Layers;
 use crate::health::Health;
 use crate::journal::Journal;
 use crate::journal::inventory::Inventory;
-use crate::journal::released::ReleasedOf;
+use crate::journal::released_payloads::SegmentReleases;
 use crate::journal::segment_table::SegmentTable;
 use crate::manifest::Manifest;
 use crate::pace::Pace;
@@ -21,7 +21,7 @@ use crate::stats::{Counters, Stats};
 use crate::tables::Tables;
 use crate::transaction::batch::Progress;
 use crate::transaction::queue::Queue;
-use crate::transaction::visibility::Visibility;
+use crate::transaction::read_barrier::ReadBarrier;
 use crate::upkeep::checkpoints::{Candidate, Checkpoints};
 use crate::upkeep::upkeep_signal::UpkeepSignal;
 use crate::view::{Mode, Transaction};
@@ -47,7 +47,7 @@ pub(crate) struct Core {
     pub space: Space,
     pub watchers: Arc<Watchers>,
     pub health: Arc<Health>,
-    pub visibility: Arc<Visibility>,
+    pub read_barrier: Arc<ReadBarrier>,
     pub counters: Arc<Counters>,
     pub checkpoints: Checkpoints,
     pub upkeep: Arc<UpkeepSignal>,
@@ -74,7 +74,7 @@ impl Core {
         // In this order: the tables have at least what is noted of them.
         let used = self.journal.used_bytes();
         let checkpoint = self.journal.first_unapplied();
-        let snapshot = self.tables.snapshot_with_tallies();
+        let snapshot = self.tables.snapshot_with_deferred();
         let shards = self.queues.len() as u16;
         let sequences = (0..shards)
             .map(|shard| Progress::load(&snapshot, shard).map(|progress| progress.sequence))
@@ -96,7 +96,12 @@ impl Core {
     ///
     /// # Errors
     /// `Corrupt` if the segment's file is missing, or any error of the disk.
-    pub fn inventory(&self, segment: u32, last: u64, released: ReleasedOf) -> Result<Inventory> {
+    pub fn inventory(
+        &self,
+        segment: u32,
+        last: u64,
+        released: SegmentReleases,
+    ) -> Result<Inventory> {
         let segment = self.segments.open_one(segment)?;
         let take = |segment| Inventory::take(&segment, self.journal.salt(), last, released);
         segment.map_or_else(|| Ok(Inventory::default()), take)
@@ -114,14 +119,14 @@ impl Core {
     /// depends on its object and a clone on its source. Other writes run on their shard, which
     /// knows its own unapplied changes.
     pub fn awaited(&self, request: &Request, is_write: bool) -> Option<u64> {
-        self.visibility.awaited_of_all()?;
+        self.read_barrier.awaited_of_all()?;
         if !is_write {
-            return self.visibility.awaited(hash_of(&request.header.object));
+            return self.read_barrier.awaited(hash_of(&request.header.object));
         }
         let pool = &request.header.object.pool;
         let sources = request.ops.iter().filter_map(Op::source);
         let sources = sources.map(|source| hash_of(&ObjectId::new(pool.clone(), source.clone())));
-        sources.filter_map(|source| self.visibility.awaited(source)).max()
+        sources.filter_map(|source| self.read_barrier.awaited(source)).max()
     }
 
     /// Answers a read-only request from the tables, which hold only what is synced.

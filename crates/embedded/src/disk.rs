@@ -19,7 +19,7 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     /// `UnexpectedEof`.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// Any error of the operating system.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
 
     /// Writes all of `data` at `offset`. It survives a crash only after [`DiskFile::sync`].
@@ -44,7 +44,7 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     /// Its length in bytes.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// Any error of the operating system.
     fn length(&self) -> io::Result<u64>;
 }
 
@@ -54,43 +54,43 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// their entries in their parents survive a crash.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// Any error of the operating system.
     fn create_folder(&self, folder: &Path) -> io::Result<()>;
 
     /// The names in a folder, in no order.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// Any error of the operating system.
     fn list(&self, folder: &Path) -> io::Result<Vec<String>>;
 
     /// Opens a file for reading and writing. `create` says whether a missing file is made, empty.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// Any error of the operating system.
     fn open(&self, path: &Path, create: Create) -> io::Result<Arc<dyn DiskFile>>;
 
     /// Gives a file another name, replacing what had it.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// Any error of the operating system.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Deletes a file.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// Any error of the operating system.
     fn delete(&self, path: &Path) -> io::Result<()>;
 
     /// Makes creations, renamings and deletions in a folder survive a crash.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// Any error of the operating system.
     fn sync_folder(&self, folder: &Path) -> io::Result<()>;
 
     /// Bytes that can still be written in a folder.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// Any error of the operating system.
     fn free_bytes(&self, folder: &Path) -> io::Result<u64>;
 }
 

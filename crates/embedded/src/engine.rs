@@ -212,14 +212,14 @@ impl EmbeddedEngine {
         })
     }
 
-    /// Nobody holds the engine over an await, so that closing need not wait for one.
+    /// No future holds the engine across an await, so that closing need not wait for one.
     fn run(&self, asked: Asked) -> Result<()> {
         let open = self.0.open.read().unwrap_or_else(PoisonError::into_inner);
         let Open { core, shards } = open.as_ref().ok_or_else(closed)?;
         shards.run(core, asked)
     }
 
-    /// The reply to a request that only reads; it runs on the thread of whoever asks.
+    /// Replies to a read-only request, on the caller's thread.
     fn read(&self, request: &Request) -> Result<Reply> {
         let core = self.0.core()?;
         let mut trail = Trail::begin();
@@ -234,12 +234,12 @@ impl EmbeddedEngine {
     async fn await_tables(&self, awaited: impl FnOnce(&Core) -> Option<u64>) -> Result<()> {
         let awaited = {
             let core = self.0.core()?;
-            awaited(&core).map(|group| (Arc::clone(&core.visibility), group))
+            awaited(&core).map(|group| (Arc::clone(&core.read_barrier), group))
         };
         match awaited {
             None => Ok(()),
             // Boxed, as few wait for it and every request's future would be as large.
-            Some((visibility, group)) => Box::pin(visibility.wait(group)).await,
+            Some((read_barrier, group)) => Box::pin(read_barrier.wait(group)).await,
         }
     }
 
@@ -275,7 +275,7 @@ impl Store for EmbeddedEngine {
     }
 
     async fn list(&self, request: ListRequest) -> Result<ListPage> {
-        self.await_tables(|core| core.visibility.awaited_of_all()).await?;
+        self.await_tables(|core| core.read_barrier.awaited_of_all()).await?;
         let core = self.0.core()?;
         list(&core, &request).map_err(|error| error.during("list").on(&request.pool))
     }
@@ -314,7 +314,7 @@ fn list(core: &Core, request: &ListRequest) -> Result<ListPage> {
         }
         let name = std::str::from_utf8(key::name_in_head(&head, &request.pool)).ok();
         let name = name.and_then(|name| ObjectName::new(name).ok());
-        page.names.push(name.ok_or_else(|| Error::corrupt("an object without a proper name"))?);
+        page.names.push(name.ok_or_else(|| Error::corrupt("a stored object has an invalid name"))?);
     }
     Ok(page)
 }
@@ -328,10 +328,13 @@ impl Watch for EmbeddedEngine {
 
     async fn notify(&self, object: &ObjectId, payload: Bytes) -> Result<()> {
         if payload.len() > MAX_NOTIFY_BYTES {
-            return Err(Error::invalid(format!("a notification of {} bytes", payload.len()))
-                .during("notify")
-                .on(object)
-                .hint(format!("at most {MAX_NOTIFY_BYTES} bytes fit")));
+            return Err(Error::invalid(format!(
+                "a notification of {} bytes is too long",
+                payload.len()
+            ))
+            .during("notify")
+            .on(object)
+            .hint(format!("at most {MAX_NOTIFY_BYTES} bytes fit")));
         }
         self.0.core()?.watchers.tell(object, &WatchEvent::Notified { payload });
         Ok(())

@@ -52,7 +52,7 @@ fn files_of_tables(error: &io::Error) -> Error {
 }
 
 fn other_format() -> Error {
-    Error::unsupported("the tables are of another format")
+    Error::unsupported("the tables have another format")
         .hint("use the release of nacre that wrote them, or a later one")
 }
 

@@ -15,9 +15,11 @@ use crate::entry::key::{self, Key, Kind, NodeId};
 use crate::entry::value::{NamedIn, PAYLOAD_MIN_BYTES, PayloadAddress, Piece, Value};
 use crate::journal::Position;
 use crate::journal::inventory::Inventory;
-use crate::journal::record::{Draft, HEADER_BYTES, Payloads, Place, Record, RecordId, reseal};
+use crate::journal::record::{
+    HEADER_BYTES, Payloads, Record, RecordAddress, RecordBuilder, RecordId, reseal,
+};
 use crate::journal::recovery::{Reading, find_files};
-use crate::journal::released::ReleasedOf;
+use crate::journal::released_payloads::SegmentReleases;
 use crate::journal::segment::{BLOCK_BYTES, GroupHeader, Salt, file_name, header};
 use crate::manifest::Manifest;
 use crate::scrub::ScrubCursor;
@@ -57,10 +59,10 @@ fn sample_changes() -> ChangeSet {
 }
 
 fn record_bytes(changes: &mut ChangeSet, sequence: u64, group: u64) -> Vec<u8> {
-    let mut draft = Draft::default();
-    draft.write(RecordId { shard: 0, sequence, next_node: 4 }, changes);
+    let mut builder = RecordBuilder::default();
+    builder.write(RecordId { shard: 0, sequence, next_node: 4 }, changes);
     let mut bytes = Vec::new();
-    draft.append_to(&mut bytes, group);
+    builder.append_to(&mut bytes, group);
     bytes
 }
 
@@ -77,7 +79,7 @@ fn group_bytes(number: u64) -> Vec<u8> {
 
 #[test]
 fn fuzz_journal_records() {
-    let place = Place { segment: SEGMENT, offset: 64, group: FIRST_GROUP };
+    let place = RecordAddress { segment: SEGMENT, offset: 64, group: FIRST_GROUP };
     let samples = [record_bytes(&mut sample_changes(), 9, place.group)];
     fuzz(CRATE, "journal_records", &samples, |input| {
         let mut input = input.to_vec();
@@ -142,7 +144,8 @@ fn fuzz_segments() {
         let last = end.as_ref().map_or(u64::MAX, |end| end.group - 1);
         let damaged = reading.first_damaged(start, last).unwrap();
         assert_eq!(damaged.is_none(), end.is_ok(), "a replay and a scrub see the same groups");
-        let inventory = Inventory::take(&segments[0], SALT, last, ReleasedOf::default()).unwrap();
+        let inventory =
+            Inventory::take(&segments[0], SALT, last, SegmentReleases::default()).unwrap();
         assert!(inventory.named.values().flatten().all(|at| (*at as usize) < SEGMENT_BYTES * 2));
         end.is_ok() && records > 0
     });

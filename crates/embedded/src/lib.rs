@@ -6,14 +6,15 @@
 //!                                                                  └─► applier: tables
 //! ```
 //!
-//! Objects are spread over *shards*. A shard runs the transactions of its objects in order. It reads the tables, and
-//! on top of them the changes that the tables do not have yet. A brief transaction runs on the caller's thread if the
-//! shard is idle, any other on the shard's own thread.
+//! Objects are spread over *shards*. A shard runs the transactions of its objects in order. It
+//! reads the tables, and on top of them the changes that the tables do not have yet. A brief
+//! transaction runs on the caller's thread if the shard is idle, any other on the shard's own
+//! thread.
 //!
-//! The changes of a transaction are one record of the *journal*. The *committer*, a thread, makes the records of all
-//! shards durable with one sync. The *applier*, another thread, then writes the changes to the *tables*, a
-//! log-structured merge tree. Large payloads stay in the journal, whose segments are kept as long as something refers
-//! to them.
+//! The changes of a transaction are one record of the *journal*. The *committer*, a thread, makes
+//! the records of all shards durable with one sync. The *applier*, another thread, then writes the
+//! changes to the *tables*, a log-structured merge tree. Large payloads stay in the journal, whose
+//! segments are kept as long as something refers to them.
 //!
 //! **Invariant:** an acknowledgement means synced, and every reply tells only what is synced.
 //!
@@ -25,7 +26,7 @@
 //! | `entry/` | entries of the tables: their encoding, and what a shard remembers of them |
 //! | `tables/` | the log-structured merge tree |
 //! | `journal/` | records, groups, segments, recovery, inventory |
-//! | `upkeep/`, `manifest`, `space` | checkpoints, compaction, and room on the disk |
+//! | `upkeep/`, `manifest`, `space` | checkpoints, compaction, and space on the disk |
 //! | `scrub/` | finding damage before a reader meets it |
 //! | `salvage/` | saving what can be read of a damaged directory |
 //! | `watch`, `stats`, `health`, `disk` | watchers, counts, failure, the seam to the disk |

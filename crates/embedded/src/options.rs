@@ -75,14 +75,16 @@ impl Options {
 
     pub(crate) fn check(&self) -> Result<()> {
         if self.shards == 0 || self.shards > MAX_SHARDS {
-            return Err(Error::invalid(format!("{} shards", self.shards))
+            return Err(Error::invalid(format!("a store cannot have {} shards", self.shards))
                 .hint(format!("use 1 to {MAX_SHARDS}")));
         }
         if self.segment_bytes < MIN_SEGMENT_BYTES || !self.segment_bytes.is_multiple_of(BLOCK_BYTES)
         {
-            return Err(Error::invalid(format!("segments of {} bytes", self.segment_bytes)).hint(
-                format!("use at least {MIN_SEGMENT_BYTES} and a multiple of {BLOCK_BYTES}"),
-            ));
+            return Err(Error::invalid(format!(
+                "a segment cannot have {} bytes",
+                self.segment_bytes
+            ))
+            .hint(format!("use at least {MIN_SEGMENT_BYTES} and a multiple of {BLOCK_BYTES}")));
         }
         Ok(())
     }

@@ -66,7 +66,7 @@ impl Space {
         self.free_bytes.store(free, Ordering::Relaxed);
     }
 
-    /// Looks, unless that was done a moment ago.
+    /// Measures the free space, unless that was done very recently.
     pub fn look_if_due(&self) {
         let now = self.clock.monotonic().as_micros() as u64;
         let looked_at = self.looked_at_micros.load(Ordering::Relaxed);

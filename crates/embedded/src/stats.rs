@@ -28,7 +28,7 @@ pub struct Stats {
     pub relocated_bytes: u64,
     /// Segments that died and were deleted or used again.
     pub segments_freed: u64,
-    /// Checkpoints: moments from which a replay would start.
+    /// Checkpoints made so far. A replay starts at the last one.
     pub checkpoints: u64,
     /// How often a background job of the upkeep thread failed. Damaged data is left alone; all
     /// other jobs are tried again.

@@ -18,7 +18,7 @@ pub const MAX_WATCHES: usize = 4096;
 #[derive(Debug, Default)]
 pub(crate) struct Watchers {
     by_object: RwLock<Watched>,
-    /// So that commits need not look while nobody watches.
+    /// Lets commits skip the watchers while there are none.
     any: AtomicBool,
 }
 
@@ -40,7 +40,9 @@ impl Watchers {
             return Err(closed());
         }
         if watched.count >= MAX_WATCHES {
-            return Err(Error::exhausted(format!("{MAX_WATCHES} watches")));
+            return Err(Error::exhausted(format!(
+                "there are already {MAX_WATCHES} watches, the most there can be"
+            )));
         }
         let queue = Arc::new(EventQueue::default());
         watched.queues.entry(object.clone()).or_default().push(Arc::downgrade(&queue));

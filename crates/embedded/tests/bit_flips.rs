@@ -53,7 +53,7 @@ fn files(root: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Flips a bit of a file, mostly one that is used; answers where.
+/// Flips a bit of a file, mostly one that is used; returns where.
 fn flip(path: &Path, random: &mut Random) -> usize {
     let mut bytes = std::fs::read(path).unwrap();
     if bytes.is_empty() {
@@ -197,7 +197,7 @@ fn flip_byte(path: &Path, at: usize) {
     std::fs::write(path, bytes).unwrap();
 }
 
-/// Salvages a store; answers where it is now, and the places of what was damaged.
+/// Salvages a store; returns where it is now, and the places of what was damaged.
 fn salvaged(store: &Path) -> (TempDir, Vec<String>) {
     let new = TempDir::new().unwrap();
     let salvaged = salvage(store, new.path(), SegmentFiles::Copied).unwrap();

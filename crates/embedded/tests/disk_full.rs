@@ -32,7 +32,7 @@ fn content(n: usize, size: usize) -> Bytes {
     (0..size).map(|i| (n * 7 + i) as u8).collect::<Vec<_>>().into()
 }
 
-/// Fills the disk with objects of this size; answers how many there are room for.
+/// Fills the disk with objects of this size; returns how many there are room for.
 async fn fill(engine: &EmbeddedEngine, size: usize) -> usize {
     for n in 0.. {
         let write = submit(engine, &object(n), vec![append(content(n, size))]).await;

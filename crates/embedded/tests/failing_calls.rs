@@ -16,7 +16,7 @@ const WRITERS: usize = 2;
 /// Enough for several segments, memtables and a compaction.
 const TRANSACTIONS: u64 = 6;
 
-/// Opens a store, writes and closes it; answers the errors. A writer ends with its first.
+/// Opens a store, writes and closes it; returns the errors. A writer ends with its first.
 async fn write(disk: &PowerDisk, ledger: &Ledger) -> Vec<Error> {
     let engine = match EmbeddedEngine::open(options(&disk.store())) {
         Ok(engine) => engine,

@@ -81,7 +81,7 @@ fn parse(line: &str) -> Option<(&str, usize, u64)> {
     Some((words.next()?, words.next()?.parse().ok()?, words.next()?.parse().ok()?))
 }
 
-/// Takes in what a child says; kills it after `kill_after` lines. Answers how many there were.
+/// Takes in what a child says; kills it after `kill_after` lines. Returns how many there were.
 fn follow(child: &mut Child, ledger: &Ledger, kill_after: u64) -> u64 {
     if kill_after == 0 {
         child.kill().unwrap();

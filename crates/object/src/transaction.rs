@@ -155,7 +155,7 @@ fn run_op(
 fn run_guard(op: &Op, view: &mut dyn TransactionView) -> Result<OpResult> {
     let exists = view.exists()?;
     match op {
-        Op::AssertAbsent if exists => Err(Error::exists("the object is there")),
+        Op::AssertAbsent if exists => Err(Error::exists("the object already exists")),
         Op::AssertAbsent => Ok(OpResult::Done),
         _ if !exists => Err(Error::not_found("no such object")),
         Op::AssertVersion(expected) => match view.version()? {

@@ -182,7 +182,7 @@ impl ObjectView for View<'_> {
 
     fn create(&mut self, exclusive: bool) -> Result<()> {
         match self.is_present()? {
-            true if exclusive => Err(Error::exists("the object is there")),
+            true if exclusive => Err(Error::exists("the object already exists")),
             true => Ok(()),
             false => {
                 self.touch();

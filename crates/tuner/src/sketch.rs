@@ -64,7 +64,7 @@ impl ObjectView for Sketch {
 
     fn create(&mut self, exclusive: bool) -> Result<()> {
         if self.exists && exclusive {
-            return Err(Error::exists("the object is there"));
+            return Err(Error::exists("the object already exists"));
         }
         self.exists = true;
         Ok(())

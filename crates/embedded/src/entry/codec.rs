@@ -42,7 +42,7 @@ impl<'a> Take<'a> {
     pub fn bytes(&mut self, length: usize) -> Result<&'a [u8]> {
         if length > self.0.len() {
             return Err(Error::corrupt(format!(
-                "{length} bytes expected where {} are left",
+                "{length} bytes are expected, but only {} are left",
                 self.0.len()
             )));
         }

@@ -90,7 +90,11 @@ impl Head {
         let has_stream = match from.u8()? {
             WITHOUT_STREAM => false,
             WITH_STREAM => true,
-            other => return Err(Error::corrupt(format!("a head of format {other}"))),
+            other => {
+                return Err(Error::corrupt(format!(
+                    "the head of an object has the unknown format {other}"
+                )));
+            }
         };
         let node = |number| (number != 0).then_some(NodeId(number));
         let mut head = Self {
@@ -112,7 +116,7 @@ impl Head {
             let whole = bytes.slice_ref(from.0);
             if whole.len() as u64 != head.content.size || head.content.tail_slots > 0 {
                 return Err(Error::corrupt(
-                    "a head whose stream is not of its size, or has a tail",
+                    "the head of an object holds a stream of another size, or one with a tail",
                 ));
             }
             head.content.whole = Some(whole);

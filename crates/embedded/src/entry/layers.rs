@@ -1,7 +1,7 @@
 //! What a transaction reads: its own changes, over its shard's recent changes, over the tables.
 //!
 //! A shard skips key ranges that it knows to be empty ([`crate::entry::gaps`]), and serves single
-//! entries from its cache ([`crate::entry::known`]). Read-only requests use neither; the tables
+//! entries from its cache ([`crate::entry::entry_cache`]). Read-only requests use neither; the tables
 //! have a row cache for them.
 //!
 //! **Invariant:** recent changes may not be synced yet. [`Layers::saw_unsynced`] says whether a
@@ -14,13 +14,13 @@ use std::ops::Bound;
 
 use nacre_object::Result;
 
+use crate::entry::entry_cache::EntryCache;
 use crate::entry::gaps::{Gaps, Span, after, span_of};
 use crate::entry::key::{Key, after_prefix};
-use crate::entry::known::Known;
 use crate::entry::value::Value;
 use crate::tables::TableSnapshot;
 use crate::transaction::change_set::Overlay;
-use crate::transaction::recent::Recent;
+use crate::transaction::recent_changes::RecentChanges;
 
 /// Which end a scan starts from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub(crate) struct Layers<'a> {
     /// What tables and recent changes together have nothing of, as far as their shard knows.
     gaps: Option<&'a RefCell<Gaps>>,
     /// What they have, as far as their shard knows.
-    known: Option<&'a RefCell<Known>>,
+    cache: Option<&'a RefCell<EntryCache>>,
     /// Of this transaction.
     pub own: Overlay,
     saw_unsynced: Cell<bool>,
@@ -50,7 +50,7 @@ impl<'a> Layers<'a> {
             tables,
             recent: Default::default(),
             gaps: None,
-            known: None,
+            cache: None,
             own: Overlay::new(),
             saw_unsynced: Cell::new(false),
         }
@@ -59,12 +59,12 @@ impl<'a> Layers<'a> {
     /// What a shard sees.
     pub fn of_shard(
         tables: &'a TableSnapshot,
-        recent: &'a Recent,
+        recent: &'a RecentChanges,
         gaps: &'a RefCell<Gaps>,
-        known: &'a RefCell<Known>,
+        cache: &'a RefCell<EntryCache>,
     ) -> Self {
-        let (gaps, known) = (Some(gaps), Some(known));
-        Self { recent: recent.overlays(), gaps, known, ..Self::of_tables(tables) }
+        let (gaps, cache) = (Some(gaps), Some(cache));
+        Self { recent: recent.overlays(), gaps, cache, ..Self::of_tables(tables) }
     }
 
     pub fn saw_unsynced(&self) -> bool {
@@ -79,14 +79,14 @@ impl<'a> Layers<'a> {
             self.saw_unsynced.set(true);
             return Ok(value.clone());
         }
-        let Some(known) = self.known else { return self.tables.get_row(key) };
-        if let Some(value) = known.borrow_mut().get(key) {
+        let Some(cache) = self.cache else { return self.tables.get_row(key) };
+        if let Some(value) = cache.borrow_mut().get(key) {
             return Ok(value);
         }
         let value = self.tables.get(key)?;
         // Where there is nothing, a transaction mostly puts something.
         if let Some(value) = &value {
-            known.borrow_mut().remember(key, value);
+            cache.borrow_mut().remember(key, value);
         }
         Ok(value)
     }

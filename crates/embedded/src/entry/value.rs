@@ -69,8 +69,8 @@ impl PayloadAddress {
 pub(crate) enum Source {
     /// Written by the running transaction; in no record yet.
     Fresh(Bytes),
-    /// In the draft of a record, as its n-th payload.
-    Drafted(u32, Bytes),
+    /// In a record under construction, as its n-th payload.
+    InBuilder(u32, Bytes),
     /// In a record that may not be synced: read from memory.
     Unsynced(PayloadAddress, Bytes),
     /// On disk.
@@ -82,7 +82,7 @@ impl Source {
     pub fn address(&self) -> Option<&PayloadAddress> {
         match self {
             Self::Unsynced(address, _) | Self::Stored(address) => Some(address),
-            Self::Fresh(_) | Self::Drafted(..) => None,
+            Self::Fresh(_) | Self::InBuilder(..) => None,
         }
     }
 }
@@ -106,7 +106,7 @@ pub(crate) struct Piece {
     pub source: Source,
     pub skip: u32,
     pub take: u32,
-    /// Right once a record was drafted with it.
+    /// Valid once the piece is in a record.
     pub named_in: NamedIn,
 }
 
@@ -228,7 +228,9 @@ impl Value {
     pub fn into_inline(self) -> Result<Bytes> {
         match self {
             Self::Inline(data) => Ok(data),
-            Self::Pieces(_) => Err(Error::corrupt("a payload where none can be")),
+            Self::Pieces(_) => Err(Error::corrupt(
+                "a table entry refers to a payload where only inline bytes are allowed",
+            )),
         }
     }
 }
@@ -258,7 +260,7 @@ impl Piece {
         named_in: NamedIn,
     ) -> Result<Self> {
         if u64::from(skip) + u64::from(take) > u64::from(address.length) {
-            return Err(Error::corrupt("a piece longer than its payload"));
+            return Err(Error::corrupt("a table entry refers to more bytes than its payload has"));
         }
         Ok(Self { source: Source::Stored(address), skip, take, named_in })
     }

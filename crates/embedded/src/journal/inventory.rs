@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 
 use nacre_object::{Error, Result};
 
-use super::record::{Payloads, Place, Record};
+use super::record::{Payloads, Record, RecordAddress};
 use super::recovery::{Reading, read, read_records};
-use super::released::ReleasedOf;
+use super::released_payloads::SegmentReleases;
 use super::segment::{BLOCK_BYTES, GroupHeader, Salt, Segment, file_name, round_up_to_block};
 use crate::entry::key::Key;
 use crate::entry::value::NamedIn;
@@ -20,7 +20,7 @@ pub(crate) struct Inventory {
     /// For each entry, the offsets of the payloads in its last value in this segment. Payloads that
     /// are known to be released are left out.
     pub named: BTreeMap<Key, Vec<u32>>,
-    released: ReleasedOf,
+    released: SegmentReleases,
     /// Where a group could not be read; what its records name is not known.
     pub damage: Option<Error>,
 }
@@ -34,7 +34,12 @@ impl Inventory {
     ///
     /// # Errors
     /// Any error of the disk.
-    pub fn take(segment: &Segment, salt: Salt, last: u64, released: ReleasedOf) -> Result<Self> {
+    pub fn take(
+        segment: &Segment,
+        salt: Salt,
+        last: u64,
+        released: SegmentReleases,
+    ) -> Result<Self> {
         let mut inventory = Self { released, ..Self::default() };
         // Damage that no group follows may be a torn group.
         let mut unread = None;
@@ -123,7 +128,7 @@ fn records(
     buffer.resize(buffer.len().max(header.length as usize), 0);
     let bytes = &mut buffer[..header.length as usize];
     read(segment, offset, bytes)?;
-    let place = Place { segment: segment.id, offset, group: header.number };
+    let place = RecordAddress { segment: segment.id, offset, group: header.number };
     Ok(read_records(bytes, place, Payloads::Unchecked).ok())
 }
 
@@ -155,8 +160,8 @@ mod tests {
     use crate::disk::{Create, Disk, RealDisk};
     use crate::entry::codec::Put;
     use crate::entry::value::{PAYLOAD_MIN_BYTES, Value};
-    use crate::journal::record::{Draft, HEADER_BYTES, RecordId};
-    use crate::journal::released::{Released, ReleasedPayload};
+    use crate::journal::record::{HEADER_BYTES, RecordBuilder, RecordId};
+    use crate::journal::released_payloads::{ReleasedPayload, ReleasedPayloads};
     use crate::transaction::change_set::{ChangeSet, Overlay};
 
     const SALT: Salt = Salt(7);
@@ -167,24 +172,24 @@ mod tests {
     fn group(number: u64, key: &str, is_put: bool) -> Vec<u8> {
         let value = is_put.then(|| Value::of(Bytes::from(vec![7; PAYLOAD_MIN_BYTES])));
         let entries = Overlay::from([(Key::from(key), value)]);
-        let mut draft = Draft::default();
+        let mut builder = RecordBuilder::default();
         let mut changes = ChangeSet { entries, releases: Vec::new() };
-        draft.write(RecordId { shard: 0, sequence: number, next_node: 1 }, &mut changes);
-        let length = (GroupHeader::BYTES + draft.len()) as u32;
+        builder.write(RecordId { shard: 0, sequence: number, next_node: 1 }, &mut changes);
+        let length = (GroupHeader::BYTES + builder.len()) as u32;
         let header = GroupHeader { segment: SEGMENT, length, number, records: 1 };
         let mut bytes = header.encode(SALT);
-        draft.append_to(&mut bytes, number);
+        builder.append_to(&mut bytes, number);
         bytes.resize(bytes.len().next_multiple_of(BLOCK_BYTES as usize), 0);
         bytes
     }
 
     /// The inventory of a segment with these groups. `flipped` names a byte of a group to flip.
     fn inventory(groups: &[Vec<u8>], flipped: Option<(usize, usize)>, last: u64) -> Inventory {
-        inventory_without(Released::default(), groups, flipped, last)
+        inventory_without(ReleasedPayloads::default(), groups, flipped, last)
     }
 
     fn inventory_without(
-        released: Released,
+        released: ReleasedPayloads,
         groups: &[Vec<u8>],
         flipped: Option<(usize, usize)>,
         last: u64,
@@ -233,7 +238,7 @@ mod tests {
         let all = inventory(&groups, None, u64::MAX);
         let first = inventory(&groups[..1], None, u64::MAX).named[b"a".as_slice()][0];
         let without = |payloads: &[(u32, &[u8])]| {
-            let mut released = Released::default();
+            let mut released = ReleasedPayloads::default();
             for (offset, owner) in payloads {
                 released.note(SEGMENT, ReleasedPayload::new(*offset, owner));
             }

@@ -6,7 +6,7 @@
 //! When few wait, the committer delays a group briefly to let it fill ([`Journal::take`]).
 //!
 //! **Invariant:** one group is in flight at a time, so a group on disk proves that all groups
-//! before it were synced. If no group follows the last one soon, a [mark](Mark) records that the
+//! before it were synced. If no group follows the last one soon, a [mark](SyncMark) records that the
 //! last one was synced.
 //!
 //! **Invariant:** a failed write or sync is final (see [`Health`]).
@@ -16,7 +16,7 @@ pub(crate) mod inventory;
 pub(crate) mod payload_reader;
 pub(crate) mod record;
 pub(crate) mod recovery;
-pub(crate) mod released;
+pub(crate) mod released_payloads;
 pub(crate) mod segment;
 pub(crate) mod segment_source;
 pub(crate) mod segment_table;
@@ -33,10 +33,10 @@ use nacre_object::{Error, Result};
 use crate::errors;
 use crate::health::Health;
 use crate::stats::Counters;
-use crate::transaction::commit::{Commit, Held, Recorded};
+use crate::transaction::commit::{Commit, PendingReply, Recorded};
 pub(crate) use group::Group;
-use record::{Draft, Place};
-use segment::{BLOCK_BYTES, GroupHeader, Mark, Salt, Segment, round_up_to_block};
+use record::{RecordAddress, RecordBuilder};
+use segment::{BLOCK_BYTES, GroupHeader, Salt, Segment, SyncMark, round_up_to_block};
 use segment_source::{Fill, SegmentSource};
 use segment_table::SegmentTable;
 
@@ -94,19 +94,20 @@ pub(crate) struct End {
 pub(crate) struct Slot<'a> {
     journal: &'a Journal,
     state: MutexGuard<'a, State>,
-    place: Place,
+    place: RecordAddress,
 }
 
 impl Slot<'_> {
     /// Where the record will lie.
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> RecordAddress {
         self.place
     }
 
-    /// Puts the record there, with what it does to the tables and whoever waits for that.
-    pub fn fill(mut self, draft: &Draft, recorded: Recorded, held: Held) {
+    /// Puts the record into the slot, with its changes to the tables and the reply that waits for
+    /// it.
+    pub fn fill(mut self, builder: &RecordBuilder, recorded: Recorded, held: PendingReply) {
         let group = &mut self.state.filling;
-        draft.append_to(&mut group.bytes, self.place.group);
+        builder.append_to(&mut group.bytes, self.place.group);
         group.records += 1;
         self.state.waiting.recorded.push(recorded);
         self.state.waiting.held.push(held);
@@ -152,7 +153,7 @@ struct State {
     /// Answers that waited for the last group.
     last_answers: usize,
     is_closed: bool,
-    /// Somebody waits for the next segment.
+    /// A shard is waiting for the next segment.
     is_opening: bool,
     spare_buffers: Vec<Vec<u8>>,
     /// The first group of the current segment.
@@ -264,7 +265,7 @@ impl Journal {
             };
         }
         let group = &state.filling;
-        let place = Place {
+        let place = RecordAddress {
             segment: group.position.segment,
             offset: group.position.offset + group.bytes.len() as u32,
             group: group.position.group,
@@ -279,8 +280,8 @@ impl Journal {
         state.unsynced_bytes() + bytes <= MAX_UNSYNCED_BYTES && state.filling.has_room_for(bytes)
     }
 
-    /// Has an answer wait until everything appended so far is in the tables.
-    pub fn hold(&self, held: Held) {
+    /// Holds a reply back until everything appended so far is synced, or, for upkeep, applied.
+    pub fn hold(&self, held: PendingReply) {
         let mut state = self.lock();
         state.waiting.held.push(held);
         self.wake_committer(state);
@@ -306,8 +307,9 @@ impl Journal {
         let is_small = u64::from(state.filling.segment.capacity) / groups < SMALL_GROUP_BYTES;
         let fill = if is_small { Fill::Zeros } else { Fill::Nothing };
         let needed = u64::from(BLOCK_BYTES) + (GroupHeader::BYTES + record_bytes) as u64;
-        let needed = u32::try_from(round_up_to_block(needed))
-            .map_err(|_| Error::exhausted("a transaction larger than a segment can be"))?;
+        let needed = u32::try_from(round_up_to_block(needed)).map_err(|_| {
+            Error::exhausted("the transaction is larger than a segment of the journal can be")
+        })?;
         state.is_opening = true;
         drop(state);
         let segment = self.source.take(needed, fill);
@@ -369,7 +371,7 @@ impl Journal {
     /// Writes a mark, which says that everything up to group `synced` is synced, where the next
     /// group will go. Does nothing if the segment has no space left.
     fn write_mark(&self, segment: &Segment, offset: u32, synced: u64) -> std::io::Result<()> {
-        let mark = Mark { segment: segment.id, synced }.encode(self.salt);
+        let mark = SyncMark { segment: segment.id, synced }.encode(self.salt);
         match offset + BLOCK_BYTES <= segment.capacity {
             true => segment.file.write_at(u64::from(offset), &mark),
             false => Ok(()),

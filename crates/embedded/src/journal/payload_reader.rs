@@ -38,7 +38,7 @@ impl<'a> PayloadReader<'a> {
         let (skip, take) = (piece.skip as usize, piece.take as usize);
         let part = skip..skip + take;
         match &piece.source {
-            Source::Fresh(data) | Source::Drafted(_, data) | Source::Unsynced(_, data) => {
+            Source::Fresh(data) | Source::InBuilder(_, data) | Source::Unsynced(_, data) => {
                 out.copy_from_slice(&data[part]);
             }
             Source::Stored(address) if piece.take == address.length => {

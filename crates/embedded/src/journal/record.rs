@@ -53,25 +53,26 @@ pub(crate) struct RecordId {
     pub next_node: u64,
 }
 
-/// A record to be, before it has a place.
+/// A record under construction, before it has an address.
 #[derive(Debug, Default)]
-pub(crate) struct Draft {
+pub(crate) struct RecordBuilder {
     head: Vec<u8>,
     crc: u32,
     payloads: Vec<(Bytes, u32)>,
 }
 
-/// Where a record came to lie.
+/// Where a record lies in the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct RecordAddress {
     pub segment: u32,
     /// First byte of the record in the segment.
     pub offset: u32,
     pub group: u64,
 }
 
-impl Draft {
-    /// Writes down `changes`; fresh payloads become drafted ones, each once however often used.
+impl RecordBuilder {
+    /// Encodes `changes`. Fresh payloads become payloads of this record, each once however often it
+    /// is used.
     pub fn write(&mut self, id: RecordId, changes: &mut ChangeSet) {
         self.payloads.clear();
         self.gather_payloads(changes);
@@ -111,7 +112,7 @@ impl Draft {
                 self.payloads.len() as u32 - 1
             });
             piece.named_in = NamedIn::Record;
-            piece.source = Source::Drafted(index, data.clone());
+            piece.source = Source::InBuilder(index, data.clone());
         }
     }
 
@@ -156,7 +157,7 @@ impl Draft {
     }
 
     /// Tells `changes` where its payloads came to lie.
-    pub fn settle(&self, changes: &mut ChangeSet, place: Place) {
+    pub fn settle(&self, changes: &mut ChangeSet, place: RecordAddress) {
         if self.payloads.is_empty() {
             return;
         }
@@ -168,7 +169,7 @@ impl Draft {
             offset += length;
         }
         for piece in changes.pieces_mut() {
-            if let Source::Drafted(index, data) = &piece.source {
+            if let Source::InBuilder(index, data) = &piece.source {
                 piece.source = Source::Unsynced(addresses[*index as usize], data.clone());
             }
         }
@@ -207,7 +208,7 @@ fn put_piece(out: &mut Vec<u8>, piece: &Piece) {
             out.put_u8(OLDER);
             address.encode(out);
         }
-        Source::Drafted(index, _) => {
+        Source::InBuilder(index, _) => {
             out.put_u8(OWN);
             out.put_u32(*index);
         }
@@ -221,7 +222,7 @@ fn put_piece(out: &mut Vec<u8>, piece: &Piece) {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Payloads {
     Checked,
-    /// By whoever reads them then.
+    /// Each reader of a payload checks its own.
     Unchecked,
 }
 
@@ -239,11 +240,11 @@ impl Record {
     ///
     /// # Errors
     /// `Corrupt` if the record is not whole.
-    pub fn read(bytes: &[u8], place: Place, payloads: Payloads) -> Result<Self> {
-        let damaged = |what: &str| Error::corrupt(format!("a journal record: {what}"));
+    pub fn read(bytes: &[u8], place: RecordAddress, payloads: Payloads) -> Result<Self> {
+        let damaged = |what: &str| Error::corrupt(format!("a journal record is damaged: {what}"));
         let mut header = Take(bytes);
         if header.u32()? != MAGIC {
-            return Err(damaged("no magic number"));
+            return Err(damaged("the magic number is missing"));
         }
         let (length, crc) = (header.u32()? as usize, header.u32()?);
         let (shard, _) = (header.u16()?, header.u16()?);
@@ -251,10 +252,10 @@ impl Record {
         let (meta_bytes, payload_count) = (header.u32()? as usize, header.u32()? as usize);
         let meta_end = HEADER_BYTES.saturating_add(meta_bytes);
         if length > bytes.len() || meta_end > length {
-            return Err(damaged("its length"));
+            return Err(damaged("its length is wrong"));
         }
         if bind_to_group(crc32c::crc32c(&bytes[COVERED_FROM..meta_end]), place.group) != crc {
-            return Err(damaged("its checksum"));
+            return Err(damaged("its checksum is wrong"));
         }
         let mut meta = Take(&bytes[HEADER_BYTES..meta_end]);
         let own = read_payloads(&mut meta, payload_count, meta_end, place)?;
@@ -263,7 +264,7 @@ impl Record {
         }
         let payload_bytes: usize = own.iter().map(|address| address.length as usize).sum();
         if meta_end + payload_bytes != length {
-            return Err(damaged("its length"));
+            return Err(damaged("its length is wrong"));
         }
         let changes = read_changes(&mut meta, &own)?;
         Ok(Self { id, changes, length })
@@ -275,7 +276,7 @@ fn read_payloads(
     meta: &mut Take<'_>,
     count: usize,
     start: usize,
-    place: Place,
+    place: RecordAddress,
 ) -> Result<Vec<PayloadAddress>> {
     let too_long = || Error::corrupt("the payloads of a journal record are too long");
     let mut addresses = Vec::new();
@@ -288,7 +289,7 @@ fn read_payloads(
     Ok(addresses)
 }
 
-fn check_payload(record: &[u8], place: Place, address: &PayloadAddress) -> Result<()> {
+fn check_payload(record: &[u8], place: RecordAddress, address: &PayloadAddress) -> Result<()> {
     let start = (address.offset - place.offset) as usize;
     let data = record.get(start..start.saturating_add(address.length as usize));
     if data.is_some_and(|data| crc32c::crc32c(data) == address.crc) {
@@ -323,7 +324,11 @@ fn read_changes(meta: &mut Take<'_>, own: &[PayloadAddress]) -> Result<ChangeSet
                 let take = meta.u32()?;
                 changes.releases.push(Release { owner: key, address, take, named_in });
             }
-            other => return Err(Error::corrupt(format!("a journal record: change {other}"))),
+            other => {
+                return Err(Error::corrupt(format!(
+                    "a journal record is damaged: it has a change of the unknown kind {other}"
+                )));
+            }
         }
     }
     Ok(changes)
@@ -335,7 +340,11 @@ fn read_piece(meta: &mut Take<'_>, own: &[PayloadAddress]) -> Result<Piece> {
         _ => {
             let index = meta.u32()? as usize;
             let own = own.get(index);
-            let own = own.ok_or_else(|| Error::corrupt("a journal record: its payloads"))?;
+            let own = own.ok_or_else(|| {
+                Error::corrupt(
+                    "a journal record is damaged: a change names a payload that it lacks",
+                )
+            })?;
             (*own, NamedIn::Record)
         }
     };
@@ -374,7 +383,7 @@ mod tests {
     use crate::entry::value::PAYLOAD_MAX_BYTES;
 
     const ID: RecordId = RecordId { shard: 2, sequence: 9, next_node: 4 };
-    const PLACE: Place = Place { segment: 3, offset: 64, group: 5 };
+    const PLACE: RecordAddress = RecordAddress { segment: 3, offset: 64, group: 5 };
 
     fn sample() -> ChangeSet {
         let address = PayloadAddress { segment: 1, offset: 40, length: 9000, crc: 77 };
@@ -393,11 +402,12 @@ mod tests {
     }
 
     fn written() -> (ChangeSet, Vec<u8>) {
-        let (mut changes, mut draft, mut bytes) = (sample(), Draft::default(), Vec::new());
-        draft.write(ID, &mut changes);
-        draft.append_to(&mut bytes, PLACE.group);
-        draft.settle(&mut changes, PLACE);
-        assert_eq!(bytes.len(), draft.len());
+        let (mut changes, mut builder, mut bytes) =
+            (sample(), RecordBuilder::default(), Vec::new());
+        builder.write(ID, &mut changes);
+        builder.append_to(&mut bytes, PLACE.group);
+        builder.settle(&mut changes, PLACE);
+        assert_eq!(bytes.len(), builder.len());
         (changes, bytes)
     }
 
@@ -429,7 +439,9 @@ mod tests {
             flipped[byte] ^= 1 << (byte % 8);
             assert!(Record::read(&flipped, PLACE, Payloads::Checked).is_err(), "byte {byte}");
         }
-        assert!(Record::read(&bytes, Place { group: 6, ..PLACE }, Payloads::Checked).is_err());
+        assert!(
+            Record::read(&bytes, RecordAddress { group: 6, ..PLACE }, Payloads::Checked).is_err()
+        );
     }
 
     #[test]
@@ -439,8 +451,8 @@ mod tests {
         for key in ["a", "b"] {
             changes.entries.insert(Key::from(key), Some(Value::of(data.clone())));
         }
-        let mut draft = Draft::default();
-        draft.write(ID, &mut changes);
-        assert_eq!(draft.payload_bytes(), data.len());
+        let mut builder = RecordBuilder::default();
+        builder.write(ID, &mut changes);
+        assert_eq!(builder.payload_bytes(), data.len());
     }
 }

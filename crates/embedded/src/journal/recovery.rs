@@ -28,9 +28,9 @@ use nacre_object::{Error, Result};
 use crate::disk::{Create, Disk};
 use crate::errors;
 use crate::journal::Position;
-use crate::journal::record::{Payloads, Place, Record};
+use crate::journal::record::{Payloads, Record, RecordAddress};
 use crate::journal::segment::{
-    BLOCK_BYTES, GroupHeader, Mark, Salt, Segment, file_name, id_in_name, id_in_spare_name,
+    BLOCK_BYTES, GroupHeader, Salt, Segment, SyncMark, file_name, id_in_name, id_in_spare_name,
     round_up_to_block,
 };
 
@@ -67,8 +67,9 @@ pub(crate) fn find_files(disk: &Arc<dyn Disk>, folder: &Path) -> Result<Found> {
         };
         let file = disk.open(&folder.join(&name), Create::Never);
         let length = file.and_then(|file| file.length()).map_err(|error| failed(&error))?;
-        let capacity = u32::try_from(length)
-            .map_err(|_| Error::corrupt(format!("{name} has {length} bytes")))?;
+        let capacity = u32::try_from(length).map_err(|_| {
+            Error::corrupt(format!("{name} has the impossible length of {length} bytes"))
+        })?;
         files.push(FoundSegment { id, capacity });
     }
     found.segments.sort_by_key(|segment| segment.id);
@@ -79,7 +80,7 @@ impl Found {
     /// Opens the segments that a replay from `first` on reads.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// Any error of the operating system.
     pub fn open_from(
         &self,
         first: u32,
@@ -184,8 +185,9 @@ impl Reading<'_> {
         let name = file_name(segment.id);
         match segment.has_header() {
             Ok(true) => Ok(()),
-            Ok(false) => Err(Error::corrupt(format!("the header of {name} is damaged"))
-                .hint("or a later release of nacre wrote it")),
+            Ok(false) => Err(Error::corrupt(format!("the header of {name} is damaged")).hint(
+                "restore the folder from a copy; or use the later release of nacre that wrote it",
+            )),
             Err(error) => Err(errors::io(format!("reading {name}"), &error)),
         }
     }
@@ -199,7 +201,8 @@ impl Reading<'_> {
         }
         let mut bytes = vec![0; length as usize];
         read(segment, position.offset, &mut bytes)?;
-        let at = Place { segment: segment.id, offset: position.offset, group: header.number };
+        let at =
+            RecordAddress { segment: segment.id, offset: position.offset, group: header.number };
         match read_records(&bytes, at, Payloads::Checked) {
             Ok(records) if records.len() == header.records as usize => {
                 Ok(Some(Group { position, bytes, records }))
@@ -263,7 +266,7 @@ impl Reading<'_> {
         let proof = |block: &[u8]| {
             let later = self.later_group(segment, block, number);
             let later = later.map(|header| format!("group {} was written after it", header.number));
-            let mark = || Mark::decode(block, segment.id, self.salt);
+            let mark = || SyncMark::decode(block, segment.id, self.salt);
             let is_synced = || mark().is_some_and(|mark| mark.synced >= number);
             later.or_else(|| is_synced().then(|| "a mark says that it was synced".into()))
         };
@@ -316,11 +319,15 @@ pub(super) fn read(segment: &Segment, offset: u32, bytes: &mut [u8]) -> Result<(
 }
 
 /// The records of a group that lies at `group`, behind its header.
-pub(super) fn read_records(bytes: &[u8], group: Place, payloads: Payloads) -> Result<Vec<Record>> {
+pub(super) fn read_records(
+    bytes: &[u8],
+    group: RecordAddress,
+    payloads: Payloads,
+) -> Result<Vec<Record>> {
     let mut records = Vec::new();
     let mut at = GroupHeader::BYTES;
     while at < bytes.len() {
-        let place = Place { offset: group.offset + at as u32, ..group };
+        let place = RecordAddress { offset: group.offset + at as u32, ..group };
         let record = Record::read(&bytes[at..], place, payloads)?;
         at += record.length;
         records.push(record);
@@ -365,7 +372,7 @@ mod tests {
         let mut damaged = group(2, SALT);
         damaged[10] ^= 1;
         let mark = |synced, salt| {
-            let mut mark = Mark { segment: SEGMENT, synced }.encode(salt);
+            let mut mark = SyncMark { segment: SEGMENT, synced }.encode(salt);
             mark.resize(BLOCK_BYTES as usize, 0);
             mark
         };

@@ -177,14 +177,14 @@ impl GroupHeader {
 /// end of the process but perhaps no power cut. Without it, damage in the last group is taken for a
 /// tear, which after a power cut it may well be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Mark {
+pub(crate) struct SyncMark {
     pub segment: u32,
     pub synced: u64,
 }
 
 const MARK_MAGIC: u32 = u32::from_le_bytes(*b"NMRK");
 
-impl Mark {
+impl SyncMark {
     const BYTES: usize = 32;
 
     pub fn encode(&self, salt: Salt) -> Vec<u8> {
@@ -234,16 +234,16 @@ mod tests {
 
     #[test]
     fn a_mark_is_valid_only_in_its_own_segment_and_store() {
-        let (mark, salt) = (Mark { segment: 4, synced: 7 }, Salt(77));
+        let (mark, salt) = (SyncMark { segment: 4, synced: 7 }, Salt(77));
         let bytes = mark.encode(salt);
-        assert_eq!(bytes.len(), Mark::BYTES);
-        assert_eq!(Mark::decode(&bytes, 4, salt), Some(mark));
-        assert_eq!(Mark::decode(&bytes, 5, salt), None);
-        assert_eq!(Mark::decode(&bytes, 4, Salt(78)), None);
+        assert_eq!(bytes.len(), SyncMark::BYTES);
+        assert_eq!(SyncMark::decode(&bytes, 4, salt), Some(mark));
+        assert_eq!(SyncMark::decode(&bytes, 5, salt), None);
+        assert_eq!(SyncMark::decode(&bytes, 4, Salt(78)), None);
         for byte in 0..bytes.len() {
             let mut flipped = bytes.clone();
             flipped[byte] ^= 4;
-            assert_eq!(Mark::decode(&flipped, 4, salt), None, "byte {byte}");
+            assert_eq!(SyncMark::decode(&flipped, 4, salt), None, "byte {byte}");
         }
     }
 

@@ -54,7 +54,7 @@ struct State {
     /// Segments that these files were.
     spares: Vec<u32>,
     task: Task,
-    /// Somebody took a segment and more will be wanted.
+    /// A segment was taken, and another will be needed.
     wanted: Option<Fill>,
 }
 
@@ -167,7 +167,8 @@ impl Shared {
                     let made = self.create(id, spare, self.segment_bytes, fill);
                     state = self.lock();
                     state.task = Task::Idle;
-                    // If there is no room, whoever needs it will try again and be told.
+                    // If the disk is full, the caller that needs the segment tries again and gets
+                    // the error.
                     if let Ok(segment) = made {
                         state.next_id += 1;
                         state.ready = Some(segment);

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use nacre_object::{Error, Result};
 
 use super::payload_reader::PayloadReader;
-use super::released::{Released, ReleasedOf, ReleasedPayload};
+use super::released_payloads::{ReleasedPayload, ReleasedPayloads, SegmentReleases};
 use crate::disk::{Create, Disk, DiskFile};
 use crate::entry::value::{PayloadAddress, Piece, Source};
 use crate::errors;
@@ -100,7 +100,7 @@ struct Accounts {
     /// retired.
     current: Arc<()>,
     retired: VecDeque<Retired>,
-    released: Released,
+    released: ReleasedPayloads,
 }
 
 #[derive(Debug)]
@@ -124,7 +124,7 @@ impl SegmentTable {
             segments: BTreeMap::new(),
             current: Arc::new(()),
             retired: VecDeque::new(),
-            released: Released::default(),
+            released: ReleasedPayloads::default(),
         };
         Self {
             disk,
@@ -165,14 +165,15 @@ impl SegmentTable {
         }
     }
 
-    /// Remembers payloads of which the tables know that whom their records name let go.
+    /// Remembers payloads whose owners, named in their records, have let go of them. The tables
+    /// must say so already.
     pub fn note_released(&self, payloads: impl Iterator<Item = (u32, ReleasedPayload)>) {
         let mut accounts = self.accounts();
         payloads.for_each(|(segment, payload)| accounts.released.note(segment, payload));
     }
 
     /// What is remembered of payloads of a segment.
-    pub fn released_of(&self, segment: u32) -> ReleasedOf {
+    pub fn released_of(&self, segment: u32) -> SegmentReleases {
         self.accounts().released.of(segment)
     }
 
@@ -224,7 +225,7 @@ impl SegmentTable {
         }
     }
 
-    /// Forgets retired segments that nobody can be reading any more, and says which they were.
+    /// Removes retired segments that no reader can be using any more, and returns them.
     pub fn take_dead(&self) -> Vec<(u32, Account)> {
         let mut accounts = self.accounts();
         let mut dead = Vec::new();

@@ -60,7 +60,7 @@ pub(super) fn recover(
     let end = reading.replay(manifest.checkpoint, &mut |record| {
         let shard = shards
             .get_mut(usize::from(record.id.shard))
-            .ok_or_else(|| Error::corrupt("a journal record of a shard there is not"))?;
+            .ok_or_else(|| Error::corrupt("a journal record names a shard that does not exist"))?;
         replayed_bytes += record.length as u64;
         replayed += u64::from(shard.replay(record)?);
         if shard.batch.len() >= REPLAY_ENTRIES {
@@ -103,7 +103,7 @@ fn load_shards(tables: &Tables, manifest: &Manifest) -> Result<Vec<RecoveredShar
     let mut live: HashMap<u16, LiveBytes> = HashMap::new();
     for entry in snapshot.prefix(&key::live_prefix()) {
         let (key, value) = entry?;
-        let damaged = || Error::corrupt("a count of live bytes makes no sense");
+        let damaged = || Error::corrupt("a stored count of live bytes is malformed");
         let (segment, shard) = key::live_parts(&key).ok_or_else(damaged)?;
         let count = value.into_inline()?;
         let count = i64::from_le_bytes(count.as_ref().try_into().map_err(|_| damaged())?);
@@ -114,7 +114,7 @@ fn load_shards(tables: &Tables, manifest: &Manifest) -> Result<Vec<RecoveredShar
         let progress = Progress::load(&snapshot, id)?;
         if progress.sequence < *floor {
             return Err(Error::corrupt(format!(
-                "the tables have lost transactions: shard {id} is at {} and was at {floor}",
+                "the tables have lost transactions: shard {id} is at number {} and was at {floor}",
                 progress.sequence
             ))
             .hint("restore the folder from a copy"));
@@ -133,7 +133,7 @@ fn load_shards(tables: &Tables, manifest: &Manifest) -> Result<Vec<RecoveredShar
 }
 
 impl RecoveredShard {
-    /// Takes in a record unless the tables have it; answers whether it was taken in.
+    /// Takes in a record unless the tables have it; returns whether it was taken in.
     fn replay(&mut self, record: Record) -> Result<bool> {
         let sequence = record.id.sequence;
         if self.last_seen.is_some_and(|last| sequence != last + 1) {
@@ -160,7 +160,7 @@ impl RecoveredShard {
 
     fn incomplete(&self, sequence: u64) -> Error {
         Error::corrupt(format!(
-            "the journal is damaged: it lacks transactions of shard {} about {sequence}; the \
+            "the journal is damaged: transactions of shard {} near {sequence} are missing; the \
              tables are at {}",
             self.id, self.progress.sequence
         ))

@@ -26,14 +26,14 @@ use crate::transaction::applier::Applying;
 use crate::transaction::batch::LiveBytes;
 use crate::transaction::committer::Committer;
 use crate::transaction::queue::Queue;
+use crate::transaction::read_barrier::ReadBarrier;
 use crate::transaction::shard::Shard;
 use crate::transaction::shards::Shards;
-use crate::transaction::visibility::Visibility;
 use crate::upkeep::Upkeep;
 use crate::upkeep::checkpoints::Checkpoints;
 use crate::upkeep::upkeep_signal::UpkeepSignal;
 
-/// Fills the table of segments; answers the one to go on writing in.
+/// Fills the table of segments; returns the one to go on writing in.
 fn take_stock(
     options: &Options,
     folder: &Path,
@@ -157,7 +157,7 @@ pub(super) fn start(
     };
     let shard_count = recovered.shards.len();
     // All that was replayed is in the tables.
-    let visibility = Arc::new(Visibility::new(position.group - 1, Arc::clone(&health)));
+    let read_barrier = Arc::new(ReadBarrier::new(position.group - 1, Arc::clone(&health)));
     let journal = Journal::new(
         Arc::clone(&segments),
         source,
@@ -183,7 +183,7 @@ pub(super) fn start(
             options.reserve_bytes,
         ),
         watchers: Arc::default(),
-        visibility,
+        read_barrier,
         health,
         counters,
         checkpoints: Checkpoints::default(),

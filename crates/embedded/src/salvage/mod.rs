@@ -104,14 +104,14 @@ pub fn salvage(from: &Path, to: &Path, files: SegmentFiles) -> Result<Salvaged> 
 }
 
 fn nothing_to_go_by() -> Error {
-    Error::corrupt("the manifest cannot be read, and no group of the journal either")
+    Error::corrupt("neither the manifest nor any group of the journal can be read")
         .hint("restore the folder from a copy")
 }
 
 /// Keeps nodes from opening the folder meanwhile.
 fn lock(folder: &Path) -> Result<Option<File>> {
     if !folder.join(JOURNAL).is_dir() && !folder.join(TREE).is_dir() {
-        return Err(Error::not_found("it is no storage folder")
+        return Err(Error::not_found("this is not a storage folder")
             .on(folder.display())
             .hint("name the folder of one storage target, such as `nacre-data/storage.0`"));
     }
@@ -132,7 +132,7 @@ fn lock(folder: &Path) -> Result<Option<File>> {
 fn make_folder(from: &Path, to: &Path) -> Result<()> {
     let failed = |error: io::Error| errors::io(format!("making {}", to.display()), &error);
     if to.starts_with(from) {
-        return Err(Error::invalid("the new folder lies in the damaged one").on(to.display()));
+        return Err(Error::invalid("the new folder is inside the damaged one").on(to.display()));
     }
     let is_used = to.exists() && fs::read_dir(to).map_err(failed)?.next().is_some();
     if is_used {

@@ -53,7 +53,7 @@ impl Progresses {
         missing
     }
 
-    /// Writes the progress of each shard to the tables; answers their last sequences.
+    /// Writes the progress of each shard to the tables; returns their last sequences.
     pub fn store(&self, tables: &Tables) -> Result<Vec<u64>> {
         let count = match self.count {
             Some(count) => count,
@@ -62,7 +62,7 @@ impl Progresses {
         let mut batch = tables.batch(count);
         let mut sequences = Vec::new();
         for (shard, (_, progress)) in (0..).zip(&self.shards[..count]) {
-            batch.tally(key::applied(shard).into(), Some(progress.encode()));
+            batch.defer(key::applied(shard).into(), Some(progress.encode()));
             sequences.push(progress.sequence);
         }
         batch.commit();

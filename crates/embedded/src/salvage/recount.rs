@@ -20,7 +20,7 @@ type Counts = HashMap<(u32, u16), i64>;
 /// If the tables cannot be read or written. If an entry is damaged, its references are unknown, so
 /// no count is changed.
 pub(super) fn recount(tables: &Tables) -> Result<()> {
-    let snapshot = tables.snapshot_with_tallies();
+    let snapshot = tables.snapshot_with_deferred();
     let counts = match counted(&snapshot) {
         Err(error) if error.kind() == ErrorKind::Corrupt => return Ok(()),
         counts => counts?,

@@ -87,7 +87,7 @@ fn open(path: &Path, number: u64) -> Result<Table, String> {
     }
 }
 
-/// Saves the entries of a file; answers whether all could be read.
+/// Saves the entries of a file; returns whether all could be read.
 fn save_entries(table: &Table, place: &str, new: &Tables, salvaged: &mut Salvaged) -> Result<bool> {
     let damages = salvaged.damages.len();
     let mut from = Vec::new();

@@ -18,7 +18,7 @@ use crate::entry::head::Head;
 use crate::entry::key::{self, ALL_HEADS, Key, Kind, NodeId};
 use crate::entry::value::{NamedIn, Piece, Value};
 use crate::journal::payload_reader::PayloadReader;
-use crate::journal::released::ReleasedOf;
+use crate::journal::released_payloads::SegmentReleases;
 use crate::journal::segment::file_name;
 use crate::tables::TableSnapshot;
 use crate::upkeep::payload_owners::PayloadOwners;
@@ -26,8 +26,9 @@ use crate::upkeep::payload_owners::PayloadOwners;
 pub(super) fn step(core: &Core, from: &[u8]) -> Result<ScrubStep> {
     // The pin is older than the snapshot, so it keeps whatever the snapshot refers to.
     let _pin = core.segments.pin();
-    let (unsettled, applied) = (core.journal.first_unapplied().segment, core.visibility.applied());
-    let tables = core.tables.snapshot_with_tallies();
+    let (unsettled, applied) =
+        (core.journal.first_unapplied().segment, core.read_barrier.applied());
+    let tables = core.tables.snapshot_with_deferred();
     let durable = core.journal.durable();
     let mut walk = Walk {
         core,
@@ -151,15 +152,16 @@ impl Walk<'_> {
         if let Some(node) = content.stream {
             let has_extents = || self.tables.prefix(&key::extent_prefix(node)).next().is_some();
             if content.whole.is_some() && has_extents() {
-                return Err(Error::corrupt("its stream is in two places"));
+                return Err(Error::corrupt("the stream is both in the head and in extents"));
             }
             let mut tail = 0;
             for slot in 0..content.tail_slots {
-                let missing = || Error::corrupt(format!("slot {slot} of its stream is missing"));
+                let missing =
+                    || Error::corrupt(format!("slot {slot} of the stream's tail is missing"));
                 tail += self.tables.get(&key::slot(node, slot))?.ok_or_else(missing)?.len();
             }
             if content.tail_slots > 0 && content.tail_start + tail != content.size {
-                return Err(Error::corrupt("the slots of its stream are not its tail"));
+                return Err(Error::corrupt("the slots of the stream's tail do not reach its end"));
             }
         }
         if let Some(node) = content.attributes {
@@ -170,7 +172,8 @@ impl Walk<'_> {
             }
             if attributes != content.attribute_count {
                 let expected = content.attribute_count;
-                let text = format!("{attributes} attributes where {expected} should be");
+                let text =
+                    format!("the object has {attributes} attributes, and its head says {expected}");
                 return Err(Error::corrupt(text));
             }
         }
@@ -197,7 +200,9 @@ impl Walk<'_> {
         if addresses.any(|address| (address.segment, address.offset) == (segment, offset)) {
             return Ok(());
         }
-        Err(Error::corrupt("what should refer to this payload is missing or does not"))
+        Err(Error::corrupt(
+            "the entry that should refer to this payload is missing or does not refer to it",
+        ))
     }
 
     /// Checks a stored count of live bytes, because a segment is freed once its counts say that
@@ -216,7 +221,10 @@ impl Walk<'_> {
         if *stored == live.to_le_bytes() {
             return Ok(());
         }
-        Err(Error::corrupt(format!("{live} bytes of {} are referred to", file_name(segment))))
+        Err(Error::corrupt(format!(
+            "the count of live bytes is wrong: entries refer to {live} bytes of {}",
+            file_name(segment)
+        )))
     }
 
     /// Counts, for each shard, the bytes of a segment that entries refer to. Returns `None` if
@@ -224,7 +232,8 @@ impl Walk<'_> {
     /// is reported where the walk meets it.
     fn count_live(&mut self, segment: u32) -> Option<HashMap<u16, i64>> {
         // What is remembered is no evidence.
-        let inventory = self.core.inventory(segment, self.durable, ReleasedOf::default()).ok()?;
+        let inventory =
+            self.core.inventory(segment, self.durable, SegmentReleases::default()).ok()?;
         if let Some(damage) = inventory.damage {
             let place = damage.object().unwrap_or_default().to_owned();
             let problem = damage.message().to_owned();

@@ -43,7 +43,7 @@ pub const MAX_STEP_DAMAGES: usize = 256;
 /// Something that is not as it was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
-    /// Whose it is, as `pool/name`; `None` where that cannot be known or it is nobody's.
+    /// The damaged object as `pool/name`; `None` if it is unknown or the damage is in no object.
     pub object: Option<String>,
     /// The snapshot of the object, if it is in one.
     pub snapshot: Option<String>,

@@ -111,7 +111,7 @@ pub(super) fn store(tree: &Path) -> io::Result<()> {
 /// Checks that the copy can be read.
 ///
 /// # Errors
-/// `Corrupt` if it is damaged or missing; what the disk says.
+/// `Corrupt` if it is damaged or missing, or any error of the disk.
 pub(crate) fn check_copy(tree: &Path) -> Result<()> {
     ListCopy::read(tree).map(drop)
 }
@@ -146,7 +146,7 @@ pub(super) fn mend(tree: &Path) -> Result<Option<Error>> {
 /// The list of files in the copy.
 ///
 /// # Errors
-/// `Corrupt` if the copy is damaged or missing; what the disk says.
+/// `Corrupt` if the copy is damaged or missing, or any error of the disk.
 pub(super) fn list_in_copy(tree: &Path) -> Result<Vec<u8>> {
     ListCopy::read(tree).map(|copy| copy.list)
 }

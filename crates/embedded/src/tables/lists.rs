@@ -134,7 +134,7 @@ pub(crate) fn listed_files(tree: &Path) -> Result<(Vec<ListedFile>, Option<Error
 /// # Errors
 /// `Corrupt` if the bytes are not a list.
 fn files_named_in(list: &[u8]) -> Result<Vec<ListedFile>> {
-    let damaged = || Error::corrupt("the list of files makes no sense");
+    let damaged = || Error::corrupt("the list of table files is malformed");
     let archive = sfa::Reader::from_reader(&mut Cursor::new(list)).map_err(|_| damaged())?;
     let section = archive.toc().section(b"tables").ok_or_else(damaged)?;
     let mut from = list.get(section.pos() as usize..).ok_or_else(damaged)?;

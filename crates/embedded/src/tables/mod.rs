@@ -2,25 +2,25 @@
 //! tree.
 //!
 //! Applied entries stay in a memtable until it is large enough for a file. Then the memtable is
-//! *sealed*. One thread flushes sealed memtables to files, another merges files ([`keeper`]). The
-//! tables have no journal of their own. After a crash, entries that were not in a file are replayed
-//! from the engine's journal, starting at a checkpoint. A checkpoint is made only of entries in
-//! files.
+//! *sealed*. One thread flushes sealed memtables to files, another merges files ([`maintenance`]).
+//! The tables have no journal of their own. After a crash, entries that were not in a file are
+//! replayed from the engine's journal, starting at a checkpoint. A checkpoint is made only of
+//! entries in files.
 //!
 //! **Invariants:**
 //! - Only synced transactions are applied.
-//! - A seal never falls within a batch, and always includes the [tallies](Tallies) of the sealed
-//!   batches. One tally is the sequence number that each shard has reached.
+//! - A seal never falls within a batch, and always includes the [deferred entries](DeferredEntries)
+//!   of the sealed batches. One of them is the sequence number that each shard has reached.
 //! - So the files hold a prefix of every shard's journal and say which prefix. A snapshot holds
 //!   such a prefix too.
 
-mod keeper;
+mod deferred_entries;
 mod list_copy;
 mod lists;
-mod moments;
+mod maintenance;
+mod open_snapshots;
 mod removed;
 mod row_cache;
-mod tallies;
 mod unfinished;
 
 use std::fs::File;
@@ -45,13 +45,13 @@ use nacre_object::{Error, Result};
 use crate::entry::key::{Key, after_prefix};
 use crate::entry::value::Value;
 use crate::errors;
-use keeper::Keeper;
+use deferred_entries::DeferredEntries;
 pub(crate) use list_copy::check_copy;
 pub(crate) use lists::{check_list, listed_files};
-use moments::{Moment, Moments};
+use maintenance::Maintenance;
+use open_snapshots::{OpenSnapshots, SnapshotNumber};
 use removed::Files;
 use row_cache::RowCache;
-use tallies::Tallies;
 
 /// Open table files.
 const MAX_TABLE_FILES: usize = 128;
@@ -63,21 +63,21 @@ const WORTH_A_FILE: u64 = 16;
 /// The tables of an engine.
 pub(crate) struct Tables {
     shared: Arc<Shared>,
-    keeper: Keeper,
+    maintenance: Maintenance,
     mended: Option<Error>,
 }
 
-/// What the tables, their threads and those who look at them share.
+/// What the tables, their threads and their snapshots share.
 struct Shared {
     folder: PathBuf,
     tree: AnyTree,
     merging: Arc<Leveled>,
     /// Numbers of batches, and of what the tree does to itself.
     numbers: SequenceNumberCounter,
-    moments: Moments,
+    open_snapshots: OpenSnapshots,
     rows: RowCache,
     /// Held while a batch is written, so that nothing is sealed or seen in its middle.
-    writing: Mutex<Tallies>,
+    writing: Mutex<DeferredEntries>,
     /// The version of the tree whose list was copied last; held while the copy is stored.
     copied_version: Mutex<u64>,
     /// Bytes held in memory and not sealed.
@@ -114,21 +114,21 @@ impl Tables {
         sync_folders(folder)
             .and_then(|()| list_copy::store(folder))
             .map_err(|error| errors::io(format!("syncing {}", folder.display()), &error))?;
-        // No moment is numbered 0, at which nothing can be seen.
+        // The first snapshot is not numbered 0, because it would see nothing.
         numbers.set(tree.get_highest_seqno().unwrap_or_default() + 1);
         let shared = Arc::new(Shared {
             folder: folder.into(),
             copied_version: Mutex::new(tree.current_version().id()),
             tree,
             merging: Arc::default(),
-            moments: Moments::starting_at(numbers.get()),
+            open_snapshots: OpenSnapshots::starting_at(numbers.get()),
             rows: RowCache::new(),
             numbers,
             writing: Mutex::default(),
             unsealed_bytes: AtomicU64::new(0),
             memtable_bytes,
         });
-        Ok(Self { keeper: Keeper::new(Arc::clone(&shared)), shared, mended })
+        Ok(Self { maintenance: Maintenance::new(Arc::clone(&shared)), shared, mended })
     }
 
     /// Starts the threads that flush and merge files. `on_written` is called after each flush.
@@ -136,18 +136,18 @@ impl Tables {
     /// # Errors
     /// Any error of the operating system.
     pub fn start(&self, on_written: impl Fn() + Send + 'static) -> io::Result<()> {
-        self.keeper.start(on_written)
+        self.maintenance.start(on_written)
     }
 
     /// Has what is sealed written, and no more files written or merged after that.
     pub fn stop(&self) {
-        self.keeper.stop();
+        self.maintenance.stop();
     }
 
     /// Makes everything there is survive a crash, names included.
     ///
     /// # Errors
-    /// What the disk says.
+    /// Any error of the disk.
     pub fn sync_all(&self) -> Result<()> {
         sync_tree(self.folder())
             .map_err(|error| errors::io(format!("syncing {}", self.folder().display()), &error))
@@ -160,7 +160,7 @@ impl Tables {
     /// `Unavailable` while files are flushed or merged, because that replaces both; `Corrupt` if
     /// both are damaged.
     pub fn mend_list(&self) -> Result<()> {
-        self.keeper.mend_list()
+        self.maintenance.mend_list()
     }
 
     /// The damage found in the list of files when the tables were opened. The list was then
@@ -198,15 +198,18 @@ impl Tables {
         Ok(())
     }
 
-    /// A view of the tables as they are now. Its tallies may be outdated.
+    /// A view of the tables as they are now. Its deferred entries may be outdated.
     pub fn snapshot(&self) -> TableSnapshot {
-        TableSnapshot { moment: self.shared.moments.latest(), shared: Arc::clone(&self.shared) }
+        TableSnapshot {
+            number: self.shared.open_snapshots.latest(),
+            shared: Arc::clone(&self.shared),
+        }
     }
 
-    /// A view of the tables as they are now, tallies as well.
-    pub fn snapshot_with_tallies(&self) -> TableSnapshot {
-        let mut tallies = self.shared.lock_writing();
-        self.shared.write_tallies(&mut tallies);
+    /// A view of the tables as they are now, including deferred entries.
+    pub fn snapshot_with_deferred(&self) -> TableSnapshot {
+        let mut deferred = self.shared.lock_writing();
+        self.shared.write_deferred(&mut deferred);
         self.snapshot()
     }
 
@@ -222,7 +225,7 @@ impl Tables {
             removals: tree.tombstone_count(),
         };
         if files.are_worth_merging(free_bytes) {
-            self.keeper.ask_for_whole_merge(version.id());
+            self.maintenance.ask_for_whole_merge(version.id());
         }
     }
 
@@ -235,7 +238,7 @@ impl Tables {
         TableBatch {
             tables: self,
             entries: Vec::with_capacity(entries),
-            tallies: Tallies::default(),
+            deferred: DeferredEntries::default(),
             scratch: Vec::new(),
         }
     }
@@ -272,26 +275,26 @@ impl Tables {
         held >= self.shared.memtable_bytes / WORTH_A_FILE
     }
 
-    /// Has everything applied until now come into a file; answers the number of this seal.
+    /// Has everything applied until now come into a file; returns the number of this seal.
     pub fn seal(&self) -> u64 {
-        let mut tallies = self.shared.lock_writing();
-        self.shared.write_tallies(&mut tallies);
+        let mut deferred = self.shared.lock_writing();
+        self.shared.write_deferred(&mut deferred);
         self.shared.tree.rotate_memtable();
         self.shared.unsealed_bytes.store(0, Ordering::Relaxed);
-        self.keeper.note_sealed()
+        self.maintenance.note_sealed()
     }
 
     /// The last seal before which everything is in files, which survive a crash.
     pub fn written(&self) -> u64 {
-        self.keeper.written()
+        self.maintenance.written()
     }
 
     /// Waits until everything before a seal is in files.
     ///
     /// # Errors
-    /// What the disk says; the tables are unusable then.
+    /// Any error of the disk; the tables are unusable then.
     pub fn wait_until_written(&self, seal: u64) -> Result<()> {
-        self.keeper.wait_until_written(seal)
+        self.maintenance.wait_until_written(seal)
     }
 
     /// Waits while too many seals wait to be flushed, or too many files wait to be merged.
@@ -299,12 +302,12 @@ impl Tables {
     /// # Errors
     /// Any error of the disk; the tables are unusable then.
     pub fn wait_for_room(&self) -> Result<()> {
-        self.keeper.wait_for_room()
+        self.maintenance.wait_for_room()
     }
 
-    /// Whether what is sealed waits in memory for room on the disk.
+    /// Whether what is sealed waits in memory for space on the disk.
     pub fn waits_for_room(&self) -> bool {
-        self.keeper.waits_for_room()
+        self.maintenance.waits_for_room()
     }
 
     /// Whether more entries may be applied.
@@ -312,13 +315,13 @@ impl Tables {
     /// # Errors
     /// `Exhausted` if the most that may be in memory is waiting for disk space.
     pub fn admit(&self) -> Result<()> {
-        self.keeper.admit()
+        self.maintenance.admit()
     }
 
     /// Resumes flushes after the disk was full, if `free_bytes` are enough for them. Resumes merges
     /// if the disk `has_room`.
     pub fn go_on_after_full(&self, free_bytes: u64, has_room: bool) {
-        self.keeper.go_on_after_full(free_bytes, has_room);
+        self.maintenance.go_on_after_full(free_bytes, has_room);
     }
 
     /// Flushes sealed entries to a file. For callers that have not started the threads.
@@ -326,7 +329,7 @@ impl Tables {
     /// # Errors
     /// Any error of the disk; the tables are unusable then.
     pub fn write_sealed(&self) -> Result<()> {
-        self.keeper.write_now()
+        self.maintenance.write_now()
     }
 }
 
@@ -342,7 +345,7 @@ impl Shared {
         Ok(())
     }
 
-    fn lock_writing(&self) -> MutexGuard<'_, Tallies> {
+    fn lock_writing(&self) -> MutexGuard<'_, DeferredEntries> {
         self.writing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -359,13 +362,13 @@ impl Shared {
             memtable.insert(entry);
         }
         self.unsealed_bytes.store(memtable.size(), Ordering::Relaxed);
-        self.moments.advance_to(number + 1);
+        self.open_snapshots.advance_to(number + 1);
     }
 
-    /// For who holds the lock.
-    fn write_tallies(&self, tallies: &mut Tallies) {
-        if !tallies.is_empty() {
-            self.write(tallies.drain());
+    /// The caller holds the lock.
+    fn write_deferred(&self, deferred: &mut DeferredEntries) {
+        if !deferred.is_empty() {
+            self.write(deferred.drain());
         }
     }
 }
@@ -423,7 +426,7 @@ type StoredEntry = (Key, Option<Slice>);
 pub(crate) struct TableBatch<'a> {
     tables: &'a Tables,
     entries: Vec<StoredEntry>,
-    tallies: Tallies,
+    deferred: DeferredEntries,
     scratch: Vec<u8>,
 }
 
@@ -437,24 +440,24 @@ impl TableBatch<'_> {
         self.entries.push((key, None));
     }
 
-    /// What a tally has come to; `None` if it is not kept any more.
-    pub fn tally(&mut self, key: Key, value: Option<Value>) {
-        self.tallies.note(key, value);
+    /// Puts or deletes an entry that is written only with the next seal.
+    pub fn defer(&mut self, key: Key, value: Option<Value>) {
+        self.deferred.note(key, value);
     }
 
-    /// Applies them; whoever looks from now on sees all of them, tallies by
-    /// [`Tables::snapshot_with_tallies`] only.
+    /// Applies the batch. Later snapshots see all of it, but deferred entries only through
+    /// [`Tables::snapshot_with_deferred`].
     pub fn commit(self) {
         let shared = &self.tables.shared;
-        let mut tallies = shared.lock_writing();
+        let mut deferred = shared.lock_writing();
         shared.write(self.entries);
-        tallies.absorb(self.tallies);
+        deferred.absorb(self.deferred);
     }
 }
 
-/// The tables as they were at one moment.
+/// A consistent view of the tables.
 pub(crate) struct TableSnapshot {
-    moment: Arc<Moment>,
+    number: Arc<SnapshotNumber>,
     shared: Arc<Shared>,
 }
 
@@ -462,23 +465,23 @@ impl TableSnapshot {
     /// # Errors
     /// `Corrupt` if the entry, or the table it is in, is damaged.
     pub fn get(&self, key: &[u8]) -> Result<Option<Value>> {
-        let stored = self.shared.tree.get(key, self.moment.0);
+        let stored = self.shared.tree.get(key, self.number.0);
         let stored = stored.map_err(|error| errors::tables(&error))?;
         stored.map(|stored| Value::decode(key, &stored)).transpose()
     }
 
-    /// The same for what others are likely to look for as well.
+    /// Like [`TableSnapshot::get`], through the row cache.
     ///
     /// # Errors
     /// As [`TableSnapshot::get`].
     pub fn get_row(&self, key: &[u8]) -> Result<Option<Value>> {
-        let (rows, moment) = (&self.shared.rows, self.moment.0);
-        if let Some(value) = rows.get(key, moment) {
+        let (rows, number) = (&self.shared.rows, self.number.0);
+        if let Some(value) = rows.get(key, number) {
             return Ok(Some(value));
         }
         let value = self.get(key)?;
         if let Some(value) = &value {
-            rows.remember(key, value, moment);
+            rows.remember(key, value, number);
         }
         Ok(value)
     }
@@ -510,7 +513,7 @@ impl TableSnapshot {
         &self,
         range: (Bound<&[u8]>, Bound<&[u8]>),
     ) -> impl DoubleEndedIterator<Item = Result<(Key, Slice)>> + use<> {
-        let entries = self.shared.tree.range::<&[u8], _>(range, self.moment.0, None);
+        let entries = self.shared.tree.range::<&[u8], _>(range, self.number.0, None);
         entries.map(|entry| entry.into_inner().map_err(|error| errors::tables(&error)))
     }
 }

@@ -1,20 +1,20 @@
 //! A cache of looked-up entries (rows) for read-only requests.
 //!
 //! A look-up in the tables costs one or several microseconds of cache misses, and a read of a small
-//! object takes two look-ups. A cached row records the moment (sequence number) at which it was
-//! read.
+//! object takes two look-ups. A cached row records the sequence number of the snapshot that it was
+//! read from.
 //!
 //! Writes do not touch the rows, because that would cost every change a look-up. Instead, keys
-//! share slots. Each slot records the moment of the last change under any of its keys. A reader
-//! uses a row only if both the row's moment and its own snapshot are at or after the slot's moment.
-//! So keys that change often miss the cache.
+//! share slots. Each slot records the number of the last change under any of its keys. A reader
+//! uses a row only if both the row's number and the number of its own snapshot are at or after the
+//! slot's. So keys that change often miss the cache.
 //!
 //! **Invariants:**
 //! - A change is noted in its slot before any snapshot can see the change.
 //! - So when a reader has a snapshot, the slot knows of every change in that snapshot. The same
 //!   holds for the snapshot from which a row was cached.
-//! - So if a slot has not changed since the earlier of two moments, its keys have the same values
-//!   at both.
+//! - So if a slot has not changed since the earlier of two snapshots, its keys have the same values
+//!   in both.
 
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -41,18 +41,18 @@ const SLOTS: usize = 1 << 16;
 const _: () = assert!(SLOTS.is_power_of_two());
 const _: () = assert!(MAX_KEY_BYTES + MAX_VALUE_BYTES + OVERHEAD_BYTES < MAX_BYTES as usize / 1024);
 
-/// What there was under a key, and when.
+/// The value that a key had in the snapshot `number`.
 #[derive(Debug, Clone)]
 struct Row {
     value: Value,
-    moment: SeqNo,
+    number: SeqNo,
 }
 
 /// Rows that were looked up.
 #[derive(Debug)]
 pub(super) struct RowCache {
     rows: Cache<Key, Row, RowWeight, KeyHashes>,
-    /// The earliest moment since which nothing has changed under the keys of the slot.
+    /// The first snapshot since which nothing has changed under the keys of the slot.
     unchanged_since: Box<[AtomicU64]>,
     hashes: KeyHashes,
 }
@@ -76,29 +76,30 @@ impl RowCache {
         &self.unchanged_since[self.hashes.hash_one(key) as usize % SLOTS]
     }
 
-    /// Notes that the value under a key changes at `moment`. Successive calls must pass rising
-    /// moments.
-    pub fn note_change(&self, key: &[u8], moment: SeqNo) {
-        self.slot(key).store(moment, Ordering::Release);
+    /// Notes that the value under a key changes at `number`. Successive calls must pass rising
+    /// numbers.
+    pub fn note_change(&self, key: &[u8], number: SeqNo) {
+        self.slot(key).store(number, Ordering::Release);
     }
 
-    /// What is under a key at a moment that can be looked at, if that is known.
-    pub fn get(&self, key: &[u8], moment: SeqNo) -> Option<Value> {
+    /// The value under a key in the snapshot `number`, if it is cached and still valid.
+    pub fn get(&self, key: &[u8], number: SeqNo) -> Option<Value> {
         let row = self.rows.get(key)?;
-        // In this order: whoever kept the row knew of every change that it has.
+        // The order matters: the slot must be read after the row, so that it knows of every change
+        // in the row.
         let unchanged_since = self.slot(key).load(Ordering::Acquire);
-        (unchanged_since <= moment.min(row.moment)).then_some(row.value)
+        (unchanged_since <= number.min(row.number)).then_some(row.value)
     }
 
-    /// Keeps what is under a key at a moment that can be looked at.
-    pub fn remember(&self, key: &[u8], value: &Value, moment: SeqNo) {
+    /// Caches the value that a key has in the snapshot `number`.
+    pub fn remember(&self, key: &[u8], value: &Value, number: SeqNo) {
         let is_small = match value {
             Value::Inline(data) => data.len() <= MAX_VALUE_BYTES,
             Value::Pieces(pieces) => pieces.len() == 1,
         };
-        let is_current = self.slot(key).load(Ordering::Acquire) <= moment;
+        let is_current = self.slot(key).load(Ordering::Acquire) <= number;
         if is_small && is_current && key.len() <= MAX_KEY_BYTES {
-            self.rows.insert(key.into(), Row { value: value.clone(), moment });
+            self.rows.insert(key.into(), Row { value: value.clone(), number });
         }
     }
 }
@@ -127,21 +128,21 @@ mod tests {
         key::map_entry(NodeId::new(1, 1), &n.to_be_bytes())
     }
 
-    fn value_of(moment: SeqNo) -> Value {
-        Value::Inline(Bytes::copy_from_slice(&moment.to_le_bytes()))
+    fn value_of(number: SeqNo) -> Value {
+        Value::Inline(Bytes::copy_from_slice(&number.to_le_bytes()))
     }
 
     fn bytes_of(value: Value) -> Bytes {
         value.into_inline().unwrap()
     }
 
-    /// What was put under each key, at which moment.
+    /// The numbers at which each key was put.
     struct Model(Vec<Vec<SeqNo>>);
 
     impl Model {
-        fn at(&self, n: u64, moment: SeqNo) -> Option<Value> {
+        fn at(&self, n: u64, number: SeqNo) -> Option<Value> {
             let puts = self.0[n as usize].iter().rev();
-            puts.copied().find(|put| *put <= moment).map(value_of)
+            puts.copied().find(|put| *put <= number).map(value_of)
         }
     }
 
@@ -160,16 +161,16 @@ mod tests {
                 model.0[n as usize].push(latest);
                 continue;
             }
-            let moment = latest - random.below(latest.min(50));
-            let there = model.at(n, moment);
-            match (cache.get(&key_of(n), moment), there) {
+            let number = latest - random.below(latest.min(50));
+            let there = model.at(n, number);
+            match (cache.get(&key_of(n), number), there) {
                 (Some(value), there) => {
                     known += 1;
-                    assert_eq!(Some(bytes_of(value)), there.map(bytes_of), "key {n} at {moment}");
+                    assert_eq!(Some(bytes_of(value)), there.map(bytes_of), "key {n} at {number}");
                 }
                 (None, Some(there)) => {
                     disbelieved += u64::from(cache.rows.contains_key(&key_of(n)));
-                    cache.remember(&key_of(n), &there, moment);
+                    cache.remember(&key_of(n), &there, number);
                 }
                 (None, None) => {}
             }

@@ -35,7 +35,9 @@ impl NamedFiles {
     pub fn delete_others(&mut self, tree: &AnyTree, folder: &Path) -> Result<()> {
         let listed = current_list(folder)?.map(|list| list.number);
         if listed != Some(tree.current_version().id()) {
-            return Err(Error::corrupt("the tables' list of files is half written"));
+            return Err(Error::corrupt(
+                "the tables' list of files on disk differs from the one in memory",
+            ));
         }
         let folder = folder.join(FILES_FOLDER);
         let failed = |error: &std::io::Error| reading(&folder, error);

@@ -18,7 +18,7 @@ use nacre_object::Result;
 use crate::core::{Core, panic_text};
 use crate::journal::segment_table::RecordPin;
 use crate::transaction::batch::{Batch, LiveBytes};
-use crate::transaction::commit::{Recorded, UpkeepHeld};
+use crate::transaction::commit::{PendingUpkeepReply, Recorded};
 
 /// Groups that may wait for the applier; the committer waits when there are more. Enough to bridge
 /// a brief stall of a flush.
@@ -32,7 +32,7 @@ pub(crate) struct Synced {
     /// In the order of their records.
     pub recorded: Vec<Recorded>,
     /// Answered once this is in the tables.
-    pub upkeeps: Vec<UpkeepHeld>,
+    pub upkeeps: Vec<PendingUpkeepReply>,
 }
 
 impl Synced {
@@ -104,7 +104,7 @@ impl Applier {
     fn fail(&mut self, reason: String) {
         self.has_failed = true;
         self.core.health.poison(reason);
-        self.core.visibility.note_stuck();
+        self.core.read_barrier.note_stuck();
     }
 
     fn round(&mut self, Synced { last_group, recorded, upkeeps }: Synced) {
@@ -112,7 +112,7 @@ impl Applier {
         match &applied {
             Ok(()) => {
                 if let Some(group) = last_group {
-                    self.core.visibility.note_applied(group);
+                    self.core.read_barrier.note_applied(group);
                     self.core.journal.note_applied(group);
                 }
             }

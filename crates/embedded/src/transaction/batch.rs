@@ -10,12 +10,12 @@ use crate::entry::codec::{Put, Take};
 use crate::entry::key::{self, Key};
 use crate::entry::value::{NamedIn, Value};
 use crate::journal::record::RecordId;
-use crate::journal::released::ReleasedPayload;
+use crate::journal::released_payloads::ReleasedPayload;
 use crate::journal::segment_table::SegmentTable;
 use crate::tables::{TableBatch, TableSnapshot, Tables};
 use crate::transaction::change_set::ChangeSet;
 
-/// How far a shard has come; kept in the tables, a tally of theirs.
+/// How far a shard has applied the journal; kept in the tables as a deferred entry.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Progress {
     /// Sequence of the last record applied.
@@ -146,7 +146,7 @@ impl Batch {
         }
     }
 
-    /// Adds the entries to those that are to be written; answers what is to be counted then.
+    /// Adds the entries to those that are to be written; returns what is to be counted then.
     fn put_into(
         self,
         all: &mut TableBatch<'_>,
@@ -174,9 +174,9 @@ impl Batch {
             if count.is_none() {
                 shard_live.remove(segment);
             }
-            all.tally(key::live(*segment, shard).into(), count);
+            all.defer(key::live(*segment, shard).into(), count);
         }
-        all.tally(key::applied(shard).into(), Some(progress.encode()));
+        all.defer(key::applied(shard).into(), Some(progress.encode()));
         Some((self.live, self.added))
     }
 }

@@ -10,7 +10,7 @@ use crate::journal::segment_table::RecordPin;
 use crate::transaction::change_set::ChangeSet;
 use crate::transaction::trail::Trail;
 
-/// To whom the outcome of a request goes.
+/// Where the reply to a request goes.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub to: oneshot::Sender<Result<Reply>>,
@@ -21,20 +21,20 @@ pub(crate) struct Answer {
 
 impl Answer {
     pub fn send(self, result: Result<Reply>) {
-        // Whoever asked may have gone; the transaction stands all the same.
+        // The client may have gone; the transaction stands all the same.
         let _ = self.to.send(result);
     }
 }
 
 /// An answer that waits for something to be synced, or to be in the tables.
 #[derive(Debug)]
-pub(crate) enum Held {
+pub(crate) enum PendingReply {
     Reply { answer: Answer, reply: Reply, object: ObjectId, is_changed: bool },
     Failure { answer: Answer, error: Error },
-    Upkeep(UpkeepHeld),
+    Upkeep(PendingUpkeepReply),
 }
 
-impl Held {
+impl PendingReply {
     /// The object that may have changed.
     pub fn object(&self) -> Option<&ObjectId> {
         match self {
@@ -47,12 +47,12 @@ impl Held {
 /// A reply to the upkeep thread that waits until its changes are in the tables, because upkeep
 /// looks there next.
 #[derive(Debug)]
-pub(crate) enum UpkeepHeld {
+pub(crate) enum PendingUpkeepReply {
     Reclaimed { reply: oneshot::Sender<Result<bool>>, is_gone: bool },
     Relocated { reply: oneshot::Sender<Result<u64>>, bytes: u64 },
 }
 
-impl UpkeepHeld {
+impl PendingUpkeepReply {
     pub fn answer(self, applied: &Result<()>) {
         // Upkeep may have stopped.
         match self {
@@ -80,7 +80,7 @@ pub(crate) struct Recorded {
 pub(crate) struct Commit {
     /// In the order of their records.
     pub recorded: Vec<Recorded>,
-    pub held: Vec<Held>,
+    pub held: Vec<PendingReply>,
 }
 
 impl Commit {

@@ -8,7 +8,7 @@
 //! **Invariants:**
 //! - The replies of a group are sent after its sync. Then the group is handed to the applier.
 //! - A read of an object whose change is answered but not applied waits
-//!   ([`crate::transaction::visibility`]).
+//!   ([`crate::transaction::read_barrier`]).
 //! - After a failure nothing more is written, and every held reply becomes that error.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,7 +19,7 @@ use nacre_object::{Result, WatchEvent};
 use crate::core::{Core, hash_of, panic_text};
 use crate::journal::Group;
 use crate::transaction::applier::{Applying, Synced};
-use crate::transaction::commit::{Commit, Held, UpkeepHeld};
+use crate::transaction::commit::{Commit, PendingReply, PendingUpkeepReply};
 use crate::transaction::trail::Trails;
 
 /// The committer, owned by its thread.
@@ -41,7 +41,7 @@ impl Committer {
             let work = AssertUnwindSafe(|| self.round(groups, commit));
             if let Err(panic) = catch_unwind(work) {
                 core.health.poison(format!("the committer panicked: {}", panic_text(&*panic)));
-                core.visibility.note_stuck();
+                core.read_barrier.note_stuck();
             }
         }
     }
@@ -51,8 +51,8 @@ impl Committer {
         let last_group = groups.last().map(Group::number);
         self.core.journal.reuse(groups);
         if let (Ok(()), Some(group)) = (&synced, last_group) {
-            let changed = held.iter().filter_map(Held::object).map(hash_of);
-            self.core.visibility.note_answered(group, changed);
+            let changed = held.iter().filter_map(PendingReply::object).map(hash_of);
+            self.core.read_barrier.note_answered(group, changed);
         }
         let upkeeps: Vec<_> =
             held.into_iter().filter_map(|held| self.answer(held, &synced)).collect();
@@ -64,7 +64,7 @@ impl Committer {
         }
     }
 
-    fn sync(&self, groups: &mut [Group], held: &mut [Held]) -> Result<()> {
+    fn sync(&self, groups: &mut [Group], held: &mut [PendingReply]) -> Result<()> {
         let mut trails = Trails::of(held);
         trails.step("gather");
         self.core.health.check()?;
@@ -73,10 +73,10 @@ impl Committer {
     }
 
     /// Answers a request; gives back what waits for the tables.
-    fn answer(&self, held: Held, synced: &Result<()>) -> Option<UpkeepHeld> {
+    fn answer(&self, held: PendingReply, synced: &Result<()>) -> Option<PendingUpkeepReply> {
         let failed = synced.as_ref().err().cloned();
         match (held, failed) {
-            (Held::Reply { answer, reply, object, is_changed }, None) => {
+            (PendingReply::Reply { answer, reply, object, is_changed }, None) => {
                 self.core.counters.transactions.add(1);
                 if is_changed {
                     let event = WatchEvent::Changed { version: reply.version };
@@ -84,13 +84,15 @@ impl Committer {
                 }
                 answer.send(Ok(reply));
             }
-            (Held::Reply { answer, .. }, Some(error)) => {
+            (PendingReply::Reply { answer, .. }, Some(error)) => {
                 self.core.counters.failures.add(1);
                 answer.send(Err(error));
             }
             // Counted by its shard.
-            (Held::Failure { answer, error }, failed) => answer.send(Err(failed.unwrap_or(error))),
-            (Held::Upkeep(held), _) => return Some(held),
+            (PendingReply::Failure { answer, error }, failed) => {
+                answer.send(Err(failed.unwrap_or(error)))
+            }
+            (PendingReply::Upkeep(held), _) => return Some(held),
         }
         None
     }

@@ -1,4 +1,5 @@
-//! The queue of a shard: filled by whoever asks, emptied whole by the shard's thread.
+//! The queue of a shard. Clients' threads fill it, and the shard's thread takes everything in it at
+//! once.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -9,7 +10,7 @@ use tokio::sync::oneshot;
 use crate::entry::key::{Key, NodeId};
 use crate::transaction::commit::Answer;
 
-/// A request, and to whom its outcome goes.
+/// A request, and where its reply goes.
 #[derive(Debug)]
 pub(crate) struct Asked {
     pub request: Box<Request>,
@@ -20,12 +21,12 @@ pub(crate) struct Asked {
 #[derive(Debug)]
 pub(crate) enum Work {
     Request(Asked),
-    /// Delete some entries of a node that is garbage; answers whether it is gone.
+    /// Delete some entries of a node that is garbage; returns whether it is gone.
     Reclaim {
         node: NodeId,
         reply: oneshot::Sender<Result<bool>>,
     },
-    /// Write payloads of a segment anew for these owners; answers how many bytes that were.
+    /// Write payloads of a segment anew for these owners; returns how many bytes that were.
     Relocate {
         segment: u32,
         owners: Vec<Key>,

@@ -19,17 +19,17 @@ use nacre_object::{Error, Reply, Request, Result};
 use nacre_telemetry::Fields;
 
 use crate::core::{Core, panic_text};
+use crate::entry::entry_cache::EntryCache;
 use crate::entry::gaps::Gaps;
-use crate::entry::known::Known;
 use crate::entry::layers::Layers;
-use crate::journal::record::{Draft, RecordId};
+use crate::journal::record::{RecordBuilder, RecordId};
 use crate::journal::segment_table::{Pin, RecordPin};
 use crate::tables::TableSnapshot;
 use crate::transaction::batch::Progress;
 use crate::transaction::change_set::ChangeSet;
-use crate::transaction::commit::{Answer, Held, Recorded};
+use crate::transaction::commit::{Answer, PendingReply, Recorded};
 use crate::transaction::queue::{Asked, Work};
-use crate::transaction::recent::Recent;
+use crate::transaction::recent_changes::RecentChanges;
 use crate::transaction::trail::fields_of;
 use crate::view::{Mode, Outcome, Transaction};
 
@@ -41,10 +41,10 @@ pub(crate) struct Shard {
     pub(crate) core: Arc<Core>,
     pub(crate) id: u16,
     progress: Progress,
-    recent: Recent,
+    recent: RecentChanges,
     gaps: RefCell<Gaps>,
-    known: RefCell<Known>,
-    draft: Draft,
+    cache: RefCell<EntryCache>,
+    builder: RecordBuilder,
 }
 
 /// What the transactions that are run together see of the tables.
@@ -56,9 +56,9 @@ pub(crate) struct Turn {
 
 impl Shard {
     pub fn new(core: Arc<Core>, id: u16, progress: Progress) -> Self {
-        let (gaps, known) = (RefCell::new(Gaps::new(id)), RefCell::new(Known::new(id)));
-        let (recent, draft) = (Recent::default(), Draft::default());
-        Self { core, id, progress, recent, gaps, known, draft }
+        let (gaps, cache) = (RefCell::new(Gaps::new(id)), RefCell::new(EntryCache::new(id)));
+        let (recent, builder) = (RecentChanges::default(), RecordBuilder::default());
+        Self { core, id, progress, recent, gaps, cache, builder }
     }
 
     /// Runs all of `works`, in order.
@@ -97,13 +97,13 @@ impl Shard {
     fn turn(&mut self) -> Turn {
         // The order of these steps matters: the snapshot must have all dropped changes, and the pin
         // must cover everything that the snapshot refers to.
-        self.recent.forget(self.core.visibility.applied());
+        self.recent.forget(self.core.read_barrier.applied());
         let pin = self.core.segments.pin();
         Turn { pin, tables: self.core.tables.snapshot() }
     }
 
     pub(crate) fn layers<'a>(&'a self, turn: &'a Turn) -> Layers<'a> {
-        Layers::of_shard(&turn.tables, &self.recent, &self.gaps, &self.known)
+        Layers::of_shard(&turn.tables, &self.recent, &self.gaps, &self.cache)
     }
 
     fn run_request(&mut self, turn: &Turn, Asked { request, mut answer }: Asked) {
@@ -119,7 +119,7 @@ impl Shard {
     fn fail(&self, answer: Answer, error: Error, saw_unsynced: bool) {
         self.core.counters.failures.add(1);
         if saw_unsynced {
-            self.core.journal.hold(Held::Failure { answer, error });
+            self.core.journal.hold(PendingReply::Failure { answer, error });
         } else {
             answer.send(Err(error));
         }
@@ -158,8 +158,8 @@ impl Shard {
             self.core.counters.reads.add(1);
             return answer.send(Ok(reply));
         }
-        let held = Held::Reply { answer, reply, object: request.header.object, is_changed };
-        if let Err((error, Held::Reply { answer, .. })) =
+        let held = PendingReply::Reply { answer, reply, object: request.header.object, is_changed };
+        if let Err((error, PendingReply::Reply { answer, .. })) =
             self.append(turn, changes, next_node, held)
         {
             self.fail(answer, error, saw_unsynced);
@@ -185,28 +185,28 @@ impl Shard {
         turn: &Turn,
         mut changes: ChangeSet,
         next_node: u64,
-        held: Held,
-    ) -> Result<(), (Error, Held)> {
+        held: PendingReply,
+    ) -> Result<(), (Error, PendingReply)> {
         let core = Arc::clone(&self.core);
         if changes.is_empty() {
             core.journal.hold(held);
             return Ok(());
         }
         let id = RecordId { shard: self.id, sequence: self.progress.sequence + 1, next_node };
-        self.draft.write(id, &mut changes);
-        let slot = match core.journal.slot(self.draft.len()) {
+        self.builder.write(id, &mut changes);
+        let slot = match core.journal.slot(self.builder.len()) {
             Ok(slot) => slot,
             Err(error) => return Err((error, held)),
         };
         let group = slot.place().group;
-        self.draft.settle(&mut changes, slot.place());
+        self.builder.settle(&mut changes, slot.place());
         let changes = Arc::new(changes);
         let pin = RecordPin::of(&turn.pin);
         let recorded = Recorded { id, changes: Arc::clone(&changes), pin };
-        slot.fill(&self.draft, recorded, held);
+        slot.fill(&self.builder, recorded, held);
         self.progress = Progress { sequence: id.sequence, next_node };
         self.gaps.get_mut().note(&changes.entries);
-        self.known.get_mut().note(&changes.entries);
+        self.cache.get_mut().note(&changes.entries);
         self.recent.add(&changes, group);
         Ok(())
     }

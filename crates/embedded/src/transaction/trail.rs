@@ -9,7 +9,7 @@ use nacre_object::{Op, Request};
 use nacre_telemetry::{Fields, Trace};
 
 use crate::journal::Spent;
-use crate::transaction::commit::Held;
+use crate::transaction::commit::PendingReply;
 
 /// The trail of one transaction; empty, and nothing but a branch, if it is not traced.
 #[derive(Debug, Default)]
@@ -53,12 +53,12 @@ pub(crate) struct Trails<'a>(Vec<&'a mut Steps>);
 
 impl<'a> Trails<'a> {
     /// Those of the transactions that wait for the group.
-    pub fn of(held: &'a mut [Held]) -> Self {
+    pub fn of(held: &'a mut [PendingReply]) -> Self {
         let steps = held.iter_mut().filter_map(|held| match held {
-            Held::Reply { answer, .. } | Held::Failure { answer, .. } => {
+            PendingReply::Reply { answer, .. } | PendingReply::Failure { answer, .. } => {
                 answer.trail.0.as_deref_mut()
             }
-            Held::Upkeep(_) => None,
+            PendingReply::Upkeep(_) => None,
         });
         Self(steps.collect())
     }

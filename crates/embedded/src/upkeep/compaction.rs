@@ -9,14 +9,14 @@ use crate::entry::key::{self, Key, NodeId};
 use crate::entry::layers::Direction;
 use crate::entry::value::{Piece, Value};
 use crate::transaction::change_set::{ChangeSet, Release};
-use crate::transaction::commit::{Held, UpkeepHeld};
+use crate::transaction::commit::{PendingReply, PendingUpkeepReply};
 use crate::transaction::shard::{Shard, Turn};
 
 /// Entries deleted by one step: some milliseconds, between which others get their turn.
 const RECLAIM_ENTRIES: usize = 512;
 
 impl Shard {
-    /// Deletes some entries of a node nobody can reach any more; answers whether it is gone.
+    /// Deletes some entries of a dropped node. Replies whether all of them are gone.
     pub(crate) fn reclaim(
         &mut self,
         turn: &Turn,
@@ -27,8 +27,9 @@ impl Shard {
             Ok(emptied) => emptied,
             Err(error) => return drop(reply.send(Err(error))),
         };
-        let held = Held::Upkeep(UpkeepHeld::Reclaimed { reply, is_gone });
-        if let Err((error, Held::Upkeep(held))) = self.append(turn, changes, self.next_node(), held)
+        let held = PendingReply::Upkeep(PendingUpkeepReply::Reclaimed { reply, is_gone });
+        if let Err((error, PendingReply::Upkeep(held))) =
+            self.append(turn, changes, self.next_node(), held)
         {
             held.answer(&Err(error));
         }
@@ -70,9 +71,9 @@ impl Shard {
             Ok(moved) => moved,
             Err(error) => return drop(reply.send(Err(error))),
         };
-        let held = Held::Upkeep(UpkeepHeld::Relocated { reply, bytes });
+        let held = PendingReply::Upkeep(PendingUpkeepReply::Relocated { reply, bytes });
         match self.append(turn, changes, self.next_node(), held) {
-            Err((error, Held::Upkeep(held))) => held.answer(&Err(error)),
+            Err((error, PendingReply::Upkeep(held))) => held.answer(&Err(error)),
             _ => self.core.counters.relocated_bytes.add(bytes),
         }
     }

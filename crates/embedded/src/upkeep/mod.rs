@@ -148,7 +148,7 @@ impl Upkeep {
         }
     }
 
-    /// Also looks whether there is room when nobody asks for any.
+    /// Also measures the free space when no request does.
     fn make_room(&self) {
         let Core { space, journal, tables, .. } = &*self.core;
         space.look_if_due();
@@ -191,7 +191,7 @@ impl Upkeep {
     pub fn make_checkpoint(&mut self) -> Result<()> {
         let core = &self.core;
         if core.tables.waits_for_room() {
-            return Err(errors::disk_full("the tables wait for room on the disk"));
+            return Err(errors::disk_full("the tables wait for space on the disk"));
         }
         let seal = core.seal()?;
         core.tables.wait_until_written(seal).inspect_err(|error| {
@@ -202,7 +202,7 @@ impl Upkeep {
         self.note_checkpoint().map(drop)
     }
 
-    /// Notes from where the journal is replayed, if more came into files; answers whether it did.
+    /// Notes from where the journal is replayed, if more came into files; returns whether it did.
     fn note_checkpoint(&mut self) -> Result<bool> {
         let core = &self.core;
         let Some(manifest) = core.checkpoints.take_latest(core.tables.written()) else {

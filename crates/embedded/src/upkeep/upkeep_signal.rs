@@ -11,11 +11,11 @@ use crate::transaction::queue::closed;
 /// What woke the upkeep thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wake {
-    /// Somebody asked.
+    /// A shard asked for work.
     Asked,
-    /// Somebody waits for a checkpoint.
+    /// A caller waits for a checkpoint.
     CheckpointAsked,
-    /// Nobody did for the whole time.
+    /// The whole wait passed without a request.
     Idle,
     /// The engine closes.
     Closing,
@@ -64,7 +64,7 @@ impl UpkeepSignal {
     pub fn answer(&self, round: &Result<()>) {
         let mut state = self.lock();
         for answer in state.answering.drain(..) {
-            // Whoever asked may have gone.
+            // The caller may have gone.
             let _ = answer.send(round.clone());
         }
     }
@@ -91,7 +91,7 @@ impl UpkeepSignal {
         self.lock().is_closing
     }
 
-    /// Whether somebody waits for a checkpoint of the next round.
+    /// Whether a caller waits for a checkpoint of the next round.
     pub fn is_checkpoint_asked(&self) -> bool {
         !self.lock().waiting.is_empty()
     }

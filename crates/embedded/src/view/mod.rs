@@ -204,7 +204,7 @@ impl<'a> Transaction<'a> {
         Ok(())
     }
 
-    /// A node nobody has used.
+    /// A node that was never used before.
     fn new_node(&mut self) -> NodeId {
         let Mode::Write { shard, next_node, .. } = &mut self.mode else {
             unreachable!("only writing transactions make nodes")
@@ -255,7 +255,7 @@ impl ObjectView for Transaction<'_> {
 
     fn create(&mut self, exclusive: bool) -> Result<()> {
         match self.content {
-            Some(_) if exclusive => Err(Error::exists("the object is there")),
+            Some(_) if exclusive => Err(Error::exists("the object already exists")),
             Some(_) => Ok(()),
             None => self.writing().map(drop),
         }

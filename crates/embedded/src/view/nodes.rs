@@ -112,17 +112,15 @@ impl CopyBudget {
         self.entries += entries;
         self.bytes += bytes;
         if self.entries > MAX_SNAPSHOT_ENTRIES {
-            return Err(Error::exhausted(
-                "a transaction that copies too many entries of snapshots",
-            )
-            .hint(format!("at most {MAX_SNAPSHOT_ENTRIES} are copied, by all its ops together")));
+            return Err(Error::exhausted("the transaction copies too many entries of snapshots")
+                .hint(format!("copy at most {MAX_SNAPSHOT_ENTRIES} entries in one transaction")));
         }
         if self.bytes > MAX_TRANSACTION_BYTES {
             return Err(Error::exhausted(
-                "a transaction that copies too many small values of snapshots",
+                "the transaction copies too many small values of snapshots",
             )
             .hint(format!(
-                "at most {MAX_TRANSACTION_BYTES} bytes are copied, by all its ops together"
+                "copy at most {MAX_TRANSACTION_BYTES} bytes of them in one transaction"
             )));
         }
         Ok(())

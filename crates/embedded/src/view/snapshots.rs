@@ -20,11 +20,13 @@ impl Transaction<'_> {
         self.check_writable()?;
         let taken = self.list_snapshots()?;
         if taken.contains(name) {
-            return Err(Error::exists(format!("there is a snapshot {name}")));
+            return Err(Error::exists(format!("the object already has a snapshot {name}")));
         }
         if taken.len() >= MAX_SNAPSHOTS {
-            return Err(Error::exhausted(format!("{MAX_SNAPSHOTS} snapshots of one object"))
-                .hint("remove some"));
+            return Err(Error::exhausted(format!(
+                "the object already has {MAX_SNAPSHOTS} snapshots, the most it can have"
+            ))
+            .hint("remove some"));
         }
         let content = self.copy_content(&content)?;
         let (version, modified_micros) = match self.mode {
@@ -56,7 +58,7 @@ impl Transaction<'_> {
                 let (key, _) = entry?;
                 let name = std::str::from_utf8(&key[prefix.len()..]).ok();
                 name.and_then(|name| SnapshotName::new(name).ok())
-                    .ok_or_else(|| Error::corrupt("a snapshot without a proper name"))
+                    .ok_or_else(|| Error::corrupt("a stored snapshot has an invalid name"))
             })
             .collect()
     }
@@ -73,7 +75,7 @@ impl Transaction<'_> {
 
     pub(super) fn clone_content(&mut self, source: &ObjectName, name: &SnapshotName) -> Result<()> {
         if self.content.is_some() {
-            return Err(Error::exists("the object is there"));
+            return Err(Error::exists("the object already exists"));
         }
         let content = self.snapshot_of(source, name)?;
         self.writing()?;

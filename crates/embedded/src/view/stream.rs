@@ -270,9 +270,9 @@ impl Transaction<'_> {
         let extents: Vec<Extent> = extents.collect::<Result<_>>()?;
         self.cleared_extents += extents.len();
         if self.cleared_extents > MAX_CLEARED_EXTENTS {
-            let text = "a transaction that overwrites or cuts off too many small writes";
+            let text = "the transaction overwrites or cuts off too many small writes";
             return Err(Error::exhausted(text).hint(format!(
-                "at most {MAX_CLEARED_EXTENTS} can be: do it in steps, or write the object anew"
+                "at most {MAX_CLEARED_EXTENTS} at a time: do it in steps, or write the object anew"
             )));
         }
         for extent in extents {

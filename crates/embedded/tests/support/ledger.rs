@@ -53,7 +53,7 @@ impl Ledger {
         object(format!("writer-{writer}"))
     }
 
-    /// Writes and reads as every writer until something fails; answers the kinds of errors.
+    /// Writes and reads as every writer until something fails; returns the kinds of errors.
     pub async fn run(&self, store: Arc<dyn Store>) -> Vec<ErrorKind> {
         let tasks: Vec<_> = (0..self.writers.len())
             .flat_map(|writer| {

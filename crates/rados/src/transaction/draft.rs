@@ -184,7 +184,7 @@ impl ObjectView for Draft<'_> {
 
     fn create(&mut self, exclusive: bool) -> Result<()> {
         match self.exists {
-            true if exclusive => Err(Error::exists("the object is there")),
+            true if exclusive => Err(Error::exists("the object already exists")),
             true => Ok(()),
             false => {
                 self.charge(0)?;

@@ -213,7 +213,7 @@ impl Node {
     async fn notify(&self, caller: &Caller, notify: pb::Notify) -> Result<Answer> {
         let object = decode::object(&notify.pool, &notify.object)?;
         if notify.payload.len() > MAX_NOTIFY_BYTES {
-            let text = format!("a notification of {} bytes", notify.payload.len());
+            let text = format!("a notification of {} bytes is too long", notify.payload.len());
             let hint = format!("at most {MAX_NOTIFY_BYTES} bytes fit");
             return Err(Error::invalid(text).on(&object).hint(hint));
         }

@@ -105,7 +105,7 @@ impl Volume {
         self.met
     }
 
-    /// Counts a call that changes something; answers how it is to fail, if it is.
+    /// Counts a call that changes something; returns how it is to fail, if it is.
     fn count(&mut self, needs_room: bool) -> Result<Option<Fault>, Errno> {
         self.calls += 1;
         let calls = self.calls;
@@ -209,7 +209,7 @@ impl Volume {
         Ok(self.file(number)?.current.read(offset, length))
     }
 
-    /// Answers how many bytes were taken.
+    /// Returns how many bytes were taken.
     pub fn write(&mut self, number: u64, offset: u64, data: &[u8]) -> Result<usize, Errno> {
         self.file(number)?;
         let is_short = self.count(true)? == Some(Fault::Short);

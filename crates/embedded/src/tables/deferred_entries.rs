@@ -1,5 +1,5 @@
-//! Tallies: counters that nearly every batch changes and few readers need. Examples are how far a
-//! shard has applied the journal, and how many bytes of a segment are live.
+//! Deferred entries: counters that nearly every batch changes and few readers need. Examples are
+//! how far a shard has applied the journal, and how many bytes of a segment are live.
 //!
 //! A batch of replaced payloads would write as many counters as entries. So their latest values are
 //! held in memory, and are written to the tables only when the memtable is sealed or a reader needs
@@ -12,16 +12,16 @@ use super::StoredEntry;
 use crate::entry::key::Key;
 use crate::entry::value::Value;
 
-/// The tallies that are not in the tables yet.
+/// The deferred entries that are not in the tables yet.
 #[derive(Debug, Default)]
-pub(super) struct Tallies(HashMap<Key, Option<Value>>);
+pub(super) struct DeferredEntries(HashMap<Key, Option<Value>>);
 
-impl Tallies {
+impl DeferredEntries {
     pub fn note(&mut self, key: Key, value: Option<Value>) {
         self.0.insert(key, value);
     }
 
-    /// Takes what later ones came to.
+    /// Takes over later values.
     pub fn absorb(&mut self, later: Self) {
         self.0.extend(later.0);
     }
@@ -30,7 +30,7 @@ impl Tallies {
         self.0.is_empty()
     }
 
-    /// Gives them away, as they are stored.
+    /// Removes all entries and yields them as they are stored.
     pub fn drain(&mut self) -> impl Iterator<Item = StoredEntry> {
         let mut scratch = Vec::new();
         self.0.drain().map(move |(key, value)| {
@@ -49,32 +49,31 @@ mod tests {
     use crate::tables::Tables;
 
     #[test]
-    fn a_seal_or_a_snapshot_writes_the_latest_value_of_a_deferred_entry()
-    {
+    fn a_seal_or_a_snapshot_writes_the_latest_value_of_a_deferred_entry() {
         let folder = TempDir::new().unwrap();
         let tables = Tables::open(folder.path(), 1 << 20, 1 << 20).unwrap();
         let value = |text: &str| Value::Inline(Bytes::copy_from_slice(text.as_bytes()));
-        let tally = |key: &str, value: Option<Value>| {
+        let defer = |key: &str, value: Option<Value>| {
             let mut batch = tables.batch(0);
-            batch.tally(key.into(), value);
+            batch.defer(key.into(), value);
             batch.commit();
         };
         let text = |value: Option<Value>| value.map(|value| value.into_inline().unwrap());
-        tally("a", Some(value("1")));
-        tally("a", Some(value("2")));
-        tally("b", Some(value("3")));
-        let (without, with) = (tables.snapshot(), tables.snapshot_with_tallies());
+        defer("a", Some(value("1")));
+        defer("a", Some(value("2")));
+        defer("b", Some(value("3")));
+        let (without, with) = (tables.snapshot(), tables.snapshot_with_deferred());
         assert_eq!(text(without.get(b"a").unwrap()), None);
         assert_eq!(text(with.get(b"a").unwrap()).unwrap(), "2");
-        tally("a", Some(value("4")));
-        tally("b", None);
+        defer("a", Some(value("4")));
+        defer("b", None);
         tables.seal();
         assert_eq!(text(tables.snapshot().get(b"a").unwrap()).unwrap(), "4");
         assert_eq!(text(tables.snapshot().get(b"b").unwrap()), None);
         tables.write_sealed().unwrap();
-        tally("a", Some(value("5")));
+        defer("a", Some(value("5")));
         drop((tables, without, with));
         let again = Tables::open(folder.path(), 1 << 20, 1 << 20).unwrap();
-        assert_eq!(text(again.snapshot_with_tallies().get(b"a").unwrap()).unwrap(), "4");
+        assert_eq!(text(again.snapshot_with_deferred().get(b"a").unwrap()).unwrap(), "4");
     }
 }

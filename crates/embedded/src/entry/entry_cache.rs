@@ -40,13 +40,13 @@ type Entry = Option<Value>;
 
 /// The entries a shard knows.
 #[derive(Debug)]
-pub(crate) struct Known {
+pub(crate) struct EntryCache {
     shard: u16,
     newer: Generation,
     older: Generation,
 }
 
-impl Known {
+impl EntryCache {
     pub fn new(shard: u16) -> Self {
         let hashes = KeyHashes::drawn();
         Self { shard, newer: Generation::of(hashes.clone()), older: Generation::of(hashes) }
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn the_entry_cache_holds_the_last_value_put_whatever_it_evicts() {
         let mut random = Random::seeded(1);
-        let (mut known, mut held) = (Known::new(SHARD), HashMap::new());
+        let (mut cache, mut held) = (EntryCache::new(SHARD), HashMap::new());
         let keys = 3 * (MAX_BYTES / OVERHEAD_BYTES) as u64;
         let mut hits = 0;
         for _ in 0..30 * keys {
@@ -193,24 +193,24 @@ mod tests {
             let n = random.below(most);
             if random.below(3) == 0 {
                 let value = (random.below(4) > 0).then(|| random.below(300) as usize);
-                known.note(&Overlay::from([(key_of(n), value.map(value_of))]));
+                cache.note(&Overlay::from([(key_of(n), value.map(value_of))]));
                 held.insert(n, value);
                 continue;
             }
             let there = held.get(&n).copied().flatten();
-            match known.get(&key_of(n)) {
+            match cache.get(&key_of(n)) {
                 Some(value) => {
                     hits += 1;
                     assert_eq!(length(value), there.map(|length| length as u64));
                 }
                 None => {
-                    there.map(value_of).iter().for_each(|value| known.remember(&key_of(n), value))
+                    there.map(value_of).iter().for_each(|value| cache.remember(&key_of(n), value))
                 }
             }
             let most = MAX_BYTES + OVERHEAD_BYTES + MAX_KEY_BYTES + MAX_VALUE_BYTES;
-            assert!(known.newer.bytes <= most && known.older.bytes <= most);
+            assert!(cache.newer.bytes <= most && cache.older.bytes <= most);
         }
-        for generation in [&known.newer, &known.older] {
+        for generation in [&cache.newer, &cache.older] {
             let costs = generation.entries.iter().map(|(key, entry)| cost(key.len(), entry));
             assert_eq!(costs.sum::<usize>(), generation.bytes);
         }
@@ -219,29 +219,29 @@ mod tests {
 
     #[test]
     fn the_entry_cache_keeps_a_single_piece_without_its_bytes_and_no_list_of_pieces() {
-        let mut known = Known::new(SHARD);
-        known.note(&Overlay::from([(key_of(1), Some(placed(5000)))]));
-        let Some(Some(Value::Pieces(pieces))) = known.get(&key_of(1)) else { panic!("not kept") };
+        let mut cache = EntryCache::new(SHARD);
+        cache.note(&Overlay::from([(key_of(1), Some(placed(5000)))]));
+        let Some(Some(Value::Pieces(pieces))) = cache.get(&key_of(1)) else { panic!("not kept") };
         assert!(matches!(pieces[0].source, Source::Stored(_)));
         assert_eq!((pieces[0].skip, pieces[0].take), (0, 5000));
         let several = Value::Pieces([pieces.clone(), pieces].concat());
-        known.note(&Overlay::from([(key_of(1), Some(several))]));
-        assert!(known.get(&key_of(1)).is_none());
+        cache.note(&Overlay::from([(key_of(1), Some(several))]));
+        assert!(cache.get(&key_of(1)).is_none());
     }
 
     #[test]
     fn the_entry_cache_keeps_no_keys_of_other_shards_and_no_long_entries() {
-        let mut known = Known::new(SHARD);
+        let mut cache = EntryCache::new(SHARD);
         let other = key::map_entry(NodeId::new(SHARD + 1, 1), b"a");
         let long = key::map_entry(NodeId::new(SHARD, 1), &[1; MAX_KEY_BYTES]);
         for key in [&other, &long] {
-            known.remember(key, &inline(1));
-            assert!(known.get(key).is_none());
+            cache.remember(key, &inline(1));
+            assert!(cache.get(key).is_none());
         }
-        known.remember(&key_of(1), &inline(MAX_VALUE_BYTES + 1));
-        assert!(known.get(&key_of(1)).is_none());
-        known.remember(&key_of(1), &inline(MAX_VALUE_BYTES));
-        known.note(&Overlay::from([(key_of(1), Some(inline(MAX_VALUE_BYTES + 1)))]));
-        assert!(known.get(&key_of(1)).is_none(), "it is another now");
+        cache.remember(&key_of(1), &inline(MAX_VALUE_BYTES + 1));
+        assert!(cache.get(&key_of(1)).is_none());
+        cache.remember(&key_of(1), &inline(MAX_VALUE_BYTES));
+        cache.note(&Overlay::from([(key_of(1), Some(inline(MAX_VALUE_BYTES + 1)))]));
+        assert!(cache.get(&key_of(1)).is_none(), "it is another now");
     }
 }

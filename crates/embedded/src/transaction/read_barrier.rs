@@ -24,7 +24,7 @@ const _: () = assert!(SLOTS.is_power_of_two());
 
 /// Which groups of the journal are answered, by object, and which are in the tables.
 #[derive(Debug)]
-pub(crate) struct Visibility {
+pub(crate) struct ReadBarrier {
     /// The last group answered that changed an object of the slot.
     answered: Box<[AtomicU64]>,
     /// The last group answered.
@@ -38,7 +38,7 @@ pub(crate) struct Visibility {
     health: Arc<Health>,
 }
 
-impl Visibility {
+impl ReadBarrier {
     /// Of tables that have everything up to a group.
     pub fn new(applied: u64, health: Arc<Health>) -> Self {
         let answered = (0..SLOTS).map(|_| AtomicU64::new(applied)).collect();
@@ -120,37 +120,37 @@ mod tests {
     const HASH: u64 = 7 << 32;
     const OTHER: u64 = 8 << 32;
 
-    fn at(applied: u64) -> (Arc<Visibility>, Arc<Health>) {
+    fn at(applied: u64) -> (Arc<ReadBarrier>, Arc<Health>) {
         let health = Arc::new(Health::default());
-        (Arc::new(Visibility::new(applied, Arc::clone(&health))), health)
+        (Arc::new(ReadBarrier::new(applied, Arc::clone(&health))), health)
     }
 
     #[test]
     fn a_read_waits_for_an_answered_change_of_its_object_that_is_not_applied() {
-        let (visibility, _) = at(3);
-        assert_eq!((visibility.awaited(HASH), visibility.awaited_of_all()), (None, None));
-        visibility.note_answered(4, [HASH].into_iter());
-        assert_eq!((visibility.awaited(HASH), visibility.awaited(OTHER)), (Some(4), None));
-        assert_eq!(visibility.awaited_of_all(), Some(4));
-        visibility.note_applied(4);
-        assert_eq!((visibility.awaited(HASH), visibility.awaited_of_all()), (None, None));
+        let (read_barrier, _) = at(3);
+        assert_eq!((read_barrier.awaited(HASH), read_barrier.awaited_of_all()), (None, None));
+        read_barrier.note_answered(4, [HASH].into_iter());
+        assert_eq!((read_barrier.awaited(HASH), read_barrier.awaited(OTHER)), (Some(4), None));
+        assert_eq!(read_barrier.awaited_of_all(), Some(4));
+        read_barrier.note_applied(4);
+        assert_eq!((read_barrier.awaited(HASH), read_barrier.awaited_of_all()), (None, None));
     }
 
     #[tokio::test]
     async fn a_waiting_read_goes_on_once_the_tables_have_the_group_or_have_failed() {
-        let (visibility, health) = at(3);
-        visibility.wait(3).await.unwrap();
+        let (read_barrier, health) = at(3);
+        read_barrier.wait(3).await.unwrap();
         let waiting = |group| {
-            let visibility = Arc::clone(&visibility);
-            tokio::spawn(async move { visibility.wait(group).await })
+            let read_barrier = Arc::clone(&read_barrier);
+            tokio::spawn(async move { read_barrier.wait(group).await })
         };
         let (soon, never) = (waiting(4), waiting(5));
         tokio::task::yield_now().await;
         // A sync that failed is no reason: what was synced before it still comes.
         health.poison("the tables are gone");
-        visibility.note_applied(4);
+        read_barrier.note_applied(4);
         soon.await.unwrap().unwrap();
-        visibility.note_stuck();
+        read_barrier.note_stuck();
         assert_eq!(never.await.unwrap().unwrap_err().kind(), ErrorKind::Unavailable);
     }
 }

@@ -34,12 +34,12 @@ impl ReleasedPayload {
 
 /// All that is remembered.
 #[derive(Debug, Default)]
-pub(crate) struct Released {
+pub(crate) struct ReleasedPayloads {
     segments: HashMap<u32, Vec<ReleasedPayload>>,
     count: usize,
 }
 
-impl Released {
+impl ReleasedPayloads {
     pub fn note(&mut self, segment: u32, payload: ReleasedPayload) {
         if self.count < MAX_RELEASED {
             self.segments.entry(segment).or_default().push(payload);
@@ -53,18 +53,18 @@ impl Released {
         self.count -= forgotten.map_or(0, |payloads| payloads.len());
     }
 
-    pub fn of(&self, segment: u32) -> ReleasedOf {
+    pub fn of(&self, segment: u32) -> SegmentReleases {
         let mut payloads = self.segments.get(&segment).cloned().unwrap_or_default();
         payloads.sort_unstable();
-        ReleasedOf(payloads)
+        SegmentReleases(payloads)
     }
 }
 
 /// What is remembered of a segment.
 #[derive(Debug, Default)]
-pub(crate) struct ReleasedOf(Vec<ReleasedPayload>);
+pub(crate) struct SegmentReleases(Vec<ReleasedPayload>);
 
-impl ReleasedOf {
+impl SegmentReleases {
     pub fn has(&self, offset: u32, owner: &[u8]) -> bool {
         self.0.binary_search(&ReleasedPayload::new(offset, owner)).is_ok()
     }
@@ -76,11 +76,11 @@ mod tests {
 
     #[test]
     fn a_release_is_remembered_by_segment_offset_and_owner_until_the_segment_is_freed() {
-        let mut released = Released::default();
+        let mut released = ReleasedPayloads::default();
         for (segment, offset, owner) in [(3, 8192, "b"), (3, 4096, "a"), (4, 4096, "a")] {
             released.note(segment, ReleasedPayload::new(offset, owner.as_bytes()));
         }
-        let has = |released: &Released, segment, offset, owner: &str| {
+        let has = |released: &ReleasedPayloads, segment, offset, owner: &str| {
             released.of(segment).has(offset, owner.as_bytes())
         };
         assert!(has(&released, 3, 4096, "a") && has(&released, 3, 8192, "b"));
@@ -93,7 +93,8 @@ mod tests {
 
     #[test]
     fn the_number_of_remembered_releases_is_bounded() {
-        let mut released = Released { count: MAX_RELEASED - 1, ..Released::default() };
+        let mut released =
+            ReleasedPayloads { count: MAX_RELEASED - 1, ..ReleasedPayloads::default() };
         for offset in [1, 2] {
             released.note(0, ReleasedPayload::new(offset, b"a"));
         }

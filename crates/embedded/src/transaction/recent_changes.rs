@@ -15,12 +15,12 @@ struct Generation {
 
 /// The recent changes of a shard.
 #[derive(Debug, Default)]
-pub(crate) struct Recent {
+pub(crate) struct RecentChanges {
     newer: Generation,
     older: Generation,
 }
 
-impl Recent {
+impl RecentChanges {
     /// Adds what a record in `group` did.
     pub fn add(&mut self, changes: &ChangeSet, group: u64) {
         let entries = changes.entries.iter().map(|(key, value)| (key.clone(), value.clone()));
@@ -59,7 +59,7 @@ mod tests {
         ChangeSet { entries: Overlay::from([entry]), releases: Vec::new() }
     }
 
-    fn kept(recent: &Recent) -> Vec<String> {
+    fn kept(recent: &RecentChanges) -> Vec<String> {
         let overlays = recent.overlays().into_iter().flatten();
         let keys = overlays.flat_map(|overlay| overlay.keys());
         keys.map(|key| String::from_utf8_lossy(key).into_owned()).collect()
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn recent_changes_are_dropped_by_generation_once_the_tables_have_them() {
-        let mut recent = Recent::default();
+        let mut recent = RecentChanges::default();
         recent.add(&change("a"), 1);
         recent.forget(0);
         recent.add(&change("b"), 2);

@@ -9,8 +9,8 @@
 //! say how far it came. Entries in memory can still be read. Threads that wait get the error.
 //!
 //! A full disk is not such a failure. The tree changes its list only after all files of a step are
-//! written, so the step can be repeated. The threads pause until [`Keeper::go_on_after_full`] finds
-//! space. Meanwhile no writer waits for them, and sealed entries stay in memory; [`Keeper::admit`]
+//! written, so the step can be repeated. The threads pause until [`Maintenance::go_on_after_full`] finds
+//! space. Meanwhile no writer waits for them, and sealed entries stay in memory; [`Maintenance::admit`]
 //! bounds how many.
 
 use std::io;
@@ -42,7 +42,7 @@ const MAX_MEND_WAIT: Duration = Duration::from_secs(10);
 const MERGED_FILE_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Starts, wakes and stops the threads.
-pub(super) struct Keeper {
+pub(super) struct Maintenance {
     shared: Arc<Shared>,
     signals: Arc<Signals>,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -78,7 +78,7 @@ struct State {
     no_room_to_write: Option<Error>,
     /// Whether the last merge failed for want of room; merging goes on later.
     is_merge_paused: bool,
-    /// Threads that change the tree at this moment.
+    /// Threads that are changing the tree now.
     working: u32,
     named_files: NamedFiles,
 }
@@ -135,9 +135,9 @@ fn is_full_disk(error: &Error) -> bool {
     error.kind() == ErrorKind::Exhausted
 }
 
-impl Keeper {
+impl Maintenance {
     pub fn new(shared: Arc<Shared>) -> Self {
-        // Whoever was here before may have left some.
+        // An earlier process may have left files to merge.
         let mut state = State { is_merge_due: true, ..State::default() };
         state.named_files.note(&shared.tree);
         let signals = Arc::new(Signals { state: Mutex::new(state), ..Signals::default() });
@@ -167,7 +167,7 @@ impl Keeper {
         }
     }
 
-    /// Says that there is something more to be written; answers the number of the seal.
+    /// Says that there is something more to be written; returns the number of the seal.
     pub fn note_sealed(&self) -> u64 {
         let mut state = self.signals.lock();
         state.sealed += 1;
@@ -211,7 +211,7 @@ impl Keeper {
         self.signals.wait_while(is_too_much).check()
     }
 
-    /// Whether sealed entries wait for room on the disk.
+    /// Whether sealed entries wait for space on the disk.
     pub fn waits_for_room(&self) -> bool {
         self.signals.waits_for_room.load(Ordering::Relaxed)
     }
@@ -290,7 +290,7 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for Maintenance {
     fn drop(&mut self) {
         self.stop();
     }
@@ -317,7 +317,7 @@ impl Worker {
         }
     }
 
-    /// Writes everything that is sealed to a file; answers whether it did.
+    /// Writes everything that is sealed to a file; returns whether it did.
     fn write(&self) -> bool {
         let mut state = self.signals.lock();
         let seal = state.sealed;
@@ -406,7 +406,7 @@ impl Worker {
 
     /// The number below which only the last of a key's values is needed.
     fn evictable(&self) -> u64 {
-        self.shared.moments.earliest().saturating_sub(1)
+        self.shared.open_snapshots.earliest().saturating_sub(1)
     }
 
     /// Does something to the tree, and lets go of what it replaced.
@@ -416,9 +416,9 @@ impl Worker {
             let shared = &self.shared;
             // Before anything below gives up files that only an older list names.
             shared.store_list_copy()?;
-            // Who looks from now on sees the same as before, elsewhere.
+            // Later snapshots see the same entries in their new places.
             let writing = shared.lock_writing();
-            shared.moments.advance_to(shared.numbers.get());
+            shared.open_snapshots.advance_to(shared.numbers.get());
             drop(writing);
             let mut versions = shared.tree.get_version_history_lock();
             versions.maintenance(&shared.folder, self.evictable())
