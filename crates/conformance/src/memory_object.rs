@@ -347,7 +347,9 @@ impl TransactionView for MemoryObject {
             return Err(Error::exists(format!("the object already has a snapshot {snapshot}")));
         }
         if self.snapshots.len() >= MAX_SNAPSHOTS {
-            return Err(Error::exhausted(format!("the object already has {MAX_SNAPSHOTS} snapshots, the most it can have")));
+            return Err(Error::exhausted(format!(
+                "the object already has {MAX_SNAPSHOTS} snapshots, the most it can have"
+            )));
         }
         let entries = content.map.len() + content.attributes.len();
         if entries > MAX_SNAPSHOT_ENTRIES {

@@ -25,7 +25,10 @@ impl WatchHub {
             !queues.is_empty()
         });
         if self.queues.values().map(Vec::len).sum::<usize>() >= MAX_WATCHES {
-            return Err(Error::exhausted(format!("there are already {MAX_WATCHES} watches, the most there can be")).during("watch"));
+            return Err(Error::exhausted(format!(
+                "there are already {MAX_WATCHES} watches, the most there can be"
+            ))
+            .during("watch"));
         }
         let queue = Arc::new(EventQueue::default());
         self.queues.entry(object.clone()).or_default().push(Arc::downgrade(&queue));

@@ -219,8 +219,11 @@ impl RadosEngine {
 
     async fn run_notify(&self, object: &ObjectId, payload: &Bytes) -> Result<()> {
         if payload.len() > MAX_NOTIFY_BYTES {
-            return Err(Error::invalid(format!("a notification of {} bytes is too long", payload.len()))
-                .hint(format!("at most {MAX_NOTIFY_BYTES} bytes fit")));
+            return Err(Error::invalid(format!(
+                "a notification of {} bytes is too long",
+                payload.len()
+            ))
+            .hint(format!("at most {MAX_NOTIFY_BYTES} bytes fit")));
         }
         let letter = encode_letter(object.name.as_str(), payload);
         let mail = self.mail(object)?;

@@ -46,7 +46,11 @@ impl Watches {
     /// `Exhausted` past [`MAX_WATCHES`]; what a watch may fail with.
     pub async fn watch(&self, mail: Arc<IoContext>, object: &ObjectId) -> Result<WatchStream> {
         let permit = self.free.clone().try_acquire_owned();
-        let permit = permit.map_err(|_| Error::exhausted(format!("there are already {MAX_WATCHES} watches, the most there can be")))?;
+        let permit = permit.map_err(|_| {
+            Error::exhausted(format!(
+                "there are already {MAX_WATCHES} watches, the most there can be"
+            ))
+        })?;
         let mailbox = self.mailbox(mail, object);
         let queue = mailbox.listen(object.name.as_str()).await?;
         Ok(Box::pin(Events { queue, _mailbox: mailbox, _permit: permit }))

@@ -1,10 +1,10 @@
-//! How much a session carries: a service that answers what it is given, client and server in one
+//! Measures how much a session carries. A service echoes its input; client and server run in one
 //! process, over a Unix socket and over loopback TCP.
 //!
 //! `cargo run --release -p nacre-wire --example echo_bench [-- SECONDS [CLIENTS [DEPTH [BYTES]]]]`
 //!
-//! Prints, for many requests in flight and for one, requests a second, microseconds of CPU a
-//! request (both ends together) and the time one takes.
+//! For many requests in flight and for one, prints the requests a second, the microseconds of CPU
+//! of each (both ends together) and the latency.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -127,7 +127,8 @@ async fn run(sessions: &[Session], load: &Load) -> Result<u64, Box<dyn Error>> {
 /// CPU time of this process so far, user and system.
 fn cpu_seconds() -> Result<f64, Box<dyn Error>> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
-    // Fields 14 and 15, counted from behind the name, which may hold spaces. In ticks of 1/100 s.
+    // Fields 14 and 15, counted from behind the process name, because the name may contain spaces.
+    // In ticks of 1/100 s.
     let (_, rest) = stat.rsplit_once(')').ok_or("no name in /proc/self/stat")?;
     let ticks: f64 =
         rest.split_whitespace().skip(11).take(2).map(|t| t.parse::<f64>().unwrap_or(0.0)).sum();

@@ -1,11 +1,11 @@
-//! What others feel while somebody misbehaves: the latency of a well-behaved client's requests, one
-//! at a time over a Unix socket, alone and beside each kind of attack. Server, attacker and client
-//! are processes of their own.
+//! Measures what well-behaved clients notice while others misbehave: the latency of single requests
+//! over a Unix socket, alone and beside each kind of attack. Server, attacker and client are
+//! separate processes.
 //!
 //! `cargo run --release -p nacre-wire --example hostile_peers [-- SECONDS]`
 //!
-//! Beside each attack stands the same number of processor-bound threads that do not touch the
-//! server at all (`spin`): on a machine with few cores, that is what any neighbour costs.
+//! Each attack is compared with as many busy threads that do not touch the server at all (`spin`).
+//! On a machine with few cores, that is what any neighbour costs.
 
 use std::error::Error;
 use std::io::{BufRead, BufReader, Write};
@@ -24,7 +24,7 @@ const DEADLINE: Duration = Duration::from_secs(30);
 const REQUEST_BYTES: usize = 160;
 /// Connections of the attacks that hold many.
 const MANY: usize = 2000;
-/// Calls the flooding client keeps under way.
+/// Calls that the flooding client keeps in flight.
 const FLOOD_DEPTH: usize = 4096;
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
@@ -118,7 +118,7 @@ fn measure_all(socket: &str, duration: Duration) -> Outcome<()> {
     Ok(())
 }
 
-/// The latencies of a client that asks one thing at a time, on a connection made under attack.
+/// The latencies of a client with one request in flight, on a connection made during the attack.
 async fn measure(socket: &str, duration: Duration) -> Outcome<Vec<Duration>> {
     let session = Session::connect(Endpoint::unix(socket)?, SessionOptions::default()).await?;
     let clock = SystemClock::default();
@@ -170,8 +170,8 @@ fn noise(socket: &str) {
     }
 }
 
-/// Holds thousands of connections on which it only begins to speak, and makes new ones for those
-/// that are closed.
+/// Holds thousands of connections that only begin to send something, and replaces those that the
+/// server closes.
 fn idle(socket: &str) {
     let mut held = std::collections::VecDeque::new();
     let mut said = false;
@@ -204,7 +204,7 @@ async fn unread(socket: &str) -> Outcome<()> {
     Ok(())
 }
 
-/// Keeps as many calls under way as it may.
+/// Keeps as many calls in flight as a client may.
 async fn flood(socket: &str) -> Outcome<()> {
     let session = Session::connect(Endpoint::unix(socket)?, SessionOptions::default()).await?;
     for _ in 0..FLOOD_DEPTH {

@@ -1,5 +1,5 @@
-//! How gRPC messages are made of batches: sent as encoded by the [`Outbox`](crate::outbox),
-//! received message by message within bounds.
+//! Encodes and decodes batches as gRPC messages. The [`Outbox`](crate::outbox) sends them as
+//! already encoded; received batches are decoded message by message, within bounds.
 
 use bytes::{Buf, BufMut, Bytes};
 use prost::Message;
@@ -78,14 +78,15 @@ impl Decoder for BatchDecoder {
     }
 }
 
-/// The messages of a batch that were not taken yet. Decoding all at once would hold at a time what
-/// each of them unfolds to.
+/// The messages of a batch that were not taken yet. They stay encoded, because decoding all at once
+/// would hold all decoded messages in memory together.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     rest: Bytes,
     /// Messages that were taken.
     taken: usize,
-    /// A shorter message is copied out of it, so as not to keep all of its buffer in memory.
+    /// A message shorter than this is copied out of the batch, so that it does not keep the whole
+    /// buffer in memory.
     copied_below: usize,
 }
 
@@ -126,7 +127,7 @@ impl Batch {
                 return Err(malformed("a message is longer than its batch"));
             }
             if self.taken == MAX_BATCH_MESSAGES {
-                let text = format!("a batch has at most {MAX_BATCH_MESSAGES} messages");
+                let text = format!("a batch may have at most {MAX_BATCH_MESSAGES} messages");
                 return Err(Status::out_of_range(text));
             }
             self.taken += 1;
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_is_its_messages() {
+    fn an_encoded_batch_decodes_into_its_messages() {
         let messages: Vec<_> =
             (1..4).map(|id| ClientMessage { id, ..ClientMessage::default() }).collect();
         let encoded = ClientBatch { messages: messages.clone() }.encode_to_vec();
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_and_too_many_messages_are_refused() {
+    fn malformed_batches_and_batches_of_too_many_messages_are_refused() {
         let code = |bytes: Vec<u8>| decoded(bytes).unwrap_err().code();
         assert_eq!(code(vec![0xff; 11]), Code::InvalidArgument);
         assert_eq!(code(vec![0x0a, 0x05, 0x08]), Code::InvalidArgument);

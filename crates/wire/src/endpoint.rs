@@ -1,8 +1,8 @@
 //! Where a node listens.
 //!
-//! **Invariant:** what is not authenticated by TLS stays on this machine. A Unix socket tells who
-//! connects; a loopback address does not, so whoever listens there, which nodes never do by
-//! themselves, trusts everybody on the machine.
+//! **Invariant:** connections without TLS stay on this machine. A Unix socket tells which user
+//! connects; a loopback address does not. So a node listens on a loopback address only if it is
+//! told to, and then every process on the machine is trusted.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -31,12 +31,12 @@ impl Endpoint {
     /// A Unix socket.
     ///
     /// # Errors
-    /// `Invalid` if the path is empty, or its last part longer than a socket's may be.
+    /// `Invalid` if the path is empty, or its last part is too long for a socket.
     pub fn unix(path: impl Into<PathBuf>) -> Result<Self> {
         let path = path.into();
         if !socket_path::is_possible(&path) {
-            return Err(Error::invalid(format!("no socket can be at {path:?}"))
-                .hint(format!("its name has 1 to {MAX_SOCKET_NAME_BYTES} bytes")));
+            return Err(Error::invalid(format!("a socket cannot be at {path:?}"))
+                .hint(format!("give it a name of 1 to {MAX_SOCKET_NAME_BYTES} bytes")));
         }
         Ok(Self(Address::Unix(path)))
     }
@@ -44,7 +44,7 @@ impl Endpoint {
     /// A loopback TCP address; port 0 lets the machine choose one when listening.
     ///
     /// # Errors
-    /// `Denied` for any other address: that takes TLS.
+    /// `Denied` for any other address, because it needs TLS.
     pub fn tcp(address: SocketAddr) -> Result<Self> {
         if !address.ip().is_loopback() {
             return Err(Error::denied(format!("{address} is not on this machine")).hint(format!(
@@ -59,7 +59,7 @@ impl Endpoint {
     /// listening.
     ///
     /// # Errors
-    /// `Invalid` if it is not `HOST:PORT`.
+    /// `Invalid` if the address is not `HOST:PORT`.
     pub fn tls(address: &str) -> Result<Self> {
         let parts = address.rsplit_once(':').and_then(|(host, port)| {
             let host =
@@ -135,7 +135,7 @@ mod tests {
     use nacre_object::ErrorKind;
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn an_endpoint_can_be_printed_and_parsed() {
         for text in [
             "unix:/run/nacre.sock",
             "127.0.0.1:7000",
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_this_machine_it_takes_tls() {
+    fn an_address_of_another_machine_needs_tls() {
         let kind = |text: &str| text.parse::<Endpoint>().unwrap_err().kind();
         assert_eq!(kind("0.0.0.0:7000"), ErrorKind::Denied);
         assert_eq!(kind("10.0.0.1:7000"), ErrorKind::Denied);

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-/// How often a peer that says nothing is asked for a sign of life, and how long it may take.
+/// How often a silent peer is probed, and how long it has to answer.
 ///
-/// A process that dies closes its connections, so this is for those that hang and machines that
-/// vanish.
+/// A process that dies closes its connections. So this is for processes that hang and for machines
+/// that vanish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeepAlive {
     /// Asked after so much silence.

@@ -1,12 +1,12 @@
-//! The protocol: sessions, the remote store, the server.
+//! The wire protocol: client sessions, the remote store, and the server.
 //!
-//! The messages and the rules both ends follow are written down in crate `protocol`. A client has one [`Session`] with a node: a stream each way, on which everything travels in
-//! batches. [`RemoteStore`] makes the store at its far end look like any other. A node serves its
-//! store, its watches and its services with a [`Server`]. Over the network both prove who they are by
-//! an [`Identity`].
+//! The crate `protocol` defines the messages and the rules. A client has one [`Session`] with a
+//! node: one stream each way, which carries batches of messages. [`RemoteStore`] makes the node's
+//! store look like any other store. A node serves its store, its watches and its services with a
+//! [`Server`]. Over the network both ends authenticate themselves with an [`Identity`].
 //!
-//! **Invariant:** nothing that comes in is believed: names, bounds and numbers are checked in
-//! `decode`, and who asks is decided by the server.
+//! **Invariant:** received data is never trusted. `decode` checks names, bounds and numbers. The
+//! server alone decides which entity a request comes from.
 
 mod client;
 mod codec;

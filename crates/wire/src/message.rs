@@ -1,5 +1,5 @@
-//! The small fields of a message, encoded apart from its body: they are known only when it is sent,
-//! and a body that is sent again gets new ones.
+//! Encodes the small fields of a message apart from its body. They are known only when the message
+//! is sent, and a body that is sent again gets new ones.
 
 use std::ops::Deref;
 
@@ -14,7 +14,8 @@ const TIMEOUT_TAG: u32 = 2;
 const TRACE_TAG: u32 = 3;
 const SPAN_TAG: u32 = 11;
 
-/// The trace a message belongs to and the sender's span it is a part of; zeros if untraced.
+/// The trace that a message belongs to, and the sender's span around it. Zeros if the message is
+/// not traced.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Origin {
     pub(crate) trace_id: u64,
@@ -51,19 +52,19 @@ impl Fields {
 
 /// The error for a message whose body is from the future.
 pub(crate) fn unknown() -> Error {
-    Error::unsupported("a message that is not known here")
+    Error::unsupported("the node does not know this kind of message")
         .hint("the client speaks a newer protocol")
 }
 
 /// The error for work that takes longer than its client waits.
 pub(crate) fn late() -> Error {
-    Error::unavailable("it is not done in the time given")
-        .hint("it may still happen; ask again, or give it longer")
+    Error::unavailable("the request was not done within its deadline")
+        .hint("it may still happen: look, then try again with a longer deadline")
 }
 
 /// The error for a long poll on a node that stops.
 pub(crate) fn stopping() -> Error {
-    Error::unavailable("the node is stopping").hint("ask again: it may come back")
+    Error::unavailable("the node is stopping").hint("try again: the node may come back")
 }
 
 /// Those of a `ServerMessage`.
@@ -87,7 +88,7 @@ mod tests {
     use prost::Message;
 
     #[test]
-    fn they_are_the_fields_of_the_messages() {
+    fn hand_encoded_fields_equal_the_generated_encoding() {
         let fields =
             client_fields(u64::MAX, u64::MAX, Origin { trace_id: u64::MAX, span_id: u64::MAX });
         let message = ClientMessage::decode(&*fields).unwrap();

@@ -1,9 +1,9 @@
-//! Messages on their way out, encoded by whoever sends them and sent in batches.
+//! Outgoing messages: senders encode them and append them to batches.
 //!
-//! A message is encoded once, outside the lock, and appended to the batch that is open. The stream
-//! takes that batch whole when the connection asks for more, so the busier the connection, the
-//! fuller the batches. Protobuf makes this cheap: a `repeated` field is its elements one after the
-//! other, so a batch is the concatenation of its messages, each behind its tag and length.
+//! A message is encoded once, outside the lock, and appended to the open batch. When the connection
+//! is ready for more, the stream takes the whole batch. So the busier the connection, the fuller
+//! the batches. Protobuf makes this cheap: a `repeated` field is the concatenation of its elements,
+//! each behind its tag and length.
 //!
 //! **Invariant:** messages are sent in the order they were pushed.
 
@@ -111,24 +111,24 @@ pub(crate) struct Waiting {
 
 /// The place of a message among all that were pushed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place(u64);
+pub(crate) struct OutboxPosition(u64);
 
 impl Outbox {
-    /// Appends a message of these `fields` (encoded: ids and other small ones) and this body, and
-    /// sees to it that it is sent. `None` if the outbox has ended.
-    pub(crate) fn push(&self, fields: &[u8], body: &impl Body) -> Option<Place> {
-        let (place, sender) = {
+    /// Appends a message with these encoded `fields` (ids and other small ones) and this body, and
+    /// makes sure that it is sent. `None` if the outbox has ended.
+    pub(crate) fn push(&self, fields: &[u8], body: &impl Body) -> Option<OutboxPosition> {
+        let (position, sender) = {
             let mut queue = self.lock();
             (queue.push(fields, body)?, queue.sender.take())
         };
         if let Some(sender) = sender {
             sender.wake();
         }
-        Some(place)
+        Some(position)
     }
 
-    /// The same, but it need not be sent before the next [`Outbox::flush`]. The bytes that wait then;
-    /// none if the outbox has ended.
+    /// Appends a message like [`Outbox::push`], but it need not be sent before the next
+    /// [`Outbox::flush`]. Returns how many bytes wait then, or 0 if the outbox has ended.
     pub(crate) fn push_quietly(&self, fields: &[u8], body: &impl Body) -> usize {
         let mut queue = self.lock();
         queue.push(fields, body).map_or(0, |_| queue.waiting_bytes())
@@ -147,8 +147,8 @@ impl Outbox {
         }
     }
 
-    /// How much is not yet handed to the connection. `context` is woken when the outbox ends and, if
-    /// there are more bytes than `enough`, when some are taken.
+    /// How much was not yet handed to the connection. `context` is woken when the outbox ends, or,
+    /// if more than `enough` bytes wait, when some are taken.
     pub(crate) fn waiting(&self, enough: usize, context: &mut Context<'_>) -> Waiting {
         let mut queue = self.lock();
         let bytes = queue.waiting_bytes();
@@ -161,13 +161,13 @@ impl Outbox {
     }
 
     /// Whether a message was handed to the connection, so that the other end may have it.
-    pub(crate) fn was_taken(&self, place: Place) -> bool {
-        place < self.first_waiting()
+    pub(crate) fn was_taken(&self, position: OutboxPosition) -> bool {
+        position < self.first_waiting()
     }
 
     /// The place of the first message that was not, or of the next that is pushed.
-    pub(crate) fn first_waiting(&self) -> Place {
-        Place(self.lock().taken)
+    pub(crate) fn first_waiting(&self) -> OutboxPosition {
+        OutboxPosition(self.lock().taken)
     }
 
     /// No more messages after those that are in. With an error they are dropped, too.
@@ -201,11 +201,11 @@ impl Outbox {
 }
 
 impl Queue {
-    fn push(&mut self, fields: &[u8], body: &impl Body) -> Option<Place> {
+    fn push(&mut self, fields: &[u8], body: &impl Body) -> Option<OutboxPosition> {
         if self.end.is_some() {
             return None;
         }
-        let place = Place(self.pushed);
+        let position = OutboxPosition(self.pushed);
         self.pushed += 1;
         let length = fields.len() + body.length();
         self.open.reserve(key_len(MESSAGES_TAG) + encoded_len_varint(length as u64) + length);
@@ -215,13 +215,13 @@ impl Queue {
         self.open_messages += 1;
         if body.length() >= LARGE_BYTES {
             self.close_open(body.to_bytes());
-            return Some(place);
+            return Some(position);
         }
         body.put_into(&mut self.open);
         if self.open.len() >= BATCH_BYTES {
             self.close_open(Bytes::new());
         }
-        Some(place)
+        Some(position)
     }
 
     fn waiting_bytes(&self) -> usize {
@@ -276,8 +276,9 @@ impl Stream for OutboxStream {
             return Poll::Pending;
         }
         if !self.yielded {
-            // The first message after a rest wakes this task, which would then run before the
-            // others that have something to say. One turn later they have said it.
+            // The first message after a pause wakes this task, which would run before other tasks
+            // have pushed theirs. Yielding once lets them push first, so that their messages share
+            // the batch.
             drop(queue);
             self.yielded = true;
             context.waker().wake_by_ref();
@@ -331,14 +332,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pushed_together_is_sent_together_and_in_order() {
+    fn messages_pushed_together_are_sent_in_one_batch_in_order() {
         let outbox = Outbox::default();
         let mut stream = outbox.stream();
         assert!(take(&mut stream).is_none());
-        let places = ["a", "b"].map(|name| outbox.push(&[], &body(name)).unwrap());
-        assert!(!outbox.was_taken(places[0]));
+        let positions = ["a", "b"].map(|name| outbox.push(&[], &body(name)).unwrap());
+        assert!(!outbox.was_taken(positions[0]));
         assert_eq!(names(&take(&mut stream).unwrap()), ["a", "b"]);
-        assert!(outbox.was_taken(places[1]));
+        assert!(outbox.was_taken(positions[1]));
         assert!(take(&mut stream).is_none());
     }
 
@@ -368,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn after_the_end_nothing_is_accepted_and_what_was_is_sent() {
+    fn an_ended_outbox_accepts_nothing_and_still_sends_what_it_has() {
         let outbox = Outbox::default();
         let mut stream = outbox.stream();
         outbox.push(&[], &body("a")).unwrap();
@@ -379,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn without_its_stream_it_ends() {
+    fn an_outbox_whose_stream_is_dropped_ends() {
         let outbox = Outbox::default();
         drop(outbox.stream());
         assert!(outbox.has_ended());

@@ -1,8 +1,8 @@
-//! Unix sockets at paths of any length.
+//! Binds and connects Unix sockets at paths of any length.
 //!
-//! The kernel takes a socket's path of [`MAX_SOCKET_PATH_BYTES`] at most. A socket in a deeper folder is reached
-//! through that folder, which is opened here: `/proc/self/fd/N/NAME` is short. Every socket is bound and
-//! connected to in this module.
+//! The kernel accepts socket paths of at most [`MAX_SOCKET_PATH_BYTES`]. For a longer path, this
+//! module opens the socket's folder and uses the short path `/proc/self/fd/N/NAME`. Every socket is
+//! bound and connected in this module.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -52,13 +52,13 @@ pub(crate) fn bind(path: &Path) -> io::Result<UnixListener> {
     UnixListener::bind(&ShortPath::of(path)?.path)
 }
 
-/// Connects to whoever listens at a path.
+/// Connects to the process that listens at a path.
 pub(crate) async fn connect(path: &Path) -> io::Result<UnixStream> {
     let short = ShortPath::of(path)?;
     UnixStream::connect(&short.path).await
 }
 
-/// Whether somebody listens at a path: an error if not, as when connecting.
+/// Checks whether a process listens at a path. If not, returns the error of a failed connection.
 pub(crate) fn probe(path: &Path) -> io::Result<()> {
     std::os::unix::net::UnixStream::connect(&ShortPath::of(path)?.path).map(drop)
 }

@@ -36,7 +36,7 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// A call of this body, in the current trace, or in `sampled` if there is none.
+    /// A call with this body, in the current trace, or in `sampled` if there is none.
     ///
     /// # Errors
     /// `Invalid` past `MAX_MESSAGE_BYTES`.
@@ -48,7 +48,7 @@ impl Call {
     ) -> Result<Self> {
         let body = encode(asked);
         if body.len() > MAX_MESSAGE_BYTES {
-            return Err(Error::invalid(format!("a message of {} bytes", body.len()))
+            return Err(Error::invalid(format!("a message of {} bytes is too long", body.len()))
                 .hint(format!("at most {MAX_MESSAGE_BYTES} bytes fit; split it")));
         }
         let span = span_of(asked, body.len(), sampled);

@@ -74,8 +74,8 @@ async fn sweep(shared: &Shared) {
     }
 }
 
-/// The rests between attempts: each twice the last, less a random part, so that the clients of a
-/// node that is back do not all come at once.
+/// The pauses between attempts to connect. Each is twice the last one less a random part, so that
+/// the clients of a restarted node do not all connect at once.
 struct Backoff {
     next: Duration,
     random: Random,
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rests_grow_to_their_bound_and_vary() {
+    fn pauses_between_attempts_grow_to_their_bound_and_vary() {
         let mut backoff = Backoff::new(Random::seeded(1));
         let rests: Vec<_> = (0..20).map(|_| backoff.next()).collect();
         assert!(rests[0] <= BACKOFF_MIN);

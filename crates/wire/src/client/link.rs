@@ -37,7 +37,7 @@ use nacre_protocol::proto::{self as pb, ServerMessage};
 
 const SESSION_PATH: PathAndQuery = PathAndQuery::from_static("/nacre.v1.Nacre/Session");
 
-/// What somebody can do to whom a Unix socket is closed.
+/// What a user can do whom a Unix socket refuses.
 const OTHER_USER: &str =
     "run the command as the user who runs the cluster, or with --identity FILE";
 
@@ -73,8 +73,8 @@ impl Link {
     /// Connects and shakes hands.
     ///
     /// # Errors
-    /// `Unavailable` if there is no node, `Unsupported` if it speaks another version, `Denied` if it does not
-    /// let this client in.
+    /// `Unavailable` if no node listens there, `Unsupported` if it speaks another version of the
+    /// protocol, `Denied` if it refuses this client.
     pub(crate) async fn dial(endpoint: &Endpoint, options: &SessionOptions) -> Result<Self> {
         match endpoint.address() {
             Address::Unix(path) => {
@@ -90,8 +90,8 @@ impl Link {
             }
             Address::Tls(host, port) => {
                 let identity = options.identity.as_ref().ok_or_else(|| {
-                    Error::denied(format!("{endpoint} wants to know who connects"))
-                        .hint("give an identity file, as `nacre entity add` makes them")
+                    Error::denied(format!("{endpoint} admits only clients with an identity"))
+                        .hint("give an identity file, which `nacre entity add` makes")
                 })?;
                 let stream = TcpStream::connect((host.as_str(), *port)).await;
                 let stream = stream.map_err(unreachable)?;
@@ -134,7 +134,7 @@ impl Link {
         let mut early = messages(first.ok_or_else(|| senseless("no welcome"))?)?.into_iter();
         let node = match early.next().and_then(|message| message.body) {
             Some(Answer::Welcome(welcome)) => node_info(&welcome)?,
-            _ => return Err(senseless("something else than a welcome")),
+            _ => return Err(senseless("something other than a welcome")),
         };
         let early = early.collect();
         Ok(Self { outbox, node, inbound, early, was_of_use: false, _connection: connection })
@@ -193,7 +193,7 @@ fn check_node(found: &EntityName, options: &SessionOptions) -> Result<()> {
     let meant = options.node.as_ref().map(EntityName::of_node).transpose()?;
     match meant {
         Some(meant) if meant != *found => {
-            Err(Error::unavailable(format!("{found} answers where {meant} should")))
+            Err(Error::unavailable(format!("node {found} listens where {meant} should")))
         }
         _ => Ok(()),
     }
@@ -207,7 +207,8 @@ fn closed_socket(error: io::Error) -> Error {
     }
 }
 
-/// Whether the node at a Unix socket lets this process in: it serves its own user, and root.
+/// Checks that the node behind a Unix socket may admit this process: a node serves its own user and
+/// root.
 fn check_user(stream: &UnixStream) -> Result<()> {
     let (own, node) = (geteuid(), stream.peer_cred().map_err(unreachable)?.uid());
     if own.is_root() || own.as_raw() == node {

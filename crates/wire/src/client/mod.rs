@@ -2,12 +2,12 @@
 
 mod call;
 mod driver;
-mod lanes;
 mod link;
 mod options;
 mod remote_store;
-mod room;
+mod send_budget;
 mod session;
+mod session_pair;
 mod shared;
 mod table;
 mod ticket;

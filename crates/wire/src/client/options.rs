@@ -18,8 +18,8 @@ pub struct SessionOptions {
     pub identity: Option<Identity>,
     /// Which node is meant: over TLS any other is refused. `None` takes every node of the authority.
     pub node: Option<NodeName>,
-    /// How long after the connection was lost (or the session opened) requests wait for another.
-    /// Later they fail at once, until there is one.
+    /// How long requests wait for a connection after it was lost, or after the session was opened.
+    /// Past this, requests fail at once until there is a connection.
     pub patience: Duration,
     /// How a dead node is found out.
     pub keep_alive: KeepAlive,

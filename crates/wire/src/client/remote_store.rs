@@ -11,22 +11,22 @@ use nacre_object::{
     WatchStream,
 };
 
-use super::lanes::Lanes;
 use super::session::Session;
+use super::session_pair::SessionPair;
 use crate::limits::REQUEST_DEADLINE;
 
 /// The store at the other end of a session.
 #[derive(Debug, Clone)]
 pub struct RemoteStore {
-    lanes: Arc<Lanes>,
+    sessions: Arc<SessionPair>,
     deadline: Duration,
 }
 
 impl RemoteStore {
-    /// The store of this session's node. While much is under way it has a second session with it, so
-    /// requests of which none waited for the other begin in any order.
+    /// The store of this session's node. With many requests in flight it uses a second session, so
+    /// requests that do not wait for each other may begin in any order.
     pub fn new(session: Session) -> Self {
-        Self { lanes: Arc::new(Lanes::new(session)), deadline: REQUEST_DEADLINE }
+        Self { sessions: Arc::new(SessionPair::new(session)), deadline: REQUEST_DEADLINE }
     }
 
     /// The same, where each request may take so long.
@@ -37,7 +37,7 @@ impl RemoteStore {
 
     /// The session.
     pub fn session(&self) -> &Session {
-        self.lanes.first()
+        self.sessions.first()
     }
 }
 
@@ -50,8 +50,8 @@ impl Store for RemoteStore {
         Self: 'b,
     {
         let transaction = self.session().transaction(request, self.deadline);
-        // The lane is chosen when it is sent, by what is under way then.
-        Box::pin(async move { self.lanes.next().run(&transaction).await })
+        // The session is chosen when the request is sent, by what is in flight then.
+        Box::pin(async move { self.sessions.next().run(&transaction).await })
     }
 
     async fn list(&self, request: ListRequest) -> Result<ListPage> {

@@ -30,12 +30,15 @@ pub struct NodeInfo {
     pub capabilities: Capabilities,
 }
 
-/// A session with a node. Clones are handles of the same one; it is closed with the last of them.
+/// A session with a node. Clones are handles of the same session, which closes when the last one is
+/// dropped.
 ///
-/// It connects by itself, and again whenever the connection is lost. Any number of calls may be
-/// under way at once; past `CLIENT_ROOM_BYTES` they wait their turn. Every call ends by its
-/// deadline. One that the node cannot have begun when the connection broke is sent again, and so is
-/// one that only reads; any other fails `Unavailable`, which leaves open whether it happened.
+/// A session connects by itself, and reconnects whenever the connection is lost. Any number of
+/// calls may be in flight; past `CLIENT_BUDGET_BYTES` they wait their turn. Every call ends by its
+/// deadline.
+///
+/// When the connection breaks, the session resends calls that only read and calls that the node
+/// cannot have begun. Any other call fails with `Unavailable`: it may or may not have happened.
 #[derive(Debug, Clone)]
 pub struct Session(Arc<Handle>);
 
@@ -63,7 +66,7 @@ impl Session {
         Self(Arc::new(Handle(shared)))
     }
 
-    /// A session that is connected. Must be called inside a Tokio runtime.
+    /// Opens a session and waits until it is connected. Must be called inside a Tokio runtime.
     ///
     /// # Errors
     /// `Unavailable` if there is no connection within the session's patience, `Unsupported` if the
@@ -79,7 +82,8 @@ impl Session {
         Self::open(self.endpoint().clone(), self.shared().options.clone())
     }
 
-    /// What requests under way cost, [`REQUEST_COST_BYTES`](crate::limits::REQUEST_COST_BYTES) each at least.
+    /// The budget that requests in flight use, at least
+    /// [`REQUEST_COST_BYTES`](crate::limits::REQUEST_COST_BYTES) each.
     pub(crate) fn under_way_bytes(&self) -> usize {
         self.shared().under_way_bytes()
     }
@@ -99,8 +103,9 @@ impl Session {
         *self.shared().state.borrow() == LinkState::Up
     }
 
-    /// Waits until there is a connection, or none any more. For those who want to know of it early:
-    /// calls wait by themselves. Who waits keeps the session no longer open.
+    /// Waits until the session is connected, or disconnected, as asked. For callers that want to
+    /// know early; calls wait for a connection by themselves. The future does not keep the session
+    /// open.
     pub fn until_connected(&self, connected: bool) -> impl Future<Output = ()> + use<> {
         let mut state = self.shared().state.subscribe();
         async move {
@@ -114,8 +119,9 @@ impl Session {
     /// Calls a method of one of the node's services, at most once; `deadline` is the time from now.
     ///
     /// # Errors
-    /// What the method says; `Unsupported` if there is no such service; `Unavailable` if there is
-    /// no answer in time or the connection breaks: it may have happened.
+    /// Any error of the method; `Unsupported` if there is no such service; `Unavailable` if no
+    /// answer comes in time or the connection breaks. After `Unavailable` the call may or may not
+    /// have happened.
     pub async fn ask(
         &self,
         service: &str,
@@ -126,7 +132,7 @@ impl Session {
         self.call_service(service, method, input, deadline, Repeat::Unsafe).await
     }
 
-    /// Calls a method that changes nothing: it is asked again if the connection breaks.
+    /// Calls a method that changes nothing. If the connection breaks, the call is sent again.
     ///
     /// # Errors
     /// As [`Session::ask`].
@@ -156,10 +162,11 @@ impl Session {
         }
     }
 
-    /// Runs a transaction, which is encoded at once: until it is answered nobody need keep it.
+    /// Runs a transaction. The request is encoded before this returns, so the caller need not keep
+    /// it until the reply.
     ///
     /// # Errors
-    /// What the store says, and as [`Session::ask`].
+    /// Any error of the store, and those of [`Session::ask`].
     pub fn submit(
         &self,
         request: Request,
@@ -212,11 +219,11 @@ impl Session {
         }
     }
 
-    /// Watches an object. The watch outlives connections: once it is established again, a `Lost`
-    /// tells that events may have been missed.
+    /// Watches an object. The watch survives reconnections: after each one, a `Lost` event says
+    /// that events may have been missed.
     ///
     /// # Errors
-    /// What the node says, and as [`Session::ask`].
+    /// Any error of the node, and those of [`Session::ask`].
     pub async fn watch(&self, object: &ObjectId, deadline: Duration) -> Result<WatchStream> {
         let watch = pb::Watch { pool: object.pool.to_string(), object: object.name.to_string() };
         let watching = Watching::new(object.clone());

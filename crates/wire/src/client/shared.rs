@@ -7,14 +7,14 @@ use nacre_object::{Error, ErrorKind, Result};
 use nacre_telemetry::{Sampler, Trace};
 use tokio::sync::{Notify, Semaphore, watch};
 
+use super::send_budget::{Posted, SendBudget};
 use super::call::{Call, Repeat};
 use super::options::SessionOptions;
-use super::room::{Posted, Room};
 use super::session::NodeInfo;
 use super::table::{Begun, End, Table};
 use super::ticket::Ticket;
 use crate::Endpoint;
-use crate::limits::{CLIENT_ROOM_BYTES, REQUEST_COST_BYTES};
+use crate::limits::{CLIENT_BUDGET_BYTES, REQUEST_COST_BYTES};
 use crate::outbox::Outbox;
 use nacre_protocol::decode;
 use nacre_protocol::proto::ServerMessage;
@@ -24,7 +24,7 @@ use nacre_protocol::proto::server_message::Body as Answer;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LinkState {
     Down,
-    /// The node does not let us in: nobody need wait, though it is asked again.
+    /// The node refuses this client. Calls fail at once, while the session keeps trying.
     Refused,
     Up,
     /// For good.
@@ -37,10 +37,11 @@ pub(crate) struct Shared {
     pub(crate) options: SessionOptions,
     /// Changed under the table's lock, so that the two agree.
     pub(crate) state: watch::Sender<LinkState>,
-    /// Room for requests under way, in bytes. What is left behind in the outbox has its part, too.
-    room: Semaphore,
+    /// The memory budget for requests in flight, in bytes. Abandoned messages in the outbox keep
+    /// their share.
+    budget: Semaphore,
     table: Mutex<Table>,
-    /// Wakes whoever looks after deadlines.
+    /// Wakes the sweeper of deadlines.
     pub(crate) sweep: Notify,
     sampler: Option<Mutex<Sampler>>,
 }
@@ -54,7 +55,7 @@ impl Shared {
             options,
             sampler,
             state: watch::Sender::new(LinkState::Down),
-            room: Semaphore::new(CLIENT_ROOM_BYTES),
+            budget: Semaphore::new(CLIENT_BUDGET_BYTES),
             table: Mutex::new(Table::new(now)),
             sweep: Notify::new(),
         }
@@ -69,23 +70,23 @@ impl Shared {
     /// Makes a call and waits for its answer.
     ///
     /// # Errors
-    /// What the node says; `Unavailable` if nothing came of it in time, or what became of it is
-    /// unknown.
+    /// Any error of the node; `Unavailable` if no answer came in time or the outcome is unknown.
     pub(crate) async fn exchange(self: &Arc<Self>, call: &Call) -> Result<Answer> {
         let mut now = self.now();
         let give_up = now.saturating_add(call.deadline);
-        let mut room = self.room_for(call, give_up).await?;
+        let mut budget = self.budget_for(call, give_up).await?;
         loop {
             let Some(ticket) = self.begin(call, now, give_up) else {
-                // Boxed, as is what else is rare: a future is as large as the largest it may wait for.
+                // Rare futures are boxed, because a future is as large as the largest future that
+                // it may wait for.
                 Box::pin(self.await_link(give_up)).await?;
                 now = self.now();
                 continue;
             };
-            room.posted = Some(ticket.posted);
+            budget.posted = Some(ticket.posted);
             let end = ticket.await;
             if !matches!(end, Some(End::Late)) {
-                room.posted = None;
+                budget.posted = None;
             }
             match end {
                 Some(End::Answered(Answer::Error(error))) => return Err(decode::error(*error)),
@@ -100,27 +101,27 @@ impl Shared {
         }
     }
 
-    /// What calls under way cost.
+    /// The budget that calls in flight use.
     pub(crate) fn under_way_bytes(&self) -> usize {
-        CLIENT_ROOM_BYTES - self.room.available_permits()
+        CLIENT_BUDGET_BYTES - self.budget.available_permits()
     }
 
-    /// Waits for room, in turn.
-    async fn room_for(&self, call: &Call, give_up: Duration) -> Result<Room<'_>> {
-        let cost = call.body.len().clamp(REQUEST_COST_BYTES, CLIENT_ROOM_BYTES) as u32;
-        if let Ok(permit) = self.room.try_acquire_many(cost) {
-            return Ok(Room::new(self, permit));
+    /// Waits in turn for a share of the budget.
+    async fn budget_for(&self, call: &Call, give_up: Duration) -> Result<SendBudget<'_>> {
+        let cost = call.body.len().clamp(REQUEST_COST_BYTES, CLIENT_BUDGET_BYTES) as u32;
+        if let Ok(permit) = self.budget.try_acquire_many(cost) {
+            return Ok(SendBudget::new(self, permit));
         }
         let left = give_up.saturating_sub(self.now());
-        match Box::pin(tokio::time::timeout(left, self.room.acquire_many(cost))).await {
-            Ok(Ok(permit)) => Ok(Room::new(self, permit)),
+        match Box::pin(tokio::time::timeout(left, self.budget.acquire_many(cost))).await {
+            Ok(Ok(permit)) => Ok(SendBudget::new(self, permit)),
             Ok(Err(_)) => Err(self.closed()),
             Err(_) => Err(Error::unavailable(format!(
-                "{} requests to {} are ahead of this one",
+                "{} earlier requests to {} filled the client's budget",
                 self.lock().call_count(),
                 self.endpoint
             ))
-            .hint("it was not sent; ask for less at a time, or give it longer")),
+            .hint("this request was not sent: send fewer at a time, or give it a longer deadline")),
         }
     }
 
@@ -137,7 +138,7 @@ impl Shared {
         Some(Ticket { shared: self, id, posted, end, ended: false })
     }
 
-    /// Sees to it that somebody looks after deadlines and what is left behind.
+    /// Makes sure that the sweeper runs while there are deadlines or abandoned messages.
     fn look_after(&self, table: &mut Table) {
         if !table.swept {
             table.swept = true;
@@ -145,7 +146,8 @@ impl Shared {
         }
     }
 
-    /// A caller is gone whose message may still wait to be sent: whether it does, and so keeps its room.
+    /// Takes over the message of a caller that is gone. Returns whether the message still waits to
+    /// be sent and so keeps its share of the budget.
     pub(crate) fn leave_behind(&self, posted: Posted, bytes: usize) -> bool {
         let mut table = self.lock();
         let is_waiting = table.leave_behind(posted, bytes);
@@ -181,7 +183,7 @@ impl Shared {
     pub(crate) fn disconnected(&self, outbox: &Outbox, failure: Error) {
         let now = self.now();
         let mut table = self.lock();
-        self.room.add_permits(table.disconnected(now));
+        self.budget.add_permits(table.disconnected(now));
         table.failure = Some(failure);
         table.break_all(outbox);
         self.set_state(LinkState::Down);
@@ -202,7 +204,7 @@ impl Shared {
         let mut table = self.lock();
         if closing {
             let now = self.now();
-            self.room.add_permits(table.disconnected(now));
+            self.budget.add_permits(table.disconnected(now));
             self.set_state(LinkState::Down);
         }
         batch.into_iter().for_each(|message| table.hear(message, &mut answers));
@@ -212,12 +214,12 @@ impl Shared {
         }
     }
 
-    /// Ends the wait of callers whose time is over, and gives back the room of what they left behind, once it is
-    /// sent; whether there is more of either.
+    /// Ends the wait of callers past their deadline, and frees the budget of abandoned messages
+    /// that were sent. Returns whether any callers or abandoned messages are left.
     pub(crate) fn expire(&self) -> bool {
         let now = self.now();
         let mut table = self.lock();
-        self.room.add_permits(table.take_freed());
+        self.budget.add_permits(table.take_freed());
         table.swept = table.expire(now);
         table.swept
     }
@@ -238,7 +240,7 @@ impl Shared {
     pub(crate) fn close(&self) {
         let mut table = self.lock();
         table.close();
-        self.room.close();
+        self.budget.close();
         self.set_state(LinkState::Closed);
     }
 
@@ -282,7 +284,7 @@ impl Shared {
 
     fn unreachable(&self) -> Error {
         let failure = self.lock().failure.clone();
-        let why = failure.as_ref().map_or("it did not answer in time", Error::message);
+        let why = failure.as_ref().map_or("the node did not answer in time", Error::message);
         let kind = match failure.as_ref().map(Error::kind) {
             Some(kind @ (ErrorKind::Unsupported | ErrorKind::Denied)) => kind,
             _ => ErrorKind::Unavailable,

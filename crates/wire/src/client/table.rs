@@ -1,4 +1,4 @@
-//! What a session has under way, behind its one lock: calls that wait for answers, and watches.
+//! What a session has in flight, behind its one lock: calls that wait for answers, and watches.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -8,12 +8,12 @@ use std::time::Duration;
 use nacre_object::{Error, WatchEvent};
 use tokio::sync::oneshot;
 
+use super::send_budget::Posted;
 use super::call::{Call, encode};
-use super::room::Posted;
 use super::session::NodeInfo;
 use super::watching::{Stage, Watching};
 use crate::message::{Origin, client_fields};
-use crate::outbox::{Outbox, Place};
+use crate::outbox::{Outbox, OutboxPosition};
 use nacre_protocol::proto::client_message::Body as Asked;
 use nacre_protocol::proto::server_message::Body as Answer;
 use nacre_protocol::proto::{self as pb, ServerMessage};
@@ -36,7 +36,7 @@ pub(crate) enum End {
 #[derive(Debug)]
 struct Pending {
     give_up: Duration,
-    place: Place,
+    position: OutboxPosition,
     caller: oneshot::Sender<End>,
 }
 
@@ -86,9 +86,9 @@ pub(crate) struct Table {
     next_id: u64,
     pending: ById<Pending>,
     watches: ById<Watching>,
-    /// Messages nobody waits for that are still in the outbox, and the room each takes.
-    left_behind: Vec<(Place, usize)>,
-    /// Whether somebody looks after deadlines and what is left behind.
+    /// Abandoned messages that are still in the outbox, and the budget of each.
+    left_behind: Vec<(OutboxPosition, usize)>,
+    /// Whether the sweeper runs.
     pub(crate) swept: bool,
 }
 
@@ -114,40 +114,41 @@ impl Table {
         let id = self.next_id;
         let left = give_up.saturating_sub(now).as_micros();
         let timeout_micros = u64::try_from(left).unwrap_or(u64::MAX).max(1);
-        let place = outbox.push(&client_fields(id, timeout_micros, call.origin), &call.body)?;
+        let position = outbox.push(&client_fields(id, timeout_micros, call.origin), &call.body)?;
         self.next_id += 1;
         let (caller, end) = oneshot::channel();
-        self.pending.insert(id, Pending { give_up, place, caller });
+        self.pending.insert(id, Pending { give_up, position, caller });
         if let Some(watching) = &call.watch {
             watching.reader.id.store(id, Ordering::Relaxed);
             self.watches.insert(id, watching.clone());
         }
-        Some(Begun { id, posted: Posted { link: self.links, place }, end })
+        Some(Begun { id, posted: Posted { link: self.links, position }, end })
     }
 
-    /// The caller waits no longer. If the answer is on its way to it, a watch is there already.
+    /// The caller waits no longer. If the answer has come but was not taken, a watch may be
+    /// established already, so it ends too.
     pub(crate) fn abandon(&mut self, id: u64) {
         self.pending.remove(&id);
         self.unwatch(id);
     }
 
-    /// Takes note of a message nobody waits for, if it is still to be sent; whether it is.
+    /// Notes an abandoned message if it still waits to be sent. Returns whether it does.
     pub(crate) fn leave_behind(&mut self, posted: Posted, bytes: usize) -> bool {
         let outbox = self.outbox.as_ref().filter(|_| posted.link == self.links);
-        let is_waiting = outbox.is_some_and(|outbox| !outbox.was_taken(posted.place));
+        let is_waiting = outbox.is_some_and(|outbox| !outbox.was_taken(posted.position));
         if is_waiting {
-            self.left_behind.push((posted.place, bytes));
+            self.left_behind.push((posted.position, bytes));
         }
         is_waiting
     }
 
-    /// The room of messages left behind that were sent since: it is free.
+    /// Takes the budget of abandoned messages that were sent since, which is free now.
     pub(crate) fn take_freed(&mut self) -> usize {
         let Some(outbox) = self.outbox.as_ref().filter(|_| !self.left_behind.is_empty()) else {
             return 0;
         };
         let first_waiting = outbox.first_waiting();
-        let sent = self.left_behind.extract_if(.., |(place, _)| *place < first_waiting);
+        let sent = self.left_behind.extract_if(.., |(position, _)| *position < first_waiting);
         sent.map(|(_, bytes)| bytes).sum()
     }
 
@@ -162,13 +163,14 @@ impl Table {
         }
     }
 
-    /// Calls that have room: they wait for their answer, or nobody does and they are not sent.
+    /// Calls with a share of the budget: calls that wait for their answer, and abandoned ones that
+    /// are not sent yet.
     pub(crate) fn call_count(&self) -> usize {
         self.pending.len() + self.left_behind.len()
     }
 
-    /// There is a connection. Watches that were live before are asked for again, ahead of anything
-    /// else, so that ids rise.
+    /// Notes a new connection. Watches that were live before are established again, before anything
+    /// else is sent, so that ids rise.
     pub(crate) fn connected(&mut self, outbox: Outbox, node: NodeInfo) {
         let mut broken: Vec<_> = self.watches.iter().collect();
         broken.sort_by_key(|(id, _)| **id);
@@ -185,8 +187,8 @@ impl Table {
         self.failure = None;
     }
 
-    /// The node takes no more calls, or there is no connection any more. The room of messages left behind,
-    /// which is free.
+    /// Notes that the node takes no more calls, or that the connection is lost. Returns the bytes
+    /// of abandoned messages, whose budget is free now.
     pub(crate) fn disconnected(&mut self, now: Duration) -> usize {
         if self.outbox.take().is_some() {
             self.down_since = now;
@@ -197,7 +199,7 @@ impl Table {
     /// There will be no more answers to what was sent through `outbox`.
     pub(crate) fn break_all(&mut self, outbox: &Outbox) {
         for (_, pending) in self.pending.drain() {
-            let sent = outbox.was_taken(pending.place);
+            let sent = outbox.was_taken(pending.position);
             let _ = pending.caller.send(if sent { End::Broken } else { End::NotBegun });
         }
         self.watches.retain(|_, watching| watching.stage != Stage::Asked);

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use tokio::sync::oneshot;
 
-use super::room::Posted;
+use super::send_budget::Posted;
 use super::shared::Shared;
 use super::table::End;
 

@@ -21,12 +21,12 @@ pub(crate) struct Watching {
 /// How far a watch is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Asked for the first time. If the connection breaks, whoever asked asks again.
+    /// Requested for the first time. If the connection breaks, the caller requests it again.
     Asked,
     /// The node watches.
     Live,
-    /// It was live before the connection broke. Once it is again, the reader is told that
-    /// something may have been missed.
+    /// The watch was live before the connection broke. Once it is established again, the reader is
+    /// told that events may have been missed.
     Broken,
 }
 

@@ -30,7 +30,7 @@ impl std::fmt::Debug for Authority {
 }
 
 fn unusable(error: rcgen::Error) -> Error {
-    Error::invalid(format!("the authority cannot do it: {error}"))
+    Error::invalid(format!("the authority cannot issue this certificate: {error}"))
 }
 
 /// Every authority has the same description; what tells them apart is the key.
@@ -44,7 +44,8 @@ fn description() -> CertificateParams {
 }
 
 impl Authority {
-    /// A new one, with its key in PEM: whoever has the key is the authority.
+    /// Makes a new authority. Returns it with its key in PEM; the holder of the key can issue
+    /// identities.
     ///
     /// # Errors
     /// `Invalid` if the machine cannot make keys.
@@ -55,10 +56,10 @@ impl Authority {
         Ok((Self { issuer: Issuer::new(description(), key), certificate_pem }, key_pem))
     }
 
-    /// The one with this key and certificate, both in PEM.
+    /// Loads the authority with this key and certificate, both in PEM.
     ///
     /// # Errors
-    /// `Invalid` if it is no key.
+    /// `Invalid` if the key cannot be parsed.
     pub fn load(key_pem: &str, certificate_pem: String) -> Result<Self> {
         let key = KeyPair::from_pem(key_pem).map_err(unusable)?;
         Ok(Self { issuer: Issuer::new(description(), key), certificate_pem })
@@ -69,7 +70,7 @@ impl Authority {
         &self.certificate_pem
     }
 
-    /// Vouches for somebody: a new key with a certificate.
+    /// Issues an identity: a new key and a certificate for an entity.
     ///
     /// # Errors
     /// `Invalid` if the machine cannot make keys.
@@ -80,8 +81,8 @@ impl Authority {
         }
     }
 
-    /// Vouches for a node: a new key with a certificate, for all of the [`NODE_NAMES`] and these host names
-    /// and addresses.
+    /// Issues the identity of a node: a new key and a certificate for all of the [`NODE_NAMES`] and
+    /// for these host names and addresses.
     ///
     /// # Errors
     /// `Invalid` if a name is not ASCII, or the machine cannot make keys.

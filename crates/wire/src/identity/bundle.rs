@@ -1,11 +1,12 @@
-//! What an end proves itself by, and the file that holds it.
+//! An identity: the key and certificate with which a client or node authenticates itself, and the
+//! file that holds them.
 //!
 //! ```json
 //! {"format": 1, "entity": "alice", "authority": "-----BEGIN CERTIFICATE-----…",
 //!  "certificate": "-----BEGIN CERTIFICATE-----…", "key": "-----BEGIN PRIVATE KEY-----…"}
 //! ```
 //!
-//! Further fields are left to others: a client's file also names the cluster's nodes.
+//! Other modules may add fields: a client's file also names the cluster's nodes.
 
 use std::fmt;
 
@@ -60,10 +61,10 @@ impl Identity {
         Ok(identity)
     }
 
-    /// Reads what [`Identity::to_json`] wrote.
+    /// Parses the output of [`Identity::to_json`].
     ///
     /// # Errors
-    /// `Invalid` if it is something else, `Unsupported` if another release wrote it.
+    /// `Invalid` if the bytes are something else, `Unsupported` if another release wrote them.
     pub fn parse(json: &[u8]) -> Result<Self> {
         let file: File = serde_json::from_slice(json)
             .map_err(|error| Error::invalid(format!("not an identity file: {error}")))?;
@@ -100,14 +101,16 @@ impl Identity {
     }
 
     pub(super) fn key(&self) -> Result<PrivateKeyDer<'static>> {
-        PrivateKeyDer::from_pem_slice(self.file.key.as_bytes())
-            .map_err(|error| Error::invalid(format!("the key of an identity: {error}")))
+        PrivateKeyDer::from_pem_slice(self.file.key.as_bytes()).map_err(|error| {
+            Error::invalid(format!("the key in the identity file cannot be used: {error}"))
+        })
     }
 }
 
 fn certificate(pem: &str, what: &str) -> Result<CertificateDer<'static>> {
-    CertificateDer::from_pem_slice(pem.as_bytes())
-        .map_err(|error| Error::invalid(format!("the {what} of an identity: {error}")))
+    CertificateDer::from_pem_slice(pem.as_bytes()).map_err(|error| {
+        Error::invalid(format!("the {what} in the identity file cannot be used: {error}"))
+    })
 }
 
 /// What a certificate is known by.

@@ -1,7 +1,8 @@
-//! Why TLS did not come about, as the client is told.
+//! Translates a failed TLS handshake into an error for the client.
 //!
-//! A certificate that has expired or is of another authority stays so: the failure is `Denied`, and nobody waits
-//! for another attempt. Any other is `Unavailable`.
+//! An expired certificate, or one of another authority, will not get better by itself. Such a
+//! failure is `Denied`, and requests do not wait for another attempt. Any other failure is
+//! `Unavailable`.
 
 use std::io;
 
@@ -20,7 +21,7 @@ pub(super) fn explained(error: &io::Error) -> Error {
     };
     match text {
         Some(text) => Error::denied(text).hint(NEW_IDENTITY),
-        None => Error::unavailable(format!("no TLS handshake: {error}")),
+        None => Error::unavailable(format!("the TLS handshake failed: {error}")),
     }
 }
 

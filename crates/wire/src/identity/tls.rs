@@ -64,18 +64,21 @@ impl Acceptor {
         Ok(Self(TlsAcceptor::from(Arc::new(config))))
     }
 
-    /// Shakes hands; who the client is.
+    /// Performs the handshake with a client. Returns which entity the client is.
     ///
     /// # Errors
-    /// `Unavailable` if it left meanwhile; another kind if what it sent or showed is not to be taken.
+    /// `Unavailable` if the client left; another kind if its messages or its certificate are not
+    /// acceptable.
     pub(crate) async fn accept(
         &self,
         stream: TcpStream,
     ) -> Result<(server::TlsStream<TcpStream>, Peer)> {
         let stream = self.0.accept(stream).await.map_err(|error| match error.kind() {
             // What rustls makes of what the client sent.
-            io::ErrorKind::InvalidData => Error::denied(format!("no handshake: {error}")),
-            _ => Error::unavailable(format!("no handshake: {error}")),
+            io::ErrorKind::InvalidData => {
+                Error::denied(format!("the TLS handshake failed: {error}"))
+            }
+            _ => Error::unavailable(format!("the TLS handshake failed: {error}")),
         })?;
         let peer = peer(stream.get_ref().1.peer_certificates())?;
         Ok((stream, peer))
@@ -101,10 +104,11 @@ impl Connector {
         Ok(Self(TlsConnector::from(Arc::new(config))))
     }
 
-    /// Shakes hands; who the node is.
+    /// Performs the handshake with a node. Returns which entity the node is.
     ///
     /// # Errors
-    /// `Denied` if either end does not take the other's certificate; `Unavailable` if the other end is no node.
+    /// `Denied` if either end rejects the other's certificate; `Unavailable` if the other end is no
+    /// node.
     pub(crate) async fn connect(
         &self,
         stream: TcpStream,
@@ -112,8 +116,9 @@ impl Connector {
         let name = ServerName::try_from(NODE_SERVER_NAME).map_err(unusable)?;
         let connected = self.0.connect(name, stream).await;
         let mut stream = connected.map_err(|error| explained(&error))?;
-        // In TLS 1.3 a client is done before the node has looked at its certificate. A node that takes it speaks
-        // first, as HTTP/2 has it; one that does not says why, and whoever writes meanwhile may not hear it.
+        // In TLS 1.3 a client finishes before the node has checked the client's certificate. A node
+        // that accepts it sends the first bytes, as HTTP/2 requires; a node that rejects it sends
+        // an alert. A client that writes first may never read the alert.
         stream.fill_buf().await.map_err(|error| explained(&error))?;
         let Peer::Certified { entity, .. } = peer(stream.get_ref().1.peer_certificates())? else {
             return Err(unusable("the node shows no certificate"));
@@ -127,10 +132,10 @@ fn peer(certificates: Option<&[CertificateDer<'_>]>) -> Result<Peer> {
     certified(shown.ok_or_else(|| Error::denied("no certificate was shown"))?)
 }
 
-/// Whom a certificate names that was checked against the authority.
+/// The entity that a certificate names. The certificate was checked against the authority.
 ///
 /// # Errors
-/// `Denied` if it names nobody.
+/// `Denied` if it names no entity.
 pub(crate) fn certified(certificate: &CertificateDer<'_>) -> Result<Peer> {
     let nobody = || Error::denied("the certificate names no entity");
     let parsed = webpki::EndEntityCert::try_from(certificate).map_err(|_| nobody())?;

@@ -40,7 +40,7 @@ pub(crate) struct Connections {
     routes: Routes,
     http: http2::Builder<TokioExecutor>,
     /// Room for connections; each holds a permit until it is closed.
-    room: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
     idle: IdleConnections,
     refusals: Arc<Refusals>,
     /// How long one may be idle.
@@ -76,19 +76,19 @@ impl Connections {
             .max_concurrent_streams(MAX_STREAMS)
             .keep_alive_interval(keep_alive.interval)
             .keep_alive_timeout(keep_alive.timeout);
-        let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let (timeout, phase) = (node.handshake_timeout, node.phase.subscribe());
         let refusals = node.refusals.clone();
-        Self { routes, http, room, idle: IdleConnections::default(), refusals, timeout, phase }
+        Self { routes, http, slots, idle: IdleConnections::default(), refusals, timeout, phase }
     }
 
     pub(crate) fn count(&self) -> usize {
-        MAX_CONNECTIONS - self.room.available_permits()
+        MAX_CONNECTIONS - self.slots.available_permits()
     }
 
     /// Waits until there are no connections.
     pub(crate) async fn all_closed(&self) {
-        let all = self.room.acquire_many(MAX_CONNECTIONS as u32).await;
+        let all = self.slots.acquire_many(MAX_CONNECTIONS as u32).await;
         drop(all.expect("it is never closed"));
     }
 
@@ -119,11 +119,11 @@ impl Connections {
 
     /// Serves a connection on a task of its own, once there is room for it.
     async fn start(self: Arc<Self>, stream: Stream, from: Arc<str>) {
-        let place = self.room.clone().acquire_owned().await.expect("it is never closed");
+        let slot = self.slots.clone().acquire_owned().await.expect("it is never closed");
         let phase = self.phase.clone();
         tokio::spawn(async move {
             self.greet(stream, from, phase).await;
-            drop(place);
+            drop(slot);
         });
     }
 
@@ -155,10 +155,10 @@ impl Connections {
         acceptor: Acceptor,
         from: &Arc<str>,
     ) -> Option<(TlsStream<TcpStream>, Peer)> {
-        let (mut place, mut phase) = (self.idle.enter(), self.phase.clone());
+        let (mut slot, mut phase) = (self.idle.enter(), self.phase.clone());
         let handshake = tokio::select! {
             handshake = timeout(self.timeout, acceptor.accept(stream)) => handshake,
-            () = place.lost() => {
+            () = slot.lost() => {
                 self.refusals.note(RefusalReason::Crowd, from, CROWDED_OUT);
                 return None;
             }
@@ -180,8 +180,8 @@ impl Connections {
         None
     }
 
-    /// Serves a connection until either end closes it. What goes wrong with it concerns the client
-    /// only, who sees it closed.
+    /// Serves a connection until either end closes it. Its errors concern only its client, which
+    /// sees it closed.
     async fn serve(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -237,7 +237,7 @@ impl Connections {
         match closing {
             Closing::Evicted => self.refusals.note(RefusalReason::Crowd, from, CROWDED_OUT),
             Closing::Idle => {
-                self.refusals.note(RefusalReason::Silence, from, "nothing was asked in time");
+                self.refusals.note(RefusalReason::Silence, from, "no request came in time");
             }
             Closing::Draining => {}
         }
@@ -247,10 +247,10 @@ impl Connections {
     async fn watch_idleness(&self, activity: &Activity) -> Closing {
         loop {
             activity.until(false).await;
-            let mut place = self.idle.enter();
+            let mut slot = self.idle.enter();
             tokio::select! {
                 () = activity.until(true) => {}
-                () = place.lost() => return Closing::Evicted,
+                () = slot.lost() => return Closing::Evicted,
                 () = sleep(self.timeout) => return Closing::Idle,
             }
         }
@@ -274,8 +274,8 @@ fn shown(from: SocketAddr) -> Arc<str> {
     from.ip().to_string().into()
 }
 
-/// Batches are made above: the kernel must not wait for more. If it does, everything works as
-/// well, if slower.
+/// Turns off Nagle's algorithm. Batches are already made above, so the kernel must not wait for
+/// more bytes. If this fails, everything still works, if slower.
 fn send_at_once(stream: &TcpStream) {
     let _ = stream.set_nodelay(true);
 }

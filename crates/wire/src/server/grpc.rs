@@ -1,6 +1,7 @@
 //! The gRPC service `nacre.v1.Nacre`: a session's handshake, and the unary call.
 //!
-//! Written by hand, not generated: sessions send batches that are encoded already.
+//! It is written by hand rather than generated, because sessions send batches that are already
+//! encoded.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use tonic::{Code, Request, Response, Status, Streaming};
 use tower::service_fn;
 
 use super::Caller;
-use super::call_rooms::CallRoom;
+use super::call_limits::CallPermit;
 use super::connection::Connected;
 use super::meter::{Begun, Ending, Kind};
 use super::node::Node;
@@ -90,7 +91,8 @@ async fn call(
     connected: Connected,
     request: http::Request<Body>,
 ) -> http::Response<Body> {
-    // Before anything is read: what is held of a message is held for those who may come in.
+    // The peer is admitted before anything is read, so that memory for messages is only held for
+    // admitted peers.
     let standing = match node.guard.admit(&connected.peer).await.map_err(Refused::from) {
         Ok(standing) => standing,
         Err(refused) => return refused.noted(&node, &connected).into_http(),
@@ -130,8 +132,10 @@ async fn answer_one(
             let trace = (trace_id != 0).then(|| node.spans.join(Id(trace_id), Id(span_id)));
             let give_up = give_up(timeout_micros);
             let answer = match until(give_up, node.calls.take(caller.entity(), bytes)).await {
-                Some(Some(room)) => finish(node.begin(&caller, trace, asked), room, give_up).await,
-                Some(None) | None => encode::failure(&no_room()),
+                Some(Some(permit)) => {
+                    finish(node.begin(&caller, trace, asked), permit, give_up).await
+                }
+                Some(None) | None => encode::failure(&too_many_calls()),
             };
             node.meter.ended(begun, Ending::of(&answer), node.meter.now());
             answer
@@ -141,19 +145,21 @@ async fn answer_one(
     ServerMessage { id, body: Some(answer) }
 }
 
-/// Waits for work as long as the client does. On a task of its own, it runs to its end even if the
-/// client goes away, unless it only reads; as long it has its room.
-async fn finish(work: Work, room: CallRoom, give_up: Option<Instant>) -> Answer {
+/// Waits for work as long as the client does. The work runs on a task of its own. It runs to its
+/// end even if the client goes away, unless it only reads, and keeps its permit until then.
+async fn finish(work: Work, permit: CallPermit, give_up: Option<Instant>) -> Answer {
     let Work { future, only_reads } = work;
     let work = tokio::spawn(async move {
         let outcome = future.await;
-        drop(room);
+        drop(permit);
         outcome
     });
     let _abandoned = only_reads.then(|| AbortOnDrop(work.abort_handle()));
     match until(give_up, work).await {
         Some(Ok(outcome)) => outcome.answer,
-        Some(Err(_)) => encode::failure(&Error::unavailable("it broke down while it ran")),
+        Some(Err(_)) => encode::failure(&Error::unavailable(
+            "the call panicked while it ran; it may have happened",
+        )),
         None => encode::failure(&message::late()),
     }
 }
@@ -174,13 +180,14 @@ async fn until<F: Future>(give_up: Option<Instant>, coming: F) -> Option<F::Outp
     }
 }
 
-fn no_room() -> Error {
-    let text =
-        format!("this entity has {MAX_ENTITY_CALLS} calls, or they take {MAX_CALLS_BYTES} bytes");
-    Error::exhausted(text).hint("it was not begun; wait for those under way, or use a session")
+fn too_many_calls() -> Error {
+    let text = format!(
+        "this entity already has {MAX_ENTITY_CALLS} calls or {MAX_CALLS_BYTES} bytes of calls in flight"
+    );
+    Error::exhausted(text).hint("this call was not begun: wait until others end, or use a session")
 }
 
-/// Ends a task when nobody waits for it any more.
+/// Aborts a task when its client is gone.
 struct AbortOnDrop(AbortHandle);
 
 impl Drop for AbortOnDrop {
@@ -189,7 +196,7 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// Shakes hands and starts the session; whoever does not get in is counted.
+/// Performs the handshake and starts the session; a refused peer is counted.
 async fn open(
     node: Arc<Node>,
     connected: Connected,
@@ -199,8 +206,8 @@ async fn open(
     opened.map(Response::new).map_err(|refused| refused.noted(&node, &connected))
 }
 
-/// Nothing is read of those who may not come in, and until the hello is there nothing is held for the
-/// client but its stream.
+/// Performs the handshake of a session. Nothing is read from a peer that is not admitted, and
+/// before the hello nothing is held for the client except its stream.
 async fn shake_hands(
     node: &Arc<Node>,
     connected: &Connected,
@@ -208,7 +215,8 @@ async fn shake_hands(
 ) -> Result<OutboxStream, Refused> {
     let standing =
         tokio::time::timeout(node.handshake_timeout, node.guard.admit(&connected.peer)).await;
-    let standing = standing.map_err(|_| Error::unavailable("entities are not known yet"))??;
+    let standing = standing
+        .map_err(|_| Error::unavailable("the node has not read the cluster's entities yet"))??;
     let first = tokio::time::timeout(node.handshake_timeout, inbound.next()).await;
     let mut batch = match first {
         Ok(Some(Err(status))) if status.code() == Code::Cancelled => return Err(Refused::left()),
@@ -225,7 +233,7 @@ async fn shake_hands(
         }
         _ => return Err(no_hello()),
     };
-    let place = node.sessions.take(standing.entity()).map_err(|full| Refused {
+    let slot = node.sessions.take(standing.entity()).map_err(|full| Refused {
         reason: Some(RefusalReason::Sessions),
         status: Status::resource_exhausted(full),
     })?;
@@ -234,11 +242,11 @@ async fn shake_hands(
     let stream = outbox.stream();
     let _ = outbox.push(&message::server_fields(id), &Answer::Welcome(node.welcome()));
     let busy = connected.activity.begin();
-    tokio::spawn(Session::new(node.clone(), caller, inbound, batch, outbox, place, busy));
+    tokio::spawn(Session::new(node.clone(), caller, inbound, batch, outbox, slot, busy));
     Ok(stream)
 }
 
-/// Why somebody does not come in. Without a reason it may come in later.
+/// Why a peer is refused. Without a reason it may be admitted later.
 struct Refused {
     reason: Option<RefusalReason>,
     status: Status,

@@ -1,9 +1,8 @@
-//! Connections on which nothing is asked.
+//! Bounds the connections on which nothing is requested.
 //!
-//! A connection is idle until a session is open on it or a call has come in, and again after the
-//! last of these. There is room for `MAX_IDLE_CONNECTIONS`; one more makes the one that has been
-//! idle longest give way. So those who connect and say nothing, or only begin to, keep nobody out,
-//! however many they are.
+//! A connection is idle until a session opens or a call comes in, and again after the last of these
+//! has ended. At most `MAX_IDLE_CONNECTIONS` are kept; one more closes the one that has been idle
+//! longest. So peers that connect and say nothing keep no client out, however many they are.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -112,19 +111,19 @@ mod tests {
     use futures::FutureExt;
 
     #[test]
-    fn the_one_idle_longest_gives_way_to_one_too_many() {
+    fn one_connection_too_many_closes_the_one_idle_longest() {
         let idle = IdleConnections::default();
-        let mut places: Vec<_> = (0..MAX_IDLE_CONNECTIONS).map(|_| idle.enter()).collect();
-        drop(places.remove(0));
+        let mut slots: Vec<_> = (0..MAX_IDLE_CONNECTIONS).map(|_| idle.enter()).collect();
+        drop(slots.remove(0));
         let _fills_up = idle.enter();
-        assert!(places[0].lost().now_or_never().is_none());
+        assert!(slots[0].lost().now_or_never().is_none());
         let _one_too_many = idle.enter();
-        assert!(places[0].lost().now_or_never().is_some());
-        assert!(places[1].lost().now_or_never().is_none());
+        assert!(slots[0].lost().now_or_never().is_some());
+        assert!(slots[1].lost().now_or_never().is_none());
     }
 
     #[test]
-    fn activity_lasts_as_long_as_the_last_of_it() {
+    fn a_connection_is_busy_until_its_last_activity_ends() {
         let activity = Activity::default();
         let (one, two) = (activity.begin(), activity.begin());
         drop(one);

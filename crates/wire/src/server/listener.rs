@@ -1,8 +1,9 @@
-//! Where a server listens: Unix sockets, addresses with mutual TLS, and loopback addresses.
+//! The places where a server listens: Unix sockets, addresses with mutual TLS, and loopback
+//! addresses.
 //!
-//! A Unix socket that a killed process left behind is replaced, one that somebody listens on is
-//! not. To tell them apart without a race, whoever listens holds a lock on `PATH.lock`, which the
-//! kernel lets go of when the process ends.
+//! A Unix socket left behind by a killed process is replaced; one on which a process listens is
+//! not. To tell them apart without a race, a listener holds a lock on `PATH.lock`, which the kernel
+//! releases when the process ends.
 
 use std::fs::{File, Permissions, TryLockError};
 use std::io;
@@ -34,8 +35,8 @@ impl Listener {
     /// Listens on an endpoint. Must run inside a Tokio runtime, as must [`Listener::and`].
     ///
     /// # Errors
-    /// `Exists` if somebody listens there already, `Denied` if the machine does not permit it,
-    /// `Invalid` for whatever else is wrong with the endpoint.
+    /// `Exists` if a process listens there already, `Denied` if the machine does not permit it,
+    /// `Invalid` if anything else is wrong with the endpoint.
     pub async fn bind(endpoint: &Endpoint) -> Result<Self> {
         Self::default().and(endpoint).await
     }
@@ -49,7 +50,7 @@ impl Listener {
             Address::Unix(path) => {
                 let file = SocketFile::claim(path)?;
                 let listener = socket_path::bind(path).map_err(|error| cannot(endpoint, &error))?;
-                // Whoever may connect is trusted as the one who runs the node.
+                // A user who may connect is trusted like the user who runs the node.
                 std::fs::set_permissions(path, Permissions::from_mode(0o600))
                     .map_err(|error| cannot(endpoint, &error))?;
                 Socket::Unix(listener, file)
@@ -118,19 +119,21 @@ impl SocketFile {
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                return Err(Error::exists(format!("somebody listens on unix:{shown}")));
+                return Err(Error::exists(format!("another process listens on unix:{shown}")));
             }
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
         match socket_path::probe(path) {
-            Ok(()) => return Err(Error::exists(format!("somebody listens on unix:{shown}"))),
+            Ok(()) => {
+                return Err(Error::exists(format!("another process listens on unix:{shown}")));
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             // A socket without a listener. Anything else there is not ours to remove.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused && is_socket(path) => {
                 std::fs::remove_file(path).map_err(failed)?;
             }
             Err(_) => {
-                return Err(Error::exists(format!("{shown} is there and not a socket of ours"))
+                return Err(Error::exists(format!("{shown} exists and is not a socket of nacre"))
                     .hint("remove it, or choose another path"));
             }
         }
@@ -140,8 +143,8 @@ impl SocketFile {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // Best effort: what stays is replaced by the next one. The lock file stays, as another
-        // process may be about to lock it.
+        // Best effort: a socket that remains is replaced by the next listener. The lock file stays,
+        // because another process may be about to lock it.
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -184,7 +187,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn somebody_who_listens_without_a_lock_is_left_alone() {
+    async fn a_socket_on_which_a_process_listens_without_a_lock_is_left_alone() {
         let dir = tempfile::tempdir().unwrap();
         let endpoint = socket_in(&dir);
         let other = std::os::unix::net::UnixListener::bind(endpoint.path().unwrap()).unwrap();
@@ -219,7 +222,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_chosen_port_is_told() {
+    async fn a_listener_tells_the_port_that_the_machine_chose() {
         let any = "127.0.0.1:0".parse().unwrap();
         let listener = Listener::bind(&any).await.unwrap();
         let [endpoint] = &listener.endpoints()[..] else { panic!("one endpoint") };

@@ -1,8 +1,8 @@
-//! What a server counts of the messages it answers, by kind and result.
+//! Counts the messages that a server answers, by kind and result, and measures how long they take.
 //!
-//! A request takes as long as it stays with the node: from when the batch that brought it was read
-//! until its answer is on its way. So the clock is read once a batch and once a turn, and a
-//! request costs three relaxed additions in a place found by its number.
+//! A request's time runs from when its batch was read until its answer is handed to the connection.
+//! So the clock is read once for each batch and each turn. A request costs three relaxed additions
+//! to a counter that is found by index.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -81,7 +81,8 @@ impl Kind {
         KINDS[usize::from(self.0)]
     }
 
-    /// Whether nothing changes by it, whatever it is about: so not a call of a method, nor several ops.
+    /// Whether a message of this kind never changes anything. A call of a method, or a list of
+    /// several ops, may.
     pub(crate) fn only_reads(self) -> bool {
         matches!(self.0, 0..=2 | 5 | 6 | 12 | 13 | 16 | 19 | 21 | 25 | 32 | 34)
     }

@@ -1,17 +1,17 @@
 //! The serving end: sessions, unary calls, health and reflection on a node's sockets.
 
-mod call_rooms;
+mod call_limits;
 mod connection;
 mod grpc;
 mod idle;
 mod listener;
 mod meter;
 mod node;
-mod places;
 mod received;
 mod refusals;
 mod service;
 mod session;
+mod session_slots;
 mod socket_authority;
 mod stall;
 mod tracing;
@@ -59,8 +59,8 @@ pub struct ServerBuilder {
 }
 
 impl Server {
-    /// A server of the node of this name, without anything to serve yet. The `incarnation` is
-    /// another number each time the node starts.
+    /// Builds the server of the node with this name; it serves nothing yet. The `incarnation`
+    /// differs each time the node starts.
     pub fn builder(name: NodeName, incarnation: u64) -> ServerBuilder {
         ServerBuilder { node: Node::new(name, incarnation), keep_alive: KeepAlive::default() }
     }
@@ -85,8 +85,8 @@ impl Server {
         self.node.refusals.read()
     }
 
-    /// Serves, once, until `shutdown`, then finishes what was begun, for at most `DRAIN_TIMEOUT`. Once it
-    /// returns, no connection is open and no socket listened on.
+    /// Serves until `shutdown`, then finishes requests in flight for at most `DRAIN_TIMEOUT`. When
+    /// it returns, all connections and sockets are closed. Can be called once.
     ///
     /// # Errors
     /// `Invalid` if there is no socket to listen on.
@@ -138,15 +138,15 @@ impl ServerBuilder {
     /// Offers a service under a name.
     ///
     /// # Panics
-    /// If there is one of that name: two are a mistake in the program text.
+    /// If the name is taken: two services of one name are a programming error.
     pub fn service(mut self, name: impl Into<String>, service: Arc<dyn Service>) -> Self {
         let previous = self.node.services.insert(name.into(), service);
         assert!(previous.is_none(), "a service is defined twice");
         self
     }
 
-    /// Lets `guard` decide who may come in, and what each may do. If nothing is said, whoever runs
-    /// the node may do everything, and nobody else comes in.
+    /// Lets `guard` decide which peers are admitted and what each may do. By default the user who
+    /// runs the node may do everything, and no other peer is admitted.
     pub fn guard(mut self, guard: Arc<dyn Guard>) -> Self {
         self.node.guard = guard;
         self
@@ -164,8 +164,8 @@ impl ServerBuilder {
         self
     }
 
-    /// How long a client may take nothing while more waits for it than it should; `STALL_TIMEOUT` if
-    /// nothing is said.
+    /// How long a client may read nothing while too many replies wait for it. The default is
+    /// `STALL_TIMEOUT`.
     pub fn stall_timeout(mut self, timeout: Duration) -> Self {
         self.node.stall_timeout = timeout;
         self
@@ -177,15 +177,15 @@ impl ServerBuilder {
         self
     }
 
-    /// Where spans are kept of the messages that are traced; if nothing is said, where only the
-    /// server itself finds them.
+    /// Where the spans of traced messages are kept. By default only the server itself can find
+    /// them.
     pub fn spans(mut self, spans: Arc<Spans>) -> Self {
         self.node.spans = spans;
         self
     }
 
-    /// How long a connection may be without anything asked on it, and a session without its hello;
-    /// `HANDSHAKE_TIMEOUT` if nothing is said.
+    /// How long a connection may have no request, and a session no hello. The default is
+    /// `HANDSHAKE_TIMEOUT`.
     pub fn handshake_timeout(mut self, timeout: Duration) -> Self {
         self.node.handshake_timeout = timeout;
         self

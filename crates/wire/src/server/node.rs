@@ -18,11 +18,11 @@ use nacre_object::{
 use nacre_telemetry::{Spans, Trace, traced};
 use tokio::sync::watch;
 
-use super::call_rooms::CallRooms;
+use super::call_limits::CallLimits;
 use super::connection::reached;
 use super::meter::{Kind, Meter};
-use super::places::Places;
 use super::refusals::Refusals;
+use super::session_slots::SessionSlots;
 use super::under_way::{Outcome, Watched, Work};
 use super::{Caller, Service, tracing};
 use crate::limits::{
@@ -60,9 +60,9 @@ pub(crate) struct Node {
     pub(crate) spans: Arc<Spans>,
     pub(crate) handshake_timeout: Duration,
     /// Room for sessions.
-    pub(crate) sessions: Places,
+    pub(crate) sessions: SessionSlots,
     /// Room for calls without a session.
-    pub(crate) calls: CallRooms,
+    pub(crate) calls: CallLimits,
     /// Who did not get in.
     pub(crate) refusals: Arc<Refusals>,
     /// Only ever moves on.
@@ -97,8 +97,8 @@ impl Node {
             meter: Meter::new(clock.clone()),
             spans: Spans::new(clock, Random::from_system()),
             handshake_timeout: HANDSHAKE_TIMEOUT,
-            sessions: Places::default(),
-            calls: CallRooms::default(),
+            sessions: SessionSlots::default(),
+            calls: CallLimits::default(),
             refusals: Arc::default(),
             phase: watch::Sender::new(Phase::Open),
             session_numbers: AtomicU64::new(1),
@@ -143,10 +143,12 @@ impl Node {
         Work { future, only_reads }
     }
 
-    /// Begins what a message asks for. Messages about the session itself are the session's, other
-    /// than watches, which end with the stream of their events.
+    /// Begins the work that a message requests. The session itself handles messages about the
+    /// session. Watches are begun here, because a watch is work that ends with its stream of
+    /// events.
     ///
-    /// A future for each kind of message, as one for all would be as large as the largest.
+    /// There is one future for each kind of message, because a single future would be as large as
+    /// the largest of them.
     fn work(self: &Arc<Self>, caller: &Arc<Caller>, trace_id: u64, asked: Asked) -> Work {
         let mut only_reads = Kind::of(&asked).only_reads();
         let (node, caller) = (self.clone(), caller.clone());
@@ -172,7 +174,7 @@ impl Node {
                 contained(async move { watched(node.watch(&caller, watch).await) })
             }
             Asked::Hello(_) | Asked::Unwatch(_) => {
-                let error = Error::invalid("this message makes sense in a session only");
+                let error = Error::invalid("this message is only valid in a session");
                 Box::pin(std::future::ready(told(Err(error))))
             }
         };
@@ -247,7 +249,8 @@ async fn serve(service: &dyn Service, caller: &Caller, ask: pb::Ask) -> Result<A
     Ok(Answer::Answer(pb::Answer { output }))
 }
 
-/// Ends a long poll when the node stops: its event may never come. A call without a `phase` is no long poll.
+/// Ends a long poll when the node stops, because its event may never come. `phase` is `None` for a
+/// call that is no long poll.
 async fn unless_stopping(
     phase: Option<watch::Receiver<Phase>>,
     answer: impl Future<Output = Result<Answer>>,
@@ -260,14 +263,17 @@ async fn unless_stopping(
     }
 }
 
-/// Work whose panic fails its own message only: what was wrong is in the process's log, and the
-/// session goes on.
+/// Runs work so that a panic fails only its own message. The process's log says what was wrong, and
+/// the session goes on.
 fn contained(work: impl Future<Output = Outcome> + Send + 'static) -> BoxFuture<'static, Outcome> {
-    // What a panic may leave half done belongs to the store or the service, which must cope with
-    // the end of any request at any point.
+    // A panic may leave the store's or the service's work half done. Both must cope with a request
+    // that ends at any point.
     Box::pin(AssertUnwindSafe(work).catch_unwind().map(|outcome| {
         outcome.unwrap_or_else(|_| {
-            let failure = Error::fault_at(FaultSite::default(), "the node failed at this message");
+            let failure = Error::fault_at(
+                FaultSite::default(),
+                "the node failed while it handled this message",
+            );
             told(Err(failure.hint("it may have happened; the node's log says more")))
         })
     }))
@@ -291,6 +297,6 @@ fn bounded(answer: Answer) -> Result<Answer> {
     if bytes <= MAX_MESSAGE_BYTES {
         return Ok(answer);
     }
-    Err(Error::exhausted(format!("an answer of {bytes} bytes"))
+    Err(Error::exhausted(format!("an answer of {bytes} bytes is too long"))
         .hint(format!("at most {MAX_MESSAGE_BYTES} bytes fit; ask for less, or page")))
 }

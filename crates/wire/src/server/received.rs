@@ -16,8 +16,8 @@ use crate::limits::{MAX_UNDER_WAY, MAX_UNDER_WAY_BYTES};
 /// What one message may unfold to.
 const MOST: Unfolded = Unfolded { ops: MAX_OPS, keys: MAX_REQUEST_KEYS };
 
-/// A shorter message is not looked through, which would take a fiftieth of what it takes to answer it: it
-/// cannot be more than it may, and a session full of them is not kept from having as many as it may.
+/// Shorter messages are not checked before they are decoded. A check costs a fiftieth of answering
+/// the message, and such a message cannot exceed any bound.
 const SHORT_BYTES: usize = 256;
 
 const _: () = assert!(SHORT_BYTES <= MAX_OPS);

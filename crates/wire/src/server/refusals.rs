@@ -1,21 +1,22 @@
-//! Those who did not get in: counted by reason, and told to whoever listens.
+//! Counts refused peers by reason, and reports them to observers.
 //!
-//! A refusal is about a connection or a session that never came to be. What happens to one that was
-//! let in (it is idle, it breaks, the entity is revoked) is none, nor is a client that leaves by itself:
-//! commands end while they still connect to nodes they did not need.
+//! A refusal concerns a connection or session that was never established. An admitted connection
+//! that is idle, breaks or is revoked does not count. Neither does a client that leaves by itself:
+//! commands may end while they still connect to nodes that they did not need.
 //!
-//! **Invariant:** telling costs a refused peer nothing that it could make the node pay: an observer
-//! never waits, and bounds what it does with many.
+//! **Invariant:** reporting gives a refused peer no way to make the node do expensive work. An
+//! observer never waits, and bounds its work for many refusals.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use nacre_telemetry::Counter;
 
-/// Why somebody did not get in.
+/// Why a peer was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RefusalReason {
-    /// TLS failed: no certificate, another authority's, one that names nobody, or no TLS at all.
+    /// TLS failed: no certificate, one of another authority, one that names no entity, or no TLS at
+    /// all.
     Tls,
     /// Nothing, or only half of it, came in time: a handshake, a request, a hello.
     Silence,
@@ -57,7 +58,7 @@ impl RefusalReason {
     }
 }
 
-/// Somebody did not get in.
+/// A peer was refused.
 #[derive(Debug, Clone)]
 pub struct Refusal {
     /// Why.
@@ -70,7 +71,7 @@ pub struct Refusal {
 
 /// Hears of refusals. Called on the task that serves the connection: it must not wait.
 pub trait RefusalObserver: Send + Sync {
-    /// Somebody was refused.
+    /// A peer was refused.
     fn refused(&self, refusal: Refusal);
 }
 
@@ -93,7 +94,7 @@ impl Refusals {
         let _ = self.observer.set(observer);
     }
 
-    /// Counts somebody who did not get in, and tells.
+    /// Counts a refused peer and tells the observer.
     pub(crate) fn note(&self, reason: RefusalReason, from: &Arc<str>, text: impl fmt::Display) {
         self.counts[reason as usize].add(1);
         if let Some(observer) = self.observer.get() {

@@ -29,21 +29,21 @@ impl Caller {
     }
 }
 
-/// A service of a node: a log's sequencer, the state of programs, administration.
+/// A service of a node, such as a log's sequencer, the state of programs, or administration.
 ///
-/// A call runs beside the other requests of its session, on the session's task: one that computes
-/// for long belongs on a thread of its own (`tokio::task::spawn_blocking`). A call that was begun
-/// runs to its end, even if the client goes away meanwhile, unless it only waits.
+/// A call runs on the session's task, beside other requests of its session. A call that computes
+/// for long belongs on a thread of its own (`tokio::task::spawn_blocking`). A begun call runs to
+/// its end even if the client goes away, unless it [only waits](Service::only_waits).
 #[async_trait]
 pub trait Service: Send + Sync {
     /// Runs a method.
     ///
     /// # Errors
-    /// `Unsupported` for a method the service does not have, and whatever the method says.
+    /// `Unsupported` for a method that the service does not have, and any error of the method.
     async fn ask(&self, caller: &Caller, method: &str, input: Bytes) -> Result<Bytes>;
 
-    /// Whether a method changes nothing and may wait for long, so that it is given up where it is when
-    /// its client goes away or the node stops.
+    /// Whether a method changes nothing and may wait for long. Such a call is dropped when its
+    /// client goes away or the node stops.
     fn only_waits(&self, _method: &str) -> bool {
         false
     }

@@ -1,17 +1,19 @@
-//! One session in the server: a task that reads messages, runs them and tells what they came to.
+//! One session in the server: a task that reads messages, runs them and sends the answers.
 //!
-//! There is no task and no channel for a single message. Its work is polled at once, where most of
-//! it ends; only what has to wait joins the set of works under way. Answers are encoded straight
-//! into the outbox, and the connection is woken once a turn, so a turn's answers share a batch.
+//! A single message has neither a task nor a channel. Its work is polled at once, and most work
+//! ends there; only work that has to wait joins the set of works in flight. Answers are encoded
+//! directly into the outbox. The connection is woken once a turn, so the answers of a turn share a
+//! batch.
 //!
-//! Invariants:
-//! * Messages are begun in the order they were sent. What was begun runs to its end, whatever
-//!   becomes of the client: half a change of many steps is worse than a late one. What changes nothing
-//!   ends with its client, and work that goes on without it does not keep the place of another session.
-//! * A watch is judged again before each event it tells, as rights may have been taken away.
-//! * What the session holds is bounded: works under way and their bytes, watches, and answers the client
-//!   has not read. At a bound it goes no further, in the middle of a batch if need be, and HTTP/2 holds
-//!   the client back.
+//! **Invariants:**
+//! - Messages are begun in the order they were sent.
+//! - Begun work runs to its end even if its client is gone, because half a change of many steps is
+//!   worse than a late one. Work that changes nothing ends with its client. Work that goes on
+//!   without its client does not keep the slot of another session.
+//! - The right to watch is checked again before each event, because rights may have been revoked.
+//! - A session's memory is bounded: works in flight and their bytes, watches, and answers that the
+//!   client has not read. At a bound the session stops reading, in the middle of a batch if need
+//!   be, and HTTP/2 holds the client back.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -29,8 +31,8 @@ use super::connection::reached;
 use super::idle::Busy;
 use super::meter::{Begun, Ending, Kind};
 use super::node::{Node, Phase};
-use super::places::Place;
 use super::received::Received;
+use super::session_slots::SessionSlot;
 use super::stall::Stall;
 use super::tracing::Tracing;
 use super::under_way::{Outcome, Progress, UnderWay};
@@ -68,22 +70,23 @@ pub(crate) struct Session {
     read_at: Duration,
     last_id: u64,
     under_way: FuturesUnordered<UnderWay>,
-    /// What the messages under way take in memory.
+    /// Memory of the messages in flight.
     under_way_bytes: usize,
     watches: Watches,
     tracing: Tracing,
     outbox: Outbox,
-    /// Bytes in the outbox when it was last looked at: that many at most, until more are put in.
+    /// The bytes in the outbox at the last look. Until more are pushed, the outbox has at most this
+    /// many.
     waiting_bytes: usize,
     /// Requests whose answers this turn puts on their way.
     ended: Vec<(Begun, Ending)>,
-    /// How many works under way the meter knows of.
+    /// How many works in flight the meter knows of.
     metered: usize,
     /// Ready when the server stops, or the caller may no longer be here.
     closing: BoxFuture<'static, Closing>,
     /// Runs while the client has more to read than it should.
     stall: Stall,
-    place: Place,
+    slot: SessionSlot,
     /// Whether the client is known to be gone.
     is_left: bool,
     _busy: Busy,
@@ -97,7 +100,7 @@ impl Session {
         inbound: Streaming<Batch>,
         backlog: Batch,
         outbox: Outbox,
-        place: Place,
+        slot: SessionSlot,
         busy: Busy,
     ) -> Self {
         let mut phase = node.phase.subscribe();
@@ -128,7 +131,7 @@ impl Session {
             metered: 0,
             closing: Box::pin(closing),
             stall: Stall::default(),
-            place,
+            slot,
             is_left: false,
             _busy: busy,
         }
@@ -294,7 +297,7 @@ impl Session {
         }
     }
 
-    /// Without a client there is nobody to tell, and nothing waits.
+    /// Without a client no answer can be sent, so nothing waits.
     fn tell(&mut self, id: u64, answer: &Answer) {
         self.waiting_bytes = self.outbox.push_quietly(&message::server_fields(id), answer);
     }
@@ -328,7 +331,7 @@ impl Session {
         if std::mem::replace(&mut self.is_left, true) {
             return;
         }
-        self.place.leave();
+        self.slot.leave();
         let works = std::mem::take(&mut self.under_way);
         self.under_way = works.into_iter().filter(|work| !work.only_reads).collect();
         if !self.under_way.is_empty() {

@@ -1,13 +1,13 @@
-//! Makes the authority valid that gRPC libraries send over Unix sockets.
+//! Makes the `:authority` valid that gRPC libraries send over Unix sockets.
 //!
-//! A library that connects to `unix:/run/x.sock` sends that path as `:authority`, raw or as `%2Frun%2Fx.sock` (gRPC's
-//! C core since 1.57, grpc-java, grpc-swift). That is no authority by RFC 3986, and h2 resets the stream. A node
-//! has no use for the authority. So on Unix sockets each byte that does not belong there becomes `-`, before h2
-//! sees it.
+//! A library that connects to `unix:/run/x.sock` sends that path as `:authority`, raw or as
+//! `%2Frun%2Fx.sock` (gRPC's C core since 1.57, grpc-java, grpc-swift). RFC 3986 does not allow
+//! such an authority, and h2 resets the stream. A node does not use the authority. So on Unix
+//! sockets this module replaces each byte that is not allowed by `-` before h2 sees it.
 //!
-//! **Invariant:** only bytes of an `:authority` change, never their number: client and server go on to count the same
-//! sizes of entries in HPACK's table (RFC 7541, section 4). A connection that this module does not understand is
-//! passed on as it is.
+//! **Invariant:** the bytes of an `:authority` change, but never their number. So client and server
+//! still compute the same entry sizes in HPACK's table (RFC 7541, section 4). A connection that
+//! this module does not understand is passed on unchanged.
 
 use std::io;
 use std::pin::Pin;
@@ -24,7 +24,8 @@ const PADDED: u8 = 0x08;
 const PRIORITY: u8 = 0x20;
 /// What a frame of headers begins with if it has a priority.
 const PRIORITY_BYTES: usize = 5;
-/// The field that is looked for, and its index in HPACK's static table. Some clients write the name out.
+/// The field to change, and its index in HPACK's static table. Some clients send the name as a
+/// string instead.
 const AUTHORITY: &[u8] = b":authority";
 const AUTHORITY_INDEX: u8 = 1;
 /// A longer integer of HPACK is none that a client sends.
@@ -174,7 +175,8 @@ impl Frames {
 enum Block {
     /// The first byte of a field.
     Field,
-    /// One more byte of a field's index; after the last one a string follows, or the next field.
+    /// A further byte of a field's index. After the last one comes the string `followed`, or else
+    /// the next field.
     Index { followed: Option<Text> },
     /// The first byte of a string's length.
     Length(Text),
@@ -227,7 +229,8 @@ impl Block {
         })
     }
 
-    /// After the first byte of a field, which says its kind and has the beginning of an index.
+    /// The state after the first byte of a field. That byte says the kind of the field and begins
+    /// its index.
     fn after_field(byte: u8) -> Self {
         let (index_bits, is_literal) = match byte {
             0x80.. => (0x7f, false),
@@ -259,7 +262,7 @@ impl Block {
 }
 
 impl Text {
-    /// The same if it is coded by Huffman: then nobody reads it here.
+    /// The same for a string in Huffman code, which this module does not read.
     fn unreadable(self) -> Self {
         match self {
             Self::Name(_) => Self::Name(None),
@@ -327,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_becomes_an_authority_and_nothing_else_changes() {
+    fn a_socket_path_becomes_a_valid_authority_and_nothing_else_changes() {
         for (sent, passed) in [
             ("%2Ftmp%2Fx.sock", "-2Ftmp-2Fx.sock"),
             ("/run/ü.sock", "-run---.sock"),
@@ -346,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_is_not_understood_is_passed_on_as_it_is() {
+    fn a_connection_that_the_rewriter_does_not_understand_is_passed_on_unchanged() {
         let mut endless = literal(0x41, "")[..1].to_vec();
         endless.extend([0xff; 12]);
         for odd in [frame(HEADERS, PADDED, b"\x02%%%"), frame(HEADERS, 4, &endless)] {

@@ -1,7 +1,7 @@
-//! How long a session is borne with whose client does not read.
+//! Decides how long the server keeps a session whose client does not read.
 //!
-//! The time begins when too much waits for the client, and anew with everything it takes: one that reads
-//! slowly keeps its session, one that takes nothing loses it.
+//! The time begins when too much waits for the client, and begins again with every message that the
+//! client reads. So a slow reader keeps its session, and a client that reads nothing loses it.
 
 use std::pin::Pin;
 use std::task::Context;
@@ -26,8 +26,8 @@ impl Stall {
         self.0 = None;
     }
 
-    /// Whether the client, which has `taken` so many messages by now, took none for `timeout`. If not,
-    /// `context` is woken when that may be so.
+    /// Whether the client read nothing for `timeout`; `taken` is how many messages it has read so
+    /// far. If not, `context` is woken when that time may be over.
     pub(crate) fn is_too_long(
         &mut self,
         taken: u64,
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_takes_something_has_all_the_time_anew_and_who_does_not_has_what_is_left() {
+    async fn reading_a_reply_gives_a_client_the_whole_timeout_again() {
         let mut stall = Stall::default();
         until_too_long(&mut stall, 1, Duration::ZERO).await;
         assert!(!is_too_long(&mut stall, 2, NEVER).await, "it took something");

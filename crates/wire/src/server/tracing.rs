@@ -1,7 +1,7 @@
-//! Which messages are traced, and the span of one.
+//! Chooses which messages are traced, and makes their spans.
 //!
-//! Those whose client says so; of the others each session traces one in [`SAMPLED_ONE_IN`], so that
-//! a node can tell what is slow without having been asked before.
+//! A message is traced if its client asks for it. Of the other messages, each session traces one in
+//! [`SAMPLED_ONE_IN`], so that a node can show afterwards what was slow.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use super::meter::Kind;
 use crate::message::Origin;
 use nacre_protocol::proto::client_message::Body as Asked;
 
-/// At a hundred thousand requests a second this is a hundred traces, which cost a thousandth of a
-/// core and are remembered for some seconds.
+/// At a hundred thousand requests a second this gives a hundred traces. They cost a thousandth of a
+/// core and are kept for some seconds.
 const SAMPLED_ONE_IN: u32 = 1024;
 
 /// The tracing of one session.

@@ -33,7 +33,8 @@ pub(crate) struct Work {
     pub(crate) only_reads: bool,
 }
 
-/// A message under way. The client waits for its time only; work that changes something runs to its end.
+/// A message in flight. The client waits for a limited time only; work that changes something runs
+/// to its end.
 pub(crate) struct UnderWay {
     /// The message to be answered; `None` once the client waits no longer.
     id: Option<(u64, Begun)>,
@@ -49,9 +50,10 @@ pub(crate) struct UnderWay {
 pub(crate) enum Progress {
     /// It is answered.
     Finished(u64, Begun, Outcome, usize),
-    /// The client waits no longer; the work goes on, unless nothing changes by it: then it is over.
+    /// The client waits no longer. Work that changes something goes on; any other work has ended,
+    /// with the bytes it took.
     Late(u64, Begun, Result<UnderWay, usize>),
-    /// The work has ended for which nobody waits.
+    /// Work without a waiting client has ended.
     Unheard(usize),
 }
 

@@ -33,10 +33,10 @@ impl Watches {
     /// Reserves a place for a watch that is being established.
     ///
     /// # Errors
-    /// `Exhausted` past `MAX_WATCHES`, `Invalid` if the id has one already.
+    /// `Exhausted` past `MAX_WATCHES`, `Invalid` if the id has a watch already.
     pub(crate) fn begin(&mut self, id: u64) -> Result<()> {
         if self.states.contains_key(&id) {
-            return Err(Error::invalid(format!("message {id} is a watch already")));
+            return Err(Error::invalid(format!("the id {id} already has a watch")));
         }
         if self.states.len() >= MAX_WATCHES {
             return Err(Error::exhausted(format!(

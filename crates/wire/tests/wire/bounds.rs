@@ -8,7 +8,7 @@ use nacre_object::limits::{MAX_MAP_RANGE_ENTRIES, MAX_OPS, MAX_REPLY_ENTRIES, MA
 use nacre_object::{ErrorKind, MapEntry, Op, Request, Store};
 use nacre_wire::RemoteStore;
 use nacre_wire::limits::{
-    CLIENT_ROOM_BYTES, CONNECTION_WINDOW_BYTES, MAX_BATCH_BYTES, MAX_BATCH_MESSAGES,
+    CLIENT_BUDGET_BYTES, CONNECTION_WINDOW_BYTES, MAX_BATCH_BYTES, MAX_BATCH_MESSAGES,
     MAX_CALLS_BYTES, MAX_MESSAGE_BYTES, MAX_REPLIES_WAITING_BYTES, MAX_UNDER_WAY,
     MAX_UNDER_WAY_BYTES, REPLIES_WAITING_BYTES, STREAM_WINDOW_BYTES,
 };
@@ -19,20 +19,20 @@ use nacre_wire::proto::server_message::Body as Answer;
 use tonic::Code;
 
 use crate::harness::{
-    LONG, Node, Place, TestService, ask, asking, connect, eventually, object, request,
+    LONG, Node, SocketFolder, TestService, ask, asking, connect, eventually, object, request,
 };
 use crate::raw::{RawSession, asks, call, message, served};
 
 const MIB: usize = 1024 * 1024;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_sends_no_more_than_it_has_room_for() {
-    let place = Place::new();
+async fn a_client_keeps_no_more_in_flight_than_its_budget() {
+    let folder = SocketFolder::new();
     let service = TestService::new();
-    let node = Node::of_service(&place.endpoint(), &service).await;
+    let node = Node::of_service(&folder.endpoint(), &service).await;
     let session = connect(&node.endpoint).await;
     let large = Bytes::from(vec![0; 8 * MIB - 1024]);
-    let count = CLIENT_ROOM_BYTES / (8 * MIB);
+    let count = CLIENT_BUDGET_BYTES / (8 * MIB);
     let held: Vec<_> = (0..count).map(|_| asking(&session, "hold", large.clone())).collect();
     service.until_begun(count).await;
     let short = Duration::from_millis(50);
@@ -48,16 +48,17 @@ async fn a_client_sends_no_more_than_it_has_room_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_callers_leave_behind_keeps_its_room_while_the_node_does_not_read() {
-    let place = Place::new();
+async fn abandoned_messages_keep_their_budget_while_the_node_does_not_read() {
+    let folder = SocketFolder::new();
     let service = TestService::new();
-    let node = Node::of_service(&place.endpoint(), &service).await;
+    let node = Node::of_service(&folder.endpoint(), &service).await;
     let session = connect(&node.endpoint).await;
     let large = Bytes::from(vec![0; 8 * MIB - 1024]);
     let short = Duration::from_millis(50);
-    // What the node has under way, what is in the windows and sockets, the client's room, and one beyond each.
+    // The most that can be in flight: at the node, in the windows and sockets, in the client's
+    // budget, and one more each.
     let windows = CONNECTION_WINDOW_BYTES as usize;
-    let most = (MAX_UNDER_WAY_BYTES + windows + CLIENT_ROOM_BYTES) / (8 * MIB) + 4;
+    let most = (MAX_UNDER_WAY_BYTES + windows + CLIENT_BUDGET_BYTES) / (8 * MIB) + 4;
     let mut left_behind = 0;
     loop {
         let error = session.ask("test", "hold", large.clone(), short).await.unwrap_err();
@@ -72,7 +73,7 @@ async fn what_callers_leave_behind_keeps_its_room_while_the_node_does_not_read()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_has_only_so_much_under_way() {
+async fn a_session_begins_only_a_bounded_number_of_requests() {
     let (_place, service, node, mut greedy) = served().await;
     let count = MAX_UNDER_WAY as u64 + 1000;
     greedy.send((1..=count).map(|id| asks(id, "hold", "")).collect());
@@ -88,7 +89,7 @@ async fn a_session_has_only_so_much_under_way() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_does_not_read_is_not_answered() {
+async fn a_client_that_does_not_read_its_replies_gets_no_more() {
     let (_place, service, node, mut lazy) = served().await;
     const ASKED: u64 = 100;
     for id in 1..=ASKED {
@@ -114,7 +115,7 @@ async fn turns_of_others(node: &Node, turns: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_batch_is_answered_no_further_than_many() {
+async fn the_bound_on_unread_replies_holds_within_one_batch() {
     let (_place, service, node, mut lazy) = served().await;
     const ASKED: u64 = 1000;
     const TURNS: usize = 200;
@@ -130,7 +131,7 @@ async fn one_batch_is_answered_no_further_than_many() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn works_that_end_together_are_answered_as_far_as_there_is_room() {
+async fn requests_that_end_together_are_answered_up_to_the_bound() {
     let (_place, service, node, mut lazy) = served().await;
     const ASKED: usize = 64;
     // So long that those which are woken at once are too much already.
@@ -150,7 +151,7 @@ async fn works_that_end_together_are_answered_as_far_as_there_is_room() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_has_only_so_many_bytes_under_way() {
+async fn a_session_begins_only_a_bounded_number_of_bytes() {
     let (_place, service, node, mut greedy) = served().await;
     let count = 2 * MAX_UNDER_WAY_BYTES / (8 * MIB);
     let large = "x".repeat(8 * MIB);
@@ -169,10 +170,10 @@ async fn a_session_has_only_so_many_bytes_under_way() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn calls_nobody_waits_for_any_more_keep_their_room_until_they_end() {
-    let place = Place::new();
+async fn abandoned_calls_count_against_their_entity_until_they_end() {
+    let folder = SocketFolder::new();
     let service = TestService::new();
-    let node = Node::of_service(&place.endpoint(), &service).await;
+    let node = Node::of_service(&folder.endpoint(), &service).await;
     let large = "x".repeat(8 * MIB - 64 * 1024);
     let given_up = async || {
         let hold = pb::ClientMessage { timeout_micros: 1, ..asks(1, "hold", &large) };
@@ -212,9 +213,9 @@ fn removes(keys: usize) -> PbOp {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_would_unfold_beyond_bounds_is_refused_and_the_session_goes_on() {
-    let place = Place::new();
-    let node = Node::of_store(&place.endpoint(), &MemoryStore::plain()).await;
+async fn a_message_that_would_decode_beyond_bounds_is_refused_and_the_session_goes_on() {
+    let folder = SocketFolder::new();
+    let node = Node::of_store(&folder.endpoint(), &MemoryStore::plain()).await;
     let (mut session, _) = RawSession::open(&node.endpoint).await;
     let create = || PbOp::Create(pb::op::Create { exclusive: false });
     let cases = [
@@ -244,9 +245,9 @@ async fn what_would_unfold_beyond_bounds_is_refused_and_the_session_goes_on() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_never_reads_loses_its_session() {
-    let place = Place::new();
+    let folder = SocketFolder::new();
     let service = TestService::new();
-    let node = Node::start(&place.endpoint(), 1, |node| {
+    let node = Node::start(&folder.endpoint(), 1, |node| {
         node.service("test", service.clone()).stall_timeout(Duration::from_millis(50))
     })
     .await;
@@ -261,10 +262,10 @@ async fn a_client_that_never_reads_loses_its_session() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_stops_reading_where_nothing_more_is_begun_loses_its_session() {
-    let place = Place::new();
+async fn a_client_that_stops_reading_at_a_bound_loses_its_session() {
+    let folder = SocketFolder::new();
     let service = TestService::new();
-    let node = Node::start(&place.endpoint(), 1, |node| {
+    let node = Node::start(&folder.endpoint(), 1, |node| {
         node.service("test", service.clone()).stall_timeout(Duration::from_millis(50))
     })
     .await;
@@ -277,12 +278,12 @@ async fn a_client_that_stops_reading_where_nothing_more_is_begun_loses_its_sessi
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_asks_no_more_is_heard_out_but_not_kept_if_it_never_reads() {
-    let place = Place::new();
+async fn a_client_that_stops_sending_gets_its_replies_but_must_read_them() {
+    let folder = SocketFolder::new();
     let service = TestService::new();
     const ASKED: u64 = 8;
     let answers = async |stall_timeout| {
-        let node = Node::start(&place.endpoint(), 1, |node| {
+        let node = Node::start(&folder.endpoint(), 1, |node| {
             node.service("test", service.clone()).stall_timeout(stall_timeout)
         })
         .await;
@@ -306,10 +307,10 @@ async fn a_client_that_asks_no_more_is_heard_out_but_not_kept_if_it_never_reads(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_oversize_message_is_refused_where_it_is_made() {
-    let place = Place::new();
+async fn an_oversize_message_is_refused_at_the_client() {
+    let folder = SocketFolder::new();
     let service = TestService::new();
-    let node = Node::of_service(&place.endpoint(), &service).await;
+    let node = Node::of_service(&folder.endpoint(), &service).await;
     let session = connect(&node.endpoint).await;
     let error = ask(&session, "echo", vec![0; MAX_MESSAGE_BYTES]).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
@@ -321,9 +322,9 @@ async fn an_oversize_message_is_refused_where_it_is_made() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_oversize_batch_ends_its_session_only() {
-    let place = Place::new();
+    let folder = SocketFolder::new();
     let service = TestService::new();
-    let node = Node::of_service(&place.endpoint(), &service).await;
+    let node = Node::of_service(&folder.endpoint(), &service).await;
     let bystander = connect(&node.endpoint).await;
     let (mut session, _) = RawSession::open(&node.endpoint).await;
     session.send(vec![asks(1, "echo", &"x".repeat(MAX_BATCH_BYTES))]);
@@ -335,12 +336,13 @@ async fn an_oversize_batch_ends_its_session_only() {
     ask(&bystander, "echo", "").await.unwrap();
 }
 
-/// As many short entries as fit into the bytes of a reply would not fit into a message.
+/// Uses so many short entries that, counted by their bytes alone, they fit into a reply, but with
+/// their framing exceed a message.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_answered_as_too_much_is_not_done() {
-    let place = Place::new();
+async fn a_transaction_whose_reply_is_too_large_is_not_committed() {
+    let folder = SocketFolder::new();
     let store = MemoryStore::plain();
-    let node = Node::of_store(&place.endpoint(), &store).await;
+    let node = Node::of_store(&folder.endpoint(), &store).await;
     let remote = RemoteStore::new(connect(&node.endpoint).await);
     let entry = |n: usize| MapEntry { key: n.to_string().into(), value: Bytes::new() };
     let entries = (0..MAX_MAP_RANGE_ENTRIES).map(entry).collect();

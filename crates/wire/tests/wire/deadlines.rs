@@ -1,4 +1,4 @@
-//! Every call ends by its deadline, and what is late harms nobody.
+//! Every call ends by its deadline, and a late answer does no harm.
 
 use std::time::Duration;
 
@@ -8,16 +8,16 @@ use nacre_wire::limits::MAX_UNDER_WAY;
 use nacre_wire::proto::server_message::Body as Answer;
 use nacre_wire::proto::{ClientMessage, ErrorKind as PbKind};
 
-use crate::harness::{Node, Place, TestService, ask, asking, connect};
+use crate::harness::{Node, SocketFolder, TestService, ask, asking, connect};
 use crate::raw::{asks, call, served};
 
 const SHORT: Duration = Duration::from_millis(30);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_ends_by_its_deadline_and_its_late_answer_is_nobodys() {
-    let place = Place::new();
+async fn a_call_ends_by_its_deadline_and_its_late_answer_is_dropped() {
+    let folder = SocketFolder::new();
     let service = TestService::new();
-    let node = Node::of_service(&place.endpoint(), &service).await;
+    let node = Node::of_service(&folder.endpoint(), &service).await;
     let session = connect(&node.endpoint).await;
     let error = session.ask("test", "hold", Bytes::new(), SHORT).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
@@ -27,10 +27,10 @@ async fn a_call_ends_by_its_deadline_and_its_late_answer_is_nobodys() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_caller_that_goes_away_leaves_no_trace() {
-    let place = Place::new();
+async fn a_cancelled_call_leaves_nothing_behind() {
+    let folder = SocketFolder::new();
     let service = TestService::new();
-    let node = Node::of_service(&place.endpoint(), &service).await;
+    let node = Node::of_service(&folder.endpoint(), &service).await;
     let session = connect(&node.endpoint).await;
     let held = asking(&session, "hold", "");
     service.until_begun(1).await;
@@ -42,7 +42,7 @@ async fn a_caller_that_goes_away_leaves_no_trace() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_node_keeps_the_time_of_foreign_clients_too() {
+async fn a_node_enforces_the_deadline_of_a_foreign_client() {
     let (_place, service, node, mut session) = served().await;
     let timeout_micros = SHORT.as_micros() as u64;
     session.send(vec![ClientMessage { timeout_micros, ..asks(1, "hold", "") }]);
@@ -67,10 +67,10 @@ async fn the_node_keeps_the_time_of_foreign_clients_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn reads_that_nobody_waits_for_leave_the_session_its_room() {
-    let place = Place::new();
+async fn abandoned_reads_free_their_budget() {
+    let folder = SocketFolder::new();
     let service = TestService::new();
-    let node = Node::of_service(&place.endpoint(), &service).await;
+    let node = Node::of_service(&folder.endpoint(), &service).await;
     let session = connect(&node.endpoint).await;
     let waits = (0..MAX_UNDER_WAY).map(|_| session.query("test", "wait", Bytes::new(), SHORT));
     for wait in futures::future::join_all(waits).await {

@@ -19,11 +19,11 @@ use tokio::task::JoinHandle;
 pub const LONG: Duration = Duration::from_secs(20);
 
 /// A folder for sockets, and the endpoint of a node in it.
-pub struct Place {
+pub struct SocketFolder {
     dir: TempDir,
 }
 
-impl Place {
+impl SocketFolder {
     pub fn new() -> Self {
         Self { dir: tempfile::tempdir().unwrap() }
     }
@@ -211,7 +211,7 @@ pub fn request(text: &str, op: Op) -> Request {
     Request::new(object(text), vec![op]).unwrap()
 }
 
-/// Waits until something holds that nobody tells of.
+/// Waits until a condition holds that gives no notification.
 pub async fn eventually(what: &str, holds: impl Fn() -> bool) {
     wait::eventually(what, async || holds()).await;
 }

@@ -20,7 +20,9 @@ use tonic::Code;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 
-use crate::harness::{Node, Place, TestService, ask, connect, eventually, object, request, told};
+use crate::harness::{
+    Node, SocketFolder, TestService, ask, connect, eventually, object, request, told,
+};
 use crate::raw::{RawSession, asks, call, channel, hello, served};
 
 /// What a client of HTTP/2 says first.
@@ -40,9 +42,9 @@ async fn send(endpoint: &Endpoint, bytes: &[u8]) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn garbage_closes_its_connection_only() {
-    let place = Place::new();
+    let folder = SocketFolder::new();
     let service = TestService::new();
-    let node = Node::of_service(&place.endpoint(), &service).await;
+    let node = Node::of_service(&folder.endpoint(), &service).await;
     let bystander = connect(&node.endpoint).await;
     let mut random = Random::seeded(1);
     for round in 0..50 {
@@ -58,7 +60,7 @@ async fn garbage_closes_its_connection_only() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_client_began_ends_though_it_is_killed() {
+async fn a_begun_change_ends_although_its_client_is_killed() {
     let (_place, service, node, session) = served().await;
     session.send((1..=100).map(|id| asks(id, "hold", "")).collect());
     service.until_begun(100).await;
@@ -70,7 +72,7 @@ async fn what_a_client_began_ends_though_it_is_killed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_only_waits_ends_with_its_client() {
+async fn a_call_that_only_waits_ends_with_its_client() {
     let (_place, service, node, session) = served().await;
     session.send((1..=100).map(|id| asks(id, "wait", "")).collect());
     service.until_begun(100).await;
@@ -128,10 +130,10 @@ async fn a_stream_that_never_ends_does_not_keep_a_node_from_stopping() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn work_that_outlives_its_client_does_not_keep_its_place() {
-    let place = Place::new();
+async fn work_that_outlives_its_client_does_not_keep_its_session_slot() {
+    let folder = SocketFolder::new();
     let service = TestService::new();
-    let node = Node::of_service(&place.endpoint(), &service).await;
+    let node = Node::of_service(&folder.endpoint(), &service).await;
     for count in 1..=MAX_ENTITY_SESSIONS {
         let (session, _) = RawSession::open(&node.endpoint).await;
         session.send(vec![asks(1, "hold", ""), asks(2, "wait", "")]);
@@ -146,10 +148,10 @@ async fn work_that_outlives_its_client_does_not_keep_its_place() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_says_nothing_or_only_begins_to_keeps_no_place() {
-    let place = Place::new();
+async fn a_silent_or_half_spoken_connection_is_closed() {
+    let folder = SocketFolder::new();
     let service = TestService::new();
-    let node = Node::start(&place.endpoint(), 1, |builder| {
+    let node = Node::start(&folder.endpoint(), 1, |builder| {
         builder.service("test", service.clone()).handshake_timeout(Duration::from_millis(200))
     })
     .await;
@@ -175,7 +177,7 @@ async fn who_says_nothing_or_only_begins_to_keeps_no_place() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_handshake_left_unfinished_keeps_no_place() {
+async fn an_unfinished_handshake_is_closed() {
     let (authority, _) = Authority::create().unwrap();
     let own = authority.issue(&"node.a".parse().unwrap(), Usage::Node).unwrap();
     let any = Endpoint::tls("127.0.0.1:0").unwrap();
@@ -210,10 +212,10 @@ async fn a_handshake_left_unfinished_keeps_no_place() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn thousands_who_say_nothing_keep_nobody_out() {
-    let place = Place::new();
+async fn thousands_of_silent_connections_keep_no_client_out() {
+    let folder = SocketFolder::new();
     let service = TestService::new();
-    let node = Node::of_service(&place.endpoint(), &service).await;
+    let node = Node::of_service(&folder.endpoint(), &service).await;
     let bystander = connect(&node.endpoint).await;
     let mut idle = Vec::new();
     for _ in 0..3 * MAX_IDLE_CONNECTIONS {
@@ -221,7 +223,7 @@ async fn thousands_who_say_nothing_keep_nobody_out() {
         let _ = stream.write_all(b"P").await;
         idle.push(stream);
     }
-    // While they are there, whoever asks is served: first those who were there, then a new one.
+    // Meanwhile other clients are served: first earlier ones, then a new one.
     assert_eq!(ask(&bystander, "echo", "here").await.unwrap(), "here");
     let new = connect(&node.endpoint).await;
     assert_eq!(ask(&new, "echo", "me too").await.unwrap(), "me too");
@@ -234,9 +236,9 @@ async fn thousands_who_say_nothing_keep_nobody_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_entity_has_only_so_many_sessions() {
-    let place = Place::new();
-    let node = Node::of_service(&place.endpoint(), &TestService::new()).await;
+async fn one_entity_is_refused_too_many_sessions() {
+    let folder = SocketFolder::new();
+    let node = Node::of_service(&folder.endpoint(), &TestService::new()).await;
     let mut sessions = Vec::new();
     for _ in 0..MAX_ENTITY_SESSIONS {
         sessions.push(RawSession::open(&node.endpoint).await.0);
@@ -264,10 +266,10 @@ fn rapid_reset(id: u32) -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_flood_of_requests_taken_back_costs_its_connection() {
-    let place = Place::new();
+async fn a_flood_of_cancelled_requests_loses_its_connection() {
+    let folder = SocketFolder::new();
     let service = TestService::new();
-    let node = Node::of_service(&place.endpoint(), &service).await;
+    let node = Node::of_service(&folder.endpoint(), &service).await;
     let bystander = connect(&node.endpoint).await;
     let (mut reads, mut writes) =
         UnixStream::connect(node.endpoint.path().unwrap()).await.unwrap().into_split();
@@ -332,10 +334,10 @@ impl Watch for Panics {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_panic_fails_its_message_and_nothing_else() {
-    let place = Place::new();
+async fn a_panic_fails_only_its_own_message() {
+    let folder = SocketFolder::new();
     let panics = Arc::new(Panics);
-    let node = Node::start(&place.endpoint(), 1, |builder| {
+    let node = Node::start(&folder.endpoint(), 1, |builder| {
         builder.store(panics.clone()).watch(panics.clone()).service("test", panics.clone())
     })
     .await;

@@ -21,17 +21,17 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 use crate::harness::{
-    LONG, Node, Place, TestService, ask, connect, eventually, object, request, told,
+    LONG, Node, SocketFolder, TestService, ask, connect, eventually, object, request, told,
 };
 
 fn entity(name: &str) -> EntityName {
     EntityName::new(name).unwrap()
 }
 
-/// Lets in whom it is told to, to do what it is told.
+/// Admits the peers it is told to, with the rights it is told.
 #[derive(Debug)]
 struct Doorman {
-    /// Who is let in; nobody else is.
+    /// The only entities that are admitted.
     guest: Identity,
     /// Whether the guest may write.
     may_write: Arc<watch::Sender<bool>>,
@@ -182,7 +182,7 @@ fn append(text: &str) -> Request {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_client_claims_is_overwritten_by_what_it_proved() {
+async fn a_request_carries_the_authenticated_entity_not_the_claimed_one() {
     let house = House::open().await;
     let store = RemoteStore::new(house.connect(&house.guest).await.unwrap());
     let mut claims = append("data/a");
@@ -190,9 +190,9 @@ async fn what_a_client_claims_is_overwritten_by_what_it_proved() {
     claims.header.tenant = TenantName::new("gold").unwrap();
     store.submit(claims).await.unwrap();
     assert_eq!(*house.witness.seen.borrow(), ["guest guests"]);
-    // Whoever comes through a Unix socket is whoever runs the node, whatever it calls itself.
-    let place = Place::new();
-    let node = Node::of_service(&place.endpoint(), &TestService::new()).await;
+    // A client on a Unix socket counts as the user who runs the node, whatever name it claims.
+    let folder = SocketFolder::new();
+    let node = Node::of_service(&folder.endpoint(), &TestService::new()).await;
     assert_eq!(
         ask(&connect(&node.endpoint).await, "who", "").await.unwrap(),
         "local default client"
@@ -215,7 +215,7 @@ async fn a_change_of_rights_reaches_the_next_message_of_an_open_session() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_change_of_rights_ends_watches_before_they_tell_more() {
+async fn a_change_of_rights_ends_a_watch_before_its_next_event() {
     let house = House::open().await;
     let store = RemoteStore::new(house.connect(&house.guest).await.unwrap());
     let (id, inner) = (object("data/a"), &house.witness.inner);
@@ -236,7 +236,7 @@ async fn a_change_of_rights_ends_watches_before_they_tell_more() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_is_no_longer_welcome_loses_open_sessions_and_gets_no_new_ones() {
+async fn a_revoked_entity_loses_its_sessions_and_gets_no_new_ones() {
     let house = House::open().await;
     let session = house.connect(&house.guest).await.unwrap();
     ask(&session, "echo", "hello").await.unwrap();
@@ -252,9 +252,9 @@ async fn who_is_no_longer_welcome_loses_open_sessions_and_gets_no_new_ones() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_certificate_counts_only_with_its_key_its_name_and_its_authority() {
+async fn a_certificate_is_valid_only_with_its_key_its_name_and_its_authority() {
     let house = House::open().await;
-    // The same name once more is somebody else.
+    // A second identity of the same name is another one.
     let namesake = house.authority.issue(&entity("guest"), Usage::Client).unwrap();
     assert_eq!(house.connect(&namesake).await.unwrap_err().kind(), ErrorKind::Denied);
     // Another authority's word is worth nothing here.
@@ -337,7 +337,7 @@ async fn an_entity_cannot_pose_as_a_node_nor_one_node_as_another() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_guard_only_whoever_runs_the_node_comes_in() {
+async fn without_a_guard_only_the_user_who_runs_the_node_is_admitted() {
     let (authority, _) = Authority::create().unwrap();
     let own = authority.issue(&entity("node.a"), Usage::Node).unwrap();
     let guest = authority.issue(&entity("guest"), Usage::Client).unwrap();
@@ -356,7 +356,7 @@ async fn without_a_guard_only_whoever_runs_the_node_comes_in() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_handshake_that_is_not_finished_holds_up_nobody() {
+async fn an_unfinished_tls_handshake_delays_no_other_client() {
     let house = House::open().await;
     let Some(address) = house.endpoint.to_string().strip_prefix("tls:").map(str::to_owned) else {
         panic!("a TLS endpoint")

@@ -1,5 +1,5 @@
-//! What concurrent clients of a remote store see has an order, also where connections break and
-//! answers are lost: a call is repeated only if that cannot show.
+//! Checks that the histories of concurrent clients of a remote store are linearizable, even if
+//! connections break and answers are lost. A call is repeated only if no client can notice.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use nacre_conformance::{FaultyStore, MemoryStore, TestClasses, seeds};
 use nacre_object::Store;
 use nacre_wire::RemoteStore;
 
-use crate::harness::{Node, Place, connect};
+use crate::harness::{Node, SocketFolder, connect};
 use crate::proxy::Proxy;
 
 const CLIENTS: usize = 4;
@@ -23,15 +23,15 @@ const CALLS_PER_CUT: usize = 23;
 async fn histories_of_concurrent_clients_have_an_order() {
     let mut unknown = 0;
     for seed in seeds(6) {
-        let place = Place::new();
+        let folder = SocketFolder::new();
         let memory = MemoryStore::new(Arc::new(TestClasses), Arc::new(SystemClock::default()));
         let store = FaultyStore::over(Arc::new(memory));
         let served = Arc::new(store.clone());
-        let node = Node::start(&place.endpoint(), 1, |node| node.store(served)).await;
-        let proxy = Arc::new(Proxy::start(&place.named("proxy"), &node.endpoint));
+        let node = Node::start(&folder.endpoint(), 1, |node| node.store(served)).await;
+        let proxy = Arc::new(Proxy::start(&folder.named("proxy"), &node.endpoint));
         let mut stores: Vec<Arc<dyn Store>> = vec![];
         for _ in 0..CLIENTS {
-            let session = connect(&place.named("proxy")).await;
+            let session = connect(&folder.named("proxy")).await;
             stores.push(Arc::new(RemoteStore::new(session)));
         }
         let odds = FaultOdds { fail_before: 60, fail_after: 60, lose_event: 0 };

@@ -2,13 +2,13 @@
 
 use futures::future::join_all;
 
-use crate::harness::{Node, Place, TestService, ask, connect, eventually};
+use crate::harness::{Node, SocketFolder, TestService, ask, connect, eventually};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_are_begun_in_the_order_they_are_made() {
-    let place = Place::new();
+    let folder = SocketFolder::new();
     let service = TestService::new();
-    let node = Node::of_service(&place.endpoint(), &service).await;
+    let node = Node::of_service(&folder.endpoint(), &service).await;
     let session = connect(&node.endpoint).await;
     let numbers: Vec<String> = (0..5_000).map(|number| number.to_string()).collect();
     let calls = numbers.iter().map(|number| ask(&session, "record", number.clone()));
@@ -19,9 +19,9 @@ async fn calls_are_begun_in_the_order_they_are_made() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_find_their_callers_in_any_order() {
-    let place = Place::new();
+    let folder = SocketFolder::new();
     let service = TestService::new();
-    let node = Node::of_service(&place.endpoint(), &service).await;
+    let node = Node::of_service(&folder.endpoint(), &service).await;
     let session = connect(&node.endpoint).await;
     // Every other call is overtaken by all that follow it.
     let calls = (0..1_000).map(|number| {
@@ -44,9 +44,9 @@ async fn answers_find_their_callers_in_any_order() {
 #[tokio::test(flavor = "multi_thread")]
 async fn many_sessions_share_a_node() {
     const SESSIONS: usize = 200;
-    let place = Place::new();
+    let folder = SocketFolder::new();
     let service = TestService::new();
-    let node = Node::of_service(&place.endpoint(), &service).await;
+    let node = Node::of_service(&folder.endpoint(), &service).await;
     let sessions = join_all((0..SESSIONS).map(|_| connect(&node.endpoint))).await;
     assert_eq!(node.server.session_count(), SESSIONS);
     let calls = sessions.iter().enumerate().map(|(number, session)| async move {

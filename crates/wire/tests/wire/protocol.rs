@@ -20,7 +20,7 @@ use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
 use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
 use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 
-use crate::harness::{Node, Place, TestService, ask, connect};
+use crate::harness::{Node, SocketFolder, TestService, ask, connect};
 use crate::raw::{RawSession, asks, call, channel, hello, message};
 
 fn transaction(ops: Vec<Op>) -> ClientMessage {
@@ -43,8 +43,8 @@ fn kind(answer: Option<Answer>) -> pb::ErrorKind {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_begins_with_one_hello_in_the_right_version() {
-    let place = Place::new();
-    let node = Node::of_service(&place.endpoint(), &TestService::new()).await;
+    let folder = SocketFolder::new();
+    let node = Node::of_service(&folder.endpoint(), &TestService::new()).await;
     let refused = async |first| match RawSession::begin(&node.endpoint, first).await {
         Ok(mut session) => session.end().await.unwrap_err().code(),
         Err(status) => status.code(),
@@ -59,8 +59,8 @@ async fn a_session_begins_with_one_hello_in_the_right_version() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn messages_may_come_with_the_hello() {
-    let place = Place::new();
-    let node = Node::of_service(&place.endpoint(), &TestService::new()).await;
+    let folder = SocketFolder::new();
+    let node = Node::of_service(&folder.endpoint(), &TestService::new()).await;
     let first = vec![hello(1), asks(1, "echo", "a"), asks(2, "echo", "b")];
     let mut session = RawSession::begin(&node.endpoint, first).await.unwrap();
     for id in 0..=2 {
@@ -69,9 +69,9 @@ async fn messages_may_come_with_the_hello() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_wrong_with_one_message_is_told_in_the_answer_to_it() {
-    let place = Place::new();
-    let node = Node::of_store(&place.endpoint(), &MemoryStore::plain()).await;
+async fn an_invalid_message_is_answered_with_its_error() {
+    let folder = SocketFolder::new();
+    let node = Node::of_store(&folder.endpoint(), &MemoryStore::plain()).await;
     let (mut session, _) = RawSession::open(&node.endpoint).await;
     session.send(vec![
         ClientMessage { id: 1, ..ClientMessage::default() },
@@ -94,9 +94,9 @@ async fn what_is_wrong_with_one_message_is_told_in_the_answer_to_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_call_needs_no_session() {
-    let place = Place::new();
-    let node = Node::of_store(&place.endpoint(), &MemoryStore::plain()).await;
+async fn a_single_call_needs_no_session() {
+    let folder = SocketFolder::new();
+    let node = Node::of_store(&folder.endpoint(), &MemoryStore::plain()).await;
     let ops = vec![Op::Append("hello".into()), Op::Read(pb::op::Read { offset: 1, length: 3 })];
     let answer = call(&node.endpoint, transaction(ops)).await.unwrap();
     assert_eq!(answer.id, 7);
@@ -111,9 +111,9 @@ async fn one_call_needs_no_session() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_asks_is_the_servers_word() {
-    let place = Place::new();
-    let node = Node::of_service(&place.endpoint(), &TestService::new()).await;
+async fn the_server_decides_which_entity_asks() {
+    let folder = SocketFolder::new();
+    let node = Node::of_service(&folder.endpoint(), &TestService::new()).await;
     let session = connect(&node.endpoint).await;
     assert_eq!(ask(&session, "who", "").await.unwrap(), "local default client");
     let (mut raw, _) = RawSession::open(&node.endpoint).await;
@@ -133,7 +133,7 @@ impl Service for Failing {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_error_arrives_with_all_it_knows() {
+async fn an_error_arrives_with_all_its_fields() {
     let site = FaultSite {
         program: "log.entry".to_owned(),
         version: 3,
@@ -148,9 +148,9 @@ async fn an_error_arrives_with_all_it_knows() {
         .with_status(-5);
     let bare = ErrorKind::ALL.map(|kind| Error::new(kind, ""));
     for error in bare.into_iter().chain([full]) {
-        let place = Place::new();
+        let folder = SocketFolder::new();
         let failing = Arc::new(Failing(error.clone()));
-        let node = Node::start(&place.endpoint(), 1, |node| node.service("test", failing)).await;
+        let node = Node::start(&folder.endpoint(), 1, |node| node.service("test", failing)).await;
         let back = ask(&connect(&node.endpoint).await, "", "").await.unwrap_err();
         assert_eq!(format!("{back:?}"), format!("{error:?}"));
     }
@@ -158,8 +158,8 @@ async fn an_error_arrives_with_all_it_knows() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn health_and_reflection_are_served() {
-    let place = Place::new();
-    let node = Node::of_service(&place.endpoint(), &TestService::new()).await;
+    let folder = SocketFolder::new();
+    let node = Node::of_service(&folder.endpoint(), &TestService::new()).await;
     let channel = channel(&node.endpoint).await;
     let request = HealthCheckRequest { service: nacre_wire::SERVICE_NAME.to_owned() };
     let health = HealthClient::new(channel.clone()).check(request).await.unwrap().into_inner();

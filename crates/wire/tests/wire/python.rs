@@ -1,7 +1,8 @@
-//! A foreign client: Python with stock grpcio and modules made from the `.proto` files.
+//! A client in another language: Python with stock grpcio and modules generated from the `.proto`
+//! files.
 //!
 //! Needs the Debian packages `python3-grpcio`, `protobuf-compiler` and `protobuf-compiler-grpc`.
-//! (`python3-grpc-tools` will not do: Debian's is older than Debian's protobuf.)
+//! (`python3-grpc-tools` does not work: Debian's version is older than Debian's protobuf.)
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use nacre_clock::SystemClock;
 use nacre_conformance::{MemoryStore, TestClasses};
 
-use crate::harness::{Node, Place};
+use crate::harness::{Node, SocketFolder};
 
 /// Where Debian puts the Python its packages are for, whatever else there is on the path.
 const PYTHON: &str = "/usr/bin/python3";
@@ -27,7 +28,7 @@ fn run(command: &mut Command) -> Output {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_python_client_reads_writes_and_calls_a_method() {
     let crate_folder = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let place = Place::new();
+    let folder = SocketFolder::new();
     let generated = tempfile::tempdir().unwrap();
     let out = |kind: &str| format!("--{kind}={}", generated.path().display());
     let proto = crate_folder.join("../protocol/proto");
@@ -38,7 +39,7 @@ async fn a_python_client_reads_writes_and_calls_a_method() {
         .args(["nacre", "object", "error"].map(|name| format!("nacre/v1/{name}.proto"))));
 
     let store = MemoryStore::new(Arc::new(TestClasses), Arc::new(SystemClock::default()));
-    for endpoint in [place.endpoint(), "127.0.0.1:0".parse().unwrap()] {
+    for endpoint in [folder.endpoint(), "127.0.0.1:0".parse().unwrap()] {
         let node = Node::of_store(&endpoint, &store).await;
         let script = crate_folder.join("tests/python/client.py");
         let (endpoint, folder) = (node.endpoint.to_string(), generated.path().to_owned());

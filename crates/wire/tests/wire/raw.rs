@@ -20,18 +20,18 @@ use tonic::{Request, Status, Streaming};
 use tonic_prost::ProstCodec;
 use tower::service_fn;
 
-use crate::harness::{Node, Place, TestService};
+use crate::harness::{Node, SocketFolder, TestService};
 
 /// Larger than anything these tests send or receive.
 const MAX_BYTES: usize = 1 << 30;
 
 /// A node with a service of tests, and a session of such a client with it.
-pub async fn served() -> (Place, Arc<TestService>, Node, RawSession) {
-    let place = Place::new();
+pub async fn served() -> (SocketFolder, Arc<TestService>, Node, RawSession) {
+    let folder = SocketFolder::new();
     let service = TestService::new();
-    let node = Node::of_service(&place.endpoint(), &service).await;
+    let node = Node::of_service(&folder.endpoint(), &service).await;
     let (session, _) = RawSession::open(&node.endpoint).await;
-    (place, service, node, session)
+    (folder, service, node, session)
 }
 
 /// A session of such a client.

@@ -7,7 +7,9 @@ use nacre_conformance::{FaultyStore, MemoryStore, ops, wait};
 use nacre_object::{ErrorKind, OpResult, Store};
 use nacre_wire::{RemoteStore, Session, SessionOptions};
 
-use crate::harness::{LONG, Node, Place, TestService, ask, asking, connect, eventually, request};
+use crate::harness::{
+    LONG, Node, SocketFolder, TestService, ask, asking, connect, eventually, request,
+};
 use crate::proxy::Proxy;
 
 /// A node whose store holds operations, behind a wire that can be cut.
@@ -16,18 +18,18 @@ struct Setup {
     proxy: Proxy,
     remote: RemoteStore,
     _node: Node,
-    _place: Place,
+    _place: SocketFolder,
 }
 
 impl Setup {
     async fn new() -> Self {
-        let place = Place::new();
+        let folder = SocketFolder::new();
         let store = FaultyStore::over(Arc::new(MemoryStore::plain()));
         let served = Arc::new(store.clone());
-        let node = Node::start(&place.endpoint(), 1, |node| node.store(served)).await;
-        let proxy = Proxy::start(&place.named("proxy"), &node.endpoint);
-        let remote = RemoteStore::new(connect(&place.named("proxy")).await);
-        Self { store, proxy, remote, _node: node, _place: place }
+        let node = Node::start(&folder.endpoint(), 1, |node| node.store(served)).await;
+        let proxy = Proxy::start(&folder.named("proxy"), &node.endpoint);
+        let remote = RemoteStore::new(connect(&folder.named("proxy")).await);
+        Self { store, proxy, remote, _node: node, _place: folder }
     }
 
     async fn append(&self, text: &'static str) -> nacre_object::Result<()> {
@@ -40,7 +42,7 @@ impl Setup {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_read_under_way_is_asked_again() {
+async fn a_read_in_flight_is_sent_again_after_a_break() {
     let setup = Setup::new().await;
     setup.append("x").await.unwrap();
     setup.store.follow(scripted([Some(Fault::Hold)]));
@@ -53,7 +55,7 @@ async fn a_read_under_way_is_asked_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_write_under_way_may_have_happened_and_is_not_repeated() {
+async fn a_write_in_flight_is_not_repeated_after_a_break() {
     let setup = Setup::new().await;
     setup.store.follow(scripted([Some(Fault::Hold)]));
     let cut = async {
@@ -72,13 +74,13 @@ async fn a_write_under_way_may_have_happened_and_is_not_repeated() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_not_sent_waits_for_the_node() {
-    let place = Place::new();
-    let session = Session::open(place.endpoint(), SessionOptions::default());
+async fn a_call_that_was_not_sent_waits_for_the_node() {
+    let folder = SocketFolder::new();
+    let session = Session::open(folder.endpoint(), SessionOptions::default());
     assert_eq!((session.node(), session.is_connected()), (None, false));
     let (early, late) = (asking(&session, "record", "a"), asking(&session, "record", "b"));
     let service = TestService::new();
-    let _node = Node::of_service(&place.endpoint(), &service).await;
+    let _node = Node::of_service(&folder.endpoint(), &service).await;
     assert_eq!(early.await.unwrap().unwrap(), "a");
     assert_eq!(late.await.unwrap().unwrap(), "b");
     assert_eq!(service.recorded().len(), 2);
@@ -86,22 +88,22 @@ async fn what_was_not_sent_waits_for_the_node() {
 
 #[tokio::test]
 async fn without_a_node_calls_fail_once_patience_is_over() {
-    let place = Place::new();
+    let folder = SocketFolder::new();
     let patience = std::time::Duration::from_millis(20);
     let options = SessionOptions { patience, ..SessionOptions::default() };
-    let session = Session::open(place.endpoint(), options.clone());
+    let session = Session::open(folder.endpoint(), options.clone());
     let error = ask(&session, "echo", "").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(error.to_string().contains("No such file"), "{error}");
-    let error = Session::connect(place.endpoint(), options).await.unwrap_err();
+    let error = Session::connect(folder.endpoint(), options).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_stops_finishes_what_it_began_and_begins_nothing_more() {
-    let place = Place::new();
+    let folder = SocketFolder::new();
     let old = TestService::new();
-    let node = Node::of_service(&place.endpoint(), &old).await;
+    let node = Node::of_service(&folder.endpoint(), &old).await;
     let session = connect(&node.endpoint).await;
     assert_eq!(session.node().unwrap().incarnation, 1);
     let begun = asking(&session, "hold", "begun");
@@ -112,22 +114,22 @@ async fn a_node_that_stops_finishes_what_it_began_and_begins_nothing_more() {
     old.release(1);
     assert_eq!(begun.await.unwrap().unwrap(), "begun");
     stopped.await.unwrap().unwrap();
-    assert!(!place.endpoint().path().unwrap().exists());
+    assert!(!folder.endpoint().path().unwrap().exists());
 
     let new = TestService::new();
-    let _node = Node::start(&place.endpoint(), 2, |node| node.service("test", new.clone())).await;
+    let _node = Node::start(&folder.endpoint(), 2, |node| node.service("test", new.clone())).await;
     assert_eq!(waiting.await.unwrap().unwrap(), "waiting");
     assert_eq!(session.node().unwrap().incarnation, 2);
     assert_eq!((old.recorded().len(), new.recorded().len()), (0, 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_cuts_lose_no_read_and_double_no_write() {
-    let place = Place::new();
+async fn many_breaks_lose_no_read_and_repeat_no_write() {
+    let folder = SocketFolder::new();
     let service = TestService::new();
-    let node = Node::of_service(&place.endpoint(), &service).await;
-    let proxy = Proxy::start(&place.named("proxy"), &node.endpoint);
-    let session = connect(&place.named("proxy")).await;
+    let node = Node::of_service(&folder.endpoint(), &service).await;
+    let proxy = Proxy::start(&folder.named("proxy"), &node.endpoint);
+    let session = connect(&folder.named("proxy")).await;
     let cutting = tokio::spawn({
         let service = service.clone();
         async move {
@@ -168,20 +170,20 @@ async fn many_cuts_lose_no_read_and_double_no_write() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_hangs_is_found_out() {
-    let place = Place::new();
+async fn a_hanging_node_is_noticed() {
+    let folder = SocketFolder::new();
     let keep_alive = nacre_wire::KeepAlive {
         interval: std::time::Duration::from_millis(50),
         timeout: std::time::Duration::from_millis(50),
     };
     let service = TestService::new();
-    let node = Node::start(&place.endpoint(), 1, |node| {
+    let node = Node::start(&folder.endpoint(), 1, |node| {
         node.service("test", service.clone()).keep_alive(keep_alive)
     })
     .await;
-    let proxy = Proxy::start(&place.named("proxy"), &node.endpoint);
+    let proxy = Proxy::start(&folder.named("proxy"), &node.endpoint);
     let options = SessionOptions { keep_alive, ..SessionOptions::default() };
-    let session = Session::connect(place.named("proxy"), options).await.unwrap();
+    let session = Session::connect(folder.named("proxy"), options).await.unwrap();
     let held = asking(&session, "hold", "");
     service.until_begun(1).await;
     proxy.set_alive(false);
@@ -195,8 +197,8 @@ async fn a_node_that_hangs_is_found_out() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_last_handle_closes_the_session() {
-    let place = Place::new();
-    let node = Node::of_service(&place.endpoint(), &TestService::new()).await;
+    let folder = SocketFolder::new();
+    let node = Node::of_service(&folder.endpoint(), &TestService::new()).await;
     let session = connect(&node.endpoint).await;
     let other = session.clone();
     drop(session);

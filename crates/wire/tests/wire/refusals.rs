@@ -1,4 +1,4 @@
-//! Whoever does not get in is counted once, under why, and told of.
+//! Each refused peer is counted once, under its reason, and reported.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 use tonic::Code;
 
-use crate::harness::{Node, Place, TestService, ask, connect, eventually};
+use crate::harness::{Node, SocketFolder, TestService, ask, connect, eventually};
 use crate::raw::{RawSession, asks, call, hello, leave_without_a_hello};
 
 /// Remembers what it was told.
@@ -33,7 +33,7 @@ impl Listening {
     }
 }
 
-/// Lets nobody in.
+/// Admits no peer.
 #[derive(Debug)]
 struct Closed;
 
@@ -52,7 +52,7 @@ async fn is_counted(server: &Server, expected: &[(RefusalReason, u64)]) {
     eventually(&format!("{expected:?}"), || counts(server) == expected).await;
 }
 
-/// A node of an authority behind TLS that lets nobody in, where it is, and who was told.
+/// A node behind TLS that admits no peer, its endpoint, and an observer of its refusals.
 async fn closed_house(authority: &Authority) -> (Server, Endpoint, Arc<Listening>) {
     let own = authority.issue(&"node.a".parse().unwrap(), Usage::Node).unwrap();
     let any = Endpoint::tls("127.0.0.1:0").unwrap();
@@ -79,10 +79,10 @@ async fn knock(endpoint: &Endpoint, identity: Identity) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_those_who_do_not_get_in_nothing_is_read() {
-    let place = Place::new();
-    let node = Node::start(&place.endpoint(), 1, |builder| builder.guard(Arc::new(Closed))).await;
-    // None of it makes sense, which nobody finds out.
+async fn a_node_reads_nothing_of_refused_peers() {
+    let folder = SocketFolder::new();
+    let node = Node::start(&folder.endpoint(), 1, |builder| builder.guard(Arc::new(Closed))).await;
+    // None of these bytes make sense, and the node never looks.
     let error = RawSession::begin(&node.endpoint, vec![]).await.err().unwrap();
     assert_eq!(error.code(), Code::PermissionDenied, "{error}");
     let long = asks(1, "echo", &"x".repeat(2 * MAX_BATCH_BYTES));
@@ -92,7 +92,7 @@ async fn of_those_who_do_not_get_in_nothing_is_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn at_a_door_with_tls_each_failure_has_its_reason() {
+async fn each_failed_tls_handshake_is_counted_under_its_reason() {
     let (authority, _) = Authority::create().unwrap();
     let (server, endpoint, told) = closed_house(&authority).await;
     let shown = endpoint.to_string();
@@ -125,10 +125,10 @@ async fn at_a_door_with_tls_each_failure_has_its_reason() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_does_not_say_who_it_is_is_counted_once() {
-    let place = Place::new();
+async fn a_peer_without_a_hello_is_counted_once() {
+    let folder = SocketFolder::new();
     let told = Arc::new(Listening::default());
-    let node = Node::start(&place.endpoint(), 1, |builder| {
+    let node = Node::start(&folder.endpoint(), 1, |builder| {
         let builder = builder.service("test", TestService::new());
         builder.handshake_timeout(Duration::from_millis(200)).refusal_observer(told.clone())
     })
@@ -149,9 +149,9 @@ async fn who_does_not_say_who_it_is_is_counted_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_is_let_in_is_no_refusal_however_it_ends() {
-    let place = Place::new();
-    let node = Node::start(&place.endpoint(), 1, |builder| {
+async fn an_admitted_peer_is_never_counted_as_refused() {
+    let folder = SocketFolder::new();
+    let node = Node::start(&folder.endpoint(), 1, |builder| {
         let builder = builder.service("test", TestService::new());
         builder.handshake_timeout(Duration::from_millis(100))
     })
@@ -159,7 +159,8 @@ async fn who_is_let_in_is_no_refusal_however_it_ends() {
     let session = connect(&node.endpoint).await;
     ask(&session, "echo", "here").await.unwrap();
     drop(session);
-    // Nor is who leaves by itself, before it has said anything or in the middle of a word.
+    // A client that leaves by itself, before it said anything or in the middle of a message, is no
+    // refusal either.
     drop(UnixStream::connect(node.endpoint.path().unwrap()).await.unwrap());
     let mut leaving = UnixStream::connect(node.endpoint.path().unwrap()).await.unwrap();
     leaving.write_all(b"PRI * HT").await.unwrap();
@@ -172,9 +173,9 @@ async fn who_is_let_in_is_no_refusal_however_it_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_over_a_limit_is_counted_too() {
-    let place = Place::new();
-    let node = Node::of_service(&place.endpoint(), &TestService::new()).await;
+async fn refusals_for_exceeded_limits_are_counted() {
+    let folder = SocketFolder::new();
+    let node = Node::of_service(&folder.endpoint(), &TestService::new()).await;
     let mut idle = Vec::new();
     for _ in 0..MAX_IDLE_CONNECTIONS + 5 {
         idle.push(UnixStream::connect(node.endpoint.path().unwrap()).await.unwrap());

@@ -7,7 +7,7 @@ use nacre_object::{ErrorKind, Store, Watch, WatchEvent};
 use nacre_wire::limits::MAX_WATCHES;
 use nacre_wire::{RemoteStore, Session, SessionOptions};
 
-use crate::harness::{LONG, Node, Place, TestService, connect, object, request, told};
+use crate::harness::{LONG, Node, SocketFolder, TestService, connect, object, request, told};
 use crate::proxy::Proxy;
 
 fn said(payload: &'static str) -> WatchEvent {
@@ -16,11 +16,11 @@ fn said(payload: &'static str) -> WatchEvent {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watch_survives_its_connection_and_says_that_it_may_have_missed_something() {
-    let place = Place::new();
+    let folder = SocketFolder::new();
     let store = MemoryStore::plain();
-    let node = Node::of_store(&place.endpoint(), &store).await;
-    let proxy = Proxy::start(&place.named("proxy"), &node.endpoint);
-    let remote = RemoteStore::new(connect(&place.named("proxy")).await);
+    let node = Node::of_store(&folder.endpoint(), &store).await;
+    let proxy = Proxy::start(&folder.named("proxy"), &node.endpoint);
+    let remote = RemoteStore::new(connect(&folder.named("proxy")).await);
     let id = object("data/a");
     let mut watch = remote.watch(&id).await.unwrap();
     store.notify(&id, "before".into()).await.unwrap();
@@ -37,16 +37,16 @@ async fn a_watch_survives_its_connection_and_says_that_it_may_have_missed_someth
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watch_survives_its_node() {
-    let place = Place::new();
+    let folder = SocketFolder::new();
     let store = MemoryStore::plain();
-    let node = Node::of_store(&place.endpoint(), &store).await;
+    let node = Node::of_store(&folder.endpoint(), &store).await;
     let remote = RemoteStore::new(connect(&node.endpoint).await);
     let mut watches = Vec::new();
     for number in 0..20 {
         watches.push(remote.watch(&object(&format!("data/{number}"))).await.unwrap());
     }
     node.stop().await.unwrap().unwrap();
-    let _node = Node::of_store(&place.endpoint(), &store).await;
+    let _node = Node::of_store(&folder.endpoint(), &store).await;
     for watch in &mut watches {
         assert_eq!(told(watch).await, Some(WatchEvent::Lost));
     }
@@ -56,9 +56,9 @@ async fn a_watch_survives_its_node() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_has_only_so_many_watches_and_gets_them_back() {
-    let place = Place::new();
-    let node = Node::of_store(&place.endpoint(), &MemoryStore::plain()).await;
+async fn a_session_is_refused_too_many_watches_until_some_end() {
+    let folder = SocketFolder::new();
+    let node = Node::of_store(&folder.endpoint(), &MemoryStore::plain()).await;
     let remote = RemoteStore::new(connect(&node.endpoint).await);
     let id = object("data/a");
     let mut watches = Vec::new();
@@ -75,9 +75,9 @@ async fn a_session_has_only_so_many_watches_and_gets_them_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watch_that_is_answered_and_not_taken_is_none() {
-    let place = Place::new();
-    let node = Node::of_store(&place.endpoint(), &MemoryStore::plain()).await;
+async fn a_watch_whose_answer_is_not_taken_ends() {
+    let folder = SocketFolder::new();
+    let node = Node::of_store(&folder.endpoint(), &MemoryStore::plain()).await;
     let session = connect(&node.endpoint).await;
     let id = object("data/a");
     for _ in 0..=MAX_WATCHES {
@@ -93,8 +93,8 @@ async fn a_watch_that_is_answered_and_not_taken_is_none() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watch_ends_with_its_session() {
-    let place = Place::new();
-    let node = Node::of_store(&place.endpoint(), &MemoryStore::plain()).await;
+    let folder = SocketFolder::new();
+    let node = Node::of_store(&folder.endpoint(), &MemoryStore::plain()).await;
     let session = connect(&node.endpoint).await;
     let remote = RemoteStore::new(session);
     let mut watch = remote.watch(&object("data/a")).await.unwrap();
@@ -104,8 +104,8 @@ async fn a_watch_ends_with_its_session() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_without_watches_says_so() {
-    let place = Place::new();
-    let node = Node::of_service(&place.endpoint(), &TestService::new()).await;
+    let folder = SocketFolder::new();
+    let node = Node::of_service(&folder.endpoint(), &TestService::new()).await;
     let session = Session::connect(node.endpoint.clone(), SessionOptions::default()).await.unwrap();
     let remote = RemoteStore::new(session);
     let error = remote.watch(&object("data/a")).await.err().unwrap();

@@ -1,7 +1,7 @@
-//! Room for sessions: so many in all, and so many of one entity.
+//! Limits on sessions: how many a server may have, and how many one entity may have.
 //!
-//! A session whose client is gone while work it began goes on keeps nobody out, as long as its entity has
-//! not left as many behind as it may have open.
+//! When a client is gone, its session may still have work in flight. Such a session does not count
+//! against the limits, as long as its entity has left no more of them behind than it may have open.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,37 +12,41 @@ use crate::limits::{MAX_ENTITY_SESSIONS, MAX_SESSIONS};
 
 /// The sessions of a server, by entity.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Places(Arc<Mutex<HashMap<EntityName, Sessions>>>);
+pub(crate) struct SessionSlots(Arc<Mutex<HashMap<EntityName, Sessions>>>);
 
 /// The sessions of an entity.
 #[derive(Debug, Default)]
 struct Sessions {
     open: usize,
-    /// Those whose client is gone.
+    /// Sessions whose client is gone.
     left: usize,
 }
 
-/// A session's place, until it is dropped.
+/// A session's slot, which is free again once this is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
-    places: Places,
+pub(crate) struct SessionSlot {
+    slots: SessionSlots,
     entity: EntityName,
     is_left: bool,
 }
 
-impl Places {
-    /// A place for a session; what is full if there is none.
-    pub(crate) fn take(&self, entity: &EntityName) -> Result<Place, String> {
+impl SessionSlots {
+    /// Takes a slot for a session. The error says which limit is reached.
+    pub(crate) fn take(&self, entity: &EntityName) -> Result<SessionSlot, String> {
         let mut sessions = self.lock();
         if open(&sessions) >= MAX_SESSIONS {
-            return Err(format!("this node has {MAX_SESSIONS} sessions already"));
+            return Err(format!(
+                "this node already has {MAX_SESSIONS} sessions, the most it can have"
+            ));
         }
         let own = sessions.entry(entity.clone()).or_default();
         if own.open >= MAX_ENTITY_SESSIONS {
-            return Err(format!("{entity} has {MAX_ENTITY_SESSIONS} sessions already"));
+            return Err(format!(
+                "{entity} already has {MAX_ENTITY_SESSIONS} sessions, the most an entity can have"
+            ));
         }
         own.open += 1;
-        Ok(Place { places: self.clone(), entity: entity.clone(), is_left: false })
+        Ok(SessionSlot { slots: self.clone(), entity: entity.clone(), is_left: false })
     }
 
     /// How many are taken.
@@ -59,10 +63,11 @@ fn open(sessions: &HashMap<EntityName, Sessions>) -> usize {
     sessions.values().map(|own| own.open).sum()
 }
 
-impl Place {
-    /// The session's client is gone: another may have the place, if there is room for this one beside it.
+impl SessionSlot {
+    /// Notes that the session's client is gone. Another session may use the slot, unless the entity
+    /// has left too many sessions behind.
     pub(crate) fn leave(&mut self) {
-        let mut sessions = self.places.lock();
+        let mut sessions = self.slots.lock();
         if let Some(own) = sessions.get_mut(&self.entity)
             && !self.is_left
             && own.left < MAX_ENTITY_SESSIONS
@@ -74,9 +79,9 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for SessionSlot {
     fn drop(&mut self) {
-        let mut sessions = self.places.lock();
+        let mut sessions = self.slots.lock();
         if let Some(own) = sessions.get_mut(&self.entity) {
             match self.is_left {
                 true => own.left -= 1,
@@ -94,38 +99,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_entity_leaves_room_for_others() {
-        let places = Places::default();
+    fn one_entity_cannot_take_all_sessions() {
+        let slots = SessionSlots::default();
         let entity = |n: usize| EntityName::new(format!("e{n}")).unwrap();
         let mut greedy: Vec<_> =
-            (0..MAX_ENTITY_SESSIONS).map(|_| places.take(&entity(0)).unwrap()).collect();
-        assert!(places.take(&entity(0)).unwrap_err().contains("e0 has"));
+            (0..MAX_ENTITY_SESSIONS).map(|_| slots.take(&entity(0)).unwrap()).collect();
+        assert!(slots.take(&entity(0)).unwrap_err().contains("e0 already has"));
         let others: Vec<_> = (MAX_ENTITY_SESSIONS..MAX_SESSIONS)
-            .map(|n| places.take(&entity(1 + n / 100)).unwrap())
+            .map(|n| slots.take(&entity(1 + n / 100)).unwrap())
             .collect();
-        assert!(places.take(&entity(9999)).unwrap_err().contains("this node has"));
+        assert!(slots.take(&entity(9999)).unwrap_err().contains("this node already has"));
         greedy.pop();
-        drop(places.take(&entity(9999)).unwrap());
+        drop(slots.take(&entity(9999)).unwrap());
         drop((greedy, others));
-        assert_eq!(places.taken(), 0);
-        assert!(places.lock().is_empty());
+        assert_eq!(slots.taken(), 0);
+        assert!(slots.lock().is_empty());
     }
 
     #[test]
-    fn what_clients_left_behind_keeps_nobody_out_and_has_its_bound() {
-        let (places, entity) = (Places::default(), EntityName::local());
-        let take = || places.take(&entity);
+    fn sessions_whose_clients_are_gone_free_their_slots_up_to_a_bound() {
+        let (slots, entity) = (SessionSlots::default(), EntityName::local());
+        let take = || slots.take(&entity);
         let mut left: Vec<_> = (0..MAX_ENTITY_SESSIONS).map(|_| take().unwrap()).collect();
         take().unwrap_err();
-        left.iter_mut().for_each(Place::leave);
-        assert_eq!(places.taken(), 0);
+        left.iter_mut().for_each(SessionSlot::leave);
+        assert_eq!(slots.taken(), 0);
         let mut open: Vec<_> = (0..MAX_ENTITY_SESSIONS).map(|_| take().unwrap()).collect();
-        open.iter_mut().for_each(Place::leave);
+        open.iter_mut().for_each(SessionSlot::leave);
         take().unwrap_err();
         drop(left);
         open[0].leave();
         take().unwrap();
         drop(open);
-        assert!(places.lock().is_empty());
+        assert!(slots.lock().is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! A client with much under way has a second session with its node.
+//! A client with many requests in flight has a second session with its node.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -11,12 +11,12 @@ use nacre_object::{
     Demand, EntityName, Error, Guard, Op, Peer, Result, Standing, Store, TenantName, Unlimited,
 };
 use nacre_wire::RemoteStore;
-use nacre_wire::limits::{LANE_BYTES, REQUEST_COST_BYTES};
+use nacre_wire::limits::{REQUEST_COST_BYTES, SECOND_SESSION_BYTES};
 
-use crate::harness::{Node, Place, connect, eventually, request};
+use crate::harness::{Node, SocketFolder, connect, eventually, request};
 
 /// Requests from which on there is a second session.
-const BUSY: usize = LANE_BYTES / REQUEST_COST_BYTES;
+const BUSY: usize = SECOND_SESSION_BYTES / REQUEST_COST_BYTES;
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// Counts what each session asks, and lets in so many.
@@ -76,11 +76,14 @@ impl Standing for Counted {
     }
 }
 
-/// A node behind a doorman, a client of it, and the store that holds back what is read.
-async fn reading(place: &Place, doorman: &Arc<Doorman>) -> (Node, RemoteStore, FaultyStore) {
+/// A node behind a doorman, a client of the node, and the store that holds reads back.
+async fn reading(
+    folder: &SocketFolder,
+    doorman: &Arc<Doorman>,
+) -> (Node, RemoteStore, FaultyStore) {
     let faulty = FaultyStore::over(Arc::new(MemoryStore::plain()));
     let store: Arc<dyn Store> = Arc::new(faulty.clone());
-    let node = Node::start(&place.endpoint(), 1, |builder| {
+    let node = Node::start(&folder.endpoint(), 1, |builder| {
         builder.store(store).guard(Arc::clone(doorman) as Arc<dyn Guard>)
     })
     .await;
@@ -96,9 +99,9 @@ async fn read_at_once(remote: &RemoteStore, count: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_asks_little_at_once_has_one_session() {
-    let (place, doorman) = (Place::new(), Doorman::letting_in(usize::MAX));
-    let (_node, remote, _) = reading(&place, &doorman).await;
+async fn a_client_with_few_requests_in_flight_has_one_session() {
+    let (folder, doorman) = (SocketFolder::new(), Doorman::letting_in(usize::MAX));
+    let (_node, remote, _) = reading(&folder, &doorman).await;
     for _ in 0..20 {
         read_at_once(&remote, BUSY).await;
     }
@@ -106,10 +109,11 @@ async fn who_asks_little_at_once_has_one_session() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_asks_much_at_once_asks_by_two_sessions_and_is_answered_by_both() {
-    let (place, doorman) = (Place::new(), Doorman::letting_in(usize::MAX));
-    let (node, remote, faulty) = reading(&place, &doorman).await;
-    // Else a quick node has answered some before the last is asked, and it was never much at once.
+async fn a_client_with_many_requests_in_flight_uses_two_sessions() {
+    let (folder, doorman) = (SocketFolder::new(), Doorman::letting_in(usize::MAX));
+    let (node, remote, faulty) = reading(&folder, &doorman).await;
+    // Without this, a quick node would answer some reads before the last is sent, and many would
+    // never be in flight at once.
     faulty.follow(Box::new(|_| Some(Fault::Hold)));
     let ask_at_once = |count| {
         let remote = remote.clone();
@@ -142,9 +146,9 @@ async fn who_asks_much_at_once_asks_by_two_sessions_and_is_answered_by_both() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_gets_no_second_session_goes_on_with_the_first() {
-    let (place, doorman) = (Place::new(), Doorman::letting_in(1));
-    let (_node, remote, _) = reading(&place, &doorman).await;
+async fn a_client_refused_a_second_session_goes_on_with_the_first() {
+    let (folder, doorman) = (SocketFolder::new(), Doorman::letting_in(1));
+    let (_node, remote, _) = reading(&folder, &doorman).await;
     for _ in 0..20 {
         read_at_once(&remote, 4 * BUSY).await;
     }

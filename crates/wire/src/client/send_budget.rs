@@ -1,38 +1,38 @@
-//! The part of a session's room that a call has.
+//! A call's share of its session's memory budget for requests.
 //!
-//! **Invariant:** what waits to be sent never takes more than the session's room. A caller that gives up
-//! leaves its message in the outbox, and with it its part of the room, until the message is sent: or a node
-//! that reads nothing would have its clients keep ever more that nobody waits for.
+//! **Invariant:** messages that wait to be sent never exceed the session's budget. A caller that
+//! gives up leaves its message in the outbox, and the message keeps its share until it is sent.
+//! Otherwise clients of a node that reads nothing would collect abandoned messages without bound.
 
 use tokio::sync::SemaphorePermit;
 
 use super::shared::Shared;
-use crate::outbox::Place;
+use crate::outbox::OutboxPosition;
 
 /// A message that was put into the outbox.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Posted {
     /// Which connection the outbox is of.
     pub(crate) link: u64,
-    pub(crate) place: Place,
+    pub(crate) position: OutboxPosition,
 }
 
-/// Room for a call, until it is dropped.
+/// A call's share of the budget, which is free again once this is dropped.
 #[derive(Debug)]
-pub(crate) struct Room<'a> {
+pub(crate) struct SendBudget<'a> {
     shared: &'a Shared,
     permit: SemaphorePermit<'a>,
     /// The call's message, while it is not known what became of it.
     pub(crate) posted: Option<Posted>,
 }
 
-impl<'a> Room<'a> {
+impl<'a> SendBudget<'a> {
     pub(crate) fn new(shared: &'a Shared, permit: SemaphorePermit<'a>) -> Self {
         Self { shared, permit, posted: None }
     }
 }
 
-impl Drop for Room<'_> {
+impl Drop for SendBudget<'_> {
     fn drop(&mut self) {
         let Some(posted) = self.posted else { return };
         let bytes = self.permit.num_permits();
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_nobody_waits_for_keeps_its_room_until_it_is_sent() {
+    fn an_abandoned_message_keeps_its_budget_until_it_is_sent() {
         let (shared, _, mut stream) = session();
         give_up(&shared);
         assert!(shared.expire(), "it is looked after");
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_was_sent_keeps_nothing() {
+    fn an_abandoned_message_that_was_sent_keeps_no_budget() {
         let (shared, _, mut stream) = session();
         {
             let call = call(LONG);
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_caller_whose_time_is_over_leaves_its_room_behind_as_well() {
+    fn a_call_past_its_deadline_keeps_its_budget_until_it_is_sent() {
         let (shared, _, mut stream) = session();
         let late = call(Duration::ZERO);
         {
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_kept_for_a_connection_that_is_gone() {
+    fn a_lost_connection_frees_the_budget_of_its_messages() {
         let (shared, outbox, _stream) = session();
         let call = call(LONG);
         {
