@@ -113,7 +113,7 @@ fn peers_that_do_not_get_in_are_counted_and_told_of_once_a_while() {
         let _ = stream.read_to_end(&mut Vec::new());
     }
     assert_eq!(Scrape::of(&cluster).sum("nacre_refusals_total", &tls), 20.0);
-    let said = |events: &str| events.matches("a peer did not get in").count();
+    let said = |events: &str| events.matches("a peer was refused").count();
     let mut events = cluster.run(&["events"]);
     // It is told beside, by a task of its own.
     while said(&events) == 0 {

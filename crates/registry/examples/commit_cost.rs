@@ -1,5 +1,5 @@
-//! What commits, map programs and watching cost on the embedded engine, beside a bare durable write
-//! of the same bytes in the same run. Run it with `--release`.
+//! Measures the cost of commits, map programs and watches on the embedded engine, beside a bare
+//! durable write of the same bytes in the same run. Run it with `--release`.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,6 +1,6 @@
-//! What it costs to judge a message of a session by its entity's grants, in nanoseconds: the grant
-//! that covers the message is the last of so many, or there is none.
-//! `cargo run --release -p nacre-registry --example grant_cost`
+//! Measures how many nanoseconds it takes to check a message of a session against its entity's
+//! grants. The grant that covers the message is the last one, or there is none. `cargo run
+//! --release -p nacre-registry --example grant_cost`
 
 use std::hint::black_box;
 

@@ -1,11 +1,12 @@
-//! Following a bounded, numbered history without missing anything silently: the pure part.
+//! The pure part of following a bounded, numbered history without silently missing an item.
 //!
-//! A source keeps the newest items of a sequence 1, 2, 3, … and drops the oldest. A follower holds
-//! the number up to which it has delivered. Whenever it hears that the source may have changed it
-//! reads the items after that number, unless it was told them at once; if they are no longer kept, or
-//! the source has started over, it asks for the whole instead and goes on from there.
+//! A source keeps the newest items of a sequence 1, 2, 3, … and drops the oldest. A follower keeps
+//! the number of the last item that it delivered. When it hears that the source may have changed,
+//! it reads the items after that number, unless the notification contained them. If these items are
+//! no longer kept, or the source has started over, the follower asks for the whole state and goes
+//! on from there.
 //!
-//! **Invariant:** what is delivered is either the item after the last one, or the whole.
+//! **Invariant:** each delivery is either the next item or the whole state.
 
 use std::collections::VecDeque;
 
@@ -69,8 +70,8 @@ impl<Item> CatchUp<Item> {
         }
     }
 
-    /// Takes what the source told when it changed: maybe late, or again, or not after what is known. What
-    /// is lacking is read.
+    /// Takes the items that a notification of the source contained. They may be late, repeated, or
+    /// have a gap to the last known item. Missing items are read.
     pub(crate) fn told(&mut self, page: Page<Item>) {
         if self.lag == Lag::Missed {
             return;
@@ -145,7 +146,7 @@ mod tests {
             Page { last: self.last, items }
         }
 
-        /// Does one step of a follower; answers what it delivered, or `None` if it waits.
+        /// Does one step of a follower; returns what it delivered, or `None` if it waits.
         fn serve(&self, follower: &mut CatchUp<Told>, limit: usize) -> Option<Option<Told>> {
             match follower.step() {
                 Step::Deliver(told) => return Some(Some(told)),
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn every_item_comes_in_order_or_a_whole_comes_instead() {
+    fn a_follower_gets_every_item_in_order_or_the_whole() {
         let told: Vec<_> = (0..300).flat_map(follow_randomly).collect();
         let wholes = told.iter().filter(|told| matches!(told, Told::WholeUpTo(_))).count();
         assert!(wholes > 300 && told.len() > 3 * wholes, "{wholes} wholes of {}", told.len());
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_is_taken_as_told_and_what_does_not_is_read() {
+    fn a_notification_that_does_not_follow_on_the_last_item_is_read() {
         let source = Numbers { last: 3, keeps: 3 };
         let mut follower = CatchUp::after(1);
         follower.page(Page { last: 1, items: vec![] });

@@ -11,8 +11,8 @@ use crate::backoff::Backoff;
 use crate::catch_up::{CatchUp, Page, Step};
 use crate::system::{System, is_transient};
 
-/// Whoever made a change may die before it notifies anybody, and what was told may get lost on its way.
-/// So watchers look again after this long without news, whatever they were or were not told.
+/// How long a watcher waits without news before it reads anyway. A committer may die before it
+/// notifies, and notifications may get lost.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
 /// What can be followed.
@@ -35,7 +35,7 @@ pub(crate) trait Source: Send + Sync {
 
 /// A follower of the history that an object keeps.
 ///
-/// It watches before it reads, so that a change is either in what is read or heard of later.
+/// It watches before it reads, so each change is either in what it reads or notified later.
 pub(crate) struct Follower<S: Source> {
     system: System,
     object: ObjectId,
@@ -51,8 +51,8 @@ impl<S: Source> Follower<S> {
         Self { system, object, source, core, signal: None, backoff: Backoff::new() }
     }
 
-    /// The next item; waits for one. A store that does not answer is asked again until it does.
-    /// May be dropped and called again without losing anything.
+    /// Waits for the next item. Asks a store that does not answer until it does. The future can be
+    /// dropped without losing an item.
     pub(crate) async fn next(&mut self) -> Result<S::Item> {
         loop {
             match self.advance().await {

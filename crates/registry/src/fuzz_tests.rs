@@ -38,7 +38,8 @@ impl Objects {
         Self { store: MemoryStore::new(Arc::new(classes), clock), runtime, calls: 0 }
     }
 
-    /// The object for the next input. What it held is not kept for ever: a long run is of millions.
+    /// A fresh object for the next input. Old objects are removed now and then, because a long run
+    /// tries millions of inputs.
     fn next(&mut self, name: &str) -> ObjectId {
         let object: ObjectId = format!("nacre.system/{name}").parse().unwrap();
         if self.calls.is_multiple_of(INPUTS_AN_OBJECT) {
@@ -51,7 +52,8 @@ impl Objects {
 
     fn run(&self, object: &ObjectId, op: Op) -> Result<()> {
         let request = Request::new(object.clone(), vec![op])?;
-        // Whoever has one grant of each kind has it judged, too: that must not fail either.
+        // The input is also judged for an entity with one grant of each kind, which must not fail
+        // either.
         let grants: Grants = ["rw map=a*", "rw program=class/*", "r events"]
             .iter()
             .map(|grant| grant.parse::<Grant>().unwrap())
@@ -109,7 +111,7 @@ fn fuzz_inputs_of_the_events_class() {
 }
 
 #[test]
-fn fuzz_what_lies_in_the_object_of_a_map() {
+fn fuzz_stored_objects_of_maps() {
     let mut objects = Objects::new();
     let mut random = Random::seeded(3);
     let mut commit = commit_input("s", &["a"]).to_vec();

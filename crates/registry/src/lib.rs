@@ -1,13 +1,13 @@
 //! Service metadata: maps with epochs, versioned programs, propagation.
 //!
-//! A [map](Maps) is an object of the system pool whose class `map` commits by compare-and-swap and
-//! keeps a window of its history; watchers hear of changes by watch/notify and read what they lack
-//! from that history. There is no consensus code here: the store gives the object linearizability
-//! and durability. Everything else stands on maps.
+//! A [map](Maps) is an object of the system pool. Its class `map` commits by compare-and-swap and
+//! keeps a window of its history. Watchers hear of changes by watch/notify, and read the missing
+//! part of that history. There is no consensus code here: the store makes the object linearizable
+//! and durable. Everything else in this crate builds on maps.
 //!
 //! The feature `programs` adds the hooks that check and run programs, and with them the VM.
 //!
-//! **Invariant:** nothing here knows which store it runs on; it is written to
+//! **Invariant:** nothing here knows which store it runs on; it uses only
 //! [`Store`](nacre_object::Store) and [`Watch`](nacre_object::Watch).
 
 mod backoff;
@@ -40,10 +40,10 @@ pub use hooks::{
     CompiledHook, CompiledProgram, Hook, Hooks, LiveProgram, LivePrograms, SourceError,
 };
 pub use maps::{
-    BALANCER_MAP, Change, ENTITIES_MAP, EpochRecord, Herald, History, LAYOUTS_MAP, LOG_MAP_PREFIX,
-    MapEvent, MapState, MapWatcher, Maps, NODES_MAP, Origin, POOLS_MAP, PROGRAM_STATUS_MAP,
-    PROGRAMS_MAP, RESOURCE_MAP_PREFIX, ROUTES_MAP, SLO_CLAIMS_MAP, SLO_MAP, is_system_map,
-    map_class,
+    BALANCER_MAP, Change, ChangeFeed, ENTITIES_MAP, EpochRecord, History, LAYOUTS_MAP,
+    LOG_MAP_PREFIX, MapEvent, MapState, MapWatcher, Maps, NODES_MAP, Origin, POOLS_MAP,
+    PROGRAM_STATUS_MAP, PROGRAMS_MAP, RESOURCE_MAP_PREFIX, ROUTES_MAP, SLO_CLAIMS_MAP, SLO_MAP,
+    is_system_map, map_class,
 };
 pub use nodes::{Node, Nodes};
 pub use programs::{

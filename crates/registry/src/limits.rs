@@ -1,7 +1,7 @@
 //! Every bound of maps, programs and events, with its reason.
 //!
-//! Maps hold small values and change rarely (the paper: "out of high-performance I/O paths"), so
-//! that a whole map fits one reply and one epoch fits one stored value.
+//! Maps hold small values and change rarely (the paper: "out of high-performance I/O paths"). So a
+//! whole map fits into one reply, and one epoch into one stored value.
 
 use nacre_object::limits::{MAX_MAP_VALUE_BYTES, MAX_REPLY_BYTES};
 use nacre_program::MAX_SOURCE_BYTES;
@@ -18,7 +18,7 @@ pub const MAX_MAP_BYTES: u64 = 4 * 1024 * 1024;
 pub const MAX_CHANGES: usize = 1024;
 /// Keys and values of one commit together, in bytes: its history record is one stored value.
 pub const MAX_COMMIT_BYTES: usize = 512 * 1024;
-/// The id by which a committer recognises its commit, in bytes: room for two random numbers and more.
+/// Bytes of the id by which a committer recognises its commit. Two random numbers fit.
 pub const MAX_COMMIT_ID_BYTES: usize = 64;
 /// Epochs kept in a map's history: what a watcher may lag before it is given the whole.
 pub const MAX_HISTORY_EPOCHS: u64 = 1024;
@@ -28,7 +28,7 @@ pub const MAX_HISTORY_BYTES: u64 = 16 * 1024 * 1024;
 pub const MAX_HISTORY_PAGE: usize = 256;
 /// Bytes after which a page is closed: it travels in one reply.
 pub const MAX_PAGE_BYTES: usize = 2 * 1024 * 1024;
-/// Triggers of one map that are not carried out yet; past it commits that would add more are
+/// Triggers of one map that are not carried out yet. Commits that would add more fail with
 /// `Exhausted`.
 pub const MAX_PENDING_TRIGGERS: u64 = 1024;
 /// Triggers one commit may cause.
@@ -37,8 +37,8 @@ pub const MAX_TRIGGERS: usize = 16;
 pub const MAX_TRIGGER_CHAIN: usize = 8;
 /// Versions kept of one program; its record is one value of a map.
 pub const MAX_VERSIONS: usize = 128;
-/// Superseded versions of one program that are kept beyond those rollbacks reach, to look at and to
-/// compare with.
+/// Superseded versions of one program that are kept beyond the reach of rollbacks, so that people
+/// can look at them and compare.
 pub const KEPT_SUPERSEDED: usize = 8;
 /// Sources after which a collection ends, to be begun again.
 pub const MAX_COLLECTED_SOURCES: usize = 4096;
@@ -52,7 +52,7 @@ pub const MAX_EVENTS: u64 = 10_000;
 pub const MAX_EVENTS_PAGE: usize = 512;
 /// An event's text, in bytes: a traceback fits.
 pub const MAX_EVENT_TEXT_BYTES: usize = 4 * 1024;
-/// The id by which a repeated append is recognised, in bytes: room for two random numbers and more.
+/// Bytes of the id by which a repeated append is recognised. Two random numbers fit.
 pub const MAX_APPEND_ID_BYTES: usize = 64;
 /// Fields of one event.
 pub const MAX_EVENT_FIELDS: usize = 16;

@@ -19,7 +19,7 @@ pub struct Node {
     pub incarnation: u64,
     /// When it was started: microseconds since 1970, UTC.
     pub started_at_micros: u64,
-    /// Whether it is up, as far as anybody said.
+    /// Whether the node is up, by its last report.
     pub up: bool,
 }
 
@@ -79,10 +79,11 @@ impl Nodes {
         Self { maps }
     }
 
-    /// Makes a node known, or known anew after a restart; answers the map's epoch.
+    /// Registers a node, also after a restart. Returns the map's epoch.
     ///
     /// # Errors
-    /// `Stale` if a later incarnation of it is registered: another process runs under this name.
+    /// `Stale` if a later incarnation of the node is registered: another process runs under this
+    /// name.
     pub async fn register(&self, node: &Node) -> Result<u64> {
         let update = |state: &MapState| match Node::find(state, &node.name)? {
             Some(known) if known == *node => Ok(vec![]),
@@ -96,7 +97,7 @@ impl Nodes {
         self.maps.update(&nodes_map(), update).await
     }
 
-    /// Says that an incarnation of a node is down: nobody waits for it any more. A later
+    /// Records that an incarnation of a node is down, so that others stop waiting for it. A later
     /// incarnation, or an unknown node, is left alone.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use prost::Message;
 use crate::limits::MAX_PAGE_BYTES;
 use crate::system::decode_stored;
 
-/// Messages can be large: they are read a few at a time, so that a page keeps its bound.
+/// Values read at a time. Messages can be large, and a page must keep its bound.
 const CHUNK: usize = 16;
 
 /// The key of a number: big-endian, so that key order is number order.

@@ -11,8 +11,8 @@ use nacre_object::{
 };
 use prost::Message;
 
-/// A committer waits no longer for watchers to acknowledge: one whose process was killed does not, and the
-/// store may take it for alive for half a minute.
+/// How long a committer waits for watchers to acknowledge. A watcher whose process was killed never
+/// does, and the store may take it for alive for half a minute.
 const ANNOUNCE_PATIENCE: Duration = Duration::from_millis(500);
 
 /// A store with its watch, used on behalf of one entity.
@@ -20,7 +20,7 @@ const ANNOUNCE_PATIENCE: Duration = Duration::from_millis(500);
 pub(crate) struct System {
     store: Arc<dyn Store>,
     watch: Arc<dyn Watch>,
-    /// Whom requests are made for; `None` leaves it to the session.
+    /// The entity on whose behalf requests are made. With `None` the session decides.
     source: Option<EntityName>,
 }
 
@@ -83,10 +83,14 @@ impl System {
             .await
             .map_err(|error| error.during(method))?;
         let [OpResult::Called(reply)] = results.as_slice() else {
-            return Err(Error::corrupt("a call was not answered as one").during(method).on(object));
+            return Err(Error::corrupt("the store answered a call with something else")
+                .during(method)
+                .on(object));
         };
         Answer::decode(reply.output.clone()).map_err(|cause| {
-            Error::corrupt(format!("the answer makes no sense: {cause}")).during(method).on(object)
+            Error::corrupt(format!("the answer cannot be decoded: {cause}"))
+                .during(method)
+                .on(object)
         })
     }
 
@@ -100,9 +104,9 @@ impl System {
         self.store.capabilities().has(Capability::WatchChanges)
     }
 
-    /// Tells an object's watchers that it changed, unless the store does. A failure is not the
-    /// committer's, nor is a watcher that does not answer: what it did stands, and watchers of such a
-    /// store look again by themselves.
+    /// Notifies an object's watchers that it changed, unless the store does that itself. A failure,
+    /// or a watcher that does not answer, does not fail the commit: it stands, and watchers of such
+    /// a store read by themselves from time to time.
     pub(crate) async fn announce(&self, object: &ObjectId) {
         if !self.reports_changes() {
             let telling = self.watch.notify(object, Bytes::new());
@@ -114,10 +118,11 @@ impl System {
 /// Decodes a class method's input.
 pub(crate) fn decode_input<Question: Message + Default>(input: Bytes) -> Result<Question> {
     Question::decode(input)
-        .map_err(|cause| Error::invalid(format!("the input is no message of this method: {cause}")))
+        .map_err(|cause| Error::invalid(format!("the input cannot be decoded: {cause}")))
 }
 
 /// Decodes what is stored in a system object.
 pub(crate) fn decode_stored<Stored: Message + Default>(what: &str, bytes: Bytes) -> Result<Stored> {
-    Stored::decode(bytes).map_err(|cause| Error::corrupt(format!("{what} makes no sense: {cause}")))
+    Stored::decode(bytes)
+        .map_err(|cause| Error::corrupt(format!("{what} cannot be decoded: {cause}")))
 }

@@ -1,5 +1,5 @@
-//! On the embedded engine: everything the registry knows survives a restart, and many committers
-//! at once on real threads.
+//! On the embedded engine: everything the registry knows survives a restart, also with many
+//! committers on real threads.
 
 mod common;
 
@@ -25,7 +25,7 @@ fn open(folder: &Path) -> (EmbeddedEngine, Maps) {
 }
 
 #[tokio::test]
-async fn everything_survives_a_restart() {
+async fn the_registry_survives_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let (map, route, policy) = (name("m"), program("route/r"), program("map/m"));
     let node = Node {
@@ -75,7 +75,7 @@ async fn everything_survives_a_restart() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn committers_and_watchers_on_threads_of_their_own() {
+async fn committers_and_watchers_on_many_threads_agree() {
     const COMMITTERS: u64 = 6;
     const EACH: u64 = 20;
     let folder = tempfile::tempdir().unwrap();

@@ -7,7 +7,7 @@ use nacre_object::{EntityName, ErrorKind, FINGERPRINT_BYTES, NodeName, Standing}
 use nacre_registry::{CallRules, Entities, LiveEntities, Need};
 
 #[tokio::test]
-async fn the_first_administrator_is_let_in_once_and_no_other_takes_its_place() {
+async fn the_first_administrator_is_added_only_once() {
     let entities = Entities::new(maps(&store()));
     let admin = EntityName::new("admin").unwrap();
     let (first, second) = ([1; FINGERPRINT_BYTES], [2; FINGERPRINT_BYTES]);
@@ -22,7 +22,7 @@ async fn the_first_administrator_is_let_in_once_and_no_other_takes_its_place() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_epoch_of_the_entities_that_never_comes_is_not_waited_for_for_ever() {
+async fn a_wait_for_an_epoch_of_the_entities_ends() {
     let maps = maps(&store());
     let live = LiveEntities::follow(&maps, NodeName::new("a").unwrap(), CallRules::default());
     assert_eq!(live.reached(0).await.unwrap(), 0);
@@ -34,7 +34,7 @@ async fn an_epoch_of_the_entities_that_never_comes_is_not_waited_for_for_ever() 
 }
 
 #[tokio::test]
-async fn a_name_that_has_another_certificate_since_is_nobody_to_who_came_in_with_the_first() {
+async fn a_session_ends_once_its_entity_has_another_certificate() {
     let maps = maps(&store());
     let live = LiveEntities::follow(&maps, NodeName::new("a").unwrap(), CallRules::default());
     let admin = EntityName::new("admin").unwrap();

@@ -20,7 +20,7 @@ fn event(text: &str) -> Event {
 }
 
 #[tokio::test]
-async fn events_are_numbered_and_come_back_as_they_went_in() {
+async fn events_are_numbered_and_read_back_as_appended() {
     let maps = maps(&store());
     let events = maps.events();
     assert!(events.recent(10).await.unwrap().is_empty());
@@ -107,7 +107,7 @@ async fn a_program_that_fails_often_is_reported_once_a_second_with_a_count() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn faults_the_class_runtime_hears_of_are_reported_by_kind_and_name() {
+async fn faults_of_the_class_runtime_are_reported_by_kind_and_name() {
     let maps = maps(&store());
     let events = maps.events().clone();
     let reporter = FaultReporter::start(events.clone(), NodeName::new("n").unwrap());

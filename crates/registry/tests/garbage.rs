@@ -28,8 +28,8 @@ fn source(number: u64) -> String {
     format!("return {number}\n")
 }
 
-/// Twenty versions: 1 and 20 can be rolled back to or are active, of the others all but the newest few
-/// are superseded.
+/// Puts twenty versions. 20 is active, 1 can be rolled back to, and of the others all but the
+/// newest few are superseded.
 async fn put_twenty(programs: &Programs) {
     let id = program("route/r");
     for number in 1..=20 {
@@ -66,7 +66,7 @@ async fn is_whole(programs: &Programs) {
 }
 
 #[tokio::test]
-async fn superseded_versions_and_unnamed_sources_go_and_what_is_needed_stays() {
+async fn a_collection_removes_superseded_versions_and_unnamed_sources_only() {
     let (store, _, later) = two_hours_after_twenty().await;
     // The same source under another name, and one of a program that is gone.
     later.put(&program("route/same"), &source(2)).await.unwrap();
@@ -87,9 +87,10 @@ async fn superseded_versions_and_unnamed_sources_go_and_what_is_needed_stays() {
     assert!(nothing.versions.is_empty() && nothing.sources.is_empty());
 }
 
-/// A record of one program that nobody can read, as whoever may write that program can leave it, or a newer build.
+/// A record that cannot be read, as an entity that may write the program, or a newer build, can
+/// leave it.
 #[tokio::test]
-async fn a_record_that_cannot_be_read_hides_no_other_and_loses_nothing_it_names() {
+async fn an_unreadable_record_hides_no_other_and_its_sources_stay() {
     let (store, maps, later) = two_hours_after_twenty().await;
     let odd = program("route/odd");
     later.put(&odd, "return 'odd'\n").await.unwrap();
@@ -107,7 +108,7 @@ async fn a_record_that_cannot_be_read_hides_no_other_and_loses_nothing_it_names(
 }
 
 #[tokio::test]
-async fn a_source_that_may_belong_to_a_put_under_way_stays() {
+async fn a_source_that_may_belong_to_an_unfinished_put_is_kept() {
     let store = store();
     let maps = maps(&store);
     let now = programs_at(&maps, 0);
@@ -120,7 +121,7 @@ async fn a_source_that_may_belong_to_a_put_under_way_stays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_crash_anywhere_loses_nothing_and_the_next_collection_ends_it() {
+async fn a_crash_of_a_collection_loses_nothing_and_the_next_one_finishes() {
     let mut steps = 0;
     for lost_at in 0.. {
         let store = store();
@@ -148,7 +149,7 @@ async fn a_crash_anywhere_loses_nothing_and_the_next_collection_ends_it() {
     assert!(steps > 20, "only {steps} requests were made");
 }
 
-/// Somebody puts each source again just before it is removed.
+/// A store that puts each source again just before it is removed.
 #[derive(Debug)]
 struct PutMeanwhile(MemoryStore);
 
@@ -178,7 +179,7 @@ impl Store for PutMeanwhile {
 }
 
 #[tokio::test]
-async fn a_source_that_is_put_again_meanwhile_stays() {
+async fn a_source_that_is_put_again_during_a_collection_is_kept() {
     let store = store();
     let whole = maps(&store);
     put_twenty(&programs_at(&whole, 0)).await;
@@ -189,7 +190,7 @@ async fn a_source_that_is_put_again_meanwhile_stays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cluster_collects_by_itself_and_says_so() {
+async fn a_node_collects_garbage_by_itself_and_reports_it() {
     let store = store();
     let maps = maps(&store);
     put_twenty(&programs_at(&maps, 0)).await;

@@ -1,5 +1,5 @@
-//! What concurrent committers and readers of a map see has an order, where requests and answers
-//! are lost: an epoch begins once, and whoever lost the race is told so.
+//! The histories of concurrent committers and readers of a map are linearizable, even if requests
+//! and answers are lost. An epoch begins once, and a committer that lost the race is told so.
 
 mod common;
 
@@ -50,7 +50,7 @@ async fn commit_and_read(maps: Maps, map: String, seed: u64, history: History) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn histories_of_concurrent_committers_have_an_order() {
+async fn histories_of_concurrent_committers_are_linearizable() {
     let folder = tempfile::tempdir().unwrap();
     let classes = Arc::new(common::classes(Arc::new(SystemClock::default())));
     let options = Options::new(folder.path(), classes, Arc::new(SystemClock::default()));

@@ -14,7 +14,7 @@ use nacre_object::{EntityName, Error, ErrorKind, Op};
 use nacre_registry::limits::{MAX_PENDING_TRIGGERS, MAX_TRIGGER_CHAIN};
 use nacre_registry::{Change, Maps};
 
-/// More than all tests here have at once, and less than the text of one program comes to four hundred times.
+/// More than all tests here use at once, and less than four hundred copies of one program's string.
 const MAX_PEAK_KIB: u64 = 1 << 20;
 
 /// Makes a source the program of a map.
@@ -39,7 +39,7 @@ fn assert_refused(error: &Error, kind: ErrorKind, text: &str) {
 }
 
 #[tokio::test]
-async fn a_program_says_who_may_commit() {
+async fn a_map_program_decides_who_may_commit() {
     let store = store();
     let source = "function commit(proposal, map)
         if proposal.source ~= 'admin' then
@@ -89,7 +89,7 @@ async fn a_program_rewrites_drops_and_adds_changes() {
 }
 
 #[tokio::test]
-async fn a_program_sees_what_is_proposed_and_what_is_there() {
+async fn a_map_program_sees_the_proposal_and_the_map() {
     let store = store();
     let maps = maps(&store).acting_as(EntityName::new("anne").unwrap());
     maps.commit(&name("m"), 0, set("old", "there")).await.unwrap();
@@ -110,7 +110,7 @@ async fn a_program_sees_what_is_proposed_and_what_is_there() {
 }
 
 #[tokio::test]
-async fn a_program_that_fails_fails_the_commit_alone() {
+async fn a_failing_map_program_fails_only_its_commit() {
     let cases = [
         ("local x = nil\nx.y = 1", ErrorKind::Fault, Some(2)),
         ("while true do end", ErrorKind::Exhausted, None),
@@ -145,7 +145,7 @@ async fn a_program_that_fails_fails_the_commit_alone() {
 }
 
 #[tokio::test]
-async fn one_text_in_many_changes_is_not_copied_past_what_a_commit_may_have() {
+async fn a_string_repeated_in_many_changes_is_copied_only_up_to_the_bound() {
     const MANY: &str = "local text, changes = string.rep('x', 2^23), {}
         for n = 1, 400 do changes[n] = { key = 'k' .. n, value = text } end";
     let bodies = [
@@ -175,7 +175,7 @@ impl FaultSink for Recorder {
 }
 
 #[tokio::test]
-async fn the_fault_of_a_program_is_heard_where_it_happens_and_a_refusal_is_none() {
+async fn a_map_programs_fault_is_reported_and_its_refusal_is_not() {
     let recorder = Arc::new(Recorder::default());
     let store = store_reporting_to(recorder.clone());
     bind(&store, "strict", "function commit(proposal, map) map.deny('no') end").await;
@@ -188,7 +188,7 @@ async fn the_fault_of_a_program_is_heard_where_it_happens_and_a_refusal_is_none(
 }
 
 #[tokio::test]
-async fn a_program_keeps_nothing_between_commits() {
+async fn a_map_program_keeps_no_state_between_commits() {
     let store = store();
     let source = "count = 0
     function commit(proposal, map)
@@ -233,7 +233,7 @@ fn copy_to(to: &str) -> String {
 }
 
 #[tokio::test]
-async fn triggers_are_carried_out_with_the_commit_and_tell_where_they_came_from() {
+async fn a_committer_carries_out_triggers_with_their_origin() {
     let store = store();
     bind(&store, "a", &copy_to("b")).await;
     bind(&store, "b", &copy_to("c")).await;
@@ -285,7 +285,7 @@ fn dies_after_its_commit(operation: Operation<'_>) -> Option<Fault> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_later_reader_carries_out_what_a_dead_committer_left() {
+async fn a_later_reader_carries_out_the_triggers_of_a_dead_committer() {
     let store = store();
     bind(&store, "a", &copy_to("b")).await;
     {
@@ -301,7 +301,7 @@ async fn a_later_reader_carries_out_what_a_dead_committer_left() {
 }
 
 #[tokio::test]
-async fn too_many_waiting_triggers_hold_up_commits() {
+async fn commits_are_refused_while_too_many_triggers_wait() {
     let store = store();
     bind(&store, "a", &copy_to("b")).await;
     bind(&store, "b", "function commit(proposal, map) while true do end end").await;
@@ -319,10 +319,10 @@ async fn too_many_waiting_triggers_hold_up_commits() {
     busy.commit(&name("a"), MAX_PENDING_TRIGGERS, set("k", "v")).await.unwrap();
 }
 
-/// Committers whose requests and answers are lost at random, and readers that carry out what they
-/// leave, many at the same time: each commit is copied once, in order.
+/// Committers lose requests and answers at random, and readers carry out the triggers they leave,
+/// many at the same time. Each commit is copied once, in order.
 #[tokio::test(start_paused = true)]
-async fn each_trigger_is_carried_out_once_whatever_is_lost() {
+async fn each_trigger_is_carried_out_once_although_messages_are_lost() {
     const COMMITS: u64 = 30;
     for seed in seeds(20) {
         let store = store();

@@ -67,7 +67,7 @@ async fn history_tells_who_changed_what_and_when() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_concurrent_committers_each_begins_each_epoch_alone() {
+async fn concurrent_committers_never_begin_the_same_epoch() {
     const COMMITTERS: usize = 8;
     const EACH: usize = 25;
     let store = store();
@@ -100,7 +100,7 @@ fn number(value: &[u8]) -> u64 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_commit_whose_answer_is_lost_recognises_itself() {
+async fn a_commit_whose_answer_was_lost_is_done_once() {
     let store = store();
     let plan = scripted([Some(Fault::FailAfter), Some(Fault::FailBefore), Some(Fault::FailAfter)]);
     let (maps, _) = faulty_maps(&store, plan);
@@ -110,7 +110,7 @@ async fn a_commit_whose_answer_is_lost_recognises_itself() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_commit_that_nobody_answers_is_reported_as_open() {
+async fn a_commit_without_an_answer_is_reported_as_possibly_done() {
     let (maps, stage) = faulty_maps(&store(), unreachable());
     let map = name("m");
     let error = maps.commit(&map, 0, set("a", "1")).await.unwrap_err();
@@ -120,7 +120,7 @@ async fn a_commit_that_nobody_answers_is_reported_as_open() {
 }
 
 #[tokio::test]
-async fn what_is_too_large_is_refused_with_the_bound() {
+async fn a_commit_past_a_bound_is_refused_with_the_bound() {
     let maps = maps(&store());
     let map = name("m");
     let cases = [
@@ -174,7 +174,7 @@ async fn a_watcher_sees_every_epoch_in_order() {
 }
 
 #[tokio::test]
-async fn a_watcher_too_far_behind_is_given_the_whole() {
+async fn a_watcher_too_far_behind_gets_the_whole_map() {
     let maps = maps(&store());
     let map = name("m");
     for n in 0..MAX_HISTORY_EPOCHS + 5 {
@@ -193,7 +193,7 @@ async fn a_watcher_too_far_behind_is_given_the_whole() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_the_store_reports_no_changes_committers_notify_and_watchers_look_again() {
+async fn without_reports_of_the_store_committers_notify_and_watchers_poll() {
     let store = store().with_capabilities(Capabilities::all().without(Capability::WatchChanges));
     let map = name("m");
     let committer = maps(&store);
@@ -214,7 +214,7 @@ async fn where_the_store_reports_no_changes_committers_notify_and_watchers_look_
     let (dying, _) = faulty_maps(&store, Box::new(deaf));
     dying.commit(&map, 3, set("a", "y")).await.unwrap();
     assert_eq!(within_deadline("what is told next", watcher.next()).await.unwrap().epoch(), 4);
-    // A watcher that never says it heard: here, nobody does.
+    // A watcher that never acknowledges, as here.
     let unheard = |operation: Operation<'_>| {
         matches!(operation, Operation::Notify(_)).then_some(Fault::HoldReply)
     };
@@ -223,8 +223,8 @@ async fn where_the_store_reports_no_changes_committers_notify_and_watchers_look_
     assert_eq!(within_deadline("what is told next", watcher.next()).await.unwrap().epoch(), 5);
 }
 
-/// Watchers through a store that loses events and answers, beside committers of all speeds: each
-/// copy is built from events alone and must pass through the states that were committed.
+/// Watchers use a store that loses events and answers, beside committers of all speeds. Each
+/// watcher builds a copy from events alone, which must pass through the committed states.
 #[tokio::test(start_paused = true)]
 async fn copies_kept_by_watching_through_faults_equal_the_map() {
     for seed in seeds(40) {

@@ -11,7 +11,7 @@ use nacre_registry::limits::MAX_VERSIONS;
 use nacre_registry::{ProgramKind, Programs, Removal, Severity};
 
 #[tokio::test]
-async fn a_program_of_a_kind_that_nothing_runs_is_refused() {
+async fn a_program_of_a_kind_without_a_hook_is_refused() {
     let maps = maps(&store());
     let with_hooks = programs(&maps);
     let balancer = program("balancer/greedy");
@@ -64,7 +64,7 @@ async fn a_program_is_put_listed_and_shown() {
 }
 
 #[tokio::test]
-async fn a_source_that_does_not_pass_is_not_stored() {
+async fn a_source_that_fails_its_check_is_not_stored() {
     let store = store();
     let programs = programs(&maps(&store));
     let cases = [
@@ -95,7 +95,7 @@ async fn a_source_that_does_not_pass_is_not_stored() {
 }
 
 #[tokio::test]
-async fn versions_differ_as_diff_shows() {
+async fn diff_shows_how_two_versions_differ() {
     let programs = programs(&maps(&store()));
     let id = program("route/r");
     programs.put(&id, "local a = 1\nlocal b = 2\nreturn a\n").await.unwrap();
@@ -142,7 +142,7 @@ async fn activation_is_one_commit_and_one_event_and_rollback_another() {
 }
 
 #[tokio::test]
-async fn of_several_activations_none_happens_if_one_cannot() {
+async fn several_activations_happen_together_or_not_at_all() {
     let programs = programs(&maps(&store()));
     let one = program("route/one");
     programs.put(&one, "return 1").await.unwrap();
@@ -172,7 +172,7 @@ async fn an_active_version_is_removed_only_by_force() {
 }
 
 #[tokio::test]
-async fn old_versions_make_room_but_not_the_active_one() {
+async fn the_oldest_inactive_versions_make_room_for_new_ones() {
     let programs = programs(&maps(&store()));
     let id = program("route/r");
     programs.put(&id, "return 0").await.unwrap();
@@ -186,7 +186,7 @@ async fn old_versions_make_room_but_not_the_active_one() {
 }
 
 #[tokio::test]
-async fn a_damaged_source_is_corrupt_never_wrong() {
+async fn a_damaged_source_is_reported_as_corrupt() {
     let store = store();
     let programs = programs(&maps(&store));
     let id = program("route/r");

@@ -77,7 +77,7 @@ async fn activate(programs: &Programs, id: &ProgramId, source: &str) -> u64 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_active_becomes_live_on_every_node_and_is_reported() {
+async fn an_activated_version_becomes_live_on_every_node_and_is_reported() {
     let maps = maps(&store());
     let (programs, id) = (programs(&maps), program("route/r"));
     activate(&programs, &id, "one").await;
@@ -102,7 +102,7 @@ async fn what_is_active_becomes_live_on_every_node_and_is_reported() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_longest_wait_there_is_ends_when_the_version_is_live() {
+async fn a_wait_with_the_longest_timeout_ends_when_the_version_is_live() {
     let maps = maps(&store());
     let (programs, id) = (programs(&maps), program("route/r"));
     activate(&programs, &id, "one").await;
@@ -171,7 +171,7 @@ async fn a_node_that_was_away_catches_up_when_it_returns() {
 
 /// Found by the random test below: the reports of a node outlive it.
 #[tokio::test(start_paused = true)]
-async fn a_restarted_node_is_not_taken_to_run_what_its_former_life_did() {
+async fn a_restarted_node_does_not_count_by_its_earlier_reports() {
     let store = store();
     let maps = maps(&store);
     let (programs, id) = (programs(&maps), program("route/r"));
@@ -190,7 +190,7 @@ async fn a_restarted_node_is_not_taken_to_run_what_its_former_life_did() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_is_away_delays_and_loses_nothing() {
+async fn an_outage_of_the_store_delays_programs_and_loses_nothing() {
     let store = store();
     let maps = maps(&store);
     let (programs, id) = (programs(&maps), program("route/r"));
@@ -234,7 +234,8 @@ async fn a_node_that_is_behind_catches_up_and_a_caller_that_is_behind_is_told() 
     subscriber.caught_up(&id, 2).await.unwrap();
     stage.follow(Box::new(slow));
 
-    // Back to the first version: the caller knows, the node does not, though 1 is less than 2.
+    // Back to the first version. The caller knows of it and the node does not, although 1 is less
+    // than 2.
     programs.rollback(&id).await.unwrap();
     stage.wait_until_held(1).await;
     assert_eq!(subscriber.live(&id), Some(2));
@@ -268,7 +269,7 @@ async fn waiting_ends_when_another_version_is_activated() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_waits_for_nodes_that_are_down_or_forgotten() {
+async fn a_wait_ignores_nodes_that_are_down_or_forgotten() {
     let maps = maps(&store());
     let (programs, id) = (programs(&maps), program("route/r"));
     let nodes = Nodes::new(maps.clone());
@@ -289,7 +290,7 @@ async fn nobody_waits_for_nodes_that_are_down_or_forgotten() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_source_is_waited_for() {
+async fn a_node_waits_for_a_source_that_cannot_be_read() {
     let store = store();
     let maps = maps(&store);
     let (programs, id) = (programs(&maps), program("route/r"));
@@ -340,9 +341,10 @@ async fn nodes_bind_a_map_program_that_its_activator_did_not() {
     maps.apply(&name("m"), vec![Change::set("k", "v")]).await.unwrap();
 }
 
-/// Whoever is no node activates: its own word on what is bound is not taken, so it waits until a node bound it.
+/// An activator that is no node may not bind a program itself, so it waits until a node has bound
+/// it.
 #[tokio::test(start_paused = true)]
-async fn who_activates_a_map_program_and_is_no_node_waits_until_it_is_bound() {
+async fn an_activator_that_is_no_node_waits_until_its_map_program_is_bound() {
     let store = store();
     let (maps, id) = (maps(&store), program("map/m"));
     let alice = maps.acting_as("alice".parse().unwrap());
@@ -358,8 +360,8 @@ async fn who_activates_a_map_program_and_is_no_node_waits_until_it_is_bound() {
     assert_eq!(error.message(), "closed");
 }
 
-/// Two nodes behind lossy stores, an activator behind another, and restarts: at the end every node
-/// runs what is active, and says so.
+/// Two nodes behind lossy stores, an activator behind another, and restarts. In the end every node
+/// runs the active versions and reports it.
 #[tokio::test(start_paused = true)]
 async fn nodes_converge_through_random_faults() {
     for seed in seeds(15) {

@@ -1,8 +1,8 @@
-//! What services say of the calls by which their own objects are used.
+//! Rules of other crates that say which rights a call of their classes needs.
 //!
-//! A log keeps its records in objects, through calls of classes. A right on the log covers these calls; a right on
-//! the objects' pool is not needed. Which calls they are, the service's crate says with a [`CallRule`]. So this
-//! crate knows no class but its own.
+//! A log keeps its records in objects, and clients use them through calls of classes. A right on
+//! the log covers these calls; a right on the objects' pool is not needed. The log's crate says
+//! with a [`CallRule`] which calls these are. So this crate knows no class but its own.
 
 use nacre_object::{ClassCall, ObjectId};
 
@@ -18,7 +18,7 @@ pub enum CallNeed<'a> {
         /// Which right.
         right: Right,
     },
-    /// Only nodes call it, in nobody's name.
+    /// Only nodes call it, on their own behalf.
     Admin,
 }
 

@@ -5,7 +5,7 @@ use nacre_object::{EntityName, Error, NodeName};
 use crate::events::{Event, Events, RatedReporter, Severity, Sited, WINDOW, cut};
 use crate::limits::MAX_EVENT_FIELD_BYTES;
 
-/// Somebody was denied something.
+/// An entity was denied something.
 #[derive(Debug, Clone)]
 pub(super) struct Denial {
     /// Who, and what counts as the same thing again.
@@ -16,8 +16,9 @@ pub(super) struct Denial {
 }
 
 impl Denial {
-    /// `entity` lacks `grant`, for something of this `kind`; `text` is what it was told. These say what it asked
-    /// for, which may be long: many are kept, so of each the beginning is.
+    /// `entity` lacks `grant` for something of this `kind`; `text` is the message it got. All three
+    /// contain names that the entity chose, which may be long. Many denials are kept, so each
+    /// string is cut.
     pub(super) fn new(entity: EntityName, kind: String, grant: String, text: String) -> Self {
         let [kind, grant, text] = [kind, grant, text].map(|said| cut(said, MAX_EVENT_FIELD_BYTES));
         Self { site: (entity, kind), grant, text }
@@ -67,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_what_was_asked_for_the_beginning_is_kept() {
+    fn a_denial_keeps_only_the_beginning_of_long_names() {
         let long = || "x".repeat(16 << 20);
         let denial = Denial::new(EntityName::new("alice").unwrap(), long(), long(), long());
         let Denial { site: (_, kind), grant, text } = &denial;

@@ -3,18 +3,23 @@
 //! | written | gives |
 //! | --- | --- |
 //! | `admin` | everything, entities and the system pool included |
-//! | `RIGHTS pool=POOL [class=CLASS [method=METHOD]] [prefix=PREFIX]` | objects of a pool whose names start so |
+//! | `RIGHTS pool=POOL [class=CLASS [method=METHOD]] [prefix=PREFIX]` | objects of a pool whose names begin with PREFIX |
 //! | `RIGHTS map=MAP` | a map |
-//! | `RIGHTS program=KIND/NAME` | a program: its source and versions, or also to put and activate it |
+//! | `RIGHTS program=KIND/NAME` | a program: to read its source and versions, or also to put and activate it |
 //! | `RIGHTS log=LOG` | a log of the pool `log`: `a` for a producer, `r` for a reader |
 //! | `x service=SERVICE [method=METHOD]` | methods of a node's service |
 //! | `r events` | the cluster log |
 //!
-//! RIGHTS are letters: `r` to read, list and watch; `w` to change and make, and to remove objects and
-//! programs; `x` to call methods, which then do to the object whatever the class does. Of logs, `a` is to
-//! append, which `w` includes. Of logs and maps, `d` is to delete the whole, which `w` does not include.
-//! MAP, KIND/NAME and LOG may end in `*`. PREFIX comes last and goes on to the end, spaces included. A grant with a class gives calls
-//! of that class only; the class `lua` runs scripts of the caller's, so it needs `rwx`.
+//! RIGHTS are letters:
+//! - `r`: read, list and watch
+//! - `w`: change, make and remove objects and programs
+//! - `x`: call methods, which then do to the object whatever the class does
+//! - `a`: append to logs; `w` includes it
+//! - `d`: delete whole logs and maps; `w` does not include it
+//!
+//! MAP, KIND/NAME and LOG may end in `*`. PREFIX comes last and reaches to the end of the line,
+//! spaces included. A grant with a class covers calls of that class only. The class `lua` runs
+//! scripts of the caller, so it needs `rwx`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -210,7 +215,9 @@ impl<'a> Words<'a> {
     fn finish(self) -> Result<()> {
         match self.words.first() {
             None => Ok(()),
-            Some((word, _)) => Err(not_a_grant(self.grant, &format!("what is {word:?}?"))),
+            Some((word, _)) => {
+                Err(not_a_grant(self.grant, &format!("the word {word:?} is not known")))
+            }
         }
     }
 }
@@ -283,7 +290,10 @@ impl FromStr for Grant {
         let scope = Scope::parse(&mut words)?;
         words.finish()?;
         if !scope.takes(rights) {
-            return Err(not_a_grant(text, &format!("{rights:?} has no meaning there")));
+            return Err(not_a_grant(
+                text,
+                &format!("the rights {rights:?} have no meaning for it"),
+            ));
         }
         Ok(Self::Some(rights, scope))
     }
@@ -328,7 +338,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn a_grant_can_be_printed_and_parsed() {
         for text in [
             "admin",
             "r pool=data",
@@ -350,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_nothing_is_refused() {
+    fn a_meaningless_grant_is_refused() {
         for text in [
             "",
             "root",

@@ -1,6 +1,7 @@
-//! What an entity may do, all its grants together: the pure decision.
+//! Decides what an entity may do by all its grants together. Pure.
 //!
-//! **Invariant:** what no grant covers is refused; no grant takes away what another gives.
+//! **Invariant:** an action that no grant covers is refused; no grant takes away what another
+//! gives.
 
 use nacre_object::{Demand, ObjectId};
 
@@ -75,7 +76,7 @@ fn covers(rights: Rights, scope: &Scope, need: &Need<'_>) -> bool {
                 && holds(pool.as_str(), prefix, object)
         }
         (Need::Call { log: Some((name, right)), .. }, Scope::Log(log)) => {
-            // Whoever deletes a log seals and trims its objects.
+            // The deletion of a log also seals and trims its objects.
             let may = |right| {
                 let deletes = right == Right::Write && rights.has(Right::Delete);
                 deletes || has_on_log(rights, right)
@@ -117,7 +118,7 @@ fn holds(pool: &str, prefix: &str, object: &ObjectId) -> bool {
     object.pool.as_str() == pool && object.name.as_str().starts_with(prefix)
 }
 
-/// Whether rights on a log include one: whoever may write it may append to it.
+/// Whether rights on a log include one. The right to write includes the right to append.
 fn has_on_log(rights: Rights, right: Right) -> bool {
     rights.has(right) || (right == Right::Append && rights.has(Right::Write))
 }

@@ -10,7 +10,8 @@ use nacre_program::Digest;
 use super::*;
 use crate::maps::{commit_input, deletion_input, log_commit_input, triggered_commit_input};
 
-/// As the log has it: `read` reads, `write` appends, and the rest takes writing. Only nodes call `channels`.
+/// The rules of the log's class: `read` reads, `write` appends, and any other method writes. Only
+/// nodes call `channels`.
 fn rule<'a>(call: &ClassCall, object: &'a ObjectId) -> Option<CallNeed<'a>> {
     let right = match (call.class.as_str(), call.method.as_str()) {
         ("channels", _) => return Some(CallNeed::Admin),
@@ -70,7 +71,7 @@ fn asks(grants: &Grants, service: &str, method: &str) -> bool {
 }
 
 #[test]
-fn without_grants_there_is_nothing_but_what_every_client_reads() {
+fn without_grants_an_entity_can_read_only_what_every_client_needs() {
     let none = Grants::default();
     assert!(!allows_op(&none, "data/a", read()));
     assert!(!allows_op(&none, "data/a", append()));
@@ -88,7 +89,7 @@ fn without_grants_there_is_nothing_but_what_every_client_reads() {
 }
 
 #[test]
-fn a_pool_is_opened_by_right_and_prefix() {
+fn a_pool_grant_covers_its_rights_and_its_prefix() {
     let some = grants(&["rw pool=data prefix=logs/", "r pool=other"]);
     assert!(allows_op(&some, "data/logs/a", read()) && allows_op(&some, "data/logs/a", append()));
     assert!(allows_op(&some, "data/logs/a", Op::Remove));
@@ -107,7 +108,7 @@ fn a_pool_is_opened_by_right_and_prefix() {
 }
 
 #[test]
-fn a_copy_takes_reading_its_source() {
+fn a_copy_needs_the_right_to_read_its_source() {
     let names = |source: &str| (ObjectName::new(source).unwrap(), "s".parse().unwrap());
     let clone = |source: &str| {
         let (source, snapshot) = names(source);
@@ -126,7 +127,7 @@ fn a_copy_takes_reading_its_source() {
 }
 
 #[test]
-fn calls_are_opened_by_class_and_method_and_scripts_by_every_right() {
+fn a_grant_covers_calls_by_class_and_method_and_scripts_need_every_right() {
     let some = grants(&["x pool=data class=counter method=add prefix=visits", "rw pool=data"]);
     assert!(calls(&some, "data/visits", "counter", "add"));
     assert!(!calls(&some, "data/visits", "counter", "reset"));
@@ -142,7 +143,7 @@ fn calls_are_opened_by_class_and_method_and_scripts_by_every_right() {
 }
 
 #[test]
-fn a_map_is_opened_by_its_own_calls_and_nothing_else_of_its_object() {
+fn a_map_grant_covers_the_maps_calls_and_nothing_else_of_its_object() {
     let some = grants(&["r map=conf", "rw map=app.*"]);
     let conf = "nacre.system/map/conf";
     assert!(calls(&some, conf, "map", "get") && some.allows(Demand::Watch(&object(conf)), RULES));
@@ -186,7 +187,7 @@ fn no_grant_but_admin_reaches_entities_or_nacres_own_maps() {
 }
 
 #[test]
-fn a_program_is_opened_by_its_record_and_its_source() {
+fn a_program_grant_covers_the_programs_record_and_source() {
     let some = grants(&["rw program=class/counter", "r program=map/*"]);
     assert!(commits(&some, "programs", &["class/counter"]));
     assert!(!commits(&some, "programs", &["class/counter", "class/other"]));
@@ -203,9 +204,9 @@ fn a_program_is_opened_by_its_record_and_its_source() {
     assert!(!allows_op(&grants(&["rw map=*"]), &object, read()));
 }
 
-/// Where the store does not tell watchers of a change, whoever made it does.
+/// If the store does not tell watchers of a change, the committer does.
 #[test]
-fn who_may_change_what_the_system_pool_keeps_may_say_that_it_changed() {
+fn an_entity_may_notify_about_a_system_object_that_it_may_change() {
     let notifies = |grant: &str, on: &str| {
         let on = object(&format!("nacre.system/{on}"));
         grants(&[grant]).allows(Demand::Notify(&on), RULES)
@@ -222,7 +223,7 @@ fn who_may_change_what_the_system_pool_keeps_may_say_that_it_changed() {
 }
 
 #[test]
-fn a_log_is_opened_by_its_view_and_the_methods_of_its_objects() {
+fn a_log_grant_covers_the_logs_view_and_the_methods_of_its_objects() {
     let (reader, writer) = (grants(&["r log=orders"]), grants(&["rw log=orders"]));
     let on = "log/log/orders/0.0.1{orders.0.1.0}";
     assert!(calls(&reader, on, "log", "read") && !calls(&reader, on, "log", "write"));
@@ -258,7 +259,7 @@ fn a_producer_appends_to_a_log_and_neither_reads_nor_trims_it() {
 }
 
 #[test]
-fn whoever_writes_a_log_does_not_delete_it() {
+fn the_right_to_write_a_log_does_not_include_deleting_it() {
     let (writer, remover) = (grants(&["rw log=orders"]), grants(&["d log=orders"]));
     let commits_view = |grants: &Grants, view| {
         let commit = call("map", "commit", log_commit_input("orders", view));
@@ -279,7 +280,7 @@ fn whoever_writes_a_log_does_not_delete_it() {
 }
 
 #[test]
-fn a_map_is_deleted_by_whoever_may_delete_it() {
+fn deleting_a_map_needs_the_right_to_delete_it() {
     let deletes = |grant: &str, on: &str, named: &str| {
         let delete = call("map", "delete", deletion_input(named));
         allows_op(&grants(&[grant]), &format!("nacre.system/map/{on}"), delete)
@@ -292,7 +293,7 @@ fn a_map_is_deleted_by_whoever_may_delete_it() {
 }
 
 #[test]
-fn services_and_the_cluster_log_are_opened_by_name() {
+fn grants_cover_services_and_the_cluster_log_by_name() {
     let some = grants(&["x service=node method=status", "x service=sequencer", "r events"]);
     assert!(asks(&some, "node", "status") && !asks(&some, "node", "stop"));
     assert!(asks(&some, "sequencer", "next"));
@@ -303,7 +304,7 @@ fn services_and_the_cluster_log_are_opened_by_name() {
 }
 
 #[test]
-fn nobody_but_an_administrator_delivers_messages_of_others() {
+fn only_an_administrator_delivers_messages_of_others() {
     let all = grants(&["rwx pool=data", "x pool=data class=channels"]);
     assert!(calls(&all, "data/a", "relay", "take"));
     for method in

@@ -1,4 +1,5 @@
-//! `Entities`: adding, changing and revoking entities, by whoever may commit to their map.
+//! `Entities`: adds, changes and revokes entities. The caller must be allowed to commit to their
+//! map.
 
 use nacre_object::{EntityName, Error, FINGERPRINT_BYTES, MapName, Result, TenantName};
 
@@ -6,10 +7,10 @@ use super::record::check_name;
 use super::{Entity, Grant, Grants};
 use crate::maps::{Change, ENTITIES_MAP, MapState, Maps};
 
-/// The entities of a cluster. A clone is another handle on the same.
+/// The entities of a cluster. Clones are handles of the same entities.
 ///
-/// A change answers the epoch of the map `entities` it begins. It is in force on a node once the
-/// node has that epoch; see [`LiveEntities::reached`](super::LiveEntities::reached).
+/// A change returns the epoch of the map `entities` that it begins. It is in force on a node once
+/// the node has that epoch; see [`LiveEntities::reached`](super::LiveEntities::reached).
 #[derive(Debug, Clone)]
 pub struct Entities {
     maps: Maps,
@@ -38,16 +39,16 @@ impl Entities {
         state.entries.iter().map(parse).collect()
     }
 
-    /// Lets somebody in from now on.
+    /// Adds an entity, which is admitted from now on.
     ///
     /// # Errors
-    /// `Exists` if there is an entity of that name; `Invalid` for a name of nacre's own; those of
-    /// [`Maps::update`].
+    /// `Exists` if there is an entity of that name; `Invalid` for a name that nacre reserves; those
+    /// of [`Maps::update`].
     pub async fn add(&self, name: &EntityName, entity: &Entity) -> Result<u64> {
         check_name(name)?;
         let update = |state: &MapState| {
             if state.entries.contains_key(name.as_str()) {
-                return Err(Error::exists(format!("there is an entity {name}"))
+                return Err(Error::exists(format!("the entity {name} already exists"))
                     .hint("give it grants with `nacre entity grant`, or revoke it first"));
             }
             Ok(vec![Change::set(name.as_str(), entity.to_value()?)])
@@ -55,8 +56,8 @@ impl Entities {
         self.maps.update(&entities_map(), update).await
     }
 
-    /// Lets the first administrator in, unless there are or were entities already; whether it is an
-    /// entity then.
+    /// Adds the first administrator, unless there are or were entities already. Returns whether it
+    /// is an entity afterwards.
     ///
     /// # Errors
     /// Those of [`Maps::update`].
@@ -103,8 +104,8 @@ impl Entities {
         self.maps.update(&entities_map(), update).await
     }
 
-    /// Lets somebody in no more, and ends the sessions it has. Its certificate is worth nothing
-    /// from then on, whatever is added under its name later.
+    /// Removes an entity and ends its sessions. Its certificate is never valid again, even if an
+    /// entity of the same name is added later.
     ///
     /// # Errors
     /// `NotFound`; those of [`Maps::update`].
@@ -121,6 +122,6 @@ fn find(state: &MapState, name: &EntityName) -> Result<Entity> {
     match state.entries.get(name.as_str()) {
         Some(value) => Entity::parse(name.as_str(), value),
         None => Err(Error::not_found(format!("there is no entity {name}"))
-            .hint("see those there are with `nacre entity ls`")),
+            .hint("see all entities with `nacre entity ls`")),
     }
 }

@@ -1,10 +1,11 @@
-//! A node's own copy of the entities, kept at what was committed, and standings that follow it.
+//! A node's copy of the entities, which follows commits, and the standings of sessions, which
+//! follow the copy.
 //!
-//! **What "at once" means.** A commit is in force on a node from the moment the node has heard of
-//! it (one notification and one read after the commit); from then on it decides every message, also
-//! of open sessions, and the sessions of who was revoked are ended. A node cut off from the map's
-//! object goes on with what it knew last; [`LiveEntities::reached`] is how a change is known to be
-//! in force there. A node that has just started knows nobody until it has read the whole map.
+//! **What "at once" means.** A commit is in force on a node once the node has heard of it, which
+//! takes one notification and one read. From then on it decides about every message, also of open
+//! sessions, and ends the sessions of revoked entities. A node that is cut off from the map's
+//! object goes on with its last copy. [`LiveEntities::reached`] tells whether a change is in force
+//! on a node. A node that has just started admits no entity until it has read the whole map.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,7 +30,8 @@ use crate::maps::{ENTITIES_MAP, MapEvent, MapWatcher, Maps};
 /// How long a judgement waits until the entities are known.
 const JUDGE_PATIENCE: Duration = Duration::from_secs(1);
 
-/// How long an epoch of the entities is waited for. News of one take milliseconds, and who waits asks again.
+/// How long a caller waits for an epoch of the entities. News of an epoch take milliseconds, and
+/// callers try again.
 const REACH_PATIENCE: Duration = Duration::from_secs(10);
 
 /// What is known of one entity; `None`: it may not be here.
@@ -59,8 +61,8 @@ impl Drop for LiveEntities {
 }
 
 impl LiveEntities {
-    /// Follows the entities of these maps for a node; `rules` say what calls of services' classes take. Needs a tokio
-    /// runtime.
+    /// Follows the entities of these maps for a node. `rules` say which rights calls of other
+    /// crates' classes need. Needs a tokio runtime.
     pub fn follow(maps: &Maps, node: NodeName, rules: CallRules) -> Self {
         let table = Arc::new(Table {
             entities: Mutex::default(),
@@ -72,10 +74,11 @@ impl LiveEntities {
         Self { table, following: tokio::spawn(following).abort_handle() }
     }
 
-    /// Returns once this copy has an epoch of the map `entities`, with the one it has.
+    /// Waits until this copy has an epoch of the map `entities`. Returns the epoch it has then.
     ///
     /// # Errors
-    /// `Unavailable` if it does not within some seconds: it is cut off, or there is no such epoch yet.
+    /// `Unavailable` if that takes longer than some seconds: the node is cut off, or the epoch does
+    /// not exist yet.
     pub async fn reached(&self, epoch: u64) -> Result<u64> {
         let reached = tokio::time::timeout(REACH_PATIENCE, self.known_to(epoch)).await;
         reached.map_err(|_| {
@@ -94,8 +97,8 @@ impl LiveEntities {
         reached.ok().and_then(|known| *known).unwrap_or_default()
     }
 
-    /// Whether an entity may do something, as its grants are now: what was sent for it is done without it.
-    /// Nodes and the local user may do anything.
+    /// Checks whether an entity's current grants cover a demand. For work on the entity's behalf
+    /// outside of its sessions. Nodes and the local user may do anything.
     ///
     /// # Errors
     /// `Denied`; `Unavailable` while the entities are not known.
@@ -104,7 +107,8 @@ impl LiveEntities {
             return Ok(());
         }
         let known = tokio::time::timeout(JUDGE_PATIENCE, self.known_to(0)).await;
-        known.map_err(|_| Error::unavailable("who may do what is not known yet"))?;
+        known
+            .map_err(|_| Error::unavailable("the node has not read the cluster's entities yet"))?;
         let record = self.table.lock().get(entity).map(watch::Sender::subscribe);
         let Some(record) = record else {
             return Err(Error::denied(format!("{entity} is no longer an entity of this cluster")));
@@ -115,8 +119,8 @@ impl LiveEntities {
         EntityStanding { entity, fingerprint, record, denials, rules }.allow(demand)
     }
 
-    /// Why an entity is not let in, whom a certificate of the cluster's authority names; the cluster
-    /// log hears of it.
+    /// The error for an entity that is refused although its certificate is of the cluster's
+    /// authority. Also reports the refusal to the cluster log.
     pub fn refusal(&self, entity: &EntityName, text: String) -> Error {
         let denial =
             Denial::new(entity.clone(), "entry".into(), "a certificate".into(), text.clone());
@@ -124,7 +128,7 @@ impl LiveEntities {
         Error::denied(text)
     }
 
-    /// The standing of whoever has a certificate. Waits until this node knows its entities.
+    /// The standing of the entity with this certificate. Waits until this node knows its entities.
     ///
     /// # Errors
     /// `Denied` if the name is not known, or known with another certificate.
@@ -189,7 +193,7 @@ impl Table {
         self.epoch.send_replace(Some(epoch));
     }
 
-    /// Takes an entry. One that cannot be read lets nobody in.
+    /// Takes an entry. An unreadable entry admits no client.
     fn read(&self, name: &str, value: Option<&Bytes>, maps: &Maps) {
         let Ok(entity) = EntityName::new(name) else { return };
         match value.map(|value| Entity::parse(name, value)).transpose() {
@@ -233,10 +237,10 @@ pub struct EntityStanding {
 }
 
 impl EntityStanding {
-    /// Whether the entity has a right now.
+    /// Checks whether the entity has a right now.
     ///
     /// # Errors
-    /// `Denied`, with the grant that is missing; the cluster log hears of it.
+    /// `Denied` with the missing grant, which is also reported to the cluster log.
     pub fn require(&self, need: Need<'_>) -> Result<()> {
         match self.entity_now() {
             Some(entity) if entity.grants.covers(&need) => Ok(()),
@@ -280,7 +284,7 @@ impl Standing for EntityStanding {
     fn ended(&self) -> BoxFuture<'static, ()> {
         let (mut record, fingerprint) = (self.record.clone(), self.fingerprint);
         async move {
-            // That nobody keeps the record any more ends it, too.
+            // The standing also ends when the record is dropped.
             let _ = record.wait_for(|record| !is_of(record, &fingerprint)).await;
         }
         .boxed()

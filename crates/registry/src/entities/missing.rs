@@ -1,4 +1,4 @@
-//! The grant that somebody lacks who was denied something: the least one that suffices, which hints suggest.
+//! The smallest grant that would have allowed a denied demand. Hints of errors suggest it.
 
 use std::fmt;
 
@@ -37,8 +37,8 @@ impl Need<'_> {
         }
     }
 
-    /// What counts as the same thing if it is denied again and again: objects of a pool are not told apart, for
-    /// there may be millions.
+    /// The key under which repeated denials count as the same. Objects of one pool share a key,
+    /// because there may be millions of them.
     pub(super) fn kind(&self) -> String {
         match self {
             Self::Object { right, object } => format!("{} pool={}", right.letter(), object.pool),

@@ -1,14 +1,13 @@
-//! Entities: who may come in, and what each may do.
+//! Entities: which clients are admitted, and what each may do.
 //!
-//! An entity is an entry of the map `entities`: which certificate is its, its tenant, and its
-//! [grants](Grant). Whatever a message asks for comes to one or more [`Need`]s, and it happens if
-//! the entity's [`Grants`] cover all of them. Both are pure. Every node follows the map
+//! An entity is an entry of the map `entities`: its certificate, its tenant and its
+//! [grants](Grant). Every message needs one or more rights, its [`Need`]s. It is executed if the
+//! entity's [`Grants`] cover all of them. Both are pure. Every node follows the map
 //! ([`LiveEntities`]), so a commit is in force on a node as soon as the node hears of it, also for
-//! sessions that are open.
+//! open sessions.
 //!
-//! The system pool is reached through needs of its own: a grant on a map or a program opens exactly
-//! the calls and objects by which that map or program is used, and nothing else there is open to
-//! anybody without `admin`.
+//! The system pool has needs of its own. A grant on a map or program allows exactly the calls and
+//! objects by which that map or program is used. Everything else in that pool needs `admin`.
 
 mod call_rules;
 mod denials;

@@ -1,8 +1,8 @@
-//! What a demand comes to: the rights without which it must not happen.
+//! Translates a demand into the rights that it needs.
 //!
-//! For most pools that is plain: each op reads, changes or calls. The system pool is different: its
-//! objects are how maps, programs and the cluster log are kept, so an access there is translated
-//! into the right on what it is used for, and is `Admin` if it is used for nothing of the kind.
+//! In most pools each op simply reads, changes or calls. The objects of the system pool keep maps,
+//! programs and the cluster log. So an access there needs a right on the map, program or log that
+//! the object keeps. Any other access there needs `Admin`.
 //!
 //! | object | access | need |
 //! | --- | --- | --- |
@@ -13,15 +13,15 @@
 //! | | notify | to write some program |
 //! | `map/NAME` | `map.bind` | to write the program `map/NAME` |
 //! | `map/log.NAME` | as other maps | the same right on the log |
-//! | | to read | any right on the log: whoever uses a log goes by its view |
+//! | | to read | any right on the log, because every user of a log needs its view |
 //! | | `map.commit` of a view that says the log is removed, or of none | to delete the log |
 //! | | `map.bind` | to write the program `map/log.NAME`, and the log |
-//! | `map/` pools, nodes, programs, program-status | to read | nothing: names and versions, which every client needs |
+//! | `map/` pools, nodes, programs, program-status | to read | nothing: every client needs these names and versions |
 //! | `map/entities` | to read | `Admin` |
 //! | `map/` pools, nodes, program-status, layouts, entities | otherwise | `Admin` |
 //! | the program `map/NAME` of one of these, or of programs | to write | `Admin` |
 //! | `program/SHA256` | one read | to read some program |
-//! | | one write of the whole, if it is what the name says | to write some program |
+//! | | one write of the whole, if its digest is the name | to write some program |
 //! | `events` | `events.read`, watch | to read the cluster log |
 //! | | `events.append`, notify | to write some program: switching versions is reported |
 
@@ -152,9 +152,9 @@ pub fn needs_of<Refusal>(
     }
 }
 
-/// What it takes to tell watchers that an object of the system pool changed, as its committers do where the
-/// store does not: what it takes to change it. They believe nothing that such a notification says; of maps that
-/// everybody reads, a [`Herald`](crate::Herald) tells them what changed.
+/// The right to tell watchers that an object of the system pool changed: the right to change the
+/// object. Committers do this where the store does not. Watchers trust nothing in such a
+/// notification. For maps that everybody may read, the [`ChangeFeed`](crate::ChangeFeed) sends the changes.
 fn announce_need<Refusal>(
     object: SystemObject<'_>,
     each: &mut impl FnMut(Need<'_>) -> Result<(), Refusal>,
@@ -228,7 +228,8 @@ fn map_call_need<Refusal>(
         "commit" => match commit_keys(&call.input) {
             // What another map triggered is carried over by nodes, or by who may do anything.
             Some(commit) if commit.triggered => each(Need::Admin),
-            // It would be judged, and trigger others, in the name of a map that is not asked about.
+            // The commit would be judged by the program of another map, and trigger commits in that
+            // map's name.
             Some(commit) if commit.map != map => each(Need::Admin),
             Some(commit) if map == PROGRAMS_MAP => {
                 commit.keys.iter().try_for_each(|program| program_need(program, each))
@@ -246,8 +247,8 @@ fn map_call_need<Refusal>(
     }
 }
 
-/// What it takes to write a program. One with a say in a map's commits makes of them what it likes, as
-/// whoever commits.
+/// The right to write a program. A map's program can change every commit of its map, with the
+/// rights of the committer. So it also needs the rights on the map.
 fn program_need<Refusal>(
     program: &str,
     each: &mut impl FnMut(Need<'_>) -> Result<(), Refusal>,
@@ -288,7 +289,7 @@ fn source_need<Refusal>(
 ) -> Result<(), Refusal> {
     match op {
         Op::Read { .. } => each(Need::AnyProgram { right: Right::Read }),
-        // Under another name it would take the place of somebody else's source.
+        // Under another name it would replace the source of another program.
         Op::WriteFull { data } if is_digest_of(digest, data) => {
             each(Need::AnyProgram { right: Right::Write })
         }

@@ -1,12 +1,12 @@
-//! An entity as the map `entities` keeps it: one entry each, by name, in JSON.
+//! An entity as the map `entities` keeps it: one JSON entry for each, by name.
 //!
 //! ```json
 //! {"format": 1, "tenant": "default", "certificate": "5e88…d8", "grants": ["rw pool=data"],
 //!  "created_at_micros": 1700000000000000}
 //! ```
 //!
-//! `certificate` is the SHA-256 of the entity's certificate (DER) in hexadecimal: an older
-//! certificate of the same name is nobody's. `grants` are written as [`Grant`] says.
+//! `certificate` is the SHA-256 of the entity's certificate (DER) in hexadecimal. An older
+//! certificate of the same name is not valid. [`Grant`] says how `grants` are written.
 
 use bytes::Bytes;
 use nacre_object::{EntityName, Error, FINGERPRINT_BYTES, Result, TenantName};
@@ -21,7 +21,7 @@ const MAX_GRANTS: usize = 64;
 /// Bytes of one grant: an object's name and what is said about it.
 const MAX_GRANT_BYTES: usize = 2048;
 
-/// Somebody who may come in.
+/// An entity that is admitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entity {
     /// Whose latency promise its requests count against.
@@ -43,14 +43,14 @@ struct Record {
     created_at_micros: u64,
 }
 
-/// Checks the name of an entity that is to have a record. The authority vouches for nodes, and the
-/// kernel for the local entity; neither has one.
+/// Checks the name of an entity that is to have a record. Nodes and the local entity have none: the
+/// authority vouches for nodes, and the kernel for the local entity.
 ///
 /// # Errors
-/// `Invalid` for the names of nodes and of the local entity, which have none.
+/// `Invalid` for the names of nodes and of the local entity.
 pub(super) fn check_name(name: &EntityName) -> Result<()> {
     if *name == EntityName::local() || name.is_node() {
-        return Err(Error::invalid(format!("{name} is a name of nacre's own"))
+        return Err(Error::invalid(format!("the name {name} is reserved"))
             .hint("choose one other than `local` and `node.…`"));
     }
     Ok(())
@@ -89,11 +89,15 @@ impl Entity {
     pub(super) fn to_value(&self) -> Result<Bytes> {
         let grants: Vec<_> = self.grants.iter().map(Grant::to_string).collect();
         if grants.len() > MAX_GRANTS {
-            return Err(Error::exhausted(format!("more than {MAX_GRANTS} grants of one entity"))
-                .hint("let one grant cover several: names may end in '*'"));
+            return Err(Error::exhausted(format!(
+                "an entity can have at most {MAX_GRANTS} grants"
+            ))
+            .hint("use one grant instead of several: names may end in '*'"));
         }
         if grants.iter().any(|grant| grant.len() > MAX_GRANT_BYTES) {
-            return Err(Error::exhausted(format!("a grant of more than {MAX_GRANT_BYTES} bytes")));
+            return Err(Error::exhausted(format!(
+                "a grant can have at most {MAX_GRANT_BYTES} bytes"
+            )));
         }
         let record = Record {
             format: FORMAT,
@@ -125,7 +129,7 @@ mod tests {
     const SAMPLE: &str = r#"{"format":1,"tenant":"gold","certificate":"000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f","grants":["rw pool=data prefix=a b","x pool=data class=counter method=add","r map=conf.*"],"created_at_micros":1700000000000000}"#;
 
     #[test]
-    fn a_stored_sample_still_reads() {
+    fn a_stored_sample_can_still_be_read() {
         let entity = Entity::parse("alice", SAMPLE.as_bytes()).unwrap();
         assert_eq!(entity.tenant.as_str(), "gold");
         assert_eq!(entity.fingerprint[31], 0x1f);
@@ -134,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_told_from_what_is_too_new() {
+    fn a_malformed_record_and_a_too_new_one_give_different_errors() {
         let kind = |text: &str| Entity::parse("alice", text.as_bytes()).unwrap_err().kind();
         assert_eq!(kind("{"), ErrorKind::Corrupt);
         assert_eq!(kind(&SAMPLE.replace("rw pool", "all pool")), ErrorKind::Corrupt);
@@ -143,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_nodes_and_of_the_local_entity_are_taken() {
+    fn an_entity_cannot_have_the_name_of_a_node_or_of_the_local_entity() {
         for (name, free) in [("alice", true), ("nodes", true), ("local", false), ("node.a", false)]
         {
             assert_eq!(check_name(&EntityName::new(name).unwrap()).is_ok(), free, "{name}");

@@ -15,7 +15,7 @@ pub(super) enum SystemObject<'a> {
     Source(&'a str),
     /// It keeps the cluster log.
     Events,
-    /// Nothing of the kind: nobody uses it but nodes and administrators.
+    /// Any other object, which only nodes and administrators use.
     Other,
 }
 
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_object_of_the_system_pool_is_what_its_name_says() {
+    fn the_name_of_a_system_object_says_its_kind() {
         for (text, expected) in [
             ("nacre.system/map/m", Some(SystemObject::Map("m"))),
             ("nacre.system/map/log.orders", Some(SystemObject::Map("log.orders"))),

@@ -20,11 +20,12 @@ use crate::system::{decode_input, decode_stored};
 
 const EVENT: &[u8] = b"e/";
 
-/// Among how many of the newest events a repeated append looks for itself. One that is repeated
+/// How many of the newest events are searched for a repeated append. An append that is repeated
 /// after more events than this is logged twice.
 const APPEND_AGAIN_WINDOW: u64 = 64;
 
-/// The class of the cluster log's object. Whatever runs the system pool's methods has to know it.
+/// The class of the cluster log's object. A process that runs the system pool's methods must have
+/// it.
 ///
 /// # Panics
 /// Never: its names are well formed.
@@ -39,7 +40,7 @@ pub fn events_class() -> NativeClass {
 
 fn append(input: Bytes, view: &mut dyn ObjectView, context: &CallContext) -> Result<CallReply> {
     let request: AppendRequest = decode_input(input)?;
-    let mut event = request.event.ok_or_else(|| Error::invalid("there is no event"))?;
+    let mut event = request.event.ok_or_else(|| Error::invalid("the request has no event"))?;
     event.check()?;
     let mut head = read_head(view)?;
     if request.again
@@ -49,7 +50,8 @@ fn append(input: Bytes, view: &mut dyn ObjectView, context: &CallContext) -> Res
     }
     head.last += 1;
     event.sequence = head.last;
-    // Nothing happens after it is told: a clock that is ahead must not date an event into the future.
+    // An event cannot happen after it is reported. A clock that is ahead must not date an event
+    // into the future.
     if event.at_micros == 0 || event.at_micros > context.now_micros {
         event.at_micros = context.now_micros;
     }
@@ -118,7 +120,7 @@ mod tests {
     use crate::limits::{MAX_EVENT_FIELD_BYTES, MAX_EVENT_FIELDS, MAX_EVENT_TEXT_BYTES};
 
     #[test]
-    fn the_oldest_events_make_room() {
+    fn the_oldest_events_make_room_for_new_ones() {
         let mut object = MemoryObject::default();
         let context = CallContext { source: EntityName::new("local").unwrap(), now_micros: 1 };
         for _ in 0..MAX_EVENTS + 3 {
@@ -135,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_has_happened_by_the_time_it_is_appended() {
+    fn an_event_is_never_dated_later_than_its_append() {
         let mut object = MemoryObject::default();
         let context = CallContext { source: EntityName::new("local").unwrap(), now_micros: 5 };
         for at_micros in [0, 3, 5, 6, u64::MAX] {
@@ -151,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_reader_could_read_is_not_appended() {
+    fn an_event_that_readers_could_not_decode_is_refused() {
         let plain = || EventMessage { text: "it happened".into(), ..EventMessage::default() };
         let field = |name: &str, value: &str| EventMessage {
             fields: [(name.to_owned(), value.to_owned())].into(),

@@ -15,7 +15,7 @@ pub enum Severity {
     Info,
     /// Worth a look: something was retried or delayed.
     Warning,
-    /// Something failed for somebody.
+    /// A request or program failed.
     Error,
 }
 
@@ -54,8 +54,8 @@ pub struct ProgramSite {
 pub struct Event {
     /// Its number in the log, from 1; 0 until it is appended.
     pub sequence: u64,
-    /// When it happened: microseconds since 1970, UTC. 0, or later than it is appended, stands for when
-    /// it is.
+    /// When it happened, in microseconds since 1970, UTC. If it is 0, or later than the append, the
+    /// time of the append is used.
     pub at_micros: u64,
     /// How much it matters.
     pub severity: Severity,
@@ -105,7 +105,8 @@ impl Event {
     }
 }
 
-/// `text`, cut to at most `limit` bytes, with an ellipsis if it was; what is kept takes no more memory than that.
+/// Cuts `text` to at most `limit` bytes, with an ellipsis if it was longer. The result also takes
+/// no more memory than that.
 pub(crate) fn cut(mut text: String, limit: usize) -> String {
     const ELLIPSIS: char = '…';
     if text.len() > limit {

@@ -29,8 +29,8 @@ impl Sited for ProgramFault {
 }
 
 impl ProgramFault {
-    /// The fault that `error` tells of, of the program at `site`; the error's line, if it has one,
-    /// is the site's.
+    /// The fault of the program at `site` that `error` reports. If the error names a line, the site
+    /// gets that line.
     pub fn new(mut site: ProgramSite, error: &Error) -> Self {
         let mut text = error.message().to_owned();
         if let Some(fault) = error.fault() {
@@ -46,7 +46,7 @@ impl ProgramFault {
 }
 
 /// Puts the faults of a node's programs into the cluster log, at most one event a second for each
-/// program, version and line. It ends with its last clone.
+/// program, version and line. Dropping its last clone ends it.
 #[derive(Debug, Clone)]
 pub struct FaultReporter(RatedReporter<ProgramFault>);
 
@@ -68,8 +68,8 @@ impl FaultReporter {
     }
 }
 
-/// Takes the faults of one kind of programs, which are live before the node has its cluster log. Faults before that are
-/// dropped. Clones share everything.
+/// Reports the faults of one kind of program. Programs are live before the node has its cluster
+/// log; earlier faults are dropped. Clones share everything.
 #[derive(Debug, Clone)]
 pub struct KindFaults {
     kind: ProgramKind,

@@ -1,8 +1,8 @@
-//! What the class `events` is asked, answers and keeps: protocol-buffer messages (fields may be
-//! added, never renumbered).
+//! The inputs, outputs and stored values of the class `events`, as protocol-buffer messages. Fields
+//! may be added, never renumbered.
 //!
-//! The object's map holds [`Head`] as its header and, under `e/` and the sequence as 8 bytes
-//! big-endian, one [`EventMessage`] for each event that is kept.
+//! The object's map holds [`Head`] as its header. Under `e/` and the sequence number (8 bytes,
+//! big-endian) it holds one [`EventMessage`] for each event that is kept.
 
 use std::collections::BTreeMap;
 
@@ -138,20 +138,20 @@ impl From<Event> for EventMessage {
 }
 
 impl EventMessage {
-    /// Whether every reader can make sense of it, and it is no longer than an event may be.
+    /// Checks that every reader can decode the event and that it is not too long.
     ///
     /// # Errors
-    /// `Invalid`.
+    /// `Invalid` otherwise.
     pub(super) fn check(&self) -> Result<()> {
         let fits = |bytes: usize, most: usize, what: &str| {
-            let text = || format!("{what} of {bytes} bytes in an event; at most {most} fit");
+            let text = || format!("an event has {what} of {bytes} bytes; at most {most} fit");
             (bytes <= most).then_some(()).ok_or_else(|| Error::invalid(text()))
         };
         fits(self.text.len(), MAX_EVENT_TEXT_BYTES, "a text")?;
         fits(self.append_id.len(), MAX_APPEND_ID_BYTES, "an id")?;
         if self.fields.len() > MAX_EVENT_FIELDS {
-            let text = format!("{} fields of an event", self.fields.len());
-            return Err(Error::invalid(text).hint(format!("at most {MAX_EVENT_FIELDS}")));
+            let text = format!("an event has too many fields: {}", self.fields.len());
+            return Err(Error::invalid(text).hint(format!("use at most {MAX_EVENT_FIELDS}")));
         }
         for (name, value) in &self.fields {
             fits(name.len().max(value.len()), MAX_EVENT_FIELD_BYTES, "a field")?;
@@ -159,8 +159,9 @@ impl EventMessage {
         Event::try_from(self.clone()).map(drop)
     }
 
-    /// The event. In the place of one that makes no sense, which builds before this one appended, is one
-    /// that says so: it must not hide the others.
+    /// Converts the stored message into an event. Builds before this one may have appended
+    /// malformed messages. Such a message becomes an event that says so, because an error would
+    /// hide all other events.
     pub(super) fn read(self) -> Event {
         let (sequence, at_micros) = (self.sequence, self.at_micros);
         Event::try_from(self).unwrap_or_else(|error| {

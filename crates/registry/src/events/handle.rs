@@ -18,8 +18,8 @@ pub(crate) const EVENTS_OBJECT: &str = "events";
 /// Its class.
 pub(crate) const EVENTS_CLASS: &str = "events";
 
-/// How often an event is sent to a store that does not answer: some seconds, all pauses together, and what
-/// each attempt waits for an answer.
+/// How often an event is sent to a store that does not answer. With all pauses and timeouts this
+/// takes some seconds.
 const MAX_APPEND_ATTEMPTS: u32 = 10;
 
 /// The cluster log. A clone is another handle on the same.
@@ -63,10 +63,11 @@ impl Events {
         &self.system
     }
 
-    /// Appends an event; answers its number.
+    /// Appends an event. Returns its number.
     ///
     /// # Errors
-    /// `Unavailable` if nobody answered for some seconds: then it may be in the log.
+    /// `Unavailable` if the store did not answer for some seconds. The event may be in the log
+    /// then.
     pub async fn append(&self, event: Event) -> Result<u64> {
         let mut event = EventMessage::from(event);
         event.append_id = self.fresh_id();
@@ -111,8 +112,8 @@ impl Events {
         Ok(self.read(None, limit).await?.events)
     }
 
-    /// Events after a number, oldest first: at most `limit`, and at most one page. Those no longer
-    /// kept are left out.
+    /// The events after a number, oldest first, at most `limit` and at most one page. Events that
+    /// are no longer kept are left out.
     ///
     /// # Errors
     /// `Unavailable`; `Corrupt`.

@@ -1,4 +1,4 @@
-//! The cluster log: what happened to programs and to the cluster, in one order.
+//! The cluster log: events of programs and of the cluster, in one order.
 //!
 //! One object of the system pool keeps the newest events as a bounded ring, numbered from 1.
 

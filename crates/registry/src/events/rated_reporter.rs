@@ -1,4 +1,4 @@
-//! Putting what happens again and again into the cluster log, each kind of it once in a while.
+//! Reports repeated events to the cluster log at a limited rate for each site.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use tokio::time::Instant;
 use super::report_rate::{Report, ReportRate, Sited};
 use super::{Event, Events};
 
-/// What waits for the reporter. It does little, so more than this means the cluster log does not
-/// answer; more is left out.
+/// How many events may wait for the reporter. It does little, so a longer queue means that the
+/// cluster log does not answer. Further events are dropped.
 const MAX_WAITING: usize = 1024;
 
 /// Takes what happens to the cluster log. It ends with its last clone.
@@ -17,8 +17,8 @@ const MAX_WAITING: usize = 1024;
 pub(crate) struct RatedReporter<T>(mpsc::Sender<T>);
 
 impl<T: Sited> RatedReporter<T> {
-    /// A reporter that tells of each site at most once a `window`, by the event that `event` makes
-    /// of the last that happened there, and how often. Needs a tokio runtime.
+    /// Starts a reporter that reports each site at most once a `window`. `event` makes the reported
+    /// event from the last occurrence and the number of occurrences. Needs a tokio runtime.
     pub(crate) fn start(
         events: Events,
         window: Duration,
@@ -31,7 +31,8 @@ impl<T: Sited> RatedReporter<T> {
 
     /// Takes what happened. Never waits; callable from any thread.
     pub(crate) fn report(&self, what: T) {
-        // Full or closed: whoever was concerned has been told, which is what must not be lost.
+        // The queue is full or closed. The entity concerned got the error itself, so nothing
+        // essential is lost.
         let _ = self.0.try_send(what);
     }
 }

@@ -1,4 +1,4 @@
-//! Reporting peers that did not get in.
+//! Reports refused peers to the cluster log.
 
 use std::time::Duration;
 
@@ -10,11 +10,12 @@ use super::report_rate::Sited;
 use super::{Event, Events, Severity};
 use crate::limits::MAX_EVENT_FIELD_BYTES;
 
-/// One event a reason in this time. Anybody who reaches the port can cause one, so it is long enough
-/// that whoever goes on for a day leaves room in the log for what else happens.
+/// At most one event for each reason in this time. Every peer that reaches the port can cause
+/// events. So the time is long enough that a day of refusals leaves space in the log for other
+/// events.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// Somebody did not get in.
+/// A peer was refused.
 #[derive(Debug, Clone)]
 struct Refusal {
     reason: &'static str,
@@ -30,8 +31,8 @@ impl Sited for Refusal {
     }
 }
 
-/// Puts refused peers into the cluster log: of each reason one event at once, then one a minute with
-/// how many there were. It ends with its last clone.
+/// Puts refused peers into the cluster log. For each reason it reports the first at once, then at
+/// most one event a minute with the number of refusals. Dropping its last clone ends it.
 #[derive(Debug, Clone)]
 pub struct RefusalReporter(RatedReporter<Refusal>);
 
@@ -40,7 +41,7 @@ impl RefusalReporter {
     pub fn start(events: Events, node: NodeName) -> Self {
         let event = move |refusal: Refusal, count: u64| {
             let Refusal { reason, from, text } = refusal;
-            Event::new(Severity::Warning, format!("a peer did not get in: {text}"))
+            Event::new(Severity::Warning, format!("a peer was refused: {text}"))
                 .node(node.clone())
                 .field("reason", reason)
                 .field("from", from)
@@ -49,8 +50,8 @@ impl RefusalReporter {
         Self(RatedReporter::start(events, WINDOW, event))
     }
 
-    /// Takes a peer that was refused for a `reason`, which `text` says for people; `from` is where it
-    /// came from. Never waits.
+    /// Takes note of a refused peer. `text` explains the `reason` to people; `from` is the peer's
+    /// address. Never waits.
     pub fn report(&self, reason: &'static str, from: &str, text: String) {
         let text = cut(text, MAX_EVENT_FIELD_BYTES);
         self.0.report(Refusal { reason, from: from.to_owned(), text });

@@ -1,19 +1,19 @@
-//! How often the same thing is reported: the pure part.
+//! The pure part of reporting repeated events at a limited rate.
 //!
-//! A program that fails fails often, and who is denied something asks again. The first time at a
-//! site is reported at once; those that follow within the window are counted and reported together
-//! when it ends.
+//! A failing program fails often, and a denied client tries again. The first occurrence at a site
+//! is reported at once. Further ones within the window are counted and reported together when it
+//! ends.
 //!
-//! **Invariant:** everything is in some report's count, unless more sites than the bound have
+//! **Invariant:** every occurrence is counted in some report, unless more sites than the bound have
 //! something to report at the same time.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::Duration;
 
-/// One report a site in this time, where not anybody can cause one.
+/// At most one report for each site in this time, for sites that outsiders cannot trigger.
 pub(crate) const WINDOW: Duration = Duration::from_secs(1);
-/// Sites counted at the same time; what happens at further ones is left out until some window ends.
+/// Sites counted at the same time. Occurrences at further sites are dropped until some window ends.
 const MAX_SITES: usize = 1024;
 
 /// Something that happens at a site, again and again.
@@ -52,7 +52,7 @@ impl<T: Sited> ReportRate<T> {
         Self { window, windows: HashMap::new() }
     }
 
-    /// Takes what happened; answers what to report at once.
+    /// Takes what happened; returns what to report at once.
     pub(crate) fn happened(&mut self, what: T, now: Duration) -> Option<Report<T>> {
         if let Some(window) = self.windows.get_mut(what.site()) {
             let count = window.unreported.take().map_or(0, |report| report.count) + 1;

@@ -34,10 +34,11 @@ impl EventWatcher {
         Self { follower: Follower::new(start, system, object, log) }
     }
 
-    /// The next event; waits for it. Can be dropped and called again without losing one.
+    /// Waits for the next event. The future can be dropped without losing an event.
     ///
     /// # Errors
-    /// What no waiting mends: `Denied`, `Corrupt`, `Unsupported`. It can be called again.
+    /// Errors that waiting does not cure: `Denied`, `Corrupt`, `Unsupported`. It can be called
+    /// again.
     pub async fn next(&mut self) -> Result<EventItem> {
         self.follower.next().await
     }

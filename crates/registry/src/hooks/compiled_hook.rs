@@ -1,7 +1,8 @@
 //! `CompiledHook`: the hook of a kind whose programs a node keeps compiled, by name.
 //!
-//! Balancer policies, file types and capability programs are such kinds: each says with [`CompiledProgram`] how one is
-//! compiled and tried. A node keeps those that are live in [`LivePrograms`] and looks them up when it has to decide.
+//! Balancer policies, file types and capability programs are such kinds. [`CompiledProgram`] says
+//! how a program of a kind is compiled and tried. A node keeps live programs in [`LivePrograms`]
+//! and looks them up for each decision.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,10 +25,12 @@ pub trait CompiledProgram: fmt::Debug + Send + Sync + Sized + 'static {
     /// The kind of the programs that programs of this kind name and use, if they do.
     const USED_KIND: Option<ProgramKind> = None;
 
-    /// Compiles a source, and tries everything that a node would do with it. `name` is `KIND/NAME`, for errors.
+    /// Compiles a source and tries every function that a node would call. `name` is `KIND/NAME`,
+    /// for errors.
     ///
     /// # Errors
-    /// `Fault` with the line where it fails; `Invalid` if it does not define what it must; `Exhausted` past its budget.
+    /// `Fault` with the line where it fails; `Invalid` if a required definition is missing;
+    /// `Exhausted` past its budget.
     fn compile_and_try(
         name: &str,
         version: u64,
@@ -73,7 +76,8 @@ impl<P: CompiledProgram> LivePrograms<P> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
-    /// Makes a program live in place of another version, or drops it. Whoever is running that one finishes.
+    /// Replaces the live version of a program, or drops the program. Runs of the old version
+    /// finish.
     fn set(&self, name: &str, program: Option<P>) {
         let mut programs = self.0.write().unwrap_or_else(PoisonError::into_inner);
         match program {

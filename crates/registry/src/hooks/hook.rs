@@ -14,7 +14,8 @@ pub trait Hook: Send + Sync {
     /// What programs of this kind define and find.
     fn interface(&self) -> &'static Interface;
 
-    /// Compiles and dry-runs a source. [`Programs::put`](crate::Programs::put) asks before it stores anything.
+    /// Compiles and dry-runs a source. [`Programs::put`](crate::Programs::put) calls this before it
+    /// stores anything.
     ///
     /// # Errors
     /// The first thing that is wrong with the source.
@@ -35,11 +36,11 @@ pub trait Hook: Send + Sync {
         None
     }
 
-    /// Makes a program live on this node in place of any other version, after a probe call. If it fails, the other
-    /// version stays. It may block, and one call runs at a time.
+    /// Makes a program live on this node in place of any other version, after a probe call. If that
+    /// fails, the other version stays live. It may block; only one call runs at a time.
     ///
     /// # Errors
-    /// Why the program cannot be made live. `Unavailable` if it is worth trying again.
+    /// Why the program cannot be made live. `Unavailable` if another attempt may succeed.
     fn install(&self, program: &LiveProgram) -> Result<()> {
         Err(runs_none(program.id.kind))
     }
@@ -47,7 +48,7 @@ pub trait Hook: Send + Sync {
     /// Drops a program. It is no error if the program is not live.
     ///
     /// # Errors
-    /// `Unavailable` if it is worth trying again.
+    /// `Unavailable` if another attempt may succeed.
     fn uninstall(&self, _program: &ProgramId) -> Result<()> {
         Ok(())
     }

@@ -70,7 +70,7 @@ impl Hooks {
         self.of(program.id.kind)?.install(program)
     }
 
-    /// Drops a program, see [`Hook::uninstall`]. Without a hook no program can be live.
+    /// Drops a program, see [`Hook::uninstall`]. A kind without a hook has no live programs.
     ///
     /// # Errors
     /// Those of the hook.

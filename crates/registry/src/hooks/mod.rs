@@ -1,7 +1,8 @@
 //! Hooks: the decisions that programs make.
 //!
-//! Each kind of program has one [`Hook`], in a folder of its own. A process lists the hooks that it has in [`Hooks`].
-//! A client checks programs with them before it stores anything. A node also makes programs live with them.
+//! Each kind of program has one [`Hook`], in a folder of its own. A process lists its hooks in
+//! [`Hooks`]. A client uses them to check programs before it stores anything. A node also uses them
+//! to make programs live.
 //!
 //! **Invariant:** a program of a kind without a hook is never stored and never active.
 

@@ -1,8 +1,9 @@
-//! Binding a program to a map.
+//! Binds a program to a map.
 //!
-//! The program's source is kept in the map's object, so that every commit is judged by the program
-//! bound then, on whatever engine and node it runs. Nodes bind it, when they hear of an activation; the local
-//! user does at once, and whoever else activates waits for a node.
+//! The program's source is kept in the map's object. So every commit is judged by the program that
+//! is bound then, whatever engine and node it runs on. Nodes bind a program when they hear of its
+//! activation. The local user binds it at once; any other entity that activates a program waits for
+//! a node.
 
 use std::time::Duration;
 
@@ -13,12 +14,12 @@ use super::format::{BindReply, BindRequest, BoundProgram};
 use super::handle::{MAP_CLASS, Maps};
 use crate::backoff::Backoff;
 
-/// How long who activates a map's program waits until it is bound. A node hears of it within milliseconds, and
-/// within a second or two if it is just starting again.
+/// How long the activator of a map program waits until a node has bound it. A node hears of an
+/// activation within milliseconds, or within seconds if it is restarting.
 const BIND_PATIENCE: Duration = Duration::from_secs(10);
 
 impl Maps {
-    /// Gives a program its say in every later commit of a map. `activation` orders binds: one that
+    /// Lets a program decide about every later commit of a map. `activation` orders binds: one that
     /// is not newer than the last is ignored.
     pub(crate) async fn bind(
         &self,

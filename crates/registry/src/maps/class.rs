@@ -10,8 +10,9 @@
 //! | `triggers-done` | [`TriggersDoneRequest`] | [`Nothing`] | they were |
 //! | `bind` | [`BindRequest`] | [`BindReply`] | the map's program from now on |
 //!
-//! What is bound only nodes say, who read it in the map `programs`, each of them and some late: the newest
-//! activation stands. Anybody else who calls `bind` is told whether one of them did.
+//! Only nodes and the local user can bind, as the map `programs` says. Every node does, some of
+//! them late; the newest activation wins. Any other caller of `bind` only learns whether that
+//! activation is bound.
 
 use bytes::Bytes;
 use nacre_object::{
@@ -42,14 +43,15 @@ use crate::system::decode_input;
 #[cfg(feature = "programs")]
 use crate::hooks::run_policy;
 
-/// A process without the VM keeps no maps. If it is made to, it refuses commits that a program has a say in.
+/// A process without the VM keeps no maps. If one does anyway, it refuses commits of maps that have
+/// a program.
 #[cfg(not(feature = "programs"))]
 fn run_policy(policy: &Policy<'_>, _: Proposal<'_>, _: &mut MapObject) -> Result<Verdict> {
     let text = format!("this process cannot run {}: it has no VM", policy.program());
     Err(Error::unsupported(text).hint("build it with the feature `programs`"))
 }
 
-/// The class of map objects. Whatever runs the system pool's methods has to know it.
+/// The class of map objects. A process that runs the system pool's methods must have it.
 ///
 /// # Panics
 /// Never: its names are well formed.
@@ -98,7 +100,7 @@ pub(super) fn commit(
     }
 }
 
-/// Removing keys makes no map: whoever mistypes its name is told.
+/// Removing keys does not make a map, so that a mistyped name gives an error.
 fn check_there(request: &CommitRequest, changes: &[Change], map: &MapObject) -> Result<()> {
     let only_removes = changes.iter().all(|change| change.value().is_none());
     match only_removes && request.origin.is_none() && !map.is_there() {
@@ -122,7 +124,10 @@ fn commit_reply(epoch: u64, head: &Head) -> CommitReply {
 
 fn decide_commit(request: &CommitRequest, map: &mut MapObject) -> Result<Decision> {
     if let Some(origin) = &request.origin {
-        let source = origin.chain.last().ok_or_else(|| Error::invalid("an origin without maps"))?;
+        let source = origin
+            .chain
+            .last()
+            .ok_or_else(|| Error::invalid("a triggered commit names no map that triggered it"))?;
         let newest = map.watermark(source)?.map(|mark| (mark.sequence, mark.epoch));
         return Ok(decide_triggered(map.head.epoch, origin.sequence, newest));
     }
@@ -145,7 +150,7 @@ fn decide_by_entry(
     let set = request.changes.iter().rfind(|change| change.key == guard.key);
     let next = set.and_then(|change| change.value.as_deref());
     let next = next.filter(|next| guard.known.as_deref() != Some(next)).ok_or_else(|| {
-        Error::invalid(format!("a commit that is guarded by {:?} changes that entry", guard.key))
+        Error::invalid(format!("a commit cannot change the entry {:?} that guards it", guard.key))
     })?;
     let current = map.entry(&guard.key)?;
     Ok(decide_guarded(map.head.epoch, current.as_deref(), guard.known.as_deref(), next))
@@ -207,18 +212,22 @@ fn judge(
 
 /// Whether what is kept of a commit besides its changes can be read again.
 fn check_names(request: &CommitRequest) -> Result<()> {
-    // The class does not see which object it runs on; whoever let the call in compares the two.
+    // The class does not see which object it runs on. The check of the caller's rights compares the
+    // name with the object.
     MapName::new(&request.map)?;
     if request.commit_id.len() > MAX_COMMIT_ID_BYTES {
         let bytes = request.commit_id.len();
-        return Err(Error::invalid(format!("a commit's id of {bytes} bytes"))
-            .hint(format!("at most {MAX_COMMIT_ID_BYTES}")));
+        return Err(Error::invalid(format!("the id of a commit cannot have {bytes} bytes"))
+            .hint(format!("use at most {MAX_COMMIT_ID_BYTES}")));
     }
     let Some(origin) = &request.origin else { return Ok(()) };
     check_triggered(&request.map)?;
     if origin.chain.len() > MAX_TRIGGER_CHAIN {
-        return Err(Error::invalid(format!("a chain of {} maps", origin.chain.len()))
-            .hint(format!("at most {MAX_TRIGGER_CHAIN}")));
+        return Err(Error::invalid(format!(
+            "a chain of {} maps that trigger each other is too long",
+            origin.chain.len()
+        ))
+        .hint(format!("at most {MAX_TRIGGER_CHAIN} may")));
     }
     origin.chain.iter().try_for_each(|map| MapName::new(map).map(drop))
 }
@@ -226,7 +235,7 @@ fn check_names(request: &CommitRequest) -> Result<()> {
 /// Whether these changes may ever be committed.
 fn check_changes(changes: &[Change]) -> Result<()> {
     if changes.is_empty() || changes.len() > MAX_CHANGES {
-        return Err(Error::invalid(format!("{} changes in one commit", changes.len()))
+        return Err(Error::invalid(format!("a commit cannot have {} changes", changes.len()))
             .hint(format!("commit 1 to {MAX_CHANGES}")));
     }
     changes.iter().try_for_each(check_change)?;
@@ -236,7 +245,7 @@ fn check_changes(changes: &[Change]) -> Result<()> {
 /// Whether one commit may have so many bytes of keys and values.
 pub(crate) fn check_commit_bytes(bytes: usize) -> Result<()> {
     if bytes > MAX_COMMIT_BYTES {
-        return Err(Error::invalid(format!("a commit of {bytes} bytes"))
+        return Err(Error::invalid(format!("a commit of {bytes} bytes is too long"))
             .hint(format!("at most {MAX_COMMIT_BYTES} bytes fit; split it")));
     }
     Ok(())
@@ -245,13 +254,15 @@ pub(crate) fn check_commit_bytes(bytes: usize) -> Result<()> {
 fn check_change(change: &Change) -> Result<()> {
     let key = change.key();
     if key.is_empty() || key.len() > MAX_KEY_BYTES {
-        return Err(Error::invalid(format!("a key of {} bytes", key.len()))
+        return Err(Error::invalid(format!("a key cannot have {} bytes", key.len()))
             .hint(format!("use 1 to {MAX_KEY_BYTES} bytes")));
     }
     let bytes = change.value().map_or(0, Bytes::len);
     if bytes > MAX_VALUE_BYTES {
         return Err(Error::invalid(format!("the value of {key:?} has {bytes} bytes")).hint(
-            format!("at most {MAX_VALUE_BYTES}; keep larger things in an object and name it here"),
+            format!(
+                "use at most {MAX_VALUE_BYTES}; keep larger values in an object and name it here"
+            ),
         ));
     }
     Ok(())
@@ -300,8 +311,11 @@ fn triggers_done(input: Bytes, view: &mut dyn ObjectView, _: &CallContext) -> Re
 fn bind(input: Bytes, view: &mut dyn ObjectView, context: &CallContext) -> Result<CallReply> {
     let request: BindRequest = decode_input(input)?;
     if request.source.len() > MAX_SOURCE_BYTES {
-        return Err(Error::invalid(format!("a source of {} bytes", request.source.len()))
-            .hint(format!("at most {MAX_SOURCE_BYTES}")));
+        return Err(Error::invalid(format!(
+            "a source of {} bytes is too long",
+            request.source.len()
+        ))
+        .hint(format!("use at most {MAX_SOURCE_BYTES}")));
     }
     let mut map = MapObject::open(view)?;
     let is_pending = request.activation > map.head.activation;
@@ -315,8 +329,8 @@ fn bind(input: Bytes, view: &mut dyn ObjectView, context: &CallContext) -> Resul
     answer(&BindReply { is_pending: false })
 }
 
-/// Whether it says what the map `programs` does. Of anybody else's numbers one could be such that no
-/// activation is ever newer.
+/// Whether the caller can be trusted to say what the map `programs` says. Any other entity could
+/// bind with such a high number that no later activation is newer.
 fn is_of_nodes(source: &EntityName) -> bool {
     source.is_node() || *source == EntityName::local()
 }
@@ -344,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_read_again_is_not_kept() {
+    fn a_commit_that_could_not_be_read_back_is_refused() {
         assert!(commits(&request("a")).is_ok());
         let from = |chain: &[&str]| {
             let chain = chain.iter().map(|map| (*map).to_owned()).collect();
@@ -360,7 +374,7 @@ mod tests {
 
     /// Whatever build of a program's host recorded the trigger: nodes carry it over, who may do anything.
     #[test]
-    fn no_program_triggers_commits_to_nacres_own_maps_or_views_of_logs() {
+    fn a_program_cannot_trigger_commits_to_nacres_own_maps_or_views_of_logs() {
         let origin = Some(OriginMessage { chain: vec!["a".into()], sequence: 1 });
         for map in ["entities", "programs", "layouts", "log.orders"] {
             assert!(commits(&request(map)).is_ok(), "{map}");
@@ -370,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_say_which_program_is_bound_and_the_newest_activation_stands() {
+    fn only_nodes_bind_a_program_and_the_newest_activation_wins() {
         let mut object = MemoryObject::default();
         let mut bind = |source: &str, activation| {
             let context = CallContext { source: EntityName::new(source).unwrap(), now_micros: 1 };

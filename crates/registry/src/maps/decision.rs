@@ -20,7 +20,8 @@ pub(super) enum Decision {
     Done(u64),
     /// Another commit was faster.
     Conflict,
-    /// Another commit was faster, or this one was done before: nobody can tell any more.
+    /// Either another commit was faster, or this one was done before. The history no longer says
+    /// which.
     Unknown,
 }
 
@@ -34,8 +35,9 @@ pub(super) fn decide(epoch: u64, expected: u64, commit_id: &[u8], next: NextEpoc
     }
 }
 
-/// Decides on a commit that another map's program triggered: each trigger of a map is committed
-/// once, in order. `newest` is the last one of that map committed here, with its epoch.
+/// Decides about a commit that another map's program triggered. Each trigger of a map is committed
+/// once, in order. `newest` is the last trigger of that map that was committed here, with its
+/// epoch.
 pub(super) fn decide_triggered(epoch: u64, sequence: u64, newest: Option<(u64, u64)>) -> Decision {
     match newest {
         Some((newest, at)) if sequence <= newest => Decision::Done(at),
@@ -43,7 +45,8 @@ pub(super) fn decide_triggered(epoch: u64, sequence: u64, newest: Option<(u64, u
     }
 }
 
-/// Decides on a commit that makes `next` of an entry that it takes to be `known`, and is `current`.
+/// Decides about a commit that sets an entry to `next`. The committer believes that the entry is
+/// `known`; it is `current`.
 pub(super) fn decide_guarded(
     epoch: u64,
     current: Option<&[u8]>,
@@ -64,7 +67,7 @@ mod tests {
     use nacre_clock::Random;
 
     #[test]
-    fn a_commit_happens_at_the_epoch_it_expects_and_nowhere_else() {
+    fn a_commit_happens_only_at_the_epoch_it_expects() {
         let cases = [
             (5, 5, NextEpoch::Open, Decision::Commit(6)),
             (5, 6, NextEpoch::Open, Decision::Conflict),
@@ -80,10 +83,10 @@ mod tests {
         }
     }
 
-    /// Committers retry at random against a history that forgets; each of their ids begins one
-    /// epoch at most, and whoever is told `Done` or `Commit` is told the truth.
+    /// Committers retry at random while old history is dropped. Each commit id begins at most one
+    /// epoch, and every `Done` or `Commit` is true.
     #[test]
-    fn every_commit_begins_one_epoch_at_most_whatever_is_retried() {
+    fn a_commit_begins_at_most_one_epoch_however_often_it_is_retried() {
         for seed in 0..300 {
             let mut random = Random::seeded(seed);
             let mut history: Vec<[u8; 1]> = Vec::new();

@@ -1,8 +1,9 @@
-//! The method `delete` of the class `map`: what becomes of a map that is deleted.
+//! The method `delete` of the class `map`.
 //!
-//! Entries and history go. The object stays, with a head that says which epoch the deletion began: a map made
-//! under the name later goes on from that epoch, so a watcher of the former map learns that it is gone. What
-//! other maps' triggers did here stays known as well, so that none is carried out a second time.
+//! It removes entries and history. The object stays, with a head that records which epoch the
+//! deletion began. A map that is made under the name later goes on from that epoch, so a watcher of
+//! the deleted map learns that it is gone. The object also keeps which triggers of other maps were
+//! committed here, so that none is carried out twice.
 //!
 //! **Invariant:** epochs of a name never go back.
 
@@ -40,12 +41,13 @@ pub(super) fn no_such_map(map: &str) -> Error {
 }
 
 fn check(request: &DeleteRequest) -> Result<()> {
-    // The class does not see which object it runs on; whoever let the call in compares the two.
+    // The class does not see which object it runs on. The check of the caller's rights compares the
+    // name with the object.
     MapName::new(&request.map)?;
     check_deletable(&request.map)?;
     match request.commit_id.len() {
         1..=MAX_COMMIT_ID_BYTES => Ok(()),
-        bytes => Err(Error::invalid(format!("a deletion's id of {bytes} bytes"))
+        bytes => Err(Error::invalid(format!("the id of a deletion cannot have {bytes} bytes"))
             .hint(format!("use 1 to {MAX_COMMIT_ID_BYTES}"))),
     }
 }
@@ -61,7 +63,7 @@ fn check_unused(request: &DeleteRequest, map: &MapObject) -> Result<()> {
             .hint("read the map again and decide anew"));
     }
     if program.is_some() {
-        return Err(Error::conflict(format!("the program map/{name} has a say in the map"))
+        return Err(Error::conflict(format!("the program map/{name} is bound to the map"))
             .hint(format!("remove it first: nacre program rm map/{name} --force")));
     }
     if *pending_triggers > 0 {
@@ -127,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_map_that_is_in_use_is_not_deleted() {
+    fn deleting_a_map_in_use_is_refused() {
         let mut object = MemoryObject::default();
         assert_eq!(deleted(&mut object, b"id", None).unwrap_err().kind(), ErrorKind::NotFound);
         commit(&mut object, vec![Change::set("k", "v")]).unwrap();
@@ -147,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn removing_keys_makes_no_map() {
+    fn a_commit_that_only_removes_keys_does_not_make_a_map() {
         let mut object = MemoryObject::default();
         let removal = || vec![Change::remove("k")];
         let error = commit(&mut object, removal()).unwrap_err();

@@ -2,11 +2,11 @@
 
 use bytes::Bytes;
 
-/// A commit that happens only while an entry, which it sets anew, is as its committer knows it.
+/// A condition of a commit: it happens only while an entry has the value that the committer knows.
+/// The commit also sets that entry anew.
 ///
-/// Where each commit sets the entry to something no other does, commits of one writer come in its
-/// order: one that was sent before another and arrives after it is refused, and the same one that
-/// arrives twice is done once.
+/// If each commit sets the entry to a unique value, the commits of one writer are done in order. A
+/// commit that arrives after a later one is refused, and a commit that arrives twice is done once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct EntryGuard {
     /// The entry's key.

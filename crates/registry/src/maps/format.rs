@@ -1,4 +1,4 @@
-//! What the class `map` is asked, answers and keeps.
+//! The inputs, outputs and stored values of the class `map`.
 //!
 //! All of it is protocol-buffer messages (fields may be added, never renumbered). The object's map
 //! holds, by key prefix:
@@ -176,7 +176,7 @@ pub(super) struct DeleteRequest {
     /// Absent: whatever the epoch is.
     #[prost(uint64, optional, tag = "1")]
     pub expected_epoch: Option<u64>,
-    /// By which whoever deletes the map recognises its own deletion.
+    /// The id by which a caller recognises its own deletion of the map.
     #[prost(bytes = "bytes", tag = "2")]
     pub commit_id: Bytes,
     /// The map's name.
@@ -321,11 +321,12 @@ impl TryFrom<Record> for EpochRecord {
     }
 }
 
-/// What a commit is about, for whoever decides on it without being the map.
+/// What a commit changes, for the check of rights outside of the map's object.
 pub(crate) struct CommitKeys {
     /// The keys it changes.
     pub(crate) keys: Vec<String>,
-    /// The map it says it is of, by which that map's program is told and triggers are numbered.
+    /// The map that the commit names. That map's program is told this name, and triggers are
+    /// numbered by it.
     pub(crate) map: String,
     /// Whether it claims to come from another map's program.
     pub(crate) triggered: bool,
@@ -343,7 +344,8 @@ pub(crate) fn commit_keys(input: &[u8]) -> Option<CommitKeys> {
     Some(CommitKeys { keys, map: request.map, triggered, removes_log })
 }
 
-/// Whether a change of a log's map takes its view away, or replaces it by one that says the log is removed.
+/// Whether a change of a log's map removes its view, or replaces it by one that says the log is
+/// removed.
 fn removes_log(change: &ChangeMessage) -> bool {
     /// All that matters of a view.
     #[derive(serde::Deserialize)]
@@ -398,7 +400,7 @@ mod tests {
 
     /// What format 1 looks like on disk. If this fails, stored maps can no longer be read.
     #[test]
-    fn a_stored_sample_of_format_1_still_reads() {
+    fn a_stored_sample_of_format_1_can_still_be_read() {
         let program = Some(BoundProgram { version: 2, digest: "d".into() });
         let head = Head {
             format: 1,

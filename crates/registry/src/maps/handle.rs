@@ -30,16 +30,16 @@ use crate::system::{System, is_transient, system_object};
 pub(crate) const MAP_CLASS: &str = "map";
 /// Map objects are named so.
 pub(crate) const MAP_OBJECT_PREFIX: &str = "map/";
-/// How often a commit is sent whose outcome is not known: some seconds, all pauses together, and what each
-/// attempt waits for an answer.
+/// How often a commit is sent while its outcome is not known. With all pauses and timeouts this
+/// takes some seconds.
 const MAX_COMMIT_ATTEMPTS: u32 = 10;
 /// Maps asked side by side whether they are deleted, to list them.
 const LOOKS_AT_ONCE: usize = 32;
-/// How often an update is decided anew because somebody was faster. Each time somebody made
-/// progress; past this the map is used too hotly to be a map.
+/// How often an update is decided anew because another committer was faster. Each time that
+/// committer made progress. Past this, the map is changed too often for a map.
 const MAX_UPDATE_ATTEMPTS: u32 = 100;
 
-/// The maps of a cluster. A clone is another handle on the same.
+/// The maps of a cluster. Clones are handles of the same maps.
 ///
 /// A map comes into being with its first commit; before that it is at epoch 0 and empty.
 #[derive(Clone)]
@@ -102,7 +102,7 @@ impl Maps {
         Ok(MapState { name: name.clone(), epoch: reply.epoch, entries })
     }
 
-    /// One entry of a map, `None` if it is not there, with the map's epoch.
+    /// One entry of a map, or `None` if it does not exist, with the map's epoch.
     ///
     /// # Errors
     /// `Unavailable`; `Corrupt`.
@@ -135,17 +135,17 @@ impl Maps {
         }
     }
 
-    /// Commits changes if the map is still at `expected_epoch`; answers the epoch it begins, whose
-    /// record is durable then.
+    /// Commits changes if the map is still at `expected_epoch`. Returns the epoch that this begins;
+    /// its record is durable then.
     ///
-    /// Commits the map's program triggers are on their way when this returns: they happen, be it
-    /// later.
+    /// Commits that the map's program triggers are not finished when this returns, but they will
+    /// happen.
     ///
     /// # Errors
     /// `Conflict` if the epoch has moved on: read again and decide anew. `Denied`, `Invalid` or
     /// another kind if the map's program refuses, `Fault` if it fails. `Invalid` for keys, values
-    /// or commits that are too large, `Exhausted` if the map is full. `Unavailable` if it was sent
-    /// again and again and nobody answered, which may take minutes: then it may have happened.
+    /// or commits that are too large, `Exhausted` if the map is full. `Unavailable` if repeated
+    /// attempts got no answer, which may take minutes; the commit may have happened then.
     pub async fn commit(
         &self,
         name: &MapName,
@@ -155,11 +155,11 @@ impl Maps {
         self.commit_at(name, Some(expected_epoch), changes).await
     }
 
-    /// Commits changes whatever the epoch is; for entries that only one writer changes. If the
-    /// store's answer is lost it may commit them twice, to the same effect.
+    /// Commits changes whatever the epoch is. Use it for entries that only one writer changes. If
+    /// the store's answer is lost, the changes may be committed twice, to the same effect.
     ///
     /// # Errors
-    /// As for [`Maps::commit`], except `Conflict`.
+    /// Those of [`Maps::commit`], except `Conflict`.
     pub async fn apply(&self, name: &MapName, changes: Vec<Change>) -> Result<u64> {
         self.commit_at(name, None, changes).await
     }
@@ -167,7 +167,8 @@ impl Maps {
     /// Commits changes whatever the epoch is, in their writer's order: see [`EntryGuard`].
     ///
     /// # Errors
-    /// As for [`Maps::commit`]; `Conflict` if the guard's entry is not what it is known as.
+    /// Those of [`Maps::commit`]; `Conflict` if the guard's entry has another value than its writer
+    /// knows.
     pub(crate) async fn apply_guarded(
         &self,
         name: &MapName,
@@ -178,13 +179,14 @@ impl Maps {
         self.commit_request(name, CommitRequest { guard: Some(guard.into()), ..request }).await
     }
 
-    /// Deletes a map with its entries and history; answers the epoch that the deletion began. Watchers are told
-    /// the whole, which is empty. The name can be used again: epochs go on from there.
+    /// Deletes a map with its entries and history. Returns the epoch that the deletion began.
+    /// Watchers get the whole map, which is empty. The name can be used again: epochs go on from
+    /// there.
     ///
     /// # Errors
-    /// `NotFound` if there is no such map; `Conflict` if its epoch is not the expected one, or a program has a
-    /// say in it; `Invalid` for maps that nacre keeps its own things in; `Unavailable`, also while commits that
-    /// the map triggered wait.
+    /// `NotFound` if there is no such map; `Conflict` if its epoch is not the expected one, or a
+    /// program is bound to it; `Invalid` for nacre's own maps; `Unavailable`, also while commits
+    /// that the map triggered wait.
     pub async fn delete(&self, name: &MapName, expected_epoch: Option<u64>) -> Result<u64> {
         let (map, commit_id) = (name.to_string(), self.fresh_id());
         let request = DeleteRequest { expected_epoch, commit_id, map };
@@ -229,7 +231,7 @@ impl Maps {
         Ok(reply.epoch)
     }
 
-    /// Sends a commit until its outcome is known: it carries an id by which the class knows it.
+    /// Sends a commit until its outcome is known. The class recognises a repeated commit by its id.
     pub(super) async fn submit_commit(
         &self,
         name: &MapName,
@@ -274,12 +276,12 @@ impl Maps {
         Bytes::from(halves.concat())
     }
 
-    /// Reads the map, asks `decide` for changes and commits them, anew whenever somebody was
-    /// faster. No changes: no commit. Answers the map's epoch then.
+    /// Reads the map, asks `decide` for changes and commits them. Starts over whenever another
+    /// committer was faster. Without changes it commits nothing. Returns the map's epoch then.
     ///
     /// # Errors
-    /// Those of `decide`, [`Maps::get`] and [`Maps::commit`]; `Conflict` only if somebody was
-    /// faster a hundred times.
+    /// Those of `decide`, [`Maps::get`] and [`Maps::commit`]; `Conflict` only if other committers
+    /// were faster a hundred times.
     pub async fn update(
         &self,
         name: &MapName,
@@ -299,8 +301,8 @@ impl Maps {
                         && attempt < MAX_UPDATE_ATTEMPTS =>
                 {
                     attempt += 1;
-                    // Whoever just committed knows the newest state first: without a pause the
-                    // same ones would go on winning.
+                    // The last committer is the first to know the newest state. Without a pause the
+                    // same committers would always win.
                     backoff.wait().await;
                 }
                 outcome => return outcome,
@@ -313,7 +315,7 @@ impl Maps {
         MapWatcher::new(self, name, CatchUp::after(from_epoch))
     }
 
-    /// Watches a map of which nothing is known: the first event is the whole as it is now.
+    /// Watches a map from its present state: the first event is the whole map.
     pub fn watch_whole(&self, name: &MapName) -> MapWatcher {
         MapWatcher::new(self, name, CatchUp::from_whole())
     }
@@ -332,8 +334,8 @@ impl Maps {
         Ok(History { epoch: reply.epoch, first_kept: reply.first_kept, records })
     }
 
-    /// The names of all maps, in order. Of a map that may not be read nobody is told whether it is deleted: its
-    /// name is there.
+    /// The names of all maps, in order. Deleted maps that the caller may not read are included,
+    /// because only their content says that they are deleted.
     ///
     /// # Errors
     /// `Unavailable`; `Unsupported` if the store cannot list.

@@ -3,17 +3,18 @@
 //! The map NAME is the object `map/NAME` of the system pool, with the native class `map`:
 //! - `class` commits, reads and keeps history, inside the object; `deletion` deletes the map;
 //! - `handle` is the client's side: retry, watch, triggers;
-//! - `herald` tells watchers what changed, in the node that keeps the map;
+//! - `change_feed` sends watchers the changes, in the node that keeps the map;
 //! - `policy` runs the program bound to the map, inside the commit.
 
 mod binding;
+mod change_feed;
 mod class;
 mod decision;
 mod deletion;
 mod entry_guard;
+mod feed_state;
 mod format;
 mod handle;
-mod herald;
 mod history;
 mod object;
 mod own;
@@ -21,7 +22,6 @@ mod policy;
 mod state;
 #[cfg(test)]
 pub(crate) mod testing;
-mod tidings;
 mod triggers;
 mod watcher;
 
@@ -33,14 +33,16 @@ pub(crate) use {
     policy::{Policy, Proposal, Verdict},
 };
 
+pub use change_feed::ChangeFeed;
 pub use class::map_class;
 pub(crate) use entry_guard::EntryGuard;
+#[cfg(test)]
+pub(crate) use feed_state::FeedState;
 #[cfg(test)]
 pub(crate) use format::{commit_input, deletion_input, log_commit_input, triggered_commit_input};
 pub(crate) use format::{commit_keys, deleted_map};
 pub use handle::Maps;
 pub(crate) use handle::{MAP_CLASS, MAP_OBJECT_PREFIX};
-pub use herald::Herald;
 pub use history::History;
 pub use own::{
     BALANCER_MAP, ENTITIES_MAP, LAYOUTS_MAP, LOG_MAP_PREFIX, NODES_MAP, POOLS_MAP,
@@ -49,6 +51,4 @@ pub use own::{
 };
 pub(crate) use own::{COMMON_MAPS, is_own_map, log_of_map};
 pub use state::{Change, EpochRecord, MapEvent, MapState, Origin};
-#[cfg(test)]
-pub(crate) use tidings::Tidings;
 pub use watcher::MapWatcher;

@@ -46,7 +46,7 @@ impl<'a> MapObject<'a> {
             return Err(Error::unsupported(text).hint("use a newer nacre"));
         }
         if !is_possible(&head) {
-            return Err(Error::corrupt("the map's head counts what cannot be"));
+            return Err(Error::corrupt("the head of the map has impossible counts"));
         }
         Ok(Self { view, exists, head })
     }
@@ -121,7 +121,8 @@ impl<'a> MapObject<'a> {
         self.head.epoch > 0 && self.head.deletion_id.is_empty()
     }
 
-    /// Begins an epoch in which the map is deleted. Only what other maps' triggers did here stays known.
+    /// Begins an epoch in which the map is deleted. Only the record of other maps' triggers
+    /// remains.
     pub(super) fn delete(&mut self, deletion_id: Bytes) -> Result<()> {
         let mut watermarks = Vec::new();
         let mut after = Vec::new();
@@ -204,7 +205,7 @@ impl<'a> MapObject<'a> {
         self.set(&numbered_key(TRIGGER, sequence), trigger.encode_to_vec())
     }
 
-    /// Forgets triggers up to a number; answers how many there were.
+    /// Forgets triggers up to a number; returns how many there were.
     pub(super) fn drop_triggers(&mut self, through: u64) -> Result<u64> {
         let before = self.head.pending_triggers;
         let dropped = self.head.last_trigger.saturating_sub(self.head.pending_triggers);
@@ -241,7 +242,8 @@ impl<'a> MapObject<'a> {
     }
 }
 
-/// Whether commits can have come to these counts: so none overflows, and what goes over them is bounded.
+/// Whether a sequence of commits can have led to these counts. If so, the counts do not overflow,
+/// and loops over them are bounded.
 fn is_possible(head: &Head) -> bool {
     /// No count ever gets there.
     const END: u64 = i64::MAX as u64;
@@ -264,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_that_no_commit_comes_to_are_told() {
+    fn a_head_with_impossible_counts_is_refused() {
         let fresh = Head { format: FORMAT, first_kept: 1, ..Head::default() };
         let used =
             Head { epoch: 9, first_kept: 3, last_trigger: 5, pending_triggers: 5, ..fresh.clone() };

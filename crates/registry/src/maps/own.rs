@@ -1,8 +1,9 @@
-//! The maps by which nacre keeps its own things: clients and nodes act on what they say.
+//! The maps that nacre keeps for itself: clients and nodes act on their content.
 //!
-//! **Invariant:** nobody writes them but nodes and administrators, whichever way: not by a commit, not by a
-//! program that has a say in their commits, not by one of another map that triggers a commit there. One
-//! is written by others, too: `programs`, each entry by whoever may write that program.
+//! **Invariant:** only nodes and administrators write these maps. Others cannot, neither by a
+//! commit, nor by a program bound to the map, nor by a program of another map that triggers a
+//! commit. The exception is `programs`: each of its entries can be written by entities that may
+//! write that program.
 
 use nacre_object::{Error, MapName, Result};
 
@@ -41,7 +42,8 @@ const OWN_MAPS: [&str; 10] = [
 ];
 /// What the map of a log is called, before the log's name.
 pub const LOG_MAP_PREFIX: &str = "log.";
-/// What the map of a resource is called, before the path of the resource with dots for slashes.
+/// The prefix of the name of a resource's map. The path of the resource follows, with dots for
+/// slashes.
 pub const RESOURCE_MAP_PREFIX: &str = "resource.";
 
 /// Maps without secrets that every client reads: which pools, nodes and programs there are.
@@ -62,8 +64,8 @@ fn is_resource_map(map: &str) -> bool {
     map.starts_with(RESOURCE_MAP_PREFIX)
 }
 
-/// Whether clients and nodes act on what a map says: nacre's own, and the views of logs. A wrong entry can
-/// bring down what goes by it.
+/// Whether clients and nodes act on a map's content: nacre's own maps, and the views of logs. A
+/// wrong entry can bring down the processes that use it.
 pub fn is_system_map(map: &MapName) -> bool {
     is_system(map.as_str())
 }
@@ -72,10 +74,10 @@ fn is_system(map: &str) -> bool {
     is_own_map(map) || log_of_map(map).is_some() || is_resource_map(map)
 }
 
-/// Checks a map that somebody wants to delete.
+/// Checks that a client may delete a map.
 ///
 /// # Errors
-/// `Invalid` for nacre's own, and for the views of logs.
+/// `Invalid` for nacre's own maps and for the views of logs.
 pub(super) fn check_deletable(map: &str) -> Result<()> {
     if let Some(log) = log_of_map(map) {
         return Err(Error::invalid(format!("the map {map} is the view of a log"))
@@ -86,20 +88,23 @@ pub(super) fn check_deletable(map: &str) -> Result<()> {
             .hint("remove the resource: nacre resource rm PATH"));
     }
     if is_own_map(map) {
-        return Err(Error::invalid(format!("the map {map} is nacre's own"))
+        return Err(Error::invalid(format!("the map {map} is one of nacre's own"))
             .hint("the cluster cannot work without it"));
     }
     Ok(())
 }
 
-/// Checks a map that a program of another one wants to commit to. Nodes would do it, who may do anything.
+/// Checks that a program of another map may commit to this one. Nodes would carry the commit out,
+/// and nodes may do anything.
 ///
 /// # Errors
-/// `Invalid` for nacre's own, and for the views of logs.
+/// `Invalid` for nacre's own maps and for the views of logs.
 pub(crate) fn check_triggered(map: &str) -> Result<()> {
     if is_system(map) {
-        return Err(Error::invalid(format!("no program triggers commits to the map {map}"))
-            .hint("it is nacre's own, or the view of a log"));
+        return Err(Error::invalid(format!("a program cannot trigger commits to the map {map}"))
+            .hint(
+                "the map is one of nacre's own or the view of a log; trigger commits to other maps",
+            ));
     }
     Ok(())
 }

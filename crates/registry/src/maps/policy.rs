@@ -1,4 +1,5 @@
-//! The program that is bound to a map: what it is asked, and what it answers. The hook of map programs runs it.
+//! The question to a map's program and its answer, as data. The hook of map programs runs the
+//! program.
 
 #![cfg_attr(
     not(feature = "programs"),

@@ -8,7 +8,7 @@ use prost::Message;
 use super::format::{
     ChangeMessage, CommitReply, CommitRequest, GetReply, GetRequest, HistoryReply, PageRequest,
 };
-use super::{Change, EntryGuard, MapEvent, MapState, Tidings, tidings};
+use super::{Change, EntryGuard, FeedState, MapEvent, MapState, feed_state};
 use crate::catch_up::Page;
 use crate::limits::MAX_HISTORY_PAGE;
 
@@ -42,7 +42,7 @@ fn request(map: &str, changes: &[Change], id: u64) -> CommitRequest {
     }
 }
 
-/// The same commit under another id: as if nobody could know it again.
+/// The same commit under another id, so that the class does not recognise it.
 pub(crate) fn renamed_commit(input: Bytes, id: u64) -> Bytes {
     let request = CommitRequest::decode(input).expect("an input of commit");
     encoded(&CommitRequest { commit_id: Bytes::copy_from_slice(&id.to_be_bytes()), ..request })
@@ -87,12 +87,12 @@ pub(crate) fn page(output: Bytes, kept: u64) -> Page<MapEvent> {
 
 /// What watchers are told, as if the map kept only the newest `kept` epochs.
 pub(crate) fn told(payload: &Bytes, kept: u64) -> Option<Page<MapEvent>> {
-    let (_, mut page) = tidings::told(payload)?;
+    let (_, mut page) = feed_state::told(payload)?;
     page.items.retain(|(epoch, _)| epoch + kept > page.last);
     Some(page)
 }
 
-impl Tidings {
+impl FeedState {
     /// The input of `history` that asks for what is to be told.
     pub(crate) fn input(&self) -> Option<Bytes> {
         self.question().map(|question| encoded(&question))

@@ -1,9 +1,8 @@
-//! Carrying out the commits that map programs trigger.
+//! Carries out the commits that map programs trigger.
 //!
-//! A trigger is recorded in the object of the map whose commit caused it, by that commit's own
-//! transaction. Whoever sees that some are waiting carries them out, in order, and then drops
-//! them: the committer at once, any later reader or watcher if the committer died in between. The
-//! other map commits each of them once, by their number.
+//! The transaction of a commit records its triggers in the object of its map. The committer carries
+//! them out at once, in order, and then drops them. If the committer dies in between, any later
+//! reader or watcher does. The other map commits each trigger once, by its number.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,10 +20,10 @@ use crate::backoff::Backoff;
 use crate::events::{Event, Severity};
 use crate::limits::{MAX_HISTORY_PAGE, MAX_TRIGGER_CHAIN};
 
-/// How long a reader leaves waiting triggers to whoever is at it already.
+/// How long a reader waits for another process to carry out the triggers.
 const RESCUE_DELAY: Duration = Duration::from_millis(500);
 
-/// The maps whose triggers somebody in this process is going to carry out.
+/// The maps whose triggers a task of this process is going to carry out.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Carrier {
     planned: Arc<Mutex<HashSet<MapName>>>,
@@ -34,7 +33,7 @@ pub(super) struct Carrier {
 const RESCUE_ATTEMPTS: u32 = 30;
 
 impl Carrier {
-    /// Whether nobody has planned it yet, and now the caller has.
+    /// Registers the caller for this map. Returns whether no other task was registered.
     fn plan(&self, map: &MapName) -> bool {
         self.planned.lock().unwrap_or_else(PoisonError::into_inner).insert(map.clone())
     }
@@ -50,11 +49,11 @@ fn may_succeed_later(error: &Error) -> bool {
 }
 
 impl Maps {
-    /// Carries out the triggers of a map now, and what those trigger in turn. Somebody may do so
-    /// at the same time; each is committed once.
+    /// Carries out the triggers of a map now, and those that they trigger in turn. Others may do so
+    /// at the same time; each trigger is committed once.
     ///
     /// # Errors
-    /// `Unavailable` or `Exhausted` if a commit has to wait; the trigger is kept.
+    /// `Unavailable` or `Exhausted` if a commit has to wait; its trigger is kept.
     pub async fn settle(&self, name: &MapName) -> Result<()> {
         let mut unsettled = vec![name.clone()];
         while let Some(map) = unsettled.pop() {
@@ -68,7 +67,8 @@ impl Maps {
     /// Carries out the triggers; what has to wait is tried again in the background.
     pub(super) async fn carry_out(&self, name: &MapName) {
         match self.settle(name).await {
-            // Not this one's business: whoever may, a node or an administrator, does it on reading.
+            // This entity may not carry the trigger out. A node or an administrator does so when it
+            // reads the map.
             Err(error) if error.kind() == ErrorKind::Denied => {}
             Err(_) => self.carry_out_later(name),
             Ok(()) => {}
@@ -96,7 +96,7 @@ impl Maps {
         });
     }
 
-    /// Carries out one page of triggers; answers the number of the last one, if there was any.
+    /// Carries out one page of triggers; returns the number of the last one, if there was any.
     async fn carry_out_page(
         &self,
         map: &MapName,

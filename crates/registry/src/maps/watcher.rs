@@ -6,14 +6,14 @@ use futures::Stream;
 use nacre_object::{MapName, Result};
 
 use super::handle::Maps;
-use super::{COMMON_MAPS, MapEvent, MapState, tidings};
+use super::{COMMON_MAPS, MapEvent, MapState, feed_state};
 use crate::catch_up::{CatchUp, Page};
 use crate::follower::{Follower, Source};
 use crate::limits::MAX_HISTORY_PAGE;
 
-/// A watcher of a map: it sees every epoch in order, or the whole where it missed some.
+/// A watcher of a map. It sees every epoch in order, or the whole map where it missed some.
 ///
-/// It outlives every outage of the store: it asks until there is an answer.
+/// It survives every outage of the store: it asks until there is an answer.
 pub struct MapWatcher {
     follower: Follower<MapHistory>,
 }
@@ -25,10 +25,11 @@ impl MapWatcher {
         Self { follower: Follower::new(start, maps.system().clone(), object, history) }
     }
 
-    /// The next event; waits for it. Can be dropped and called again without losing one.
+    /// Waits for the next event. The future can be dropped without losing an event.
     ///
     /// # Errors
-    /// What no waiting mends: `Denied`, `Corrupt`, `Unsupported`. It can be called again.
+    /// Errors that waiting does not cure: `Denied`, `Corrupt`, `Unsupported`. It can be called
+    /// again.
     pub async fn next(&mut self) -> Result<MapEvent> {
         self.follower.next().await
     }
@@ -54,7 +55,7 @@ impl Source for MapHistory {
     /// Who may notify watchers of another map need not be who may write it.
     fn told(&self, payload: &Bytes) -> Option<Page<MapEvent>> {
         let is_common = COMMON_MAPS.contains(&self.name.as_str());
-        let (reply, page) = tidings::told(payload).filter(|_| is_common)?;
+        let (reply, page) = feed_state::told(payload).filter(|_| is_common)?;
         self.maps.note_triggers(&self.name, reply.pending_triggers);
         Some(page)
     }

@@ -1,14 +1,17 @@
-//! Collecting what of programs nobody needs any more: versions, then sources.
+//! Collects garbage of programs: first versions, then sources.
 //!
-//! A version goes if it was superseded and is out of reach of rollbacks ([`ProgramRecord::superseded`]).
-//! A source goes if no version of any program names it, which is decided against a `put` of the same
-//! source that is under way: the object is looked at, then the records are read, then it is removed if
-//! it is still as it was looked at. So a put that stores the source later keeps it. One that stored it
-//! before and has not committed yet is younger than [`MIN_AGE`], which no put takes; one that does
-//! store it again.
+//! A version is garbage if it was superseded and rollbacks cannot reach it
+//! ([`ProgramRecord::superseded`]).
 //!
-//! **Invariant:** whatever a record names is there, also one that cannot be read. Versions leave their records by a commit before
-//! their sources go, so a crash at any point leaves nothing but what the next collection finds.
+//! A source is garbage if no version of any program names it. A `put` of the same source may run at
+//! the same time, so the order matters. The collector looks at the object, reads the records, and
+//! removes the object only if it has not changed. So a put that stores the source later keeps it. A
+//! put that stored it earlier and has not committed yet finds it younger than [`MIN_AGE`]. A put
+//! that takes longer stores the source again.
+//!
+//! **Invariant:** every source that a record names exists, even if the record cannot be read. A
+//! commit removes versions from their records before their sources go. So a crash leaves only
+//! garbage that the next collection finds.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -21,14 +24,14 @@ use super::source::{SOURCE_OBJECT_PREFIX, object};
 use super::{ProgramId, ProgramRecord};
 use crate::limits::MAX_COLLECTED_SOURCES;
 
-/// A source younger than this may belong to a put that has not committed yet. Puts end within seconds;
-/// the rest is for clocks that differ.
+/// A younger source may belong to a put that has not committed yet. Puts end within seconds; the
+/// rest allows for clocks that differ.
 pub(super) const MIN_AGE: Duration = Duration::from_secs(3600);
 
 /// Sources that are looked at before the records are read again.
 const SWEEP_PAGE: usize = 256;
 
-/// What nobody needs any more.
+/// Versions and sources that are not needed any more.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Garbage {
     /// Versions, by program.
@@ -58,7 +61,7 @@ enum Collection {
 }
 
 impl Programs {
-    /// What [`Programs::collect`] would collect now. Changes nothing.
+    /// Returns what [`Programs::collect`] would remove now. Changes nothing.
     ///
     /// # Errors
     /// `Unavailable`; `Corrupt`; `Denied`; `Unsupported` if the store cannot list.
@@ -73,12 +76,12 @@ impl Programs {
         Ok(Garbage { versions, sources, more })
     }
 
-    /// Removes versions that were superseded and cannot be rolled back to, and sources that no version
-    /// names, so many of these at once; answers what it removed.
+    /// Removes superseded versions that rollbacks cannot reach, and a bounded number of sources
+    /// that no version names. Returns what it removed.
     ///
     /// # Errors
-    /// As for [`Programs::garbage`], and those of [`Maps::update`](crate::Maps::update): what was
-    /// removed by then is removed.
+    /// Those of [`Programs::garbage`] and [`Maps::update`](crate::Maps::update). What was removed
+    /// before the error stays removed.
     pub async fn collect(&self) -> Result<Garbage> {
         let mut versions = Vec::new();
         let records = readable_records(&self.maps().get(&programs_map()).await?);
@@ -93,8 +96,9 @@ impl Programs {
         Ok(Garbage { versions, sources, more })
     }
 
-    /// Goes through all stored sources, a page at a time: looks at those of the page, then reads which
-    /// are named, then removes the others. Answers too whether it ended before the last.
+    /// Goes through all stored sources page by page. For each page it looks at the sources, reads
+    /// which are named, and removes the others. Also returns whether it stopped before the last
+    /// page.
     async fn sweep(&self, collection: Collection) -> Result<(Vec<SourceObject>, bool)> {
         let mut collected = Vec::new();
         let mut request = ListRequest {
@@ -143,8 +147,8 @@ impl Programs {
         let looked = self.maps().system().submit(&object(&digest), vec![Op::Stat]).await;
         let stat = match looked.map(|results| results.into_iter().next()) {
             Ok(Some(OpResult::Stat(stat))) => stat,
-            Ok(_) => return Err(Error::corrupt("a stat was not answered as one")),
-            // Somebody else collects.
+            Ok(_) => return Err(Error::corrupt("the store answered a stat with something else")),
+            // Another node is collecting.
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
@@ -158,7 +162,7 @@ impl Programs {
         let ops = vec![Op::AssertVersion(source.version), Op::Remove];
         match self.maps().system().submit(&object(&source.digest), ops).await {
             Ok(_) => Ok(true),
-            // It was put again, or somebody else collects.
+            // The source was put again, or another node is collecting.
             Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::NotFound) => {
                 Ok(false)
             }

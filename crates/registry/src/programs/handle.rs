@@ -105,10 +105,10 @@ impl Programs {
         &self.clock
     }
 
-    /// Whether a source could be put: compiles and dry-runs it. Asks nobody.
+    /// Checks whether a source could be put, by compiling and dry-running it. Needs no node.
     ///
     /// # Errors
-    /// The first thing that is wrong with it, and where.
+    /// The first problem of the source, and where it is.
     pub fn check(&self, program: &ProgramId, source: &str) -> Result<(), SourceError> {
         self.hooks.check(program, source)
     }
@@ -118,12 +118,13 @@ impl Programs {
         self.hooks.of(program.kind).map(|hook| hook.suspicions(source)).unwrap_or_default()
     }
 
-    /// Checks a source and keeps it as the program's next version, which it answers. The latest
-    /// source again is the version it was.
+    /// Checks a source and stores it as the program's next version, which it returns. If the source
+    /// equals the latest version, that version is returned.
     ///
     /// # Errors
-    /// `Invalid` with the line as fault site if [`Programs::check`] fails: then nothing is stored.
-    /// `Unsupported` if nothing runs programs of this kind. Those of [`Maps::update`].
+    /// `Invalid` with the line as fault site if [`Programs::check`] fails; nothing is stored then.
+    /// `Unsupported` if this process has no hook for programs of this kind. Those of
+    /// [`Maps::update`].
     pub async fn put(&self, program: &ProgramId, source: &str) -> Result<u64> {
         self.hooks.of(program.kind)?;
         self.check(program, source).map_err(|error| error.into_error(program))?;
@@ -139,8 +140,8 @@ impl Programs {
         Ok(number)
     }
 
-    /// Every program, or those of one kind, in order; without those whose record cannot be read, as
-    /// [`Programs::get`] says of one.
+    /// Every program, or those of one kind, in order. Programs whose record cannot be read are left
+    /// out; [`Programs::get`] reports the error.
     ///
     /// # Errors
     /// `Unavailable`; `Corrupt`.
@@ -183,7 +184,7 @@ impl Programs {
         if record.is_removed() { Err(missing()) } else { Ok(record) }
     }
 
-    /// What is known of a program: of one that never was, as much as of one that was removed.
+    /// The record of a program, also if the program was removed or never existed.
     pub(super) async fn known(&self, program: &ProgramId) -> Result<ProgramRecord> {
         let key = program.to_string();
         let (epoch, value) = self.maps.entry(&programs_map(), &key).await?;
@@ -191,10 +192,11 @@ impl Programs {
         Ok(record.unwrap_or_default())
     }
 
-    /// The source of a version; `None` stands for the active one, or the latest if none is.
+    /// The source of a version. `None` stands for the active version, or the latest if none is
+    /// active.
     ///
     /// # Errors
-    /// `NotFound`; `Corrupt` if what is stored is not what was put; `Unavailable`.
+    /// `NotFound`; `Corrupt` if the stored source is not the one that was put; `Unavailable`.
     pub async fn show(&self, program: &ProgramId, version: Option<u64>) -> Result<ProgramSource> {
         let record = self.record(program).await?;
         let latest = || record.versions.keys().next_back().copied();
@@ -204,7 +206,7 @@ impl Programs {
         Ok(ProgramSource { version, digest, source })
     }
 
-    /// How one version differs from another, as a unified diff; empty if it does not.
+    /// How one version differs from another, as a unified diff. Empty if they are equal.
     ///
     /// # Errors
     /// Those of [`Programs::show`].
@@ -221,8 +223,8 @@ impl Programs {
         Ok(text)
     }
 
-    /// Makes a version the one that is to be live everywhere; answers the epoch of the map
-    /// `programs` then. Nodes follow on their own: see [`Programs::wait`].
+    /// Makes a version active, so that every node makes it live. Returns the epoch of the map
+    /// `programs`. Nodes follow by themselves: see [`Programs::wait`].
     ///
     /// # Errors
     /// `NotFound`, also if it uses a program that has no active version; those of [`Maps::update`].
@@ -230,10 +232,11 @@ impl Programs {
         self.activate_all(&[(program.clone(), version)]).await
     }
 
-    /// Makes a version active if another one still is, or if it is already.
+    /// Makes a version active if the active version is still the expected one, or if the version is
+    /// active already.
     ///
     /// # Errors
-    /// `Conflict` if a third one is, or none; as for [`Programs::activate`].
+    /// `Conflict` if another version or none is active; those of [`Programs::activate`].
     pub async fn activate_instead(
         &self,
         program: &ProgramId,
@@ -247,7 +250,9 @@ impl Programs {
                 former = record.active;
                 if ![Some(version), Some(instead_of)].contains(&former) {
                     let text = format!("version {instead_of} of {program} is not active any more");
-                    return Err(Error::conflict(text).hint("look which one is"));
+                    return Err(
+                        Error::conflict(text).hint("see which version is active, then decide anew")
+                    );
                 }
                 record.activate(program, version, epoch).map(drop)
             })
@@ -258,7 +263,7 @@ impl Programs {
     /// Makes several versions active by one commit: every node hears of all or none.
     ///
     /// # Errors
-    /// As for [`Programs::activate`]; none is activated then.
+    /// Those of [`Programs::activate`]; no version is activated then.
     pub async fn activate_all(&self, versions: &[(ProgramId, u64)]) -> Result<u64> {
         self.check_used(versions).await?;
         let mut switches = Vec::new();
@@ -282,8 +287,8 @@ impl Programs {
         Ok(epoch)
     }
 
-    /// Makes the version active that was so before the active one; answers it. Repeated, it goes
-    /// further back.
+    /// Makes the version active that was active before the present one. Returns it. Another call
+    /// goes further back.
     ///
     /// # Errors
     /// `Invalid` if no version was active before; those of [`Maps::update`].
@@ -303,8 +308,9 @@ impl Programs {
         Ok(version)
     }
 
-    /// Drops a version, or the program with all of them. Their numbers are not used again; their
-    /// sources stay until they are [collected](Programs::collect), as other programs may name the same.
+    /// Removes a version, or the program with all of its versions. Their numbers are never used
+    /// again. Their sources stay until they are [collected](Programs::collect), because other
+    /// programs may name them.
     ///
     /// # Errors
     /// `NotFound`; `Invalid` if it is active and that was not to be overridden; those of
@@ -362,8 +368,8 @@ impl Programs {
         Ok(outcome.expect("an update that succeeds has decided"))
     }
 
-    /// What follows on a commit that switched versions: a map program is bound to its map, and the
-    /// cluster log says so. Nodes bind it too, should this process die here.
+    /// Finishes a commit that switched versions: binds a map program to its map, and reports the
+    /// switch to the cluster log. If this process dies before, nodes bind the program.
     async fn follow_up(&self, switch: &Switch) -> Result<()> {
         if switch.program.kind == ProgramKind::Map {
             bind_map_program(&self.maps, &switch.program, &switch.record).await?;
@@ -380,7 +386,7 @@ impl Programs {
         self.maps.watch_whole(&programs_map())
     }
 
-    /// How the program stands on every node that is registered or reported on it.
+    /// The state of the program on every node that is registered or has reported on it.
     ///
     /// # Errors
     /// `Unavailable`; `Corrupt`.
@@ -391,8 +397,8 @@ impl Programs {
     /// Waits until the version, which must be active, is live on every node that is up.
     ///
     /// # Errors
-    /// `Stale` if another version is or becomes active; `Fault` if a node cannot make it live, with
-    /// the node and why; `Unavailable` after `timeout`, with the nodes that lag.
+    /// `Stale` if another version is or becomes active; `Fault` if a node cannot make it live,
+    /// naming the node and the reason; `Unavailable` after `timeout`, naming the nodes that lag.
     pub async fn wait(&self, program: &ProgramId, version: u64, timeout: Duration) -> Result<()> {
         wait_until_live(self, program, version, timeout).await
     }
@@ -426,8 +432,8 @@ impl Switch {
     }
 }
 
-/// Binds what is active to the map of the same name, or unbinds it. Older activations that come
-/// late are ignored by the map.
+/// Binds the active version to the map of the same name, or unbinds it. The map ignores activations
+/// that are older than its last.
 async fn bind_map_program(maps: &Maps, program: &ProgramId, record: &ProgramRecord) -> Result<()> {
     let map = MapName::new(&program.name)?;
     match record.active() {
@@ -446,8 +452,9 @@ fn find(state: &MapState, program: &ProgramId) -> Result<ProgramRecord> {
     Ok(record.unwrap_or_default())
 }
 
-/// The records of all programs, without those that cannot be read: one of them must not hide the others. Nodes
-/// tell the cluster log of it, and whoever asks for that program is told.
+/// The records of all programs that can be read: one unreadable record must not hide the others.
+/// Nodes report unreadable records to the cluster log, and a request for that program gets the
+/// error.
 pub(super) fn readable_records(state: &MapState) -> BTreeMap<ProgramId, ProgramRecord> {
     state.entries.iter().filter_map(|(key, value)| read_record(key, value, state)).collect()
 }

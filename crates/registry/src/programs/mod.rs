@@ -1,9 +1,9 @@
-//! Programs: versioned policy source for one hook, kept, activated and spread.
+//! Programs: versioned policy sources for hooks. Stores, activates and propagates them.
 //!
 //! - The source of a version is an immutable object `program/DIGEST` of the system pool.
-//! - What versions there are and which is active is one entry of the map `programs` each
-//!   ([`record`]), so that activation and rollback are one commit.
-//! - Nodes follow that map and report what they made live in the map `program-status`
+//! - An entry of the map `programs` says for each program which versions it has and which is active
+//!   ([`record`]). So activation and rollback are one commit.
+//! - Nodes follow that map. They report which versions they made live in the map `program-status`
 //!   ([`status`], `crate::subscriber`).
 
 mod garbage;

@@ -1,12 +1,12 @@
-//! What is known of one program, and the rules by which it changes: pure.
+//! The record of one program, and the rules by which it changes. Pure.
 //!
 //! A record is the JSON value of the program's entry in the map `programs`, by `kind/name`:
 //! `{"next": 4, "versions": {"3": {"digest": …, "bytes": …, "created_at_micros": …}}, "active": 3,
-//! "before": [1], "activation": 17}`. It outlives the removal of all versions, so that no version
+//! "before": [1], "activation": 17}`. It stays when all versions are removed, so that no version
 //! number is ever used twice.
 //!
-//! **Invariant:** `active` and `before` name versions that are there, and each step back changes
-//! something.
+//! **Invariant:** `active` and `before` name existing versions, and neighbours in their history
+//! differ.
 
 use std::collections::BTreeMap;
 
@@ -36,8 +36,8 @@ pub(crate) struct ProgramRecord {
     pub(crate) active: Option<u64>,
     /// The versions that were active before, oldest first: what rollbacks go back to.
     pub(crate) before: Vec<u64>,
-    /// The epoch of the map `programs` in which `active` changed last. Rises with every
-    /// activation, also over removal.
+    /// The epoch of the map `programs` in which `active` last changed. It rises with every
+    /// activation, even if the program was removed in between.
     pub(crate) activation: u64,
 }
 
@@ -55,8 +55,8 @@ impl Default for ProgramRecord {
 }
 
 impl ProgramRecord {
-    /// Reads the entry of a program as it was in an epoch of the map `programs`. Nothing was activated after
-    /// that, whatever it says, or no later activation would be newer.
+    /// Parses the entry of a program as it was in an epoch of the map `programs`. An activation
+    /// after that epoch is not believed, because later activations must be newer than it.
     pub(crate) fn parse(program: &str, value: &[u8], epoch: u64) -> Result<Self> {
         let mut record: Self = serde_json::from_slice(value)
             .map_err(|cause| Error::corrupt(format!("the record of {program}: {cause}")))?;
@@ -92,8 +92,8 @@ impl ProgramRecord {
         })
     }
 
-    /// Adds a version, unless it is the latest one again; answers its number. The oldest version
-    /// that is neither active nor within reach of a rollback makes room.
+    /// Adds a version, unless it equals the latest one. Returns its number. The oldest version that
+    /// is neither active nor within reach of a rollback makes room.
     pub(crate) fn put(&mut self, version: VersionRecord) -> u64 {
         if let Some((&latest, known)) = self.versions.last_key_value()
             && known.digest == version.digest
@@ -112,9 +112,9 @@ impl ProgramRecord {
         number
     }
 
-    /// The versions nobody needs any more, oldest first: older than the active one, out of reach of
-    /// rollbacks, and not among the newest of these. What is newer than the active one may be about to
-    /// be activated; where none is active, nothing was superseded.
+    /// The superseded versions that can be removed, oldest first: older than the active one, out of
+    /// reach of rollbacks, and not among the newest of these. A version newer than the active one
+    /// may be activated soon. If none is active, none was superseded.
     pub(crate) fn superseded(&self) -> Vec<u64> {
         let Some(active) = self.active else { return vec![] };
         let older = self.versions.range(..active).map(|(version, _)| *version);
@@ -123,14 +123,14 @@ impl ProgramRecord {
         unused
     }
 
-    /// Drops those; answers which.
+    /// Drops those; returns which.
     pub(crate) fn drop_superseded(&mut self) -> Vec<u64> {
         let superseded = self.superseded();
         self.versions.retain(|version, _| !superseded.contains(version));
         superseded
     }
 
-    /// Makes a version active, in this epoch; answers whether that changed anything.
+    /// Makes a version active, in this epoch; returns whether that changed anything.
     pub(crate) fn activate(
         &mut self,
         program: &ProgramId,
@@ -150,8 +150,8 @@ impl ProgramRecord {
         Ok(true)
     }
 
-    /// Makes the version active that was so before the active one, in this epoch; answers it.
-    /// Repeated, it goes further back; what is rolled back is not come back to.
+    /// Makes the version active in this epoch that was active before the present one. Returns it.
+    /// Another call goes further back, never to a version that was rolled back.
     pub(crate) fn roll_back(&mut self, program: &ProgramId, epoch: u64) -> Result<u64> {
         let version = self.before.pop().ok_or_else(|| {
             Error::invalid(format!("no version of {program} was active before"))
@@ -218,9 +218,9 @@ mod tests {
         record
     }
 
-    /// What a record looks like in the map. If this fails, stored programs can no longer be read.
+    /// The stored form of a record. If this test fails, stored programs can no longer be read.
     #[test]
-    fn a_stored_sample_still_reads() {
+    fn a_stored_sample_can_still_be_read() {
         let digest = Digest::of("a");
         let stored = format!(
             "{{\"next\":2,\"versions\":{{\"1\":{{\"digest\":\"{digest}\",\"bytes\":1,\
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_count_from_1_and_the_latest_source_again_is_no_new_one() {
+    fn versions_count_from_1_and_putting_the_latest_source_again_adds_none() {
         let mut record = record(&[]);
         let numbers = ["a", "a", "b", "a"].map(|source| record.put(version(source)));
         assert_eq!(numbers, [1, 1, 2, 3]);
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn removing_the_version_between_leaves_no_empty_step() {
+    fn rollback_skips_a_version_that_was_removed() {
         let mut record = record(&["a", "b"]);
         for version in [1, 2, 1] {
             record.activate(&program(), version, 5).unwrap();
@@ -278,28 +278,28 @@ mod tests {
     }
 
     #[test]
-    fn what_was_superseded_goes_but_for_the_newest_and_what_rollbacks_reach() {
+    fn superseded_versions_are_garbage_except_the_newest_and_those_rollbacks_reach() {
         let sources: Vec<_> = (1..=20).map(|n| n.to_string()).collect();
         let mut record = record(&sources.iter().map(String::as_str).collect::<Vec<_>>());
         assert!(record.superseded().is_empty(), "nothing is active");
         for version in [2, 15] {
             record.activate(&program(), version, version).unwrap();
         }
-        // 1 and 3 to 14 are older than 15, 2 can be rolled back to, 16 to 20 are newer.
+        // 1 and 3 to 14 are older than 15; 2 can be rolled back to; 16 to 20 are newer.
         assert_eq!(record.superseded(), [1, 3, 4, 5, 6]);
         record.roll_back(&program(), 30).unwrap();
         assert!(record.superseded().is_empty());
     }
 
     #[test]
-    fn an_unknown_version_is_not_found_with_those_there_are() {
+    fn an_unknown_version_is_refused_with_a_list_of_the_existing_ones() {
         let error = record(&["a", "b"]).activate(&program(), 3, 1).unwrap_err();
         assert_eq!(error.kind(), nacre_object::ErrorKind::NotFound);
         assert_eq!(error.hint_text(), Some("there are 1, 2"));
     }
 
     #[test]
-    fn whatever_happens_the_active_and_the_former_versions_are_there() {
+    fn the_active_and_former_versions_exist_after_any_changes() {
         for seed in 0..60 {
             let mut random = Random::seeded(seed);
             let mut record = ProgramRecord::default();

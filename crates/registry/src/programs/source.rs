@@ -25,7 +25,7 @@ pub(super) fn object(digest: &Digest) -> ObjectId {
     system_object(&format!("{SOURCE_OBJECT_PREFIX}{digest}"))
 }
 
-/// Stores a source; the same one again is no change in content, and one of its object's version.
+/// Stores a source. Storing the same source again changes only the version of its object.
 pub(super) async fn store_source(system: &System, source: &str) -> Result<Digest> {
     let digest = Digest::of(source);
     let data = Bytes::copy_from_slice(source.as_bytes());
@@ -36,7 +36,7 @@ pub(super) async fn store_source(system: &System, source: &str) -> Result<Digest
 /// Reads a source and checks that it is the one the digest names.
 ///
 /// # Errors
-/// `NotFound`; `Corrupt` if it is another; `Unavailable`.
+/// `NotFound`; `Corrupt` if it is another source; `Unavailable`.
 pub(crate) async fn fetch_source(system: &System, digest: &Digest) -> Result<String> {
     let id = object(digest);
     // One byte more than a source may have: what is cut cannot pass for whole.
@@ -48,10 +48,10 @@ pub(crate) async fn fetch_source(system: &System, digest: &Digest) -> Result<Str
         _ => error,
     })?;
     let Some(OpResult::Data(data)) = results.into_iter().next() else {
-        return Err(Error::corrupt("a read was not answered as one").on(id));
+        return Err(Error::corrupt("the store answered a read with something else").on(id));
     };
     let source = String::from_utf8(data.to_vec())
-        .map_err(|_| Error::corrupt("a source that is not UTF-8").on(&id))?;
+        .map_err(|_| Error::corrupt("the stored source is not UTF-8").on(&id))?;
     if Digest::of(&source) != *digest {
         return Err(Error::corrupt("the source does not match its digest").on(id));
     }

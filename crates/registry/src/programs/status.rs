@@ -1,9 +1,9 @@
-//! What nodes report of the programs they made live.
+//! The reports of nodes on the programs that they made live.
 //!
 //! The map `program-status` has one entry for each program of each node, by `node/kind/name`: the
-//! JSON of a [`StatusReport`]. Only the node itself changes its entries, each time with its entry
-//! `node/order`, a [`ReportOrder`], by which a report that was sent before another and arrives after
-//! it is known and refused.
+//! JSON of a [`StatusReport`]. Only the node itself changes its entries. With each change it sets
+//! its entry `node/order`, a [`ReportOrder`]. By that entry, a report that arrives after a later
+//! one is recognised and refused.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -105,7 +105,8 @@ pub(super) async fn node_statuses(maps: &Maps, program: &ProgramId) -> Result<Ve
     Ok(heard(maps, program).await?.into_iter().map(|heard| heard.status).collect())
 }
 
-/// How a program stands on a node, and the activation that is of, if the node reported one.
+/// The state of a program on a node, and the activation that it belongs to, if the node reported
+/// one.
 struct Heard {
     status: NodeStatus,
     activation: Option<u64>,
@@ -117,8 +118,8 @@ impl Heard {
         Self { status, activation: None }
     }
 
-    /// Whether the node had not heard of this activation: what it says of the version may be of an
-    /// earlier one, and over since.
+    /// Whether the node reported before it heard of this activation. Its report may then be of an
+    /// earlier activation of the same version.
     fn is_before(&self, activation: u64) -> bool {
         self.activation.is_some_and(|heard_of| heard_of < activation)
     }
@@ -274,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_node_said_before_it_heard_of_an_activation_does_not_count() {
+    fn a_report_from_before_an_activation_does_not_count() {
         for failed in [None, Some((2, false))] {
             assert_eq!(progress(&[node("a", true, 2, failed)], 2, 8), lagging("a"));
         }

@@ -1,4 +1,4 @@
-//! Keeps what is stored of programs bounded without anybody asking for it.
+//! Collects garbage of programs in the background, so that the stored sources stay bounded.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use tokio::task::AbortHandle;
 use super::{Garbage, Programs};
 use crate::events::{Event, Severity};
 
-/// A collection is made this often at most, and at least half as often, so that several nodes do not
-/// do it at once. What became garbage since is kept a few hours longer than need be, which costs some
-/// sources' room.
+/// The shortest time between collections; the longest is twice this, drawn at random, so that
+/// several nodes do not collect at once. Garbage then stays a few hours longer, which costs the
+/// space of some sources.
 const EVERY: Duration = Duration::from_secs(6 * 3600);
 
 /// Collects, until it is dropped. Several at once do what one does.
@@ -25,7 +25,7 @@ impl Drop for ProgramUpkeep {
 }
 
 impl ProgramUpkeep {
-    /// Collects what nobody needs any more, on behalf of a node, and says so in the cluster log. Needs a
+    /// Collects garbage of programs on behalf of a node, and reports it to the cluster log. Needs a
     /// tokio runtime.
     pub fn start(programs: Programs, node: NodeName) -> Self {
         Self(tokio::spawn(keep_up(programs, node, Random::from_system())).abort_handle())

@@ -1,14 +1,14 @@
-//! What a node does next about its programs: pure.
+//! Decides what a node does next about its programs. Pure.
 //!
-//! News of the map `programs` say which version of each program is wanted; commands bring the node
-//! there one at a time, the newest news counting. A command that may succeed later is repeated
-//! after a pause; one that failed for good is reported and not repeated until the program is
-//! activated anew, with the version that was live before staying so. Reports are written whenever
-//! no command is due.
+//! The map `programs` says which version of each program is wanted. Commands bring the node there
+//! one at a time, and only the newest state counts. A command that may succeed later is repeated
+//! after a pause. A command that failed for good is reported, and not repeated until the program is
+//! activated anew; the version that was live before stays live. Reports are written when no command
+//! is due.
 //!
-//! **Invariant:** a report takes effect only after all that were sent before it, or not at all. Each
-//! names what was reported last; where that is in doubt it is read, and something is written, so that
-//! what may still be on its way is refused when it arrives.
+//! **Invariant:** a report takes effect only after all earlier ones, or not at all. Each report
+//! names the one before it. If the node is in doubt about the last report, it reads it and writes
+//! another, so that a report still on its way is refused.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,8 +26,8 @@ use crate::programs::{
     report_order_key, status_key,
 };
 
-/// What there is to report waits this long at least, and twice as long at most: the news it follows from are on
-/// their way to other nodes, and a commit of each that has heard would hold them up.
+/// A report waits for between once and twice this long. The news that caused it are still on their
+/// way to other nodes, and commits of all the nodes that have them would slow that down.
 const REPORT_AFTER: Duration = Duration::from_millis(15);
 
 /// What the map `programs` says.
@@ -105,7 +105,8 @@ pub(super) struct Core {
     programs: BTreeMap<ProgramId, Tracked>,
     /// What stands in the map of reports; not known at first.
     reported: Option<Reported>,
-    /// The number of the next commit of reports. Never one that was used, though it may have failed.
+    /// The number of the next commit of reports. A number is never used twice, even if its commit
+    /// failed.
     next_report: u64,
     /// From when on the oldest change that is not reported may be.
     report_due: Option<Duration>,
@@ -269,8 +270,8 @@ impl Core {
         }
     }
 
-    /// Takes what stands in the map of reports for this node. It is read where a former life, or a
-    /// lost answer, leaves it open what else was sent.
+    /// Takes this node's entries in the map of reports. They are read if an earlier incarnation, or
+    /// a lost answer, leaves it open which reports were sent.
     pub(super) fn reports_read(&mut self, mut reports: BTreeMap<String, Bytes>) {
         let order = reports.remove(&report_order_key(&self.node));
         self.reported = Some(Reported { reports, order, is_open: true });
@@ -294,8 +295,8 @@ impl Core {
         self.report_pause.end();
     }
 
-    /// Takes that `ReadReports` or `WriteReports` failed. What stands there is not known then: the
-    /// write may have happened, or be on its way.
+    /// Notes that `ReadReports` or `WriteReports` failed. The content of the map is unknown then:
+    /// the write may have happened, or be on its way.
     pub(super) fn reports_failed(&mut self, now: Duration) {
         self.reported = None;
         self.next_report += 1;
@@ -357,7 +358,8 @@ impl Tracked {
     }
 }
 
-/// Whether nodes install programs of this kind. A map's program is kept in the object of the map instead.
+/// Whether nodes install programs of this kind. A map's program is kept in the object of the map
+/// instead.
 pub(super) fn is_installed_by_nodes(kind: ProgramKind) -> bool {
     kind != ProgramKind::Map
 }

@@ -99,7 +99,7 @@ fn a_version_that_fails_leaves_the_former_one_live_and_is_reported() {
 }
 
 #[test]
-fn what_may_succeed_later_is_repeated_after_pauses_and_holds_up_nothing_else() {
+fn a_command_that_may_succeed_later_is_repeated_and_delays_no_other() {
     let (one, two) = (program(ProgramKind::Class, 1), program(ProgramKind::Class, 2));
     let (mut core, mut now) = (core(), Duration::ZERO);
     core.news(told(&one, record(1, Some(1), 5), 5));
@@ -142,7 +142,7 @@ fn reports_of_an_earlier_incarnation_are_corrected() {
 }
 
 #[test]
-fn what_may_still_be_on_its_way_is_shut_out_even_if_all_looks_right() {
+fn a_report_still_on_its_way_is_refused_even_if_the_map_looks_right() {
     let now = Duration::ZERO;
     let mut core = core();
     core.news(News { epoch: 9, whole: true, records: BTreeMap::new() });
@@ -155,7 +155,7 @@ fn what_may_still_be_on_its_way_is_shut_out_even_if_all_looks_right() {
     let Step::Do(Command::WriteReports { guard, changes }) = core.step(now) else {
         panic!("no report")
     };
-    // Nobody answers, and by then there is nothing to report any more.
+    // The store does not answer, and by then there is nothing left to report.
     core.reports_failed(now);
     core.news(told(&id, record(1, None, 11), 11));
     let Step::Do(uninstall) = core.step(now) else { panic!("there is something to do") };
@@ -173,7 +173,7 @@ fn what_may_still_be_on_its_way_is_shut_out_even_if_all_looks_right() {
     assert_eq!(core.step(later), Step::Wait);
 }
 
-/// A world of programs that are activated and removed at random, a sink and a store that fail at
+/// Simulates programs that are activated and removed at random, a sink and a store that fail at
 /// random, and a node that restarts now and then.
 struct World {
     random: Random,
@@ -342,7 +342,7 @@ fn check_end(world: &World, node: &Core, seed: u64) {
 }
 
 #[test]
-fn whatever_goes_wrong_in_the_end_everything_active_is_live_or_reported_as_failed() {
+fn every_active_program_ends_up_live_or_reported_as_failed() {
     for seed in 0..500 {
         live_a_life(seed);
     }

@@ -1,11 +1,11 @@
-//! A node's side of programs: it follows what is active and makes it live.
+//! A node's side of programs: follows which versions are active and makes them live.
 //!
-//! - `core` decides what to do next, pure;
-//! - `runtime` does it: fetches sources by digest, hands them to the node's [`Hooks`](crate::Hooks), and
-//!   reports what is live in the map `program-status`.
+//! - `core` decides what to do next. It is pure.
+//! - `runtime` does it: fetches sources by digest, hands them to the node's
+//!   [`Hooks`](crate::Hooks), and reports in the map `program-status` which are live.
 //!
-//! **Invariant:** what the core was told of the map `programs` is, program by program, made live or
-//! reported as failed; an outage delays that and loses nothing.
+//! **Invariant:** every program that the core was told of is made live or reported as failed. An
+//! outage delays that and loses nothing.
 
 mod core;
 mod live_table;

@@ -9,7 +9,7 @@ use super::core::News;
 use crate::maps::MapEvent;
 use crate::programs::{ProgramId, ProgramRecord};
 
-/// The news of an event, and what of it makes no sense.
+/// The news of an event, and the records of it that cannot be decoded.
 pub(super) fn news_of(event: MapEvent) -> (News, Vec<Error>) {
     let (whole, epoch) = (matches!(event, MapEvent::Whole(_)), event.epoch());
     let entries: Vec<(String, Option<Bytes>)> = match event {
@@ -36,7 +36,7 @@ pub(super) fn news_of(event: MapEvent) -> (News, Vec<Error>) {
 fn parse_entry(key: &str, value: Option<&Bytes>, epoch: u64) -> Result<(ProgramId, ProgramRecord)> {
     let record = match value {
         Some(value) => ProgramRecord::parse(key, value, epoch)?,
-        // Somebody took the whole record away: nothing is active from this epoch on.
+        // The whole record was removed, so nothing is active from this epoch on.
         None => ProgramRecord { activation: epoch, ..ProgramRecord::default() },
     };
     Ok((key.parse()?, record))

@@ -25,8 +25,8 @@ use crate::programs::{
 };
 use crate::system::is_transient;
 
-/// A source of at most this many bytes is made live where the news of it were heard: compiling it
-/// takes less than handing it to another thread and back.
+/// A source of at most this many bytes is compiled on the thread that heard of it, because handing
+/// it to another thread takes longer.
 const MAX_INLINE_SOURCE_BYTES: usize = 16 * 1024;
 /// News that wait while a command runs; the watcher waits with the rest.
 const MAX_WAITING_NEWS: usize = 64;
@@ -52,9 +52,9 @@ impl Drop for Subscriber {
 }
 
 impl Subscriber {
-    /// Follows the programs on behalf of one incarnation of a node, as it is or will be registered, and makes them
-    /// live with `hooks`. Sources among `own_sources` need not be read from the store, which may not be there.
-    /// Needs a tokio runtime.
+    /// Follows the programs on behalf of one incarnation of a node, and makes them live with
+    /// `hooks`. The node need not be registered yet. Sources among `own_sources` are not read from
+    /// the store, which may not have them. Needs a tokio runtime.
     pub fn start(
         node: NodeName,
         incarnation: u64,
@@ -96,38 +96,38 @@ impl Subscriber {
         self.table.borrow().state(program).error
     }
 
-    /// Returns once everything that is active now is live here, or failed to become so: what a
-    /// starting node waits for before it serves.
+    /// Waits until every program that is active now is live here, or has failed to become live. A
+    /// starting node waits for this before it serves.
     ///
     /// # Errors
-    /// `Unavailable` if the store does not answer. It waits as long as some program's source is
-    /// away: set a deadline.
+    /// `Unavailable` if the store does not answer. It waits as long as some program's source cannot
+    /// be read: set a deadline.
     pub async fn ready(&self) -> Result<()> {
         let epoch = self.maps.epoch(&programs_map()).await?;
         self.wait_for(|table| table.has_settled_all(epoch)).await
     }
 
-    /// Returns once what is active of one program now is live here, or failed to become so, or nothing is:
-    /// what others wait for holds nobody up.
+    /// Waits until the version of one program that is active now is live here, or has failed to
+    /// become live, or none is active. Other programs do not delay it.
     ///
     /// # Errors
-    /// `Unavailable` if the store does not answer. It waits as long as the program's source is
-    /// away: set a deadline.
+    /// `Unavailable` if the store does not answer. It waits as long as the program's source cannot
+    /// be read: set a deadline.
     pub async fn settled(&self, program: &ProgramId) -> Result<()> {
         let epoch = self.maps.epoch(&programs_map()).await?;
         self.wait_for(|table| table.has_settled(program, epoch)).await
     }
 
-    /// Returns once the version is live here, which a caller says is active: a node that is behind
-    /// catches up first.
+    /// Waits until the version is live here. The caller says that it is active, so a node that is
+    /// behind catches up first.
     ///
-    /// If the version is live this asks nobody. Otherwise either the node or the caller is behind,
-    /// and the map `programs` tells which.
+    /// If the version is live, this needs no request. Otherwise either the node or the caller is
+    /// behind, and the map `programs` tells which.
     ///
     /// # Errors
     /// `Stale` if another version is active: the caller is behind. `Fault` if the version cannot be
-    /// made live here. `Unavailable` if the store does not answer. It waits as long as the store
-    /// is away: set a deadline.
+    /// made live here. `Unavailable` if the store does not answer. It waits as long as the store is
+    /// away: set a deadline.
     pub async fn caught_up(&self, program: &ProgramId, version: u64) -> Result<()> {
         if self.live(program) == Some(version) {
             return Ok(());

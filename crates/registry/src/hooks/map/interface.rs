@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_reference_lists_exactly_what_map_programs_are_given() {
+    fn the_reference_lists_exactly_the_environment_of_map_programs() {
         let page = include_str!("../../../../../docs/lua-api.md");
         let is_of_maps = |row: &&str| row.starts_with("| `proposal.") || row.starts_with("| `map.");
         let documented: Vec<_> = page.lines().filter(is_of_maps).collect();

@@ -1,17 +1,17 @@
-//! Map programs: a say in every commit of a map.
+//! Map programs: programs that decide about every commit of a map.
 //!
 //! A map program is a Luau chunk that defines a global function `commit(proposal, map)`. It runs
-//! inside the commit: what it decides happens with the commit or not at all.
+//! inside the commit: its effects happen together with the commit or not at all.
 //!
-//! - `proposal.map`, `.source` (who commits, as authenticated), `.epoch` (that would begin), `.at`
-//!   (microseconds since 1970), `.chain` (names of the maps whose programs triggered it, the first
-//!   in front; empty for a commit somebody asked for).
-//! - `proposal.changes`: an array of `{key=…, value=…}`, without `value` for a removal. What it is
+//! - `proposal.map`, `.source` (the authenticated committer), `.epoch` (the epoch that would
+//!   begin), `.at` (microseconds since 1970), `.chain` (names of the maps whose programs triggered
+//!   this commit, the first in front; empty for a commit that a client asked for).
+//! - `proposal.changes`: an array of `{key=…, value=…}`, without `value` for a removal. Its content
 //!   when the function returns is what is committed.
 //! - `map.get(key)`: the value before the commit, or nil.
 //! - `map.deny(text)`, `map.invalid(text)`: the commit fails with `Denied` or `Invalid`.
-//! - `map.trigger(name, changes)`: commits these changes to another map once this one is committed; not
-//!   to one of nacre's own, nor to the view of a log.
+//! - `map.trigger(name, changes)`: commits these changes to another map after this one is
+//!   committed. The other map must not be one of nacre's own, nor the view of a log.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -54,7 +54,8 @@ pub(super) fn dry_run(script: &Script) -> Result<()> {
     VM.with(|vm| vm.with(|loaded| with_run(&mut loaded.vm, script, 0, |_, _| Ok(()))))
 }
 
-/// Begins a run that is seeded by the epoch, and hands it over with the function of the program.
+/// Begins a run whose randomness is seeded by the epoch, and passes it on with the program's
+/// function.
 fn with_run<R>(
     vm: &mut Vm,
     script: &Script,
@@ -65,7 +66,7 @@ fn with_run<R>(
     let terms = Terms { budget: &MAP_INTERFACE.budget, clock: &clock, seed };
     let run = vm.start(script, &terms)?;
     let [commit] = &run.load_functions(&MAP_INTERFACE)?[..] else {
-        return Err(Error::invalid("a map program defines one function"));
+        return Err(Error::invalid("the map program does not define its function"));
     };
     body(&run, commit)
 }
@@ -161,8 +162,8 @@ struct Proposed {
     value: Option<mlua::LuaString>,
 }
 
-/// Reads an array of changes; `odd` makes an error of what is odd about it. One text of the VM may be in each of
-/// them: no more is copied than a commit may have.
+/// Reads an array of changes; `odd` turns a problem into an error. One string of the VM may occur
+/// in every change, so the total is checked while it is copied.
 fn read_changes(changes: &Table, odd: impl Fn(String) -> Error) -> Result<Vec<Change>> {
     // One more than fits is enough to be told so.
     let length = changes.raw_len().min(MAX_CHANGES + 1);

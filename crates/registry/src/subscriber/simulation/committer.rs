@@ -1,4 +1,5 @@
-//! Whoever commits: activates, rolls back and removes programs, and moves a counter of its own map.
+//! A committer: activates, rolls back and removes programs, and advances a counter in a map of its
+//! own.
 
 use std::collections::BTreeMap;
 

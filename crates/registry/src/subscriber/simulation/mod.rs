@@ -1,8 +1,8 @@
-//! Propagation in a simulated world: committers that commit to maps by compare-and-swap, nodes that
-//! follow the map `programs` and bring themselves to what is active, and between them a network
-//! that loses, delays, repeats and reorders, with nodes that crash, stand still and have wrong
-//! clocks. The maps are the real class on the model of an object; [`CatchUp`](crate::catch_up) and
-//! the subscriber's core decide; what is here only carries out.
+//! Simulates propagation. Committers commit to maps by compare-and-swap. Nodes follow the map
+//! `programs` and make the active versions live. The network between them loses, delays, repeats
+//! and reorders; nodes crash, stand still and have wrong clocks. The maps are the real class on the
+//! model of an object. [`CatchUp`](crate::catch_up) and the subscriber's core make the decisions;
+//! this code only carries them out.
 
 mod committer;
 mod node;
@@ -109,7 +109,7 @@ const MUST_HAPPEN: [&str; 22] = [
 ];
 
 #[test]
-fn whatever_the_network_does_programs_reach_every_node() {
+fn programs_reach_every_node_over_any_network() {
     // Before anything else: what a failed seed shows must be shown again.
     let trace = |seed| World::run(seed, Tracing::On, None).unwrap_or_else(|e| panic!("{e}")).trace;
     for seed in 0..10 {

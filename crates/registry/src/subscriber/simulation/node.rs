@@ -33,7 +33,7 @@ pub(super) struct Node {
     follower: CatchUp<MapEvent>,
     watch: Watch,
     watches: u64,
-    /// What watches have told and nobody listened to yet.
+    /// Notifications that the node has not taken yet.
     signals: VecDeque<(u64, Signal)>,
     /// What the follower waits for.
     following: Option<u64>,
@@ -136,7 +136,7 @@ impl Node {
         self.signals.push_back((watch, signal));
     }
 
-    /// Takes the next thing the watch has to tell; answers whether there was one.
+    /// Takes the next thing the watch has to tell; returns whether there was one.
     fn listen(&mut self, told: &mut Chronicle) -> bool {
         while let Some((watch, signal)) = self.signals.pop_front() {
             if self.watch == Watch::On(watch) {
@@ -289,7 +289,7 @@ impl Node {
         turn
     }
 
-    /// A step of the follower; answers whether there may be another.
+    /// A step of the follower; returns whether there may be another.
     fn follow(&mut self, turn: &mut Turn, told: &mut Chronicle) -> bool {
         if self.watch == Watch::Off {
             self.watches += 1;

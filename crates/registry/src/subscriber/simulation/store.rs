@@ -7,7 +7,7 @@ use nacre_conformance::MemoryObject;
 use nacre_object::{CallContext, EntityName, MethodName};
 
 use super::{Answer, Sabotage};
-use crate::maps::{MapState, Tidings, map_class, testing};
+use crate::maps::{FeedState, MapState, map_class, testing};
 
 pub(super) struct Store {
     maps: BTreeMap<&'static str, MemoryObject>,
@@ -16,7 +16,7 @@ pub(super) struct Store {
     /// Who watches `programs`: nodes, with the numbers of their watches.
     pub(super) watches: BTreeSet<(usize, u64)>,
     /// What these were told of `programs`.
-    tidings: Tidings,
+    feed_state: FeedState,
     pub(super) clock_micros: u64,
     commits: u64,
     sabotage: Option<Sabotage>,
@@ -28,7 +28,7 @@ impl Store {
             maps: BTreeMap::new(),
             programs: BTreeMap::new(),
             watches: BTreeSet::new(),
-            tidings: Tidings::default(),
+            feed_state: FeedState::default(),
             clock_micros: 0,
             commits: 0,
             sabotage,
@@ -86,18 +86,19 @@ impl Store {
         Ok(reply.output)
     }
 
-    /// What there is to tell of `programs`, as a herald does, who now and then cannot read it.
+    /// The notification about `programs`, as the change feed sends it. `is_unreadable` says that
+    /// the layer cannot read the map now.
     pub(super) fn news(&mut self, is_unreadable: bool) -> Bytes {
         if is_unreadable {
-            self.tidings = Tidings::default();
+            self.feed_state = FeedState::default();
         }
-        let Some(question) = self.tidings.input() else {
+        let Some(question) = self.feed_state.input() else {
             let epoch = self.whole("programs").epoch;
-            self.tidings.known_to(epoch);
+            self.feed_state.known_to(epoch);
             return Bytes::new();
         };
         let output = self.run("programs", "history", question).expect("history can be read");
-        self.tidings.told_of(output)
+        self.feed_state.told_of(output)
     }
 
     /// What a map is now.

@@ -142,7 +142,7 @@ impl World {
         self.network.pause(party, time);
     }
 
-    /// Delivers one message; answers whether there was one.
+    /// Delivers one message; returns whether there was one.
     fn step(&mut self) -> Result<bool, String> {
         let told = &mut self.outcome.chronicle;
         let Some(delivery) = self.network.next(&mut |what| told.note(what)) else {
@@ -213,9 +213,10 @@ impl World {
                 self.outcome.chronicle.note("watch cut");
                 self.store.watches.remove(&(n, number));
             }
-            let tidings = if is_lost { Ask::Cut(number) } else { Ask::Stir(number, news.clone()) };
+            let notification =
+                if is_lost { Ask::Cut(number) } else { Ask::Stir(number, news.clone()) };
             let from = (Party::Store, self.posted);
-            self.network.post(&mut self.random, from, (Party::Node(n), tidings));
+            self.network.post(&mut self.random, from, (Party::Node(n), notification));
         }
     }
 

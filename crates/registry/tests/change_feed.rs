@@ -11,7 +11,7 @@ use nacre_conformance::faults::{FaultPlan, Operation, no_faults};
 use nacre_conformance::wait::within_deadline;
 use nacre_conformance::{Fault, FaultyStore, MemoryStore};
 use nacre_object::{Op, Stack};
-use nacre_registry::{Change, Herald, MapEvent, MapWatcher, Maps};
+use nacre_registry::{Change, ChangeFeed, MapEvent, MapWatcher, Maps};
 
 fn reads_history(operation: &Operation<'_>) -> bool {
     let Operation::Submit(request) = operation else { return false };
@@ -29,14 +29,15 @@ fn counting(reads: &Arc<AtomicUsize>) -> FaultPlan {
     })
 }
 
-/// A node with a herald that reads as `plan` lets it, and clients of it whose readings are counted.
+/// A node with a change feed whose reads `plan` may fail, clients of the node, and a count of their
+/// reads.
 fn node(store: &MemoryStore, plan: FaultPlan) -> (Maps, Arc<AtomicUsize>) {
     let own = FaultyStore::over_watched(Arc::new(store.clone()));
     own.follow(plan);
-    let herald = Stack::new(own).wrapped_by(Herald::new);
+    let feed = Stack::new(own).wrapped_by(ChangeFeed::new);
     let (session, reads) = (FaultyStore::over_watched(Arc::new(store.clone())), Arc::default());
     session.follow(counting(&reads));
-    (Maps::new(Arc::new(session), Arc::new(herald)), reads)
+    (Maps::new(Arc::new(session), Arc::new(feed)), reads)
 }
 
 async fn next_epochs(watchers: &mut [MapWatcher]) -> Vec<u64> {
@@ -46,7 +47,8 @@ async fn next_epochs(watchers: &mut [MapWatcher]) -> Vec<u64> {
     join_all(next).await
 }
 
-/// Ten watchers that have heard of a second change from the herald, so that it knows what is next.
+/// Ten watchers that got a second change from the change feed. From then on the change feed knows what it
+/// sent last.
 async fn watchers(maps: &Maps, writer: &Maps, map: &str) -> Vec<MapWatcher> {
     writer.apply(&name(map), vec![Change::set("k", "1")]).await.unwrap();
     let mut watchers: Vec<_> = (0..10).map(|_| maps.watch(&name(map), 0)).collect();
@@ -60,7 +62,7 @@ async fn watchers(maps: &Maps, writer: &Maps, map: &str) -> Vec<MapWatcher> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_reading_serves_all_watchers_of_a_common_map() {
+async fn one_read_serves_all_watchers_of_a_common_map() {
     let store = store();
     let own_reads = Arc::new(AtomicUsize::new(0));
     let (maps, reads) = node(&store, counting(&own_reads));
@@ -77,7 +79,7 @@ async fn one_reading_serves_all_watchers_of_a_common_map() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_map_not_everybody_may_read_is_read_by_each_watcher() {
+async fn each_watcher_reads_a_restricted_map_itself() {
     let store = store();
     let (maps, reads) = node(&store, no_faults());
     let writer = maps.clone();
@@ -89,7 +91,7 @@ async fn a_map_not_everybody_may_read_is_read_by_each_watcher() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_herald_that_cannot_read_tells_that_something_changed() {
+async fn a_change_feed_that_cannot_read_sends_a_bare_notification() {
     let store = store();
     let plan = |operation: Operation<'_>| reads_history(&operation).then_some(Fault::FailBefore);
     let (maps, _) = node(&store, Box::new(plan));
@@ -102,7 +104,7 @@ async fn a_herald_that_cannot_read_tells_that_something_changed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watcher_that_listens_late_hears_of_every_epoch() {
+async fn a_slow_watcher_gets_every_epoch() {
     let store = store();
     let (maps, _) = node(&store, no_faults());
     let writer = common::maps(&store);

@@ -1,4 +1,4 @@
-//! What the watchers of a map were told, and what they are told next: pure.
+//! Tracks which epochs the watchers of a map were sent, and decides what to send next. Pure.
 
 use bytes::Bytes;
 use prost::Message;
@@ -8,24 +8,25 @@ use super::format::{HistoryReply, PageRequest};
 use crate::catch_up::Page;
 use crate::limits::MAX_HISTORY_PAGE;
 
-/// Up to which epoch they were told; nobody knows at first.
+/// The last epoch that the watchers were sent; unknown at first.
 #[derive(Debug, Default)]
-pub(crate) struct Tidings {
+pub(crate) struct FeedState {
     told: Option<u64>,
 }
 
-impl Tidings {
-    /// They need not be told of epochs up to this one.
+impl FeedState {
+    /// The watchers need not be sent epochs up to this one.
     pub(crate) fn known_to(&mut self, epoch: u64) {
         self.told = Some(epoch);
     }
 
-    /// What to ask the map's history for.
+    /// The question to the map's history.
     pub(super) fn question(&self) -> Option<PageRequest> {
         self.told.map(|after| PageRequest { after, limit: MAX_HISTORY_PAGE as u32 })
     }
 
-    /// What to tell them of its answer: nothing if it is longer than that.
+    /// The notification that carries the answer of the history. Empty if the answer is longer than
+    /// `max_bytes`.
     pub(super) fn answered(&mut self, reply: HistoryReply, max_bytes: usize) -> Bytes {
         self.told = Some(reply.epoch);
         let fits = reply.encoded_len() <= max_bytes;
@@ -33,7 +34,7 @@ impl Tidings {
     }
 }
 
-/// What a watcher was told; `None` if only that something changed.
+/// The changes in a notification; `None` if it says only that something changed.
 pub(super) fn told(payload: &Bytes) -> Option<(HistoryReply, Page<MapEvent>)> {
     if payload.is_empty() {
         return None;

@@ -1,0 +1,160 @@
+//! A layer that sends watchers of a map its changes, from one read of the map's history.
+//!
+//! Without it, each watcher hears that the map changed and reads the missing history itself: a
+//! hundred watchers read the same records. A node has this layer before its store. When the map
+//! changes, the layer reads the history once and notifies all watchers of the records, in the
+//! format in which `history` answers. It does so only for the [`COMMON_MAPS`], which every client
+//! may read, because a watch outlives the right to read.
+//!
+//! **Invariant:** a watcher is notified of every change after it happened, with or without its
+//! records. If the records are missing, or do not follow on what the watcher knows, it reads.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt};
+use nacre_object::limits::MAX_NOTIFY_BYTES;
+use nacre_object::{Layer, ObjectId, PoolName, Result, Stack, Watch, WatchEvent, WatchStream};
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{Mutex, broadcast};
+
+use super::feed_state::FeedState;
+use super::handle::{MAP_CLASS, MAP_OBJECT_PREFIX};
+use super::{COMMON_MAPS, format};
+use crate::system::System;
+
+/// Notifications that may wait for a slow watcher. Past this, it is told that it lost some. They
+/// take at most 4 MiB for each map.
+const MAX_UNHEARD: usize = 64;
+
+/// The layer that sends watchers of common maps their changes. Clones are handles of the same
+/// layer.
+#[derive(Clone)]
+pub struct ChangeFeed(Arc<Inner>);
+
+struct Inner {
+    system: System,
+    next: Stack,
+    /// By the map's object, once it was watched. There are as many as there are common maps.
+    feeds: Mutex<HashMap<ObjectId, broadcast::Sender<WatchEvent>>>,
+}
+
+impl fmt::Debug for ChangeFeed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChangeFeed").field("system", &self.0.system).finish_non_exhaustive()
+    }
+}
+
+impl ChangeFeed {
+    /// The change feed of a store. It reads the store on its own behalf.
+    pub fn new(next: Stack) -> Self {
+        let system = System::new(next.as_store(), next.as_watch());
+        Self(Arc::new(Inner { system, next, feeds: Mutex::default() }))
+    }
+
+    async fn watch_once(&self, object: &ObjectId) -> Result<WatchStream> {
+        let mut feeds = self.0.feeds.lock().await;
+        if let Some(feed) = feeds.get(object) {
+            return Ok(heard(feed.subscribe()));
+        }
+        let changes = self.0.next.watch(object).await?;
+        let (feed, listener) = broadcast::channel(MAX_UNHEARD);
+        feeds.insert(object.clone(), feed.clone());
+        tokio::spawn(tell(Arc::downgrade(&self.0), object.clone(), changes, feed));
+        Ok(heard(listener))
+    }
+}
+
+/// Whether every client may read the map that an object keeps.
+fn is_common(object: &ObjectId) -> bool {
+    let map = object.name.as_str().strip_prefix(MAP_OBJECT_PREFIX);
+    object.pool == PoolName::system() && map.is_some_and(|map| COMMON_MAPS.contains(&map))
+}
+
+impl Layer for ChangeFeed {
+    fn next(&self) -> &Stack {
+        &self.0.next
+    }
+
+    fn watch<'a>(&'a self, object: &'a ObjectId) -> BoxFuture<'a, Result<WatchStream>> {
+        match is_common(object) {
+            true => self.watch_once(object).boxed(),
+            false => self.0.next.watch(object),
+        }
+    }
+}
+
+fn heard(listener: broadcast::Receiver<WatchEvent>) -> WatchStream {
+    Box::pin(futures::stream::unfold(listener, |mut listener| async move {
+        match listener.recv().await {
+            Ok(event) => Some((event, listener)),
+            Err(RecvError::Lagged(_)) => Some((WatchEvent::Lost, listener)),
+            Err(RecvError::Closed) => None,
+        }
+    }))
+}
+
+/// Sends all watchers of an object its changes, until the store closes.
+async fn tell(
+    layer: Weak<Inner>,
+    object: ObjectId,
+    mut changes: WatchStream,
+    feed: broadcast::Sender<WatchEvent>,
+) {
+    let mut state = FeedState::default();
+    if let Some(inner) = layer.upgrade() {
+        inner.catch_up(&object, &mut state).await;
+    }
+    while let Some(mut event) = changes.next().await {
+        // One read covers all changes so far.
+        while let Some(Some(next)) = changes.next().now_or_never() {
+            event = if event == WatchEvent::Lost { event } else { next };
+        }
+        let Some(inner) = layer.upgrade() else { return };
+        if feed.receiver_count() == 0 {
+            state = FeedState::default();
+            continue;
+        }
+        let told = match event {
+            WatchEvent::Lost => event,
+            _ => WatchEvent::Notified { payload: inner.news(&object, &mut state).await },
+        };
+        // The watchers may be gone.
+        let _ = feed.send(told);
+    }
+    if let Some(inner) = layer.upgrade() {
+        inner.feeds.lock().await.remove(&object);
+    }
+}
+
+impl Inner {
+    /// The changes since the last notification, in the format of a notification. Empty if they are
+    /// not known.
+    async fn news(&self, object: &ObjectId, state: &mut FeedState) -> Bytes {
+        let Some(question) = state.question() else {
+            self.catch_up(object, state).await;
+            return Bytes::new();
+        };
+        match self.system.call(object, MAP_CLASS, "history", &question).await {
+            Ok(reply) => state.answered(reply, MAX_NOTIFY_BYTES),
+            Err(_) => {
+                *state = FeedState::default();
+                Bytes::new()
+            }
+        }
+    }
+
+    /// Finds out the map's epoch, from which on changes are sent. If the store does not answer, the
+    /// next notification carries no records.
+    async fn catch_up(&self, object: &ObjectId, state: &mut FeedState) {
+        // No entry has an empty key.
+        let question = format::GetRequest { key: Some(String::new()) };
+        let reply = self.system.call(object, MAP_CLASS, "get", &question).await;
+        if let Ok(format::GetReply { epoch, .. }) = reply {
+            state.known_to(epoch);
+        }
+    }
+}
