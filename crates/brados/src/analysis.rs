@@ -16,8 +16,7 @@ pub struct Analysis {
     pub strata: Vec<Stratum>,
 }
 
-/// Understands a source as far as it can be: a pass over what the one before found wanting would only
-/// find the same again.
+/// Analyses a source until a pass finds errors. A later pass would only find the same errors again.
 pub(crate) fn analyse(source: &str, diagnostics: &mut Diagnostics) -> Option<Analysis> {
     if source.len() > MAX_SOURCE_BYTES {
         let message =

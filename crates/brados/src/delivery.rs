@@ -1,9 +1,9 @@
-//! Channels whose messages the runtime delivers, told by their names; what is sent into others waits for
-//! the application.
+//! Channels whose messages the runtime delivers. Their names tell which they are; messages in other
+//! channels wait for the application.
 //!
 //! | channel | columns | what the runtime does |
 //! |---|---|---|
-//! | `remove_object` | any: why, for whoever looks | removes the object, unless it changed meanwhile |
+//! | `remove_object` | any: the reason, for people who read the messages | removes the object, unless it changed meanwhile |
 //! | `notify` | one, `string` or `bytes` | notifies the object's watchers of it |
 //! | `enqueue`, `enqueue_…` | `object`, `class`, `method`, then others | calls the method of the object, in the sender's pool, with the others as its row |
 
@@ -64,8 +64,8 @@ impl Compiled {
     }
 }
 
-/// What is wrong with the columns of a channel that the runtime delivers; those whose type was not
-/// written get theirs.
+/// Checks the columns of a channel that the runtime delivers, and returns what is wrong. Columns
+/// without a declared type get the type that they must have.
 pub(crate) fn check_columns(channel: &mut Collection) -> Option<Diagnostic> {
     let wrong = match &*channel.name {
         NOTIFY => notify_is_wrong(channel),

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::limits::{MAX_DIAGNOSTICS, MAX_FOUND, MAX_SHOWN_CHARACTERS};
-use crate::span::{LineIndex, Place, Span};
+use crate::span::{LineColumn, LineIndex, Span};
 
 /// Whether a program can be compiled all the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -76,7 +76,7 @@ impl Diagnostic {
     }
 
     /// Where it begins.
-    pub fn place(&self, source: &str) -> Place {
+    pub fn place(&self, source: &str) -> LineColumn {
         LineIndex::new(source).place(source, self.span.start)
     }
 
@@ -107,7 +107,7 @@ impl Diagnostic {
 
 /// `file:line:column: head` and the line with carets under the span.
 fn excerpt(text: &mut String, file: &str, source: &str, lines: &LineIndex, span: Span, head: &str) {
-    let Place { line, column } = lines.place(source, span.start);
+    let LineColumn { line, column } = lines.place(source, span.start);
     let whole = source.lines().nth(line as usize - 1).unwrap_or_default();
     let (shown, before) = window(whole, column as usize - 1);
     // Tabs stay tabs, so that the carets stand under their characters whatever their width.
@@ -122,7 +122,8 @@ fn excerpt(text: &mut String, file: &str, source: &str, lines: &LineIndex, span:
     let _ = writeln!(text, "{gutter} | {lead}{}", "^".repeat(carets.clamp(1, rest)));
 }
 
-/// The part of a line that is shown, around one of its characters, and how many are before that in it.
+/// The part of a long line that is shown, around the character `at`. Also returns where that
+/// character is in the part.
 fn window(line: &str, at: usize) -> (String, usize) {
     let count = line.chars().count();
     if count <= MAX_SHOWN_CHARACTERS {
@@ -156,7 +157,8 @@ impl Diagnostics {
         self.0.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
     }
 
-    /// In the order of the source, at most so many as anybody reads: warnings only where errors leave room.
+    /// Sorts the diagnostics by place and keeps a bounded number. Warnings are dropped before
+    /// errors.
     pub fn into_sorted(mut self) -> Vec<Diagnostic> {
         self.0.sort_by_key(|diagnostic| (diagnostic.severity, diagnostic.span.start));
         self.0.truncate(MAX_DIAGNOSTICS);

@@ -1,8 +1,8 @@
-//! The formatter: indentation and blanks, nothing else. Lines stay lines, comments stay where they are.
+//! The formatter. It changes only indentation and blanks; lines and comments stay where they are.
 //!
-//! It works on tokens. A line is one level further in than the line on which the innermost bracket or
-//! block that is open was opened, and one more if it continues the line before. Formatting what is
-//! formatted changes nothing.
+//! It works on tokens. A line is indented one level more than the line on which the innermost open
+//! bracket or block was opened, and one more if it continues the line before. Formatting a
+//! formatted source changes nothing.
 
 use crate::compile::CompileErrors;
 use crate::diagnostic::Diagnostics;

@@ -1,8 +1,8 @@
-//! A program whose names are resolved: flat rules over collections.
+//! A program with resolved names: flat rules over collections.
 //!
-//! What a rule's chain of methods and blocks computes on the way is a collection without a name
-//! ([`Collection::is_anonymous`]), so each rule is one join with conditions, one aggregation or some
-//! literal rows. Columns are positions. Every later pass works on this.
+//! The intermediate results of a rule's chain of methods and blocks are collections without a name
+//! ([`Collection::is_anonymous`]). So each rule is one join with conditions, one aggregation, or
+//! some literal rows. Columns are referred to by position. Every later pass works on this form.
 
 use crate::layout::{Layout, TablePlace};
 use crate::span::Span;

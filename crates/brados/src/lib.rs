@@ -1,20 +1,21 @@
 //! Brados: object interfaces written as relations, compiled to a Luau class.
 //!
-//! A program declares collections of rows and rules between them (`LANGUAGE.md` is the language).
-//! Compiled, each input interface is a method of a class: one request is one row is one timestep is one
-//! transaction on one object. The passes, in order:
+//! A program declares collections of rows and rules between them (`LANGUAGE.md` describes the
+//! language). In the compiled class each input interface is a method. One request is one row, one
+//! timestep and one transaction on one object. The passes, in order:
 //!
-//! 1. `syntax`: text to tokens to a tree, going on after mistakes;
-//! 2. `resolve`: names to collections and columns; chains become flat rules ([`ir`]);
-//! 3. `types`: what each column holds, and where nil may be;
-//! 4. `stratify`: an order of the collections in which nothing is negated or aggregated too early;
-//! 5. `lints`: rules that hardly mean what was meant;
-//! 6. [`plan`]: for each method the rules it needs, in order, and their access paths;
-//! 7. [`layout`]: where what is stored lies;
-//! 8. `emit`: the class.
+//! 1. `syntax`: parses the source into a tree, and goes on after mistakes;
+//! 2. `resolve`: resolves names to collections and columns; chains become flat rules ([`ir`]);
+//! 3. `types`: infers what each column holds, and where nil may be;
+//! 4. `stratify`: orders the collections so that none is negated or aggregated before it is
+//!    complete;
+//! 5. `lints`: warns of rules that are probably not meant so;
+//! 6. [`plan`]: chooses for each method the rules it needs, their order and their access paths;
+//! 7. [`layout`]: decides where stored data is kept;
+//! 8. `emit`: writes the class.
 //!
-//! **Invariant:** no source, however odd, makes a pass panic or run long: sizes and nesting are
-//! bounded ([`limits`]), and every mistake is a [`Diagnostic`].
+//! **Invariant:** no source makes a pass panic or run long. Sizes and nesting are bounded
+//! ([`limits`]), and every mistake is a [`Diagnostic`].
 
 mod analysis;
 mod compile;
@@ -52,7 +53,7 @@ pub use limits::REQUEST_HEAD_BYTES;
 pub use marks::{LAYOUT_KEY, Marks, Whereabouts};
 pub use nacre_calls::{Base, Type, Value};
 pub use script::{Case, Expected, OWN_OBJECT, Script, ScriptError, Step, shown_reply};
-pub use span::{LineIndex, Place, Span};
+pub use span::{LineColumn, LineIndex, Span};
 pub use stratify::Stratum;
 pub use syntax::ast::{BinaryOp, Kind};
 pub use syntax::token::{KEYWORDS, MergeOp};

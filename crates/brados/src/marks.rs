@@ -1,4 +1,5 @@
-//! How an object says which layout it is in, for whoever looks at objects without calling their class.
+//! How an object says which layout it is in, for code that looks at objects without calling their
+//! class.
 
 use crate::compile::Compiled;
 use crate::emit;

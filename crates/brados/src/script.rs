@@ -1,4 +1,4 @@
-//! Test scripts: requests, and what is to come of each.
+//! Test scripts: requests, and the expected result of each.
 //!
 //! ```text
 //! # a comment
@@ -9,9 +9,10 @@
 //! put 'key', 8 -> conflict
 //! ```
 //!
-//! A request is a method and its row. After the arrow is each row of each output, `nothing` if there is
-//! none, or the kind of the error. The order of rows means nothing. A case's own object is called `object`; a request after `@name` is to
-//! another. The line `delivered` waits until all that was sent so far, and what that causes, is delivered.
+//! A request is a method and its row. After the arrow comes each row of each output, or `nothing`,
+//! or the kind of the error. The order of rows does not matter. A case's own object is called
+//! `object`; `@name` before a request sends it to another. The line `delivered` waits until all
+//! messages sent so far, and those that they cause, are delivered.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -87,7 +88,8 @@ pub enum Expected {
 }
 
 impl Expected {
-    /// Whether a request came to this. The rows of an output are a set: their order means nothing.
+    /// Whether a result is the expected one. The rows of an output are a set, so their order does
+    /// not matter.
     pub fn is_met_by(&self, got: &Self) -> bool {
         match (self, got) {
             (Self::Reply(expected), Self::Reply(got)) => row_set(expected) == row_set(got),
@@ -195,7 +197,7 @@ impl Step {
     }
 }
 
-/// A request and what is to come of it, around the first arrow that is in no text.
+/// Splits a line into the request and the expected result, at the first arrow outside of strings.
 fn divided(text: &str) -> Option<(&str, &str)> {
     let at = |(at, arrow): (usize, &str)| (&text[..at], &text[at + arrow.len()..]);
     let mut all = text.match_indices(ARROW).map(at);
@@ -342,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_that_asks_nothing_is_refused() {
+    fn a_script_without_requests_is_refused() {
         for (text, line) in
             [("", 1), ("# nothing\n", 1), ("== a\n", 1), ("== a\nx -> nothing\n== b\n", 3)]
         {
@@ -353,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn an_arrow_in_a_text_divides_nothing() {
+    fn an_arrow_inside_a_string_is_not_a_separator() {
         let script = Script::parse("== a\nput 'a -> b' -> ret('x -> y')\n").unwrap();
         let step = &script.cases[0].steps[0];
         assert_eq!(step.row, [Value::text("a -> b")]);
@@ -362,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_of_a_kind_that_there_is() {
+    fn an_expected_error_must_have_a_known_kind() {
         assert_eq!(KINDS, nacre_object::ErrorKind::ALL.map(nacre_object::ErrorKind::as_str));
         let script = Script::parse("== a\nx -> not found\n").unwrap();
         let expected = Expected::Failure("not found".to_owned());

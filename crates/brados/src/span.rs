@@ -33,7 +33,7 @@ pub struct LineIndex {
 
 /// A place as people name it: both count from 1, columns in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct LineColumn {
     /// The line.
     pub line: u32,
     /// The column.
@@ -54,10 +54,10 @@ impl LineIndex {
     }
 
     /// Where a byte of `source`, of which this is the index, is.
-    pub fn place(&self, source: &str, offset: u32) -> Place {
+    pub fn place(&self, source: &str, offset: u32) -> LineColumn {
         let line = self.line(offset);
         let start = self.starts[line as usize - 1] as usize;
         let before = source.get(start..offset as usize).unwrap_or_default();
-        Place { line, column: before.chars().count() as u32 + 1 }
+        LineColumn { line, column: before.chars().count() as u32 + 1 }
     }
 }

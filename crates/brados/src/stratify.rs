@@ -1,10 +1,10 @@
-//! An order in which collections can be computed.
+//! Finds an order in which collections can be computed.
 //!
-//! A collection is complete once all its `<=` rules have run over what they read. Rules that only
-//! join may go round in a cycle: rows are added until none is new. What is negated, aggregated or
-//! deleted from must be complete before, so a cycle through one of these has no meaning and is
-//! refused. Tables are read as they were at the start of the request, so `<+`, `<-` and `<+-` close
-//! no cycle.
+//! A collection is complete once all its `<=` rules have run over complete input. Rules that only
+//! join may form a cycle: they run until no new row appears. A collection that is negated,
+//! aggregated or deleted from must be complete first. So a cycle through one of these has no
+//! meaning and is refused. Tables are read as they were at the start of the request, so `<+`, `<-`
+//! and `<+-` close no cycle.
 
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::ir::{CollectionId, Program, Reading};
@@ -191,7 +191,8 @@ fn way_out<'e>(program: &Program, source: &str, steps: impl Iterator<Item = &'e 
     }
 }
 
-/// `<-` and `<+-` on a table of a cycle, of rows that the cycle computes: what goes would come back.
+/// Checks `<-` and `<+-` on a table whose deleted rows depend on the same cycle as the table: such
+/// rows would come back.
 fn deletions(
     program: &Program,
     source: &str,

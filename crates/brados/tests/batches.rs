@@ -1,4 +1,4 @@
-//! A request of a batch that is refused changed nothing, whatever it is refused for: the others go on.
+//! A refused request of a batch changes nothing, whatever the reason, and the others go on.
 
 mod support;
 
@@ -10,7 +10,7 @@ const MOST: i64 = (1 << 53) - 1;
 /// Bytes of a key that is too long, just.
 const TOO_LONG: usize = 4097;
 
-/// What requests of a method come to, which is the same one by one and as a batch.
+/// The results of requests of a method. Checks that they are the same one by one and as a batch.
 fn outcomes(source: &str, method: &str, rows: &[Vec<Value>]) -> Vec<i32> {
     let (single, batched) = (Subject::new(source), Subject::new(source));
     let outcomes: Vec<Outcome> = one_by_one(&single, method, rows);
@@ -28,7 +28,7 @@ fn numbers(row: &[i64]) -> Vec<Value> {
 }
 
 #[test]
-fn a_key_that_is_too_long_is_refused_alone() {
+fn a_request_with_a_too_long_key_fails_alone_in_its_batch() {
     let text = |length: usize| vec![Value::Bytes(vec![b'k'; length])];
     for (op, group) in [("<+-", ""), ("<+", ""), ("<+-", "  temp :of <= t.group([:v], count)\n")] {
         let source = format!(
@@ -42,7 +42,7 @@ fn a_key_that_is_too_long_is_refused_alone() {
 }
 
 #[test]
-fn the_key_of_a_group_that_is_too_long_is_refused_alone() {
+fn a_request_with_a_too_long_group_key_fails_alone_in_its_batch() {
     let source = "state do
   table :t, [:k:int] => [:name:bytes]
   interface input, :put, [:k:int, :name:bytes]
@@ -88,7 +88,7 @@ fn in_layouts() -> impl Iterator<Item = String> {
 }
 
 #[test]
-fn a_sum_past_what_is_exact_is_refused_alone() {
+fn a_request_whose_sum_is_not_exact_fails_alone_in_its_batch() {
     for source in in_layouts() {
         for (method, most) in [("put", MOST), ("both", MOST / 2)] {
             let rows = [[1, most], [2, 5], [3, 0], [1, 2]].map(|row| numbers(&row));
@@ -100,7 +100,7 @@ fn a_sum_past_what_is_exact_is_refused_alone() {
 }
 
 #[test]
-fn a_sum_is_what_all_changes_of_a_request_come_to_in_any_order() {
+fn a_sum_does_not_depend_on_the_order_of_changes() {
     for source in in_layouts() {
         for to in 2..20 {
             let subject = Subject::new(&source);

@@ -37,7 +37,7 @@ fn run_on(subject: &Subject, script: &Script) -> Result<(), String> {
 }
 
 #[test]
-fn programs_do_what_the_cases_say() {
+fn programs_pass_the_cases() {
     let mut failures = vec![];
     let mut count = 0;
     for entry in fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/behaviour")).unwrap() {
@@ -54,7 +54,8 @@ fn programs_do_what_the_cases_say() {
     assert!(count > 15, "only {count} cases were found");
 }
 
-/// Each way in which rows of one key meet: a set and few rows in memory, one row, a table now and later.
+/// Every way in which two rows of one key can meet: in a set, among few rows in memory, in one row,
+/// and in a table now and later.
 const CONFLICTS: &str = "state do
   table :link, [:from:int, :to:string, :nxt:int]
   table :best_of, [:from:int] => [:nxt:int]
@@ -79,7 +80,7 @@ end
 ";
 
 #[test]
-fn a_conflict_is_told_with_the_key_and_both_rows() {
+fn a_conflict_is_reported_with_the_key_and_both_rows() {
     for source in in_layouts(CONFLICTS, 6) {
         let subject = Subject::new(&source);
         let text = Value::text;

@@ -1,4 +1,5 @@
-//! Programs made to be slow or large: refused or compiled, in bounded time, on an ordinary thread's stack.
+//! Programs made to be slow or large are refused or compiled in bounded time, on an ordinary
+//! thread's stack.
 
 mod support;
 
@@ -32,12 +33,12 @@ fn program(state: &str, rules: &str) -> String {
 }
 
 #[test]
-fn a_class_that_is_emitted_is_one_that_the_sandbox_compiles() {
+fn the_sandbox_compiles_every_emitted_class() {
     assert_eq!(MAX_CLASS_BYTES, nacre_program::MAX_SOURCE_BYTES);
 }
 
 #[test]
-fn a_long_chain_of_wide_temps_written_backwards() {
+fn a_long_chain_of_wide_temps_compiles() {
     let columns = |source: &str| {
         let all: Vec<_> = (0..32).map(|at| format!("{source}.c{at}")).collect();
         all.join(",")
@@ -52,7 +53,7 @@ fn a_long_chain_of_wide_temps_written_backwards() {
 }
 
 #[test]
-fn many_inputs_and_joins_of_tables_that_are_added_to() {
+fn a_program_with_many_inputs_and_joins_compiles_in_bounded_time() {
     let mut state = String::new();
     let mut rules = String::new();
     for at in 0..60 {
@@ -71,7 +72,7 @@ fn many_inputs_and_joins_of_tables_that_are_added_to() {
 }
 
 #[test]
-fn nesting_of_every_kind() {
+fn deep_nesting_is_compiled_or_refused_in_bounded_time() {
     for (what, open, close) in
         [("(", "(", ")"), ("not", "not ", ""), ("-", "- ", ""), ("[", "[", "]")]
     {
@@ -88,7 +89,7 @@ fn nesting_of_every_kind() {
 }
 
 #[test]
-fn long_lists_and_many_of_everything() {
+fn long_and_large_programs_are_compiled_or_refused_in_bounded_time() {
     let rows: Vec<_> = (0..5_000).map(|at| format!("[{at}]")).collect();
     compiles("a literal", &program("", &format!("  ret <= [{}]\n", rows.join(","))));
     let items: Vec<_> = (0..5_000).map(|at| format!("[{at}]")).collect();
@@ -119,7 +120,7 @@ fn long_lists_and_many_of_everything() {
 }
 
 #[test]
-fn an_error_is_told_however_many_doubts_come_before() {
+fn an_error_is_reported_even_after_many_warnings() {
     let products = "  ret <= (t * u).pairs{|t, u| [t.n]}\n".repeat(3 * MAX_DIAGNOSTICS);
     let state = "  table :t, [:n:int]\n  table :u, [:n:int]\n  table :greatest, [] => [:m:int]\n";
     let rule = "  t <+ ask\n  greatest <= t.group([], max(:n))\n";
@@ -131,7 +132,7 @@ fn an_error_is_told_however_many_doubts_come_before() {
 }
 
 #[test]
-fn mistakes_without_end_are_told_briefly() {
+fn a_program_full_of_mistakes_gives_a_bounded_report() {
     let source = ";".repeat(65_000);
     let clock = SystemClock::default();
     let before = clock.monotonic();
@@ -145,7 +146,7 @@ fn mistakes_without_end_are_told_briefly() {
 }
 
 #[test]
-fn a_long_list_and_many_tables_are_taken_by_the_sandbox() {
+fn the_sandbox_accepts_a_class_with_a_long_list_and_many_tables() {
     let items: Vec<_> = (0..1_000).map(|at| at.to_string()).collect();
     let rule = format!("  ret <= ask{{|x| [x.n] if [{}].include?(x.n)}}\n", items.join(","));
     let subject = Subject::new(&program("", &rule));

@@ -36,14 +36,14 @@ end
 }
 
 #[test]
-fn methods_of_the_library_that_ask_for_single_rows_are_brief() {
+fn library_methods_that_look_up_single_rows_are_brief() {
     // Not a seal, which tells the greatest position, and no trim of many.
     assert_eq!(brief(&library("log")), ["read", "write", "fill", "trim"]);
     assert_eq!(brief(&library("kv")), ["put", "put_if", "delete", "delete_if", "get"]);
 }
 
 #[test]
-fn what_goes_over_rows_or_may_come_to_do_so_is_not_brief() {
+fn a_method_that_may_scan_rows_is_not_brief() {
     for (rules, is_brief) in [
         ("ret <= (ask * log).lefts(:pos => :pos)", true),
         ("log <+- ask{|a| [a.pos, '']}", true),
@@ -91,7 +91,7 @@ end
 }
 
 #[test]
-fn wherever_rows_lie_single_ones_are_found_at_once_but_an_object_of_a_former_layout_is_migrated() {
+fn a_brief_method_is_brief_in_every_layout_but_not_with_former_layouts() {
     let (source, map) = (library("log"), Layout::default());
     let elsewhere = compile(&format!("layout log: slots(4096)\n{source}")).unwrap();
     let elsewhere = elsewhere.analysis.program.layout();

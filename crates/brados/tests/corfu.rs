@@ -1,6 +1,6 @@
-//! The CORFU storage interface in Brados: the cases that the native class and the Luau program pass
-//! (`crates/log`), as far as they are about what operations mean. Cases that damage an object or send
-//! the other classes' encoding are about those; batches are done one by one.
+//! The CORFU storage interface in Brados runs the cases of the native class and of the Luau program
+//! (`crates/log`) that are about the meaning of operations. Left out are cases that damage an
+//! object or send another encoding. Batches are run one request at a time.
 
 mod support;
 
@@ -65,7 +65,8 @@ fn data(text: &str) -> Value {
     Value::text(text.trim_matches('"'))
 }
 
-/// The requests of a step, one for each entry of a batch; `None` if a number is none of ours.
+/// The requests of a step, one for each entry of a batch. `None` if a number in it is outside the
+/// range of Brados.
 fn requests<'a>(method: &'a str, words: &[&str]) -> Option<Vec<(&'a str, Vec<Value>)>> {
     let numbers = || words.iter().map(|word| number(word)).collect::<Option<Vec<_>>>();
     Some(match method {
@@ -125,7 +126,7 @@ fn run(case: &str, subject: &Subject) -> usize {
 }
 
 #[test]
-fn the_corfu_interface_does_what_the_cases_of_the_log_say() {
+fn the_corfu_interface_passes_the_cases_of_the_log() {
     for warning in check(PROGRAM) {
         println!("{}", warning.render("log.brados", PROGRAM));
     }

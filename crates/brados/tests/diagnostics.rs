@@ -1,8 +1,9 @@
-//! What is said of programs: `tests/diagnostics/*.txt`.
+//! The diagnostics of programs: `tests/diagnostics/*.txt`.
 //!
-//! A case is a program, a line of dashes, and what is said of it: nothing if it is in order. A case
-//! without `state` is the rules of a block over the collections of `prelude.brados`; its lines are
-//! counted from its own first. `UPDATE_EXPECT=1` writes what is said now; read it before it is kept.
+//! A case is a program, a line of dashes, and the expected diagnostics; nothing if the program is
+//! correct. A case without `state` is the rules of a block over the collections of
+//! `prelude.brados`, and its lines are counted from its own first line. `UPDATE_EXPECT=1` writes
+//! the present diagnostics; read them before you keep them.
 
 mod support;
 
@@ -51,7 +52,7 @@ fn said(program: &str, lines_before: u32) -> String {
     check(program).iter().map(one).collect()
 }
 
-/// The text of a data file as it would be if everything that is said now were expected.
+/// The content of a data file if all present diagnostics were expected.
 fn as_it_is(text: &str) -> (String, usize) {
     let head = text.split("\n== ").next().unwrap_or_default();
     let mut out = head.trim_end().to_owned() + "\n";
@@ -96,7 +97,7 @@ fn programs_are_diagnosed_as_the_cases_say() {
 }
 
 #[test]
-fn what_is_too_much_is_told() {
+fn a_program_past_a_bound_is_refused_with_help() {
     let state = "state do\n  interface input, :ask, [:n:int]\n  interface output, :ret, [:n]\n";
     let scratches: String = (0..96).map(|n| format!("  scratch :s{n}, [:n:int]\n")).collect();
     let rules = "  ret <= ask\n".repeat(513);

@@ -49,7 +49,7 @@ layout: map (the program names no other)
 }
 
 #[test]
-fn an_explanation_says_where_rows_lie_in_another_layout() {
+fn an_explanation_says_where_another_layout_keeps_rows() {
     let source =
         format!("{PROGRAM}layout log: slots(512, 100), header: stream\nformer layout map\n");
     let told = explain(&compile(&source).unwrap(), &source).to_string();
@@ -99,7 +99,7 @@ end
 ";
 
 #[test]
-fn a_recursion_reads_a_table_once_and_a_method_that_does_not_need_it_not_at_all() {
+fn a_recursion_reads_a_table_once_and_other_methods_do_not_read_it() {
     let told = explain(&compile(PATHS).unwrap(), PATHS).to_string();
     let joined = "path: rows the last round added\n    link: every stored row, read once; index in memory by to\n";
     assert!(told.contains(joined), "{told}");

@@ -84,6 +84,6 @@ former layout map
 }
 
 #[test]
-fn what_is_no_program_is_not_formatted() {
+fn an_invalid_program_is_not_formatted() {
     assert!(format("state do\n  tabel :t, [:a]\nend\n").is_err());
 }

@@ -1,5 +1,5 @@
-//! Programs, requests, replies and test scripts as anybody may write them: refused or taken, never a
-//! panic, and in bounded time. A program that is taken makes a class that loads.
+//! Arbitrary programs, requests, replies and test scripts are refused or accepted in bounded time,
+//! and never cause a panic. An accepted program makes a class that loads.
 
 mod support;
 

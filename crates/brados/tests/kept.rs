@@ -1,5 +1,6 @@
-//! A class keeps nothing between calls, though its chunk is executed once for many: no function of it
-//! assigns to a variable outside itself, or to a global. Seen in what Lua's compiler makes of it.
+//! A class keeps no state between calls, although its chunk runs once for many: none of its
+//! functions assigns to a global or to a variable outside itself. The bytecode of Lua's compiler
+//! shows this.
 
 mod support;
 
@@ -59,7 +60,7 @@ fn check(name: &str, compiled: &Compiled) {
 }
 
 #[test]
-fn functions_assign_to_nothing_that_outlives_a_call() {
+fn no_function_assigns_to_state_that_outlives_a_call() {
     let mut programs = 0;
     for entry in fs::read_dir(Path::new(PROGRAMS)).unwrap() {
         let path = entry.unwrap().path();

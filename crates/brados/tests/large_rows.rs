@@ -1,5 +1,5 @@
-//! Rows of a megabyte: however many there are, what goes over them takes as many at a time as a run has
-//! memory for.
+//! Rows of a megabyte: loops over them take only as many at a time as the run's memory allows,
+//! however many there are.
 
 mod support;
 
@@ -70,7 +70,7 @@ fn numbers_of(messages: &[OutputRows]) -> Vec<i64> {
 }
 
 #[test]
-fn messages_are_drained_that_are_more_than_a_reply_holds() {
+fn more_messages_than_fit_into_a_reply_are_drained() {
     for subject in [Subject::new(SENDER), Subject::on_stock(SENDER)] {
         for number in 1..=9 {
             subject.call("tell", &[data(number)]).unwrap();
@@ -87,7 +87,7 @@ fn messages_are_drained_that_are_more_than_a_reply_holds() {
 }
 
 #[test]
-fn messages_are_dropped_together_that_are_more_than_a_run_has_memory_for() {
+fn more_messages_than_fit_into_memory_are_dropped_together() {
     for subject in [Subject::new(SENDER), Subject::on_stock(SENDER)] {
         for number in 1..=ROWS {
             subject.call("tell", &[data(number)]).unwrap();
@@ -98,7 +98,7 @@ fn messages_are_dropped_together_that_are_more_than_a_run_has_memory_for() {
 }
 
 #[test]
-fn a_greatest_row_goes_in_any_layout() {
+fn the_greatest_row_can_be_removed_in_any_layout() {
     for layout in layouts() {
         let subject = filled(&layout);
         assert_eq!(number(&subject, "drop", ROWS - 1), "nothing", "{layout}");
@@ -108,7 +108,7 @@ fn a_greatest_row_goes_in_any_layout() {
 }
 
 #[test]
-fn rows_are_gone_over_in_any_layout() {
+fn large_rows_can_be_scanned_in_any_layout() {
     let expected: Vec<_> = (0..ROWS).map(|k| format!("ret({k}, {})", 10 * k)).collect();
     for layout in layouts() {
         assert_eq!(number(&filled(&layout), "all", 0), expected.join(" "), "{layout}");
@@ -116,7 +116,7 @@ fn rows_are_gone_over_in_any_layout() {
 }
 
 #[test]
-fn rows_are_migrated_from_every_layout_to_every_other() {
+fn large_rows_are_migrated_from_every_layout_to_every_other() {
     let mut steps = 0;
     for from in layouts() {
         for to in layouts().into_iter().filter(|to| *to != from) {

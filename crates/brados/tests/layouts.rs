@@ -51,7 +51,7 @@ fn ask(subject: &Subject, method: &str, number: i64) -> String {
 }
 
 #[test]
-fn what_is_impossible_is_refused_with_its_reason() {
+fn an_impossible_layout_is_refused_with_the_reason() {
     let compiled = compiled(PROGRAM);
     for (text, reasons) in [
         (
@@ -103,8 +103,9 @@ fn every_legal_combination_is_listed_once() {
     assert_eq!(names, ["log", "tag", "owner"]);
     let mut texts: Vec<_> = choices.layouts.iter().map(ToString::to_string).collect();
     assert_eq!(texts[0], "map");
-    // Of `log` map, two widths of slots, two ways to append; of `owner` map and one way; of the header
-    // three; without the two that would grow beside an appended `owner`.
+    // For `log`: map, two widths of slots, two ways to append. For `owner`: map and one way. For
+    // the header: three. Two combinations are left out, which would grow beside an appended
+    // `owner`.
     assert_eq!(texts.len(), (5 * 2 - 2) * 3);
     assert!(choices.illegal.iter().all(|(layout, _)| !texts.contains(&layout.to_string())));
     assert_eq!(choices.illegal.len(), 2 * 3);
@@ -120,15 +121,15 @@ fn every_legal_combination_is_listed_once() {
 }
 
 #[test]
-fn rows_lie_where_the_layout_says() {
+fn the_layout_decides_where_rows_are_stored() {
     for (text, size, map) in [
         ("map", 0, vec!["@bra", "log.", "log.", "owne"]),
-        // The slot of 5, whose row is written as far as it goes; the wide row is in the map.
+        // The slot of 5 is written only as far as its row goes. The wide row is in the map.
         ("log: slots(100)", 5 * 100 + 1 + 4 + 3, vec!["@bra", "log.", "owne"]),
         ("log: slots(400)", 5 * 400 + 1 + 4 + 3, vec!["@bra", "owne"]),
         ("log: appended(map)", 16 + 320, vec!["@bra", "log@", "log@", "owne"]),
         ("log: appended(stream, 10)", 10 * 16 + 16 + 320, vec!["@bra", "owne"]),
-        // The header has room for 16 bytes of signature, 25 of the program's fields and 655 of the heap's.
+        // The header takes 16 bytes of signature, 25 of the program's fields and 655 of the heap's.
         (
             "owner: appended(map), header: stream",
             16 + 25 + 655 + 16,
@@ -146,7 +147,7 @@ fn rows_lie_where_the_layout_says() {
 }
 
 #[test]
-fn the_place_of_a_row_that_is_gone_is_used_again() {
+fn the_place_of_a_removed_row_is_reused() {
     let subject = Subject::new(&with_layout(PROGRAM, &layout("log: appended(map)"), &[]));
     for round in 0..50 {
         for pos in 0..20 {
@@ -204,7 +205,7 @@ fn an_object_in_another_layout_is_refused_and_left_as_it_is() {
 }
 
 #[test]
-fn a_layout_keeps_within_what_an_object_may_have() {
+fn a_layout_never_exceeds_the_size_of_an_object() {
     let most = u64::from(nacre_brados::limits::MAX_STREAM_BYTES);
     assert!(most <= nacre_object::limits::MAX_OBJECT_BYTES);
     let widest = nacre_brados::limits::MAX_SLOT_BYTES as usize;
@@ -212,7 +213,7 @@ fn a_layout_keeps_within_what_an_object_may_have() {
 }
 
 #[test]
-fn a_stream_that_somebody_else_wrote_is_not_taken() {
+fn a_class_does_not_use_a_stream_that_another_writer_used() {
     let subject = Subject::new(&with_layout(PROGRAM, &layout("log: slots(64)"), &[]));
     subject.write(b"a picture");
     assert_eq!(ask(&subject, "seal", 1), "invalid");

@@ -1,6 +1,6 @@
-//! What a lock manager must never do, looked for in random requests on programs/class/lock_manager.brados:
-//! two holders that exclude each other, a transaction that waits for nothing, a circle of those that
-//! wait; and a deadlock that is told is one.
+//! Searches random requests on programs/class/lock_manager.brados for violations: two holders that
+//! exclude each other, a transaction that waits for nothing, a cycle of waiting transactions, and a
+//! reported deadlock that is none.
 //!
 //! `NACRE_SEEDS=n` tries n times as many, `NACRE_SEED=s` one again.
 
@@ -63,7 +63,7 @@ impl Locks {
         Self(RESOURCES.into_iter().map(of).collect())
     }
 
-    /// Whom the waiters of a resource wait for, a set for each in the order of the line.
+    /// For each waiter of a resource, in queue order, the transactions that it waits for.
     fn blockers(&self, resource: &str) -> Vec<(String, BTreeSet<String>)> {
         let (holders, line) = &self.0[resource];
         let holds = |claim: &Claim| holders.iter().any(|(xid, _)| *xid == claim.0);
@@ -144,7 +144,7 @@ fn run(seed: u64, told: &mut BTreeMap<String, usize>) {
 }
 
 #[test]
-fn locks_exclude_nobody_waits_for_nothing_and_circles_are_told() {
+fn the_lock_manager_excludes_conflicts_and_reports_deadlocks() {
     let mut told = BTreeMap::new();
     let runs = CASES.each(RUNS, |seed| run(seed, &mut told));
     for status in ["granted", "waiting", "deadlock"] {

@@ -1,4 +1,4 @@
-//! Generated classes on Lua 5.3, which stock Ceph runs them with, and on an object whose reads do not see
+//! Runs generated classes on Lua 5.3, as stock Ceph does, and on an object whose reads do not see
 //! the writes of the same call. The cases are those of `behaviour.rs`.
 
 mod support;

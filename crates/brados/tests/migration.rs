@@ -1,8 +1,9 @@
-//! From every layout of a program to every other, while requests go on: replies and tables are what the
-//! reference interpreter says before, during and after, and nothing of the former layout remains.
+//! Migrates objects from every layout of a program to every other while requests go on. Before,
+//! during and after, replies and tables equal those of the reference interpreter, and nothing of
+//! the former layout remains.
 //!
-//! Each step is one transaction of the store, so where a migration stops it can be gone on with, also by
-//! a class that has neither of the two as its present layout.
+//! Each step is one transaction of the store. So a stopped migration can be continued, even by a
+//! class whose present layout is neither of the two.
 
 mod support;
 
@@ -109,7 +110,7 @@ fn migrate(compiled: &Compiled, from: &Layout, to: &Layout, seed: u64) -> usize 
         steps += 1;
     }
     pair.requests();
-    // A class that knows only where the object is now finds it complete, and nothing else of it.
+    // A class that knows only the new layout finds the object complete, and nothing else in it.
     pair.subject.becomes(&with_layout(PROGRAM, to, &[]));
     pair.requests();
     if !to.uses_stream() {
@@ -138,13 +139,13 @@ fn kinds_of_keys(subject: &Subject) -> Vec<String> {
 }
 
 #[test]
-fn the_bounds_made_small_are_those_of_the_class() {
+fn the_class_has_the_bounds_that_the_tests_make_small() {
     let [map, slots] = ["map", "log: slots(64)"].map(|text| text.parse::<Layout>().unwrap());
     assert_eq!(bounds_missing(&with_layout(PROGRAM, &slots, &[map])), [""; 0]);
 }
 
 #[test]
-fn from_every_layout_to_every_other() {
+fn objects_migrate_from_every_layout_to_every_other() {
     let compiled = compile(PROGRAM).unwrap_or_else(|errors| panic!("{errors}"));
     let layouts = layouts(PROGRAM, LAYOUTS * seeds(1).count());
     assert!(layouts.len() > 5, "only {} layouts", layouts.len());
@@ -160,7 +161,7 @@ fn from_every_layout_to_every_other() {
 }
 
 #[test]
-fn a_migration_is_gone_on_with_by_whoever_comes() {
+fn any_class_with_both_layouts_can_continue_a_migration() {
     let compiled = compile(PROGRAM).unwrap();
     let layouts = layouts(PROGRAM, 2 * LAYOUTS);
     for seed in seeds(15) {
@@ -170,7 +171,8 @@ fn a_migration_is_gone_on_with_by_whoever_comes() {
         pair.requests();
         let mut known = vec![first.clone()];
         for _ in 0..6 {
-            // Any of those that the object was in or on its way to, or one more, with all others former.
+            // The next layout is one that the object was in or moving to, or a new one; all others
+            // are former layouts.
             let next = random.pick(&layouts).unwrap().clone();
             known.retain(|layout| *layout != next);
             pair.subject.becomes_slow(&with_layout(PROGRAM, &next, &known));
@@ -202,7 +204,7 @@ fn a_small_object_is_migrated_in_one_request_and_an_empty_one_is_left_alone() {
 }
 
 #[test]
-fn rows_that_leave_slots_are_as_long_as_if_they_had_never_been_there() {
+fn rows_that_leave_slots_keep_no_bytes_of_the_slot() {
     let wide: Layout = "log: slots(4352)".parse().unwrap();
     let each = |subject: &Subject, method: &str, data: Option<Value>| {
         for pos in 0..20 {
@@ -239,7 +241,7 @@ fn rows_that_leave_slots_are_as_long_as_if_they_had_never_been_there() {
 }
 
 #[test]
-fn slots_without_rows_are_read_in_several_steps_as_well() {
+fn a_migration_reads_empty_slots_in_several_steps() {
     let [map, slots] = ["map", "log: slots(4352)"].map(|text| text.parse::<Layout>().unwrap());
     let subject = Subject::new(&with_layout(PROGRAM, &slots, &[]));
     let put = |pos| ask(&subject, "put", &[Value::Int(pos), Value::text("x")]);
@@ -276,7 +278,7 @@ end
 ";
 
 #[test]
-fn the_end_of_a_table_is_known_though_who_left_it_between_layouts_did_not_keep_it() {
+fn a_kept_end_of_a_table_is_found_after_a_class_that_did_not_keep_it() {
     let [map, slots, appended] =
         ["map", "first: slots(64)", "second: appended(map)"].map(|text| text.parse().unwrap());
     let subject = Subject::new(&with_layout(ENDS, &map, &[]));
@@ -328,7 +330,7 @@ fn held_where_it_is(subject: &Subject, from: &Layout, to: &Layout) {
 }
 
 #[test]
-fn an_object_whose_stream_somebody_else_wrote_stays_in_its_layout() {
+fn an_object_whose_stream_another_writer_used_stays_in_its_layout() {
     for from in ["map", "header: attribute"] {
         for to in ["header: stream", "log: slots(16)", "held: appended(map), header: attribute"] {
             let [from, to] = [from, to].map(|text| text.parse::<Layout>().unwrap());

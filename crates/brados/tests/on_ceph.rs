@@ -1,5 +1,5 @@
-//! Generated classes in Ceph's own `cls_lua`, in a real OSD, called by a client that knows nothing of
-//! nacre: the cases of `behaviour.rs` in several layouts.
+//! Runs generated classes in Ceph's own `cls_lua`, in a real OSD, called by a client that knows
+//! nothing of nacre. The cases are those of `behaviour.rs` in several layouts.
 
 mod support;
 
@@ -66,8 +66,8 @@ fn outcomes(ceph: &CephCluster, cases: &[Case]) -> Vec<(i32, Vec<u8>)> {
     String::from_utf8(output.stdout).unwrap().lines().map(line).collect()
 }
 
-/// Whether a call came to what is expected, its status then being its output's length; whether its output
-/// was seen.
+/// Whether a call gave the expected result, where its status is the length of its output. Also
+/// returns whether its output was visible.
 fn agrees(expected: &Expected, (status, output): &(i32, Vec<u8>)) -> (bool, bool) {
     let wanted = match expected {
         Expected::Reply(outputs) if output.is_empty() => {

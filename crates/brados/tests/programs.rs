@@ -1,5 +1,5 @@
-//! The standard library: every `programs/class/*.test` beside its program, with nacre's `objclass` and
-//! with stock Ceph's, and the table in `programs/README.md`, of which what can be checked is.
+//! The standard library: runs every `programs/class/*.test` on its program, with the `objclass` of
+//! nacre and of stock Ceph. Also checks the table in `programs/README.md` as far as possible.
 
 mod support;
 
@@ -55,7 +55,7 @@ fn run(subject: &Subject, case: &Case, path: &Path) -> Option<String> {
 }
 
 #[test]
-fn programs_do_what_their_scripts_say() {
+fn the_librarys_programs_pass_their_scripts() {
     let mut failures = vec![];
     let mut cases = 0;
     for path in files("test") {
@@ -75,7 +75,7 @@ fn programs_do_what_their_scripts_say() {
 }
 
 #[test]
-fn scripts_ask_every_method_and_see_requests_refused() {
+fn scripts_call_every_method_and_include_refused_requests() {
     for path in files("test") {
         let compiled = compiled(&path.with_extension("brados"));
         let script = script(&path);
@@ -91,7 +91,7 @@ fn scripts_ask_every_method_and_see_requests_refused() {
 }
 
 #[test]
-fn only_the_methods_that_say_so_read_whole_tables() {
+fn only_methods_listed_in_the_readme_read_whole_tables() {
     let readme = read(Path::new(&format!("{PROGRAMS}/README.md")));
     let rows: Vec<_> = readme.lines().filter_map(row).collect();
     assert!(!rows.is_empty(), "the table of programs was not found");
@@ -105,7 +105,8 @@ fn only_the_methods_that_say_so_read_whole_tables() {
     }
 }
 
-/// A line of the README's table of classes: a program and, in the last column, which methods read whole tables.
+/// Parses a line of the README's table of classes: a program and, in the last column, which methods
+/// read whole tables.
 fn row(line: &str) -> Option<(&str, Vec<&str>)> {
     let (program, rest) = line.strip_prefix("| [`")?.split_once('`')?;
     let rest = rest.strip_prefix("](class/")?;
@@ -134,7 +135,7 @@ fn is_scan(relation: Relation, access: &Access) -> bool {
 }
 
 #[test]
-fn what_is_doubtful_about_a_program_is_a_listing() {
+fn the_librarys_programs_only_warn_of_whole_table_reads() {
     for path in files("test") {
         let path = path.with_extension("brados");
         let source = read(&path);
@@ -219,7 +220,7 @@ fn a_long_queue_is_read_and_removed_in_parts() {
 }
 
 #[test]
-fn a_write_after_an_assertion_that_fails_is_not_done() {
+fn a_write_after_a_failed_assertion_is_not_done() {
     let object = Subject::new(&read(Path::new(&format!("{PROGRAMS}/class/lock.brados"))));
     let [lock, owner, cookie, mode] = ["l", "a", "1", "exclusive"].map(Value::text);
     let [now, duration] = [Value::Int(100), Value::Int(10)];

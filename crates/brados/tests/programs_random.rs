@@ -1,7 +1,7 @@
-//! The standard library under requests in any order: what its scripts ask, mixed at random.
+//! Runs the standard library with the requests of its test scripts in random order.
 //!
-//! Whatever was asked before, a request comes to one status, never to a conflict that its script does
-//! not show, and to the reply that a naive interpreter of the program's rules gives.
+//! Whatever ran before, a request gives one status, never a conflict that its script does not show,
+//! and the reply that a naive interpreter of the program's rules gives.
 //!
 //! `NACRE_SEEDS=n` tries n times as many orders, `NACRE_SEED=s` one again.
 
@@ -112,7 +112,7 @@ fn status(expected: &Expected) -> Option<&OutputRows> {
 }
 
 #[test]
-fn requests_in_any_order_come_to_one_status_and_to_what_the_rules_say() {
+fn requests_in_any_order_give_the_results_of_a_naive_interpreter() {
     let paths = fs::read_dir(PROGRAMS).unwrap().map(|entry| entry.unwrap().path());
     let scripts = paths.filter(|path| path.extension().is_some_and(|own| own == "test"));
     let programs: Vec<_> = scripts.map(Program::read).collect();

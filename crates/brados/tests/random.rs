@@ -1,6 +1,6 @@
-//! Random programs and random requests: generated classes reply, store and send what the reference
-//! interpreter does, in any layout and on the way from one to another, and aggregates that are kept up
-//! to date equal those that are computed.
+//! Runs random programs with random requests. Generated classes reply, store and send what the
+//! reference interpreter does, in any layout and during migrations. Aggregates that are kept up to
+//! date equal those that are computed.
 //!
 //! `NACRE_SEEDS=n` tries n times as many programs, `NACRE_SEED=s` one again.
 
@@ -186,7 +186,7 @@ fn run(seed: u64, seen: &mut Seen) -> bool {
 }
 
 #[test]
-fn random_programs_mean_what_the_reference_says() {
+fn random_programs_give_the_results_of_the_reference_interpreter() {
     let mut seen = Seen::new();
     let mut compiled = 0;
     let tried = CASES.each(PROGRAMS, |seed| compiled += usize::from(run(seed, &mut seen)));

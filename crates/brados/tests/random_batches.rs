@@ -1,5 +1,5 @@
-//! Random programs in random layouts: a batch comes to what its requests do one by one, request by
-//! request, and leaves the same in the object.
+//! Runs random programs in random layouts. A batch gives the same results as its requests one by
+//! one, and leaves the same object.
 //!
 //! `NACRE_SEEDS=n` tries n times as many programs, `NACRE_SEED=s` one again.
 
@@ -55,7 +55,7 @@ fn run(seed: u64) -> Option<usize> {
 }
 
 #[test]
-fn a_batch_comes_to_what_its_requests_do_one_by_one() {
+fn a_batch_gives_the_same_results_as_its_requests_one_by_one() {
     let refused: Vec<_> = seeds(PROGRAMS).filter_map(run).collect();
     if refused.len() > 1 {
         assert!(refused.len() as u64 * 3 > PROGRAMS, "only {} compile", refused.len());

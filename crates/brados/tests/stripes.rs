@@ -1,5 +1,5 @@
-//! Stripes: which column decides, what every stripe carries out, why a program cannot be striped; and
-//! that stripes come to what one object would.
+//! Stripes: which column decides, which requests every stripe carries out, why a program cannot be
+//! striped, and that stripes give the same results as one object.
 
 mod support;
 
@@ -55,7 +55,7 @@ fn routes_of(source: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_column_of_the_request_decides_or_every_stripe_carries_it_out() {
+fn a_method_is_routed_by_a_column_or_spread_to_every_stripe() {
     assert_eq!(
         routes_of(LOG),
         [
@@ -109,8 +109,8 @@ impl Stripe {
         Some(Self { subjects, striping, compiled })
     }
 
-    /// What the stripes reply together, without the outputs that each answers for itself; whether all
-    /// carried it out; whether it was sent to every stripe.
+    /// The combined reply of the stripes, without outputs that each answers for itself; whether all
+    /// stripes succeeded; and whether the request went to every stripe.
     fn request(
         &self,
         method: &str,
@@ -144,8 +144,8 @@ fn comparable(
     outputs.into_iter().filter(|(name, _)| !apart.contains(name)).collect()
 }
 
-/// Compares requests to stripes with the same on one object. Answers how many were sent to one stripe,
-/// and how many to all.
+/// Compares requests to stripes with the same requests to one object. Returns how many were sent to
+/// one stripe, and how many to all.
 fn compare(
     source: &str,
     mut request: impl FnMut() -> (String, Vec<Value>),
@@ -175,7 +175,7 @@ fn compare(
 }
 
 #[test]
-fn the_librarys_programs_come_to_the_same_on_stripes() {
+fn the_librarys_programs_give_the_same_results_on_stripes() {
     let paths = fs::read_dir(PROGRAMS).unwrap().map(|entry| entry.unwrap().path());
     let (mut striped, mut sent) = (vec![], (0, 0));
     for path in paths.filter(|path| path.extension().is_some_and(|own| own == "test")) {
@@ -211,7 +211,7 @@ fn the_librarys_programs_come_to_the_same_on_stripes() {
 }
 
 #[test]
-fn a_log_comes_to_the_same_on_stripes() {
+fn a_log_gives_the_same_results_on_stripes() {
     let mut sent = (0, 0);
     for seed in seeds(20) {
         let mut random = Random::seeded(seed);
@@ -234,7 +234,7 @@ fn a_log_comes_to_the_same_on_stripes() {
 }
 
 #[test]
-fn random_programs_that_can_be_striped_come_to_the_same() {
+fn striped_random_programs_give_the_same_results_as_one_object() {
     let (mut striped, mut sent) = (0, (0, 0));
     for seed in seeds(600) {
         let mut random = Random::seeded(seed);
@@ -262,7 +262,7 @@ fn a_value_is_always_in_the_same_stripe() {
 }
 
 #[test]
-fn stripes_that_are_impossible_are_refused() {
+fn a_program_that_cannot_be_striped_is_refused() {
     for (program, stripes, reason) in [
         ("queue", "stripes: 4", "`stripes`: method `enqueue`: `stored` is one for all stripes"),
         ("user", "stripes: each", "`stripes`: every stripe must carry `list` out"),

@@ -1,7 +1,8 @@
-//! An access path as Lua: what goes over the rows of a relation, or finds the one.
+//! Emits an access path as Lua: a loop over the rows of a relation, or the look-up of one row.
 //!
-//! Each opens blocks, within which a row is at hand. Variables have the number of the source that is bound
-//! there: `r` is its row, `g` its rows in an index, `prefix` and `after` are about its range of a table.
+//! Each path opens blocks in which a row is available. Variables end in the number of the source
+//! that is bound there: `r` is its row, `g` its rows in an index, `prefix` and `after` belong to
+//! its range of a table.
 
 use super::encoding::{Typed, key, row_key};
 use super::expression::Scope;
@@ -14,7 +15,7 @@ use crate::plan::{Access, Relation};
 use nacre_calls::Type;
 
 impl MethodWriter<'_> {
-    /// Opens what goes over the rows of a relation; answers the row that is at hand within.
+    /// Opens what goes over the rows of a relation; returns the row that is at hand within.
     pub(super) fn bind(
         &mut self,
         scope: &Scope,
@@ -67,7 +68,8 @@ impl MethodWriter<'_> {
         }
     }
 
-    /// Opens what is done if there is a row: the value of an expression, false or nil if there is none.
+    /// Opens a block that runs if there is a row. `found` is an expression for the row, false or
+    /// nil if there is none.
     fn bind_if_there(&mut self, found: &str, blocks: &mut Blocks) -> Row {
         let row = self.row_name();
         self.out.put(format!("local {row} = {found}"));
@@ -107,8 +109,8 @@ impl MethodWriter<'_> {
         let (mut label, mut own, mut wanted) = (vec![], vec![], vec![]);
         for (column, expr) in columns.iter().zip(exprs) {
             let declared = self.type_of(id, *column);
-            // Where a value that may be nil is looked for among values that may not, both are written as
-            // if they could be.
+            // If the value sought may be nil and the column may not, both are encoded as if they
+            // could be nil.
             let may_be_nil = declared.may_be_nil || self.may_be_nil(scope, expr);
             let ty = Type { may_be_nil, ..declared };
             own.push((format!("row[{}]", column + 1), ty));
@@ -142,7 +144,7 @@ impl MethodWriter<'_> {
         self.bind_if_there(&format!("{there}{name}.get(object, {key})"), blocks)
     }
 
-    /// The row of a table with this key, if it need be looked up once a request only.
+    /// The row of a table with this key, if one look-up for the whole request suffices.
     pub(super) fn look_up_point(
         &mut self,
         scope: &Scope,
@@ -175,8 +177,8 @@ impl MethodWriter<'_> {
         self.bind_range(relation, &format!("{name}.prefix .. {beginning}"), blocks)
     }
 
-    /// A stored relation as a set in memory, which is read where it is first needed: tables do not change before
-    /// the end of the request. Answers the variable that has it.
+    /// Reads a stored relation into a set in memory where it is first needed, because tables do not
+    /// change before the end of the request. Returns the variable that holds the set.
     fn loaded(&mut self, relation: Relation) -> String {
         let (name, set) = (self.name(relation), format!("s{}", self.depth));
         let all = self.loaded_relations();
@@ -216,8 +218,8 @@ impl MethodWriter<'_> {
         Row::Table(row)
     }
 
-    /// The columns of a stored row's key, or the first of them; before these, that the values are there, as
-    /// no row has nil where its column never is.
+    /// The columns of a stored row's key, or the first of them. Before them comes a condition that
+    /// no value is nil which a row never has nil for.
     fn key_columns(
         &mut self,
         scope: &Scope,
@@ -235,7 +237,8 @@ impl MethodWriter<'_> {
         (there, columns)
     }
 
-    /// `text ~= nil and `, where a value may be nil and the column it is looked for in never is.
+    /// The condition `text ~= nil and `, if the value may be nil and the column that it is compared
+    /// with never is.
     pub(super) fn unless_nil(
         &self,
         scope: &Scope,

@@ -1,11 +1,11 @@
--- What is sent into channels, and what an application asks for that drains them.
+-- Sends messages into channels, and lets an application drain them.
 --
--- A message is a map entry: `~` (the application drains it) or `>` (the runtime delivers it) and its number
--- in fourteen hexadecimal digits. It holds, in a message for the runtime first who sent it (`s1`), the name
--- of its channel (`s1`), its width (one byte), how many rows it is (`I4`, one), and its row as in a reply.
+-- A message is a map entry. Its key is `~` (the application drains it) or `>` (the runtime delivers it) and
+-- its number in fourteen hexadecimal digits. Its value is the sender (`s1`, for the runtime only), the name
+-- of the channel (`s1`), the width (one byte), the number of rows (`I4`, one), and the row as in a reply.
 
 --- room: names fail
--- Messages of one request, and how far the last may be from the first that waits.
+-- The most messages of one request, and how far the last may be numbered from the first that waits.
 local MAX_SENT, MAX_WAITING = 1024, 4096
 -- Refuses to send more than may wait, before anything is written.
 local function room(object, field, prefix, count)
@@ -41,13 +41,13 @@ local function send(object, field, messages, name, width, encode)
 end
 
 --- source
--- Who asks; a stock OSD does not tell.
+-- The sender of the request; a stock OSD does not tell it.
 local source = objclass.source or function()
   return ""
 end
 
 --- post: put_messages source
--- Messages that the runtime delivers, for whoever asks.
+-- Stores messages that the runtime delivers on behalf of the request's sender.
 local function post(object, field, messages, name, width, encode)
   put_messages(object, field, ">", messages, function(row)
     return pack("<s1s1I1I4", source(), name, width, 1) .. encode(row)
@@ -55,7 +55,7 @@ local function post(object, field, messages, name, width, encode)
 end
 
 --- post_removal: post
--- However many rows ask for it, an object is removed once. Which message does it, the header knows.
+-- However many rows ask for it, an object is removed by one message. Its number is in the header.
 local function post_removal(object, field, removal, messages, name, width, encode)
   if messages.count > 0 then
     table.sort(messages.keys)
@@ -67,7 +67,7 @@ local function post_removal(object, field, removal, messages, name, width, encod
 end
 
 --- recall: names
--- An object that changes before it is removed is not removed: the message is taken back.
+-- An object that changes before its removal is not removed: the message is deleted.
 local function recall(object, removal)
   if object[removal] > 0 then
     objclass.map_remove_key(string.format(">%014x", object[removal]))
@@ -77,8 +77,8 @@ local function recall(object, removal)
 end
 
 --- outbox: page take fail protect
--- The methods of whoever delivers: the first messages that wait, at least one and as many as a reply has
--- room for, and that those up to a number are delivered.
+-- The methods by which an application drains messages. `channel_messages` returns the first ones that wait,
+-- at least one and as many as fit into a reply. `channel_delivered` drops those up to a number.
 local MESSAGES_BYTES = 4194304
 _G["channel_messages"] = function(input, output)
   if #input > 0 then
@@ -110,7 +110,7 @@ _G["channel_delivered"] = function(input)
   if at ~= #text + 1 then
     fail(-22, "the request is no row of channel_delivered, [:number:int]")
   end
-  -- By their keys alone, which are the last of the map: what is dropped need not fit into memory.
+  -- Reads keys only, so that the dropped messages need not fit into memory. Messages have the map's last keys.
   local after, count, stays = "~", 0, false
   repeat
     local keys = objclass.map_get_keys(after, PAGE)

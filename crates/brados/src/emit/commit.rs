@@ -1,8 +1,8 @@
-//! The end of a request: what is to be written is settled, and only then written.
+//! Emits the end of a request: all changes are decided first, and only then written.
 //!
-//! What becomes of a table is a list of changes (`settle` in `runtime.lua`), unless the request can change one
-//! row only (`emit/only_change.rs`). What is kept of its aggregates follows before any of it is stored: a request
-//! that they refuse has written nothing.
+//! The changes of a table are a list (`settle` in `runtime.lua`), unless the request can change one
+//! row only (`emit/only_change.rs`). The kept aggregates are updated before anything is stored. So
+//! a request that an aggregate refuses has written nothing.
 
 use super::encoding::row_key;
 use super::method::MethodWriter;

@@ -1,5 +1,5 @@
-//! Rules that go over nothing, as the condition under which they give their row: of rows that are no tables,
-//! tests, and the absence of such rows.
+//! Emits rules without a loop as a single condition. Such a rule joins rows kept in locals, tests,
+//! and the absence of such rows. Its own row exists if the condition holds.
 
 use super::expression::Scope;
 use super::literal::Literal;
@@ -62,7 +62,7 @@ impl MethodWriter<'_> {
         }
     }
 
-    /// The one row of a relation that an absence is about, if it is no table, once it was looked up.
+    /// The row that an absence tests for, if it is kept in locals, after it was looked up.
     pub(super) fn row_found(
         &mut self,
         scope: &Scope,
@@ -119,8 +119,9 @@ impl MethodWriter<'_> {
         }
     }
 
-    /// Carries out a phase that is one such rule, whose row has nothing to be computed: the row is there if
-    /// its condition holds, and has no local of its own if that is another row's.
+    /// Emits a phase that is one such rule, if no column of its row needs computing. The row exists
+    /// if the rule's condition holds. It gets no local of its own if the condition is that of
+    /// another row.
     pub(super) fn give_at_once(&mut self, phase: &Phase) -> bool {
         let ([Relation::Local(id)], [plan], []) =
             (&phase.relations[..], &phase.once[..], &phase.repeated[..])
@@ -176,7 +177,7 @@ end
 ";
 
     #[test]
-    fn a_rule_that_goes_over_nothing_is_one_condition() {
+    fn a_rule_without_a_loop_becomes_one_condition() {
         let lua = compile(PROGRAM).unwrap().class.lua;
         let given = |name: &str| {
             lua.lines().find_map(|line| {

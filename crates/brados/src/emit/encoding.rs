@@ -1,5 +1,5 @@
-//! How rows are written: as keys that sort like their columns, as stored values, and in requests
-//! and replies. All of it is Lua text over Lua expressions.
+//! Emits the encoding of rows: as keys that sort like their columns, as stored values, and in
+//! requests and replies. All results are Lua text over Lua expressions.
 
 use super::pack::pack;
 use super::runtime::Runtime;
@@ -23,10 +23,12 @@ pub(super) fn quoted(bytes: &[u8]) -> String {
     text
 }
 
-/// The key of these columns. If they are not all of the key (`is_whole`), its beginning.
+/// The key of these columns. If they are not all columns of the key (`is_whole` is false), the
+/// beginning of the key.
 ///
-/// Numbers have a fixed length, texts before other columns end in a byte that is less than any other:
-/// so keys sort as rows do, column by column. No key has a zero byte, where stock `cls_lua` would end it.
+/// Numbers have a fixed length. A string before other columns ends in a byte that is less than any
+/// other. So keys sort as rows do, column by column. No key has a zero byte, because stock
+/// `cls_lua` would end the key there.
 pub(super) fn key(runtime: &mut Runtime, columns: &[Typed], is_whole: bool) -> String {
     let parts: Vec<_> = columns
         .iter()
@@ -50,7 +52,7 @@ pub(super) fn key(runtime: &mut Runtime, columns: &[Typed], is_whole: bool) -> S
     if parts.is_empty() { "\"\"".to_owned() } else { parts.join(" .. ") }
 }
 
-/// The whole key of a row that a method looks up or writes: it may need that more than once.
+/// The whole key of a row that a method looks up or writes. The method may need it more than once.
 pub(super) fn row_key(runtime: &mut Runtime, columns: &[Typed]) -> String {
     match columns {
         [(expr, Type { base: Base::Int, may_be_nil: false })] => {
@@ -144,7 +146,7 @@ pub(super) fn all_unpacked(
     types.iter().map(column).collect()
 }
 
-/// The last of some columns, if it is a text that is always there, and those before it.
+/// Splits columns into the last one and those before it, if the last is a string that is never nil.
 pub(super) fn ends_in_text(columns: &[Typed]) -> Option<(&[Typed], &Typed)> {
     let (last, before) = columns.split_last()?;
     let is_text = matches!(last.1.base, Base::String | Base::Bytes) && !last.1.may_be_nil;

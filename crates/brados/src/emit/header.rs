@@ -1,13 +1,14 @@
-//! How a class loads and stores the header, wherever it lies.
+//! Emits how a class loads and stores the header, wherever the layout puts it.
 //!
 //! | `@brados` in the map holds | the object is |
 //! |---|---|
 //! | `b` and fifteen digits, fields | in that layout, whose header is here |
 //! | `b` and fifteen digits | in that layout, whose header (the same digits, fields) is in the attribute `brados` or at the beginning of the stream |
-//! | `m` and fifteen digits, a cursor (`s4`), fields | on its way into that layout or out of it: its rows lie there or in the map |
+//! | `m` and fifteen digits, a cursor (`s4`), fields | on its way into that layout or out of it: its rows are there or in the map |
 //!
-//! **Invariant.** Whatever the layout, `@brados` begins with what tells it, written in the transaction
-//! that changes it. So no class takes an object for new, or for its own, that is in another layout.
+//! **Invariant.** In every layout `@brados` begins with the layout's digits, and the transaction
+//! that changes the layout writes them. So no class takes an object in another layout for a new
+//! object, or for one of its own.
 
 use super::encoding::quoted;
 use super::layouts::{Layouts, Physical};
@@ -210,8 +211,8 @@ impl HeaderWriter<'_> {
     }
 }
 
-/// What a class with former layouts says of each, and of the tables that move (`migrate.lua`,
-/// section `adopt`).
+/// Writes, for a class with former layouts, what it says of each layout and of the tables that move
+/// (`migrate.lua`, section `adopt`).
 pub(super) fn write_layouts(
     layouts: &Layouts<'_>,
     views: &[View],

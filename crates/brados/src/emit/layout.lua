@@ -1,27 +1,27 @@
--- Where rows lie that are not in the map: places.
+-- Places: where rows are stored that are not in the map.
 --
 -- A place keeps the values of keys. It is a table of functions:
 --
 --   find(object, key)               the value, nil if there is none
 --   keep(object, key, value)        nil to drop it
 --   page(object, beginning, after)  some values by key, and the cursor to go on with, nil at the end
---   own(object, after)              the same in small parts, without what `page` finds in entries of the
---                                   map that would be there as well if the map were the table's place; and
---                                   how many bytes were read for them, of places without a value, too
---                                   (`page` and `own` of an index are told last how many keys at most)
---   drop(object, key)               as keep(object, key, nil), where the place is given up soon
---   forget(object, key)             nothing is kept of it, whatever reads may say
---   has_overflow                    whether `page` finds entries of the map, too
+--   own(object, after)              like `page` in smaller parts, but without entries that would also be in
+--                                   the map if the map were the table's place; and the number of bytes that
+--                                   were read, including places without a value
+--                                   (the last argument of an index's `page` and `own` bounds the keys)
+--   drop(object, key)               as keep(object, key, nil), for a place that is given up soon
+--   forget(object, key)             from now on there is no value, whatever reads may return
+--   has_overflow                    whether `page` also finds entries of the map
 --
--- `in_map` keeps them in entries of the map; `in_slots` at places of the byte stream computed from the key,
--- and in the map what fits into none; `appended` in a heap (`heap_at`) at the end of the stream, with what is
--- noted of them in a place of either kind.
+-- There are three kinds of place. `in_map` keeps values in entries of the map. `in_slots` keeps them at places of
+-- the byte stream computed from the key, and in the map if they do not fit. `appended` keeps them in a heap
+-- (`heap_at`) at the end of the stream, with an index in a place of either other kind.
 --
--- A value that was in a slot has behind it what else the slot holds: who reads a row stops where that ends, and
--- who takes it elsewhere cuts it off there.
+-- A value read from a slot is followed by the rest of the slot. A reader of a row stops at the row's end, and a
+-- migration cuts the rest off.
 --
--- Whether a read sees what the request has written differs (in a stock OSD it does not). So a place remembers
--- in `object` what it wrote and must know again: the states of slots, notes, free places of the heap.
+-- Some stores let a read see the request's own writes, others (stock OSDs) do not. So a place remembers in
+-- `object` what it wrote and needs later: states of slots, index entries, free places of the heap.
 --
 -- A slot's state is its first byte:
 --
@@ -29,11 +29,11 @@
 --   FULL        the rest of the slot begins with the value
 --   ELSEWHERE   the value is too long, and is in the map
 --
--- Only `keep` changes it. The entry of the map under a slot's key is there if and only if the slot says ELSEWHERE,
--- unless the object is on its way between two layouts.
+-- Only `keep` changes it. The map has an entry under a slot's key if and only if the slot says ELSEWHERE, unless the
+-- object is on its way between two layouts.
 --
--- A place in the heap has a value, or is free and in the list of its size; it is given up by the request that
--- replaces or drops its value, and never divided or joined with another. Two values never share one.
+-- A place in the heap has a value, or is free and in the list of its size. The request that replaces or drops its
+-- value gives it up. Places are never divided or joined, and two values never share one.
 
 --- is_foreign: fail
 local function is_foreign()
@@ -83,7 +83,7 @@ local function stream_size()
 end
 
 --- own_stream: stream_size fail
--- The stream of an object that is new to the program is the program's only if nobody wrote to it.
+-- A new object's stream belongs to the program only if it is empty. Otherwise another writer has used it.
 local function own_stream()
   if stream_size() > 0 then
     fail(-22, "the program keeps rows in the byte stream, and this object's holds something else")
@@ -91,7 +91,7 @@ local function own_stream()
 end
 
 --- memory: names
--- What a request knows of a place: by whatever the place is.
+-- The memory of a request for a place, by the place's table.
 local function memory(object, place)
   local known = object[place]
   if not known then
@@ -153,10 +153,10 @@ local function chain(first, second)
 end
 
 --- in_slots: in_map chain memory key_int column_int read write
--- Slots of `width` bytes from `base` on, one for each number from the first on, `limit` at most. The
--- first byte of a slot says whether it is empty, has a value, or would have one that is too long.
--- Such values, and those of numbers without a slot, are in the map. `object[at]` is the number of the
--- first slot, the next field how many may be in use: past these nothing is read.
+-- Slots of `width` bytes from `base` on, one for each number from the first on, `limit` at most. The first
+-- byte of a slot says whether it is empty, has a value, or has a value that is too long. Values that are too
+-- long, and those of numbers without a slot, are in the map. `object[at]` is the number of the first slot.
+-- The next field is how many slots may be in use; nothing is read past them.
 local EMPTY, FULL, ELSEWHERE = 0, 1, 2
 local SLOT_GROUP, SLOT_CHUNK = 64, 65536
 local function in_slots(prefix, at, base, width, limit)
@@ -182,7 +182,7 @@ local function in_slots(prefix, at, base, width, limit)
     end
     return state == ELSEWHERE and overflow.find(object, key) or nil
   end
-  -- What is in a slot; one past those in use is taken into use, if there is something to keep.
+  -- The state of a slot. If there is a value to keep, a slot past those in use is taken into use.
   local function state_of(object, key, slot, value)
     local states = memory(object, place)
     if slot >= object[at + 1] then
@@ -247,12 +247,12 @@ local function in_slots(prefix, at, base, width, limit)
 end
 
 --- heap_at: memory read write stream_size
--- Values at the end of the stream. Their places have sizes, four to a doubling from 16 bytes on, and a
--- place that is given up is used for the next value of its size: of each size there are never more than
--- there were values of it at one time. `object[at]` has the first free place of each size that has one
--- (`BI6`: which size, its offset and one); a free place begins with the next one, 0 for none.
--- `put` answers what is noted of a value: "\1", its offset, length and the length of its place; or
--- "\2" and itself, where the stream is full. A value that is never given up takes no more than it has.
+-- Values at the end of the stream. Places have fixed sizes, four to a doubling from 16 bytes on. A place
+-- that is given up is used for the next value of its size. So there are never more places of a size than
+-- there were values of it at one time. `object[at]` has the first free place of each size (`BI6`: which
+-- size, its offset plus one). A free place begins with the next one, 0 for none.
+-- `put` returns the index entry of a value: "\1", its offset, length and the length of its place; or, if the
+-- stream is full, "\2" and the value itself. A value that is never given up takes exactly its own length.
 local HEAP_LEAST, STREAM_END = 16, 134217728
 local function size_of(length)
   local least, size = HEAP_LEAST, 0
@@ -264,8 +264,8 @@ local function size_of(length)
 end
 local function heap_at(base, at)
   local heap = {}
-  -- The first free places by size, the next one of each that this request gave up, and where the stream
-  -- ends.
+  -- The first free places by size, the next free place behind each that this request gave up, and the end
+  -- of the stream.
   local function known_of(object)
     local known = memory(object, heap)
     if not known.firsts then
@@ -357,7 +357,7 @@ local function heap_at(base, at)
 end
 
 --- appended: heap_at in_map
--- Values in a heap; another place, the index, keeps what is noted of them. `is_final` if none is ever
+-- Values in a heap, with their index entries in another place. `is_final` says that no value is ever
 -- replaced or dropped.
 local function appended(index, heap, is_final)
   local place = {}
@@ -378,7 +378,7 @@ local function appended(index, heap, is_final)
     end
     return count, length
   end
-  -- The values of a page of the index, of a shorter one where they would be too many bytes.
+  -- The values of a page of the index. If they have too many bytes, the page is shortened.
   local function values_of(page_of, most_bytes)
     local notes, rest, bytes = page_of()
     local count, length = length_of(notes)

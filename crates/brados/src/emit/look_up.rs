@@ -1,7 +1,8 @@
-//! Stored rows that are looked up once a request.
+//! Stored rows that are looked up once in a request.
 //!
-//! A stored row whose key is spelled (literals, columns of rows that are no tables: [`super::scalar`]) is
-//! looked up where it is first needed. A table with one row lies in the header, which every request has.
+//! A stored row is looked up where it is first needed, if its key is known without a loop: the
+//! key's columns are literals, or columns of rows kept in locals ([`super::scalar`]). A table with
+//! one row is stored in the header, which every request loads.
 
 use super::encoding::{Typed, all_unpacked, format, key, quoted, slot_count};
 use super::int_key::IntKey;
@@ -44,8 +45,8 @@ impl LookUp {
 }
 
 impl MethodWriter<'_> {
-    /// The row of a table with a key that is spelled, once it was looked up. `None` if it must be looked up
-    /// each time.
+    /// The row of a table with this key, after it was looked up. `None` if the key is not known
+    /// without a loop, so that it must be looked up each time.
     pub(super) fn look_up(&mut self, table: CollectionId, key: &[String]) -> Option<Row> {
         if !self.has_scalars {
             return None;
@@ -80,7 +81,7 @@ impl MethodWriter<'_> {
         self.look_ups.rows.iter().find(|known| known.table == table && known.key == key)
     }
 
-    /// The key, as stored, of a row of a table in the map: found already if the row was looked up.
+    /// The stored key of a row of a table in the map. If the row was looked up, its key is reused.
     pub(super) fn whole_key(&mut self, table: CollectionId, columns: &[Typed]) -> String {
         let spelled: Vec<_> = columns.iter().map(|(column, _)| column.clone()).collect();
         let key = self.stored_key(table, columns);
@@ -120,7 +121,8 @@ impl MethodWriter<'_> {
         }
     }
 
-    /// Whether a text is a literal, or a column that stays as it is until something is written.
+    /// Whether a Lua expression is a literal, or a local that does not change before the request
+    /// writes.
     fn is_spelled(&self, text: &str) -> bool {
         let digits = text.strip_prefix('-').unwrap_or(text);
         text.starts_with('"')

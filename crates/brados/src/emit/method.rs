@@ -9,7 +9,7 @@ use super::request::Rest;
 use super::row::Scalars;
 use super::runtime::Runtime;
 use super::target::Target;
-use super::writer::{Mark, Writer};
+use super::writer::{Position, Writer};
 use super::{header, relation_name, uses_store};
 use crate::ir::{CollectionId, Program};
 use crate::limits::MAX_ROUNDS;
@@ -18,11 +18,11 @@ use crate::span::LineIndex;
 use crate::syntax::ast::Kind;
 use crate::syntax::token::MergeOp;
 
-/// Relations a method may have as locals: Lua takes 200, other things included. Past it they are
-/// entries of a table.
+/// Relations that a method may keep in locals. Lua allows 200 locals, including others. Past this,
+/// relations are fields of a table.
 const MAX_LOCALS: usize = 80;
 
-/// What else a table that is written may take: the row that waits, its key, and what was there.
+/// Further locals of a table that is written: the pending row, its key, and the old row.
 const PENDING_LOCALS: usize = 3;
 
 /// Rows of a set that are gone over one by one to find some.
@@ -116,7 +116,8 @@ impl<'a> MethodWriter<'a> {
     pub fn write(mut self) {
         let input = self.program.collection(self.plan.input);
         self.out.line = self.lines.line(input.span.start);
-        // By its name in the table of globals: a local of that name may be in the way.
+        // The method is assigned through the table of globals, because a local of the same name may
+        // exist.
         let global = format!("_G[\"{}\"]", input.name);
         let (taken_apart, columns) = self.taken_apart().unzip();
         let parameters: String =
@@ -156,7 +157,8 @@ impl<'a> MethodWriter<'a> {
         self.cut_rest();
     }
 
-    /// What is known of the object. In a batch that is what the request before knew, unless that failed.
+    /// Loads the state of the object. In a batch, that is the state after the request before,
+    /// unless that request failed.
     fn load_object(&mut self) {
         if self.layouts.has_former() {
             self.out.put("local object = load_object()");
@@ -170,8 +172,8 @@ impl<'a> MethodWriter<'a> {
         self.out.close("end");
     }
 
-    /// Stores what there is one of, and leaves what is known of the object to the next request of a batch.
-    fn leave_object(&mut self, since: &Mark) {
+    /// Stores the header, and leaves the state of the object to the next request of a batch.
+    fn leave_object(&mut self, since: &Position) {
         // Who is told of the object may note something there.
         let has = |text: &str| self.out.since(since).contains(text);
         let is_told = has("object,") || has("object)");
@@ -205,8 +207,8 @@ impl<'a> MethodWriter<'a> {
         }
     }
 
-    /// Whether a set in memory never has more than [`MAX_FEW`] rows. Going over them costs less than
-    /// their keys would.
+    /// Whether a set in memory never has more than [`MAX_FEW`] rows. A loop over so few costs less
+    /// than building their keys.
     pub fn is_few(&self, relation: Relation) -> bool {
         let Relation::Local(id) = relation else { return false };
         let is_derived = matches!(self.program.collection(id).kind, Kind::Temp | Kind::Scratch);

@@ -1,6 +1,6 @@
--- Between two layouts. A class has its present layout, number 1, and knows former ones, from number 2 on;
--- N is one of these. Each request finds the object in one of these states, which is all that is stored of a
--- migration, so a class that knows the layout by another number goes on from there:
+-- Migration between two layouts. A class has its present layout, number 1, and knows former ones, from number 2
+-- on; N is one of these. Each request finds the object in one of these states. Nothing else is stored of a
+-- migration, so a class that knows the layouts by other numbers can continue it:
 --
 --   state     `@brados`          `object`             rows lie               requests put rows
 --   new       is not there       is_new               nowhere                where layout 1 says
@@ -11,7 +11,7 @@
 --                                                     or in the map
 --   held      `b`, digits of N   from = N, is_held    in the map             into the map
 --
--- Who moves it on:
+-- The transitions:
 --
 --   new -> settled               the first request that writes (`save_object`)
 --   former -> leaving            any request that writes (`save_between`)
@@ -20,39 +20,39 @@
 --                                at once where layout 1 keeps all rows in the map (`enter`)
 --   entering -> settled          the `migrate_step` that moves the last row out of the map
 --
--- A former object whose rows all lie in the map is loaded as one that is entering, or settled, and stored so when
--- it is written (`adopt`). It is held instead while layout 1 wants the byte stream and somebody else wrote to
--- that: all stays as N has it, and to migrate it fails.
+-- A former object whose rows are all in the map is loaded as entering or settled, and is stored so when it is
+-- written (`adopt`). It is held instead while layout 1 needs the byte stream and another writer has used it. Then
+-- everything stays in layout N, and a migration fails.
 --
--- `cursor` says which way rows move, in which table, and after which key. Requests may put rows before it, but
--- only where they are to go.
+-- `cursor` says which way rows move, in which table, and after which key. Requests may put rows before the cursor,
+-- but only into the layout that the rows move to.
 --
--- Invariants. A row lies in one place only, so to find it is to look into both. N's rows have left the stream before
--- layout 1 has one there: no two layouts ever divide one stream. What `@brados` says changes in the transaction that
--- makes it true, and a header that is elsewhere (`old.clear`) goes in the same.
+-- Invariants. A row is in one place only, so a look-up tries both. N's rows have left the stream before layout 1 has
+-- one there: two layouts never share a stream. The transaction that moves the last row also changes `@brados`, and
+-- deletes a header that is elsewhere (`old.clear`).
 --
--- The class fills (`header.rs`) `MOVING`, the tables that a layout has elsewhere than in the map; `PROGRAM_FIELDS`,
--- how many fields of the header every layout has; `new_object`; and `LAYOUTS`, of each layout:
+-- The class fills (`header.rs`) `MOVING`, the tables that some layout keeps outside the map; `PROGRAM_FIELDS`, the
+-- number of header fields that every layout has; `new_object`; and `LAYOUTS`, with these fields for each layout:
 --
---   digits                 by which `@brados` names it
---   format                 of its header: the program's fields, then its own
---   first, count           where its own are in `object`, and how many
---   has_rows, has_stream   whether it has rows elsewhere than in the map, and anything in the stream
+--   digits                 the digits that name it in `@brados`
+--   format                 the format of its header: the program's fields, then its own
+--   first, count           where its own fields are in `object`, and how many
+--   has_rows, has_stream   whether it has rows outside the map, and anything in the stream
 --   heap                   its heap, if it has one
---   refresh                finds ends of tables anew that are kept, where its tables are in the map
---   load, clear            the header, where that is not in the map
---   save                   the header, of an object that is held
+--   refresh                finds the kept ends of tables anew, if its tables are in the map
+--   load, clear            load and delete the header, if it is not in the map
+--   save                   stores the header of an object that is held
 
 --- mixed: chain
--- The header of a former layout must be gone before its class looks for it again, and before something
--- else is where it was.
+-- Deletes the header of a former layout. This must happen before that layout's class looks for it again, and
+-- before something else is stored in its place.
 local function clear_old_header(object)
   if object.old and object.old.clear then
     object.old.clear()
   end
   object.old = nil
 end
--- What is kept now goes into one place, and is found there or in another.
+-- A place that keeps new values in `into`, and finds values there or in `from`.
 local function mixed(into, from)
   local place = { forget = into.forget }
   if into == from then
@@ -74,7 +74,7 @@ local function mixed(into, from)
   end
   return place
 end
--- How a table's rows are packed, its place in each layout, and those between a layout and the map.
+-- Adds a table: how its rows are packed, its place in each layout, and its places between a layout and the map.
 local function add_places(moving, format, map, places)
   moving.format = format
   moving.map, moving.places, moving.between = map, places, { mixed(places[1], map) }
@@ -100,7 +100,7 @@ end
 local function settle_all(object)
   object.from, object.is_new = nil, true
 end
--- All rows are in the map: what is left is to put them where they belong, if that is elsewhere.
+-- All rows are in the map now. If layout 1 keeps some elsewhere, they are moved there next.
 local function enter(object)
   object.cursor = ""
   if LAYOUTS[1].has_rows then
@@ -140,7 +140,7 @@ local function adopt(stored)
         object[layout.first + field - 1] = fields[PROGRAM_FIELDS + field]
       end
       object.old = sub(stored, 1, 1) == "b" and layout or nil
-      -- Between layouts, too: who wrote it may have known no layout in which they are kept.
+      -- Also between layouts: the class that wrote the object may have kept no ends of tables.
       if layout.refresh then
         layout.refresh(object)
       end
@@ -152,7 +152,7 @@ local function adopt(stored)
         return object
       end
       object.from = number
-      -- Where rows moved the other way, those that came since may lie before the cursor.
+      -- If rows moved the other way before, new rows may be before the cursor.
       object.cursor = sub(cursor, 1, 1) == way_of(number) and cursor or ""
       return object
     end
@@ -175,8 +175,8 @@ local function save_between(object)
 end
 
 --- migrate: adopt own_stream
--- Moves rows, so many a request, and reads so many bytes for them, be there rows in them or not. The cursor says
--- in which table, and after what in it.
+-- Moves a bounded number of rows in a request, and reads a bounded number of bytes, with or without rows in them.
+-- The cursor says in which table to continue, and after which key.
 local STEP_ROWS, STEP_BYTES = 512, 1048576
 local function place_of_cursor(cursor)
   if cursor ~= "" then
@@ -192,13 +192,13 @@ end
 local function source_of(moving, number)
   return number == 1 and moving.map or moving.places[number]
 end
--- A stored row without what else was in its slot, which a place in the map, or narrower slots, would keep.
+-- A stored row without the rest of its slot, which must not be copied into the map or into narrower slots.
 local function without_rest(moving, value)
   local found = { unpack(moving.format, value) }
   return sub(value, 1, found[#found] - 1)
 end
--- Rows in a former layout's places, or in the map if it is the present one, from the cursor on; and
--- where to go on, nil at the end.
+-- The next rows to move from the cursor on: from a former layout's places, or from the map if the rows move into the
+-- present layout. Also returns where to continue, nil at the end.
 local function rows_to_move(object, from, cursor)
   local rows, bytes = {}, 0
   local number, after = place_of_cursor(cursor)
@@ -226,7 +226,7 @@ local function empty_stream(object, layout)
     end
   end
 end
--- All rows in one request, where they are few and found soon; nil if they are not.
+-- Moves all rows in one request, if they are few and quickly found. Returns nil if they are not.
 local function migrate_at_once(object)
   local former = LAYOUTS[object.from]
   local rows, rest = rows_to_move(object, object.from, "")

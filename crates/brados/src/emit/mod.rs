@@ -1,25 +1,28 @@
-//! A plan as a class: Lua text in what Luau and Lua 5.3 have in common.
+//! Turns a plan into a class: Lua text in the common subset of Luau and Lua 5.3.
 //!
-//! The class has, in this order: the parts of the runtime it uses (`runtime.lua`); access to what is
-//! stored ([`stored`], [`view`]); a method for each input ([`method`]); their registration. A method
-//! decodes its request, computes its relations, finds out what is to be written, and only when no
-//! conflict is left writes and replies.
+//! The class has, in this order: the parts of the runtime that it uses (`runtime.lua`); access to
+//! stored rows ([`stored`], [`view`]); a method for each input ([`method`]); their registration. A
+//! method decodes its request, computes its relations and decides what to write. It writes and
+//! replies only when no conflict is left.
 //!
-//! Of a method are: its rules ([`rule`]: steps within each other; [`access`]: the rows of one; [`target`]: where
-//! rows go; [`expression`], [`aggregate`]); rows that are no tables ([`row`], [`scalar`], [`look_up`], [`int_key`]); its end
-//! ([`commit`], [`only_change`], [`send`]); what it is asked and replies ([`request`],
-//! [`reply`], [`pack`]). Of what is stored are the
-//! header ([`header`]), tables ([`stored`], [`place`]), and aggregates with what they follow ([`view`],
-//! [`view_changes`]).
+//! Modules for the parts of a method:
+//! - rules: [`rule`] (nested steps), [`access`] (the rows of a step), [`target`] (where rows go),
+//!   [`expression`], [`aggregate`];
+//! - rows kept in locals: [`row`], [`scalar`], [`look_up`], [`int_key`];
+//! - its end: [`commit`], [`only_change`], [`send`];
+//! - its input and output: [`request`], [`reply`], [`pack`].
 //!
-//! **Invariant:** every read comes before the first write, so that it does not matter whether reads
-//! see earlier writes (in a stock OSD they do not). A method whose program cannot write is declared
+//! Modules for stored data: the header ([`header`]), tables ([`stored`], [`place`]), and kept
+//! aggregates ([`view`], [`view_changes`]).
+//!
+//! **Invariant:** every read comes before the first write. So it does not matter whether reads see
+//! earlier writes (in a stock OSD they do not). A method whose program cannot write is declared
 //! read-only.
 //!
-//! **Invariant:** once its chunk was executed nothing a class defines ever changes: what a request knows
-//! is in its own locals and the table `object`, and what one request of a batch leaves to the next, the
-//! header, in the table that whoever carries out the batch passes. So a sandbox may execute the chunk once
-//! for many calls.
+//! **Invariant:** after its chunk has run, nothing that a class defines ever changes. The state of
+//! a request is in locals and in the table `object`. What one request of a batch leaves to the
+//! next, the header, is in a table that the caller of the batch passes. So a sandbox may run the
+//! chunk once for many calls.
 
 mod access;
 mod aggregate;

@@ -1,4 +1,5 @@
-//! The one row that a request may change in a table: settled and stored without a list of changes.
+//! Emits the change of a table in which a request changes one row at most: decided and stored
+//! without a list of changes.
 
 use super::encoding::{Typed, blank, ends_in_text, format, packed, quoted, row_key};
 use super::int_key::IntKey;
@@ -11,7 +12,8 @@ use crate::plan::{Relation, Rows};
 use crate::syntax::token::MergeOp;
 
 impl MethodWriter<'_> {
-    /// How the one row that a request may change in a table is changed, if there is no other.
+    /// How the request changes the one row of a table that it may change. `None` if it may change
+    /// several.
     pub(super) fn only_change(&self, table: CollectionId) -> Option<MergeOp> {
         if self.rows_now(table) != Rows::Empty {
             return None;
@@ -111,8 +113,8 @@ impl MethodWriter<'_> {
         self.out.close("end");
     }
 
-    /// Whether a row is put in the place of whatever is there: nobody needs to know what it was, and to
-    /// look costs more than to write once more what is stored already.
+    /// Whether a row is put without a look-up of the old one. Nothing depends on the old row then,
+    /// and a look-up costs more than a needless write.
     fn is_put_unseen(&self, table: CollectionId, op: MergeOp) -> bool {
         op == MergeOp::Replace
             && self.views_of(table).is_empty()

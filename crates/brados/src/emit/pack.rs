@@ -1,9 +1,10 @@
-//! Calls of `pack`. What they come to is spelled in the class where every value is a literal.
+//! Emits calls of `pack`. If every value is a literal, the class contains the packed bytes instead.
 
 use super::encoding::quoted;
 use super::literal::Literal;
 
-/// `pack` of values in a format, without the `<` before it: the call, or what it comes to.
+/// The call of `pack` for values in a format without the leading `<`, or its result if all values
+/// are literals.
 pub(super) fn pack(format: &str, values: &[String]) -> String {
     let spelled = bytes_of(format, values).map(|bytes| quoted(&bytes));
     spelled.unwrap_or_else(|| format!("pack(\"<{format}\", {})", values.join(", ")))
@@ -35,7 +36,7 @@ mod tests {
     }
 
     #[test]
-    fn literals_are_packed_here() {
+    fn the_compiler_packs_literals() {
         assert_eq!(
             packed("s4s4", &["\"filled\"", "\"\""]),
             r#""\006\000\000\000filled\000\000\000\000""#
@@ -52,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_packed_by_the_class() {
+    fn the_class_packs_values_that_are_not_literals() {
         assert_eq!(packed("s4i8", &["\"a\"", "n"]), "pack(\"<s4i8\", \"a\", n)");
         // No literals, though they begin and end as some.
         assert_eq!(packed("s4", &["\"a\" .. \"b\""]), "pack(\"<s4\", \"a\" .. \"b\")");

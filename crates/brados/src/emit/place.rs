@@ -1,6 +1,7 @@
-//! Tables outside of the map: the same functions over another place.
+//! Emits tables whose rows are not in the map: the same functions over another place.
 //!
-//! `layout.lua` has the places; here a table gets one. Its row's stored form is that of the map.
+//! `layout.lua` implements the places; this module gives one to each such table. The stored form of
+//! a row is that of the map.
 
 use super::encoding::quoted;
 use super::layouts::{Layouts, Physical};
@@ -27,8 +28,8 @@ pub(super) fn heap_name(number: usize) -> String {
     format!("heap{}", number + 1)
 }
 
-/// Writes where a table's rows are, which are packed as `format` says: in the present layout, and in the others if
-/// there are some.
+/// Writes the places of a table's rows, which are packed as `format` says: for the present layout,
+/// and for former ones if the class has some.
 pub(super) fn write_places(
     layouts: &Layouts<'_>,
     id: CollectionId,

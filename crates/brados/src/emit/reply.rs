@@ -1,5 +1,6 @@
-//! Replies: for each output with rows, in the order of their declaration, its name (`s1`), its width (one byte), the
-//! number of its rows (`I4`), and the rows in the order of their keys.
+//! Emits replies. For each output with rows, in the order of declaration, a reply has its name
+//! (`s1`), its width (one byte), the number of its rows (`I4`), and the rows in the order of their
+//! keys.
 
 use std::collections::BTreeSet;
 
@@ -92,7 +93,8 @@ impl MethodWriter<'_> {
         self.out.close("end");
     }
 
-    /// What the one column of an output may be, if each rule gives it a number that is spelled, and they are few.
+    /// The possible values of an output's one column, if every rule gives it a literal number and
+    /// there are few of them.
     fn few_numbers(&self, output: CollectionId) -> Option<BTreeSet<i64>> {
         let number = |plan: &RulePlan| match &self.program.rules[plan.rule].body {
             Body::Select(select) => match &select.columns[..] {

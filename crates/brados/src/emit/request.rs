@@ -1,12 +1,13 @@
-//! Requests: a method takes the columns of its row out of one.
+//! Emits the decoding of requests: a method takes the columns of its row from its request.
 //!
-//! A request is the columns of its row, one after another; `tuple.rs` says how each is written. Whoever calls
-//! the method in nacre passes besides `input` what was made of the request: the numbers of one that is numbers, and
-//! perhaps a text after them; else the request, or the head of a long one; and its length.
+//! A request is the columns of its row, one after another; `tuple.rs` says how each is written. In
+//! nacre the caller passes besides `input` what it has decoded already. For a request that is
+//! numbers, and perhaps a string after them, that is the numbers and the string. For any other
+//! request it is the request itself, or the head of a long one. The length is passed too.
 
 use super::encoding::quoted;
 use super::method::MethodWriter;
-use super::writer::Mark;
+use super::writer::Position;
 use crate::limits::{MAX_INTEGER, REQUEST_HEAD_BYTES};
 use nacre_calls::{Base, Type};
 
@@ -70,14 +71,14 @@ impl FixedRequest {
     }
 }
 
-/// The text at the end of a request. To be stored it need not be cut out of it.
+/// The string at the end of a request. It can be stored without being cut out of the request.
 pub(super) struct Rest {
     /// The column.
     pub name: String,
     /// Its first byte.
     pub from: usize,
     /// Where the request was decoded.
-    mark: Mark,
+    mark: Position,
 }
 
 impl Rest {
@@ -149,7 +150,7 @@ impl MethodWriter<'_> {
         self.rest.as_ref().filter(|rest| rest.name == column)
     }
 
-    /// Where the text at the end of the request is needed as one of its own, it is cut out.
+    /// Cuts the string at the end of the request out, if it is needed as a string of its own.
     pub(super) fn cut_rest(&mut self) {
         let Some(rest) = self.rest.take() else { return };
         if self.out.mentions(&rest.mark, &rest.name) {

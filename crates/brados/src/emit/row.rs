@@ -1,9 +1,10 @@
-//! A row at hand in a method: a table of Lua, or a text for each of its columns.
+//! The available row of a method: either a Lua table, or one expression for each column.
 
 /// A row at hand.
 #[derive(Debug, Clone)]
 pub(super) enum Row {
-    /// A table with the columns in their order: the variable it is in, nil if there is no row.
+    /// A Lua table with the columns in order. The string is its variable, which is nil if there is
+    /// no row.
     Table(String),
     /// No table.
     Scalars(Scalars),

@@ -86,7 +86,8 @@ impl MethodWriter<'_> {
         }
     }
 
-    /// Looks for a row of a relation that matches; answers the variable that says whether there is one.
+    /// Emits the search for a matching row of a relation. Returns the variable that says whether
+    /// there is one.
     fn match_found(
         &mut self,
         scope: &Scope,

@@ -1,24 +1,24 @@
--- What generated classes share, section by section: a class gets those it uses, and those they use.
--- Written in what Luau and Lua 5.3 have in common, with what stock `cls_lua` offers; where nacre
--- adds to `objclass`, that is used if it is there.
--- A section begins with three dashes and its name, and tells after a colon what it uses. What a file has
--- before its first section, as this, no class gets.
+-- Code that generated classes share, in sections. A class contains the sections that it uses, and those that
+-- they use. The code uses the common subset of Luau and Lua 5.3 and the functions of stock `cls_lua`. It uses
+-- nacre's additions to `objclass` if they exist.
+-- A section begins with three dashes and its name; after a colon come the sections that it uses. Text before the
+-- first section of a file, like this one, is in no class.
 --
--- `object` is what a request knows of its object:
+-- `object` is the state of a request's object:
 --
 --   [1], [2], …              the fields of the header (`layout/header.rs`), then those of each layout
 --   is_new                   nothing is stored yet, or not in the present layout
---   is_changed               a field is no longer what is stored
+--   is_changed               a field differs from what is stored
 --   known                    rows and keys that were looked up, by the key
 --   NAME                     the states of an aggregate that change, by the group (`view_changes.rs`)
---   PLACE                    what is known of a place, by the table that it is (`layout.lua`)
---   from, cursor, old, is_held   where it is between two layouts (`migrate.lua`)
+--   PLACE                    the memory of a place, by the place's table (`layout.lua`)
+--   from, cursor, old, is_held   the state of a migration (`migrate.lua`)
 --
--- A set of rows in memory (`new_set`) has `rows` and `keys`, in the order they came, how many they are
--- (`count`) and the rows by key (`by`); in a recursion those from `new` to `upto` are of the last round.
+-- A set of rows in memory (`new_set`) has `rows` and `keys` in the order they came, their number (`count`) and
+-- the rows by key (`by`). In a recursion the rows from `new` to `upto` are those of the last round.
 
 --- names
--- Methods are globals, called as the program calls them: what the class itself uses is local.
+-- Methods are globals with names that the program chooses. So everything that the class itself uses is local.
 local _G, objclass, bufferlist, table, math = _G, objclass, bufferlist, table, math
 local next, pcall, error, type, tostring = next, pcall, error, type, tostring
 local pack, unpack = string.pack, string.unpack
@@ -31,7 +31,7 @@ local fail = objclass.fail or function(status, message)
 end
 
 --- protect: fail
--- Where `fail` is not there, a method is run so that the status gets out.
+-- On a store without `objclass.fail`, wraps a method so that its status is returned.
 local function protect(method)
   return function(input, output)
     local returned = { pcall(method, input, output) }
@@ -57,8 +57,8 @@ local function whole(number)
 end
 
 --- shift
--- What comes to a sum of a state, or leaves it, in whatever order: its number is in two parts until all did
--- (`total`), as it may be past 2^53 on the way.
+-- Adds to a sum or subtracts from it, in any order. Until all changes are in (`total`), the sum is kept in two
+-- parts, because it may exceed 2^53 on the way.
 local PART = 67108864
 local function shift(state, at, number)
   local high = state[-at]
@@ -99,8 +99,8 @@ local function modulo(a, b)
 end
 
 --- divide
--- Rounded down. What is divided is a multiple of `b` that is no further from zero than `a`: with the rest that
--- `modulo` gives it may be past 2^53, where there is no such number.
+-- Rounds down. It divides a multiple of `b` that is no further from zero than `a`. Subtracting `modulo(a, b)` from
+-- `a` could exceed 2^53, where not every integer exists.
 local function divide(a, b)
   if b == 0 then
     error("division by zero")
@@ -120,7 +120,7 @@ local hex_key = objclass.hex_key or function(prefix, number)
 end
 
 --- key_int: hex_key
--- Keys sort as their columns do, and have no zero byte: stock `cls_lua` would cut them off there. A
+-- Keys sort as their columns do. They have no zero byte, because stock `cls_lua` would cut them off there. A
 -- number takes fifteen bytes: its sign, then hexadecimal digits.
 local function key_int(number)
   if number >= 0 then
@@ -130,7 +130,7 @@ local function key_int(number)
 end
 
 --- number_key: key_int
--- The key of a row that has a number for it, made once a request.
+-- The key of a row whose key is a number, made once in a request.
 local function number_key(object, number)
   local known = object.known
   local key = known[number]
@@ -151,7 +151,7 @@ local function column_int(key, at)
 end
 
 --- key_text: names
--- A text before other columns: it ends in the byte 1, and what is not greater than 2 is escaped.
+-- A string before other columns. It ends in the byte 1, and its bytes up to 2 are escaped.
 local INNER_ESCAPES = { ["\0"] = "\2\3", ["\1"] = "\2\4", ["\2"] = "\2\5" }
 local function key_text(text)
   if find(text, "[\0\1\2]") then
@@ -249,7 +249,7 @@ local function shown(row, first, last)
 end
 
 --- conflict: fail shown
--- Two rows of one key, whose columns from `first` to `last` are not its key.
+-- Fails because of two different rows of one key. Their columns from `first` to `last` are not the key.
 local function conflict(name, known, row, first, last)
   local key, values = shown(row, 1, first - 1), shown(known, first, last)
   fail(-125, "two rows of " .. name .. " have the key " .. key .. ": " .. values .. " and "
@@ -257,7 +257,7 @@ local function conflict(name, known, row, first, last)
 end
 
 --- add: same conflict
--- Adds a row, of which the columns from `first` to `last` are not its key.
+-- Adds a row to a set. Its columns from `first` to `last` are not the key.
 local function add(set, key, row, first, last, name)
   local known = set.by[key]
   if known == nil then
@@ -272,7 +272,7 @@ local function add(set, key, row, first, last, name)
 end
 
 --- add_few: same conflict
--- As `add`, for a list of so few rows that they are gone over. The key is the first columns.
+-- As `add`, for a list of few rows, which is searched from the beginning. The key is the first columns.
 local function add_few(list, row, key_width, width, name)
   for at = 1, #list do
     local known = list[at]
@@ -298,7 +298,7 @@ local function has_few(list, wanted, width)
 end
 
 --- index
--- The rows of a set by what `key_of` makes of them; rows that came since are added first.
+-- An index of the rows of a set by the result of `key_of`. New rows of the set are added to it first.
 local function index(set, name, key_of)
   local known = set[name]
   if not known then
@@ -352,7 +352,7 @@ local set_parts = objclass.map_set_parts or function(key, first, second)
 end
 
 --- set_rest: names set
--- Stores a value of two parts, the second of which is what the request has from a byte on.
+-- Stores a value of two parts. The second part is the rest of the request from a byte on.
 local set_rest = objclass.map_set_rest or function(key, first, from, input)
   set(key, first .. sub(input:str(), from))
 end
@@ -369,14 +369,14 @@ local set_int = objclass.map_set_int or function(prefix, number, value)
 end
 
 --- set_int_rest: names set_int
--- Stores a value that ends in what the request has from a byte on, behind its length.
+-- Stores a value that ends in the rest of the request from a byte on, with its length before it.
 local set_int_rest = objclass.map_set_int_rest or function(prefix, number, first, from, input)
   set_int(prefix, number, first .. pack("<s4", sub(input:str(), from)))
 end
 
 --- page: names
--- Entries one call fetches of a range, and bytes of values after which it ends, of which a run's memory
--- holds several times as many. A stock OSD counts entries alone: it limits no run, and cuts no page of so few.
+-- Entries of a range that one call fetches, and the bytes of values after which it ends. A run's memory holds
+-- several times as many bytes. A stock OSD counts entries only, limits no run, and returns so few entries whole.
 local PAGE, PAGE_BYTES = 512, 4194304
 -- Some stored entries under a prefix, and the key to go on after, nil at the end.
 local page = objclass.map_page and function(prefix, after, most, bytes)
@@ -402,8 +402,8 @@ local function first_number(prefix)
 end
 
 --- last_number: key_int column_int first_number
--- The number of the last key under a prefix, nil if there is none. A stock OSD finds keys forwards only:
--- there halving the rest takes some fifty steps.
+-- The number of the last key under a prefix, nil if there is none. A stock OSD finds keys forwards only, so a
+-- binary search finds it in some fifty steps.
 local last_number = objclass.map_last and function(prefix)
   local key = objclass.map_last(prefix)
   return key and (column_int(key, #prefix + 1))
@@ -422,7 +422,7 @@ end or function(prefix)
 end
 
 --- pend: same conflict
--- Notes what is to happen to the row of a key at the end of the request.
+-- Notes a change of the row of a key, which is made at the end of the request.
 local function pend(pending, table, what, key, row)
   local entry = pending[key]
   if not entry then
@@ -480,13 +480,13 @@ local function bool_or_nil(slot)
 end
 
 --- holds: same
--- Whether there is a row, and the columns from `first` to `last` are those wanted.
+-- Whether there is a row whose columns from `first` to `last` are those of `wanted`.
 local function holds(row, wanted, first, last)
   return row and same(row, wanted, first, last) or false
 end
 
 --- take: names
--- The value of a request at an offset, and the offset after it; no offset if it makes no sense.
+-- The value of a request at an offset, and the offset after it. No offset if the value is malformed.
 local function take(text, at, tag)
   if not at or sub(text, at, at) ~= tag then
     return nil, nil
@@ -545,7 +545,7 @@ local function say_bool(value)
 end
 
 --- say_set: names
--- Appends rows in the order of their keys, after the name of their output and how many they are.
+-- Appends the name of an output, the number of its rows, and the rows in the order of their keys.
 local function say_set(output, name, width, set, encode)
   if set.count == 0 then
     return

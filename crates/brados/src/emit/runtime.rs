@@ -1,5 +1,5 @@
-//! The sections of `runtime.lua`, `channels.lua` (messages), `layout.lua` (places of rows) and `migrate.lua`
-//! (between two layouts) that a class uses.
+//! The sections of `runtime.lua`, `channels.lua` (messages), `layout.lua` (places of rows) and
+//! `migrate.lua` (layout changes) that a class uses.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ const MARK: &str = "\n--- ";
 pub(super) struct Runtime(BTreeSet<String>);
 
 impl Runtime {
-    /// Uses a section; answers its name, to write it where it is used.
+    /// Uses a section; returns its name, to write it where it is used.
     pub fn need(&mut self, name: &'static str) -> &'static str {
         self.0.insert(name.to_owned());
         name
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bounds_of_places_are_those_of_layouts() {
+    fn the_lua_code_and_the_layouts_agree_on_the_bounds_of_places() {
         let stated = format!("STREAM_END = 16, {}\n", crate::limits::MAX_STREAM_BYTES);
         let is_said = |text: &str| sections().any(|section| section.text.contains(text));
         assert!(is_said(&stated));
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_brings_what_it_uses() {
+    fn a_section_brings_the_sections_that_it_uses() {
         let mut runtime = Runtime::default();
         runtime.need("pend");
         let text = runtime.text();

@@ -1,7 +1,8 @@
-//! Rows that are no tables: of a relation that has one row at most, each column is a local.
+//! Rows kept in locals: if a relation has one row at most, each of its columns is a local instead
+//! of a field of a Lua table.
 //!
-//! A column that is a literal, or another such row's column, needs no local of its own: it is spelled as
-//! what it is. Whoever needs the row of a variable asks [`MethodWriter::row`] which of the two it is.
+//! A column that is a literal, or a column of another such row, needs no local: its expression is
+//! used directly. [`MethodWriter::row`] tells in which of the two forms a row is.
 
 use super::expression::value;
 use super::method::MethodWriter;
@@ -14,7 +15,8 @@ use crate::syntax::ast::Kind;
 const MAX_ROW_LOCALS: usize = 100;
 
 impl MethodWriter<'_> {
-    /// Whether the relations of a method with one row at most leave room for others among its locals.
+    /// Whether keeping all relations with one row in locals leaves enough locals for everything
+    /// else.
     pub(super) fn has_room_for_scalars(&self) -> bool {
         let input = self.program.collection(self.plan.input).width();
         let relations = self.plan.phases.iter().flat_map(|phase| &phase.relations);
@@ -34,8 +36,8 @@ impl MethodWriter<'_> {
             && self.program.collection(id).kind != Kind::Table
     }
 
-    /// Whether the one row that waits for the end of the request is no table: nothing that follows
-    /// aggregates or knows places is told of it.
+    /// Whether the one pending row of a table is kept in locals. That is possible if neither
+    /// aggregates nor a place need the row as a Lua table.
     pub(super) fn is_pending_scalar(&self, table: CollectionId) -> bool {
         self.has_scalars
             && self.only_change(table).is_some()
@@ -74,8 +76,8 @@ impl MethodWriter<'_> {
         is_scalar
     }
 
-    /// Declares a row that is no table. If the one rule that gives it is known, columns that are there
-    /// already are spelled so.
+    /// Declares a row kept in locals. If `only` is the single rule that gives the row, columns that
+    /// exist already get no local.
     pub(super) fn declare_row(&mut self, name: String, id: CollectionId, only: Option<&RulePlan>) {
         let known = only.and_then(|plan| self.known_columns(plan));
         let mut columns = vec![];

@@ -1,4 +1,5 @@
-//! What a method sends: room for it is found before anything is written, and it is stored with the rest.
+//! Emits the sending of messages. Space for them is checked before anything is written, and they
+//! are stored with the other changes.
 
 use super::encoding::quoted;
 use super::method::MethodWriter;
@@ -13,8 +14,8 @@ struct Queue {
 }
 
 impl MethodWriter<'_> {
-    /// The channels that the method may send into. What has the object removed is sent last, so that all
-    /// else goes before it.
+    /// The channels that the method may send into. The channel that removes the object comes last,
+    /// so that all other messages go before it.
     pub(super) fn channels_sent(&self) -> Vec<CollectionId> {
         let channels = self.program.of_kind(Kind::Channel);
         let mut sent: Vec<_> = channels.filter(|channel| self.is_pending(*channel)).collect();
@@ -54,8 +55,8 @@ impl MethodWriter<'_> {
         format!("{}.count", self.pending_name(channel))
     }
 
-    /// A request that changes anything takes back the message by which an earlier one has the object
-    /// removed.
+    /// Emits that a request which changes anything takes back an earlier message that would remove
+    /// the object.
     pub(super) fn recall_removal(&mut self, tables: &[CollectionId], channels: &[CollectionId]) {
         let Some(removal) = self.layouts.stored.header.channels.removal else { return };
         let changed = tables.iter().map(|table| match self.only_change(*table) {

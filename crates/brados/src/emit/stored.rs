@@ -1,22 +1,22 @@
-//! What a class keeps, and where.
+//! What a class stores, and where.
 //!
 //! | key | value |
 //! |---|---|
 //! | `@brados` | which layout this is, sixteen characters ([`signature`]); then, packed, the header, unless it is elsewhere (`emit/header.rs`) |
 //! | `~` and a number, fourteen hexadecimal digits | a message that waits for the application, as a reply of one row |
-//! | `>` and a number, likewise | a message that waits for the runtime: who sent it (`s1`), then a reply of one row |
+//! | `>` and a number, likewise | a message that waits for the runtime: its sender (`s1`), then a reply of one row |
 //! | `TABLE.` and a row's key | the columns that are not the key, packed |
 //! | `TABLE@` and a row's key | of an appended row: where it is (`emit/layout.lua`) |
-//! | `TABLE#COLUMNS#AGGREGATES.` and a group's key | how many rows, then the aggregates, packed |
+//! | `TABLE#COLUMNS#AGGREGATES.` and a group's key | the number of rows, then the aggregates, packed |
 //!
-//! Keys sort as their columns do ([`super::encoding::key`]). Packed columns are those of
-//! `string.pack`, little-endian: `i8`, `s4` (length first), truth values `B`; one that may be nil has
-//! a byte before it that says whether it is there.
+//! Keys sort as their columns do ([`super::encoding::key`]). Columns are packed by `string.pack`,
+//! little-endian: `i8`, `s4` (length first), truth values `B`. A column that may be nil has a byte
+//! before it that says whether it has a value.
 //!
-//! A method reaches what is stored by a Lua table for each table and aggregate, and by nothing else:
-//! `get(object, key)` (the row, as it was at the start of the request), `put(object, key, row)`,
-//! `row(key, value)` and, for ranges, `prefix` or `page` ([`range`]). Tables in the map have these here,
-//! the others over their place (`emit/place.rs`).
+//! A method reaches stored data only through a Lua table for each table and aggregate. It has
+//! `get(object, key)` (the row as it was at the start of the request), `put(object, key, row)`,
+//! `row(key, value)` and, for ranges, `prefix` or `page` ([`range`]). Tables in the map get these
+//! functions here, the others over their place (`emit/place.rs`).
 
 use super::encoding::{
     self, Typed, all_unpacked, blank, column_reader, packed, quoted, slot_count,
@@ -100,8 +100,8 @@ pub(super) fn write_table(
     }
 }
 
-/// The fields of the header that have the columns of a table's one row; before them is one that says
-/// whether it is there.
+/// The fields of the header with the columns of a table's one row. The field before them says
+/// whether there is a row.
 pub(super) fn row_fields(start: usize, types: &[Type]) -> Vec<String> {
     (1..=slot_count(types)).map(|slot| format!("object[{}]", start + slot)).collect()
 }
@@ -146,7 +146,7 @@ fn write_row_reader(
     out.close("end");
 }
 
-/// Reads the columns of `key`; answers the names they then have.
+/// Reads the columns of `key`; returns the names they then have.
 pub(super) fn read_key(types: &[Type], runtime: &mut Runtime, out: &mut Writer) -> Vec<String> {
     let mut names = vec![];
     for (at, ty) in types.iter().enumerate() {
@@ -168,7 +168,7 @@ pub(super) fn read_key(types: &[Type], runtime: &mut Runtime, out: &mut Writer) 
     names
 }
 
-/// Unpacks `value`; answers what each column is then.
+/// Unpacks `value`; returns what each column is then.
 pub(super) fn read_value(types: &[Type], runtime: &mut Runtime, out: &mut Writer) -> Vec<String> {
     if types.is_empty() {
         return vec![];
@@ -180,8 +180,8 @@ pub(super) fn read_value(types: &[Type], runtime: &mut Runtime, out: &mut Writer
     all_unpacked(runtime, types, &names)
 }
 
-/// `name.get(key)`: a stored row, false or nil if there is none, from the value that `find` gives. Read
-/// once a request.
+/// Writes `name.get(key)`, which returns a stored row, or false or nil if there is none. `find`
+/// gives the stored value. A row is read once in a request.
 pub(super) fn write_get(name: &str, prefix: &str, find: &str, out: &mut Writer) {
     out.open(format!("function {name}.get(object, key)"));
     out.put(format!("local stored = {prefix} .. key"));
@@ -206,7 +206,8 @@ fn write_put(name: &str, prefix: &str, values: &[Typed], runtime: &mut Runtime, 
     out.close("end");
 }
 
-/// The beginning of a call that answers a page of a table's range, and what a value of it is.
+/// The beginning of a call that returns a page of a table's range, and the expression for a value
+/// in it.
 pub(super) fn range(is_placed: bool, name: &str, runtime: &mut Runtime) -> (String, &'static str) {
     match is_placed {
         true => (format!("{name}.page(object, "), "value"),

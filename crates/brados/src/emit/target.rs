@@ -11,10 +11,10 @@ use crate::syntax::token::MergeOp;
 /// Where the rows of a rule go.
 #[derive(Debug, Clone)]
 pub(super) enum Target {
-    /// The one row of a relation in memory, or the one that waits for the end of the request.
+    /// The one row of a relation in memory, or the one pending row of a table.
     Only(Row),
-    /// The one row of a relation in memory that may be given more than once: always the same, or the
-    /// request fails.
+    /// The one row of a relation in memory that several rules may give. They must give the same
+    /// row, or the request fails.
     Same(Row),
     /// A set in memory.
     Set(String),
@@ -122,7 +122,8 @@ impl MethodWriter<'_> {
         self.unless_given(head, &own.is_there, assigned(own, &values), pairs);
     }
 
-    /// Gives a row if there is none; otherwise its columns must equal those of the one that is there.
+    /// Gives a row if there is none yet. Otherwise its columns must equal those of the existing
+    /// row.
     fn unless_given(
         &mut self,
         head: CollectionId,

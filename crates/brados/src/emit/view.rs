@@ -1,15 +1,17 @@
 //! Aggregates that are kept up to date.
 //!
-//! Of each group there is its state: how many rows it has, then for each aggregate but `count` the
-//! greatest or least value or the sum (of `avg`, too). A row that comes adds to it; a row that goes is
-//! subtracted, and if it was the greatest, the group is gone over again (`repair`) once all changes
-//! are known.
+//! Each group has a state: its number of rows, then for each aggregate except `count` the greatest
+//! or least value or the sum (also for `avg`). An added row is added to the state; a removed row is
+//! subtracted. If the removed row was the greatest, the group's rows are read again (`repair`) once
+//! all changes are known.
 //!
-//! Where that lies, [`KeptAs`] says. An end of a table that is kept is found anew when an object is met whose
-//! table lies in the map ([`refresh_edges`]): who wrote that may have had no other layout.
+//! [`KeptAs`] says where the state is stored. An end of a table may be kept in the header. It is
+//! found anew when a class meets an object whose table is in the map ([`refresh_edges`]): the class
+//! that wrote it may not have known another layout.
 //!
-//! As a relation it is read like a table: `get(object, key)`, `row(key, value)`, `prefix`. What follows the
-//! table (`emit/view_changes.rs`) has states by `load(object, group)` and `store(object, group, state)`.
+//! A kept aggregate is read like a table: `get(object, key)`, `row(key, value)`, `prefix`. An
+//! aggregate that follows its table (`emit/view_changes.rs`) also has `load(object, group)` and
+//! `store(object, group, state)` for its states.
 
 use super::encoding::{self, Typed, quoted};
 use super::expression::value;
@@ -60,8 +62,8 @@ fn edge_number(
     format!("{end}({prefix})")
 }
 
-/// What finds anew the ends of tables that are kept, for an object whose tables lie as in `physical`; nothing
-/// if there are none.
+/// Emits how the kept ends of tables are found anew for an object whose tables lie as in
+/// `physical`. Emits nothing if no end is kept.
 pub(super) fn refresh_edges(
     layouts: &Layouts<'_>,
     physical: &Physical,

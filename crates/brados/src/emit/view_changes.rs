@@ -1,10 +1,10 @@
-//! How what is kept of an aggregate follows its table.
+//! How kept aggregates follow the changes of their table.
 //!
-//! At the end of a request each row that goes or comes is told to `update(object, old, row)`; when all were,
-//! `finish(object)` makes sums of what they came to, if there are any. Nothing is written before: here a request is
-//! refused whose sums are past what is exact. In the end `flush(object, changes)` stores the states that changed.
-//! In between these are in `object`, by the aggregate's name and then the group. If a greatest or least may have
-//! gone, `flush` goes over the group's rows again first.
+//! At the end of a request, `update(object, old, row)` is called for each row that is removed or
+//! added. Then `finish(object)` totals the sums, if there are any. Nothing is written yet, so a
+//! request whose sums exceed exact numbers is refused here. At last `flush(object, changes)` stores
+//! the changed states. In between they are in `object`, by the aggregate's name and then the group.
+//! If a greatest or least value may have been removed, `flush` reads the group's rows again first.
 
 use super::encoding::{Typed, key};
 use super::stored::range;
@@ -123,7 +123,8 @@ impl ViewWriter<'_> {
         self.out.close("end");
     }
 
-    /// A row is counted only once it was added: before, its state says whether it is the first.
+    /// A row is counted after it was added, because until then the count says whether it is the
+    /// first.
     fn write_coming(&mut self) {
         self.out.open("if row then");
         self.out.put(format!("local state = {}.state_of(object, row)", self.name));

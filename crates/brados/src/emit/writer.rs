@@ -7,7 +7,8 @@ use std::fmt::Display;
 pub struct LineMap(Vec<u32>);
 
 impl LineMap {
-    /// The line of the program for a line of the class, both from 1; `None` for what every class has.
+    /// The program's line for a line of the class, both counted from 1. `None` for lines that every
+    /// class has.
     pub fn line(&self, class_line: u32) -> Option<u32> {
         let at = usize::try_from(class_line.checked_sub(1)?).ok()?;
         self.0.get(at).copied().filter(|line| *line > 0)
@@ -47,7 +48,7 @@ impl Blocks {
 }
 
 /// A place between two lines.
-pub(super) struct Mark {
+pub(super) struct Position {
     text: usize,
     line: usize,
     indent: usize,
@@ -85,24 +86,24 @@ impl Writer {
     }
 
     /// Where the next line goes.
-    pub fn mark(&self) -> Mark {
-        Mark { text: self.text.len(), line: self.lines.len(), indent: self.indent }
+    pub fn mark(&self) -> Position {
+        Position { text: self.text.len(), line: self.lines.len(), indent: self.indent }
     }
 
     /// Adds a line where a mark is; later marks move.
-    pub fn insert(&mut self, mark: &Mark, line: impl Display) {
+    pub fn insert(&mut self, mark: &Position, line: impl Display) {
         let line = format!("{}{line}\n", "  ".repeat(mark.indent));
         self.text.insert_str(mark.text, &line);
         self.lines.insert(mark.line, self.line);
     }
 
     /// What was added since a mark.
-    pub fn since(&self, mark: &Mark) -> &str {
+    pub fn since(&self, mark: &Position) -> &str {
         &self.text[mark.text..]
     }
 
     /// Whether what was added since a mark has a word.
-    pub fn mentions(&self, mark: &Mark, word: &str) -> bool {
+    pub fn mentions(&self, mark: &Position, word: &str) -> bool {
         let text = self.since(mark);
         let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
         text.match_indices(word).any(|(at, _)| {

@@ -1,7 +1,7 @@
-//! The data-flow graph of a program, as SVG.
+//! Draws the data-flow graph of a program, as SVG.
 //!
-//! Collections are boxes in columns, each to the right of what it is computed from; what is written at
-//! the end of a request points back. Solid lines join, dashed ones negate or aggregate, dotted ones
+//! Collections are boxes in columns, each to the right of its sources. An arrow for a write at the
+//! end of the request points back. Solid lines join, dashed ones negate or aggregate, dotted ones
 //! are deferred or sent.
 
 use std::fmt::Write;

@@ -4,7 +4,8 @@ use crate::compile::Compiled;
 use crate::ir::CollectionId;
 use crate::stripes::{Route, Striping, striping};
 
-/// By what a program's tables are divided and how each method is sent; or why it cannot be striped.
+/// Explains by which columns a program's tables are divided and how each method is sent, or why the
+/// program cannot be striped.
 pub fn explain_stripes(compiled: &Compiled) -> Vec<String> {
     match striping(compiled) {
         Ok(striping) => explain(compiled, &striping),

@@ -37,7 +37,8 @@ pub struct TableChoices {
 }
 
 impl Choices {
-    /// The choices of a program, with slots of these widths, those that no slot can have left out.
+    /// The choices of a program with slots of these widths. Widths that no
+    /// slot can have are left out.
     pub fn of(compiled: &Compiled, slot_bytes: &[u32]) -> Self {
         let stored = Stored::new(&compiled.analysis.program, &compiled.plan.views);
         let places = places(slot_bytes);

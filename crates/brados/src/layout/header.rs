@@ -1,10 +1,14 @@
-//! The header: what there is one of, as one record.
+//! The header: one record with everything that an object has one of.
 //!
-//! Its fields, in order: the number of the last message for the application, if the program has channels
-//! for it; that of the last message for the runtime, likewise; that of the message by which the object is
-//! to be removed, 0 if none waits, where there is such a channel; the row of each table with an empty key
-//! (whether it is there, then its columns); each aggregate of a whole table (how many rows, then what is
-//! kept). Behind these are those of the layout ([`super::stream`]).
+//! Its fields, in order:
+//! - the number of the last message for the application, if the program has channels for it;
+//! - the number of the last message for the runtime, likewise;
+//! - the number of the message that removes the object, 0 if none waits, if the program has such a
+//!   channel;
+//! - the row of each table with an empty key: whether there is one, then its columns;
+//! - each aggregate of a whole table: its number of rows, then its values.
+//!
+//! The fields of the layout come after these ([`super::stream`]).
 
 use crate::emit::encoding::{blank, format};
 use crate::ir::{CollectionId, Function, Program};

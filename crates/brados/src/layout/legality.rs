@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::header::Header;
-use super::text::{HEADER, STRIPES};
+use super::notation::{HEADER, STRIPES};
 use super::{HeaderPlace, IndexPlace, Layout, Stripes, TablePlace, stream};
 use crate::compile::Compiled;
 use crate::diagnostic::{Diagnostic, Diagnostics, suggestion};

@@ -1,47 +1,48 @@
-//! Layouts: where what a program keeps lies in an object.
+//! Layouts: where an object keeps the data of its program.
 //!
-//! One logical program can be kept in many ways. A [`Layout`] says for each table, and for the header
-//! (all there is one of), which: in the map, at fixed places of the byte stream, or appended to it. It
-//! is written in the program itself (`layout log: slots(4096), header: attribute`), so it is part of
-//! what is put, named by its digest and compiled everywhere; what is not named lies in the map.
+//! One logical program can be stored in many ways. A [`Layout`] says for each table, and for the
+//! header (everything that there is one of), whether it is in the map, at fixed places of the byte
+//! stream, or appended to the stream. The layout is written in the program itself (`layout log:
+//! slots(4096), header: attribute`). So it is put, named by digest and compiled together with the
+//! program. A table that it does not name is in the map.
 //!
-//! | table | its rows lie |
+//! | table | its rows |
 //! |---|---|
-//! | `map` | each in an entry of the map |
-//! | `slots(BYTES)`, `slots(BYTES, COUNT)` | each at a place of the byte stream computed from its key |
-//! | `appended(map)` | at the end of the byte stream, found by an index in the map |
+//! | `map` | each is an entry of the map |
+//! | `slots(BYTES)`, `slots(BYTES, COUNT)` | each is at a place of the byte stream computed from its key |
+//! | `appended(map)` | are at the end of the byte stream, found by an index in the map |
 //! | `appended(stream)`, `appended(stream, COUNT)` | … by an index of fixed size before them |
 //!
-//! `header` lies in the `map`, in an `attribute`, or at the beginning of the `stream`; `stripes: 8` or
-//! `stripes: each` divides the object among several (`crate::stripes`).
+//! `header` is in the `map`, in an `attribute`, or at the beginning of the `stream`. `stripes: 8`
+//! or `stripes: each` divides the object among several (`crate::stripes`).
 //!
-//! - `text`: how layouts are written;
-//! - `legality`: which are possible for a program, and why the others are not;
-//! - `choices`: all that are possible;
-//! - `header`: what there is one of, as one record;
-//! - `stream`: who has which part of the byte stream, `room`: how many rows that may be;
-//! - `source`: the layout of a source exchanged for another.
+//! - `notation`: parsing and printing of layouts;
+//! - `legality`: which layouts are possible for a program, and why the others are not;
+//! - `choices`: all possible layouts;
+//! - `header`: the fields of the header;
+//! - `stream`: the division of the byte stream; `row_bound`: how many rows the stream may hold;
+//! - `source`: replaces the layout in a source.
 //!
-//! **Invariant.** A layout changes where rows lie and nothing else: whatever does not fit where it
-//! should be (a row wider than its slot, a key without one) is kept in the map, and every request comes
-//! to the same in every layout.
+//! **Invariant.** A layout changes where rows are stored and nothing else. A row that does not fit
+//! where it should be (a row wider than its slot, a key without a slot) is kept in the map. Every
+//! request gives the same result in every layout.
 
 mod choices;
 pub(crate) mod header;
 mod legality;
-mod room;
+mod notation;
+mod row_bound;
 mod source;
 pub(crate) mod stream;
-mod text;
 
 use std::collections::BTreeMap;
 
 pub use self::choices::{Choices, TableChoices};
 pub use self::legality::{Illegal, check};
 pub(crate) use self::legality::{Stored, check_declared};
-pub use self::room::most_rows_in_stream;
+pub use self::notation::LayoutError;
+pub use self::row_bound::most_rows_in_stream;
 pub use self::source::with_layout;
-pub use self::text::LayoutError;
 
 /// Where everything lies.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -72,8 +73,8 @@ pub enum TablePlace {
     /// In the map.
     #[default]
     Map,
-    /// In slots of so many bytes, one for each number from the first on; so many slots, or as many as
-    /// the byte stream has room for.
+    /// In slots of this many bytes, one for each number from the first on. The number of slots is
+    /// given, or is what fits into the byte stream.
     Slots {
         /// Bytes of a slot, one of which says what is in it.
         bytes: u32,

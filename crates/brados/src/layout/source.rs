@@ -5,8 +5,8 @@ use crate::diagnostic::Diagnostics;
 use crate::span::Span;
 use crate::syntax::{lexer, parse};
 
-/// The source with these layouts in place of those it declares: the present one, and those in which
-/// objects may still lie.
+/// Replaces the layouts that a source declares: the present one, and the former ones in which
+/// objects may still be.
 pub fn with_layout(source: &str, present: &Layout, former: &[Layout]) -> String {
     let mut text = without_layouts(source).trim_end().to_owned() + "\n";
     if *present != Layout::default() || !former.is_empty() {
@@ -33,8 +33,8 @@ fn without_layouts(source: &str) -> String {
     text + &source[kept..]
 }
 
-/// From the beginning of the line a span begins on to the end of its line, what follows on it
-/// included, which can be a comment only.
+/// The whole lines of a span: from the beginning of its first line to the end of its last. Only a
+/// comment can follow the span on its line.
 fn whole_lines(source: &str, span: Span) -> (usize, usize) {
     let (start, end) = (span.start as usize, span.end as usize);
     let first = source[..start].rfind('\n').map_or(0, |at| at + 1);
@@ -49,7 +49,7 @@ mod tests {
     const PROGRAM: &str = "state do\n  table :layout, [:a:int]\nend\n";
 
     #[test]
-    fn a_layout_takes_the_place_of_another() {
+    fn with_layout_replaces_the_declared_layouts() {
         let slots: Layout = "layout: slots(16)".parse().unwrap();
         let put = with_layout(PROGRAM, &slots, &[Layout::default()]);
         assert_eq!(put, format!("{PROGRAM}\nlayout layout: slots(16)\nformer layout map\n"));
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn only_lines_that_declare_a_layout_are_taken_out() {
+    fn with_layout_removes_only_lines_that_declare_a_layout() {
         let source =
             "bloom do\n  a <= (b *\n  layout * c)\nend\n  layout b: map # why\nstate do\nend\n";
         let kept = with_layout(source, &Layout::default(), &[]);

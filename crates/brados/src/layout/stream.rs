@@ -1,22 +1,23 @@
-//! Who has which part of the byte stream, and what of it the header keeps.
+//! Divides the byte stream among the parts of an object, and says what the header keeps of each
+//! part.
 //!
-//! In this order: the header, if it is there; slots and indexes of a known number, in the order of
-//! their tables; then one that grows: slots without a number, or the heap that all appended tables
-//! share.
+//! The order is: the header, if it is in the stream; slots and indexes with a known count, in the
+//! order of their tables; then one part that grows. That part is slots without a count, or the heap
+//! that all appended tables share.
 //!
-//! Fields of the header, behind the program's own: of slots and of an index in the stream the number of
-//! the first slot and how many may be in use (`i8i8`); of the heap the first free places (`s4`, see
-//! `emit/layout.lua`).
+//! Fields of the header, behind the program's own. For slots and for an index in the stream: the
+//! number of the first slot, and how many may be in use (`i8i8`). For the heap: the first free
+//! places (`s4`, see `emit/layout.lua`).
 
 use super::legality::{Illegal, Stored};
 use super::{HeaderPlace, IndexPlace, Layout, TablePlace};
 use crate::ir::CollectionId;
 use crate::limits::MAX_STREAM_BYTES;
 
-/// Bytes of an entry of an index in the stream: what is in it, and where a row lies.
+/// Bytes of an entry of an index in the stream: the slot's state, and where the row is.
 pub(crate) const INDEX_BYTES: u32 = 16;
-/// Bytes of the heap's field at most: its length, and seven for each size of places there is, four to a
-/// doubling from 16 bytes to the whole stream.
+/// The most bytes of the heap's field: its length, and seven for each size of place. There are four
+/// sizes to a doubling, from 16 bytes to the whole stream.
 const HEAP_FIELD_BYTES: u32 = 4 + 7 * (4 * (MAX_STREAM_BYTES.ilog2() - 4) + 1);
 /// Bytes of a layout's signature, before the header's fields.
 pub(crate) const SIGNATURE_BYTES: usize = 16;
@@ -28,7 +29,8 @@ pub(crate) struct Slots {
     pub base: u32,
     pub width: u32,
     pub count: u32,
-    /// Which field of the layout has the number of the first slot; how many are in use follows.
+    /// The layout's field with the number of the first slot. The next field is how many slots are
+    /// in use.
     pub field: usize,
 }
 
@@ -85,7 +87,7 @@ enum Growing<'a> {
 /// Divides the stream.
 ///
 /// # Errors
-/// That two would grow at its end, or that it is too small.
+/// If two parts would grow at its end, or if the stream is too small.
 pub(crate) fn divide(stored: &Stored<'_>, layout: &Layout) -> Result<Stream, Illegal> {
     let mut stream = Stream::default();
     let mut growing: Option<Growing<'_>> = None;

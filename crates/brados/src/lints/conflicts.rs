@@ -1,6 +1,7 @@
-//! Relations that have a conflict as soon as a table has two rows of a kind.
+//! Finds relations that conflict as soon as a table has certain two rows.
 //!
-//! Such a conflict is among stored rows: every method that depends on the relation fails until one of the rows is gone.
+//! The conflict is between stored rows. So every method that depends on the relation fails until
+//! one of the rows is removed.
 
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::ir::{Body, ExprKind, Program, Rule, Select};
@@ -17,7 +18,8 @@ pub(super) fn check(program: &Program, diagnostics: &mut Diagnostics) {
     }
 }
 
-/// Whether all rows of a table go into a relation in memory whose key says less than the table's.
+/// Whether all rows of a table go into a relation in memory whose key has fewer of the columns than
+/// the table's key.
 fn may_store_conflict(program: &Program, rule: &Rule, select: &Select) -> bool {
     let head = program.collection(rule.head);
     let [source] = select.sources[..] else { return false };

@@ -1,5 +1,5 @@
-//! Comparisons with a text that is never in the column, as of `'filled'` where only `'fill'` is
-//! ever written.
+//! Finds comparisons with a string that is never in the column, such as `'filled'` where only
+//! `'fill'` is written.
 
 use std::collections::HashMap;
 
@@ -9,8 +9,8 @@ use crate::syntax::ast::{BinaryOp, Kind};
 use crate::syntax::token::MergeOp;
 use nacre_calls::Value;
 
-/// Texts of a program that are told apart, as a domain is a set of so many bits. In a program with
-/// more, columns into which the others are written may hold anything.
+/// Strings of a program that are told apart, because a column's values are a bit set. In a program
+/// with more, columns that get the others may hold anything.
 const MAX_TEXTS: usize = u128::BITS as usize;
 
 /// What is ever written into a column: some of the program's texts, or anything.
@@ -45,7 +45,7 @@ impl Domains<'_> {
         while self.widen_all() {}
     }
 
-    /// Adds what each rule writes; answers whether that was new.
+    /// Adds what each rule writes; returns whether that was new.
     fn widen_all(&mut self) -> bool {
         let mut changed = false;
         for rule in self.program.rules.iter().filter(|rule| rule.op != MergeOp::Delete) {

@@ -1,5 +1,5 @@
-//! `a.notin(b)` where every row of `a` was taken from `b`: it is always empty, also when a rule
-//! deletes the rows from `b`, as that happens at the end of the request.
+//! Finds `a.notin(b)` where every row of `a` comes from `b`. The result is always empty. That is so
+//! even if a rule deletes the rows from `b`, because deletions happen at the end of the request.
 
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::ir::{Absence, Body, CollectionId, Expr, ExprKind, Program, Select};

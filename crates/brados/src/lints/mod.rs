@@ -1,4 +1,5 @@
-//! Rules that mean something, but hardly what was meant; and the one into a table that cannot hold.
+//! Warns of valid rules that are probably not meant so, and of a rule into a table that cannot
+//! work.
 
 mod conflicts;
 mod constants;
@@ -47,8 +48,8 @@ fn check_product(program: &Program, select: &Select, span: Span, diagnostics: &m
     diagnostics.add(Diagnostic::warning(span, message).help(help));
 }
 
-/// The sources that may have many rows, as a set of bits. Of an input there is the request alone, and one row at most
-/// of what is looked up by its whole key.
+/// The sources that may have many rows, as a bit set. An input has only the request, and a look-up
+/// by a whole key gives one row at most.
 fn sources_of_many(program: &Program, select: &Select) -> u32 {
     let collection = |source: usize| program.collection(select.sources[source]);
     let all = 0..select.sources.len();
@@ -97,7 +98,8 @@ fn equalities(select: &Select) -> impl Iterator<Item = (&Expr, &Expr, &Expr)> {
     })
 }
 
-/// `table <= aggregate`: the row of before stays, and the next one has another value for its key.
+/// Checks `table <= aggregate`: the table keeps the old row, and the next request gives another
+/// value for the same key.
 fn check_aggregate_into_table(
     program: &Program,
     head: CollectionId,

@@ -1,12 +1,12 @@
-//! The access path of each source of a join, and their order.
+//! Chooses the access path of each source of a join, and the order of the sources.
 //!
-//! A table that would be gone over for each of many rows is read once, into memory ([`Access::Each`] and
-//! [`Access::Index`] of a stored relation).
+//! A table that would be scanned for each of many rows is instead read once into memory
+//! ([`Access::Each`] and [`Access::Index`] of a stored relation).
 //!
-//! Sources are taken greedily, the cheapest that the rows at hand allow first: a row in memory, a
-//! point lookup, an index in memory, a range of a table by the first columns of its key, rows in
-//! memory one by one, and a whole table last. Conditions are tested as soon as what they look at is
-//! there; those by which a row was found hold already.
+//! The order is greedy: the cheapest source that the available rows allow comes next. From cheap to
+//! expensive: a row in memory, a point look-up, an index in memory, a range of a table by the first
+//! columns of its key, rows in memory one by one, a whole table. Conditions are tested as soon as
+//! their columns are available; conditions by which a row was found hold already.
 
 use super::cardinality::Cardinalities;
 use super::{Access, Relation, Rows, RulePlan, Step, View};
@@ -62,9 +62,9 @@ impl Planner<'_> {
         Step::Absent { absence: at, relation, access, remaining }
     }
 
-    /// How rows of a relation are found whose columns equal what is bound, and which of these
-    /// equalities that makes sure of. That is done for each of the `outer` rows: what would be a scan for each of
-    /// many is one, whose rows are kept in memory.
+    /// How rows of a relation are found whose columns equal the bound values. Also returns which of
+    /// these equalities the access ensures. The access runs once for each of the `outer` rows. If
+    /// these are many, a scan is replaced by one read into memory.
     fn access(
         &self,
         relation: Relation,
@@ -166,8 +166,8 @@ impl Join<'_, '_> {
         self.test();
     }
 
-    /// Tests what can be tested now: first what computes nothing, as it may say that a number is there
-    /// with which the rest computes (`types/nils.rs`).
+    /// Tests the conditions that can be tested now. Conditions that compute nothing come first,
+    /// because one may say that a number is not nil with which another computes (`types/nils.rs`).
     fn test(&mut self) {
         for computes in [false, true] {
             for (at, filter) in self.select.filters.iter().enumerate() {

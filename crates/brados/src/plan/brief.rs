@@ -1,8 +1,8 @@
-//! Which methods are over in some microseconds, whatever their object holds: an engine may run them where they
-//! are asked for, as it runs plain ops, instead of handing them to another thread.
+//! Finds the methods that take some microseconds whatever their object holds. An engine may run
+//! them on the caller's thread, as it runs plain ops, instead of handing them to another thread.
 //!
-//! **Invariant:** a method that is called brief looks up single rows and changes some; it goes over none, so what
-//! it takes does not grow with its object.
+//! **Invariant:** a brief method only looks up single rows and changes a few. It scans none, so its
+//! time does not grow with its object.
 
 use super::{Access, ClassPlan, KeptAs, MethodPlan, Phase, Relation, RulePlan, Step, View};
 use crate::ir::Program;
@@ -24,8 +24,8 @@ impl ClassPlan {
             && method.rules().all(|plan| self.changes_little(program, plan))
     }
 
-    /// Whether a rule looks at single rows only, those that are stored by their keys. Lists that a program spells
-    /// out are short, their products need not be.
+    /// Whether a rule looks at single rows only, found by their stored keys. Lists of literals in a
+    /// program are short, but their products need not be.
     fn looks_up(&self, program: &Program, plan: &RulePlan) -> bool {
         plan.steps.iter().all(|step| {
             let (relation, access) = match step {
@@ -39,7 +39,8 @@ impl ClassPlan {
         })
     }
 
-    /// Whether what a rule writes is a row, and what is kept of its table follows without a walk.
+    /// Whether a rule writes one row, and the kept aggregates of its table follow without reading
+    /// other rows.
     fn changes_little(&self, program: &Program, plan: &RulePlan) -> bool {
         let rule = &program.rules[plan.rule];
         let mut views = self.views.iter().filter(|view| view.table == rule.head);

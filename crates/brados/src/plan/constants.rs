@@ -1,7 +1,8 @@
-//! Columns that hold one value whatever the request, and conditions that are false by it.
+//! Finds columns that have the same value in every request, and conditions that are therefore
+//! false.
 //!
-//! Where one collection takes what several inputs ask, with a literal for which of them it was, each
-//! method so loses the rules of the others.
+//! Often one collection takes the requests of several inputs, with a literal that says which input
+//! it was. Each method then loses the rules of the other inputs.
 
 use std::collections::BTreeMap;
 

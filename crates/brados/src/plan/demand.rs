@@ -1,7 +1,7 @@
-//! What a method need not compute: what nothing that it replies, writes or sends depends on.
+//! Finds what a method need not compute: everything that no reply, write or message depends on.
 //!
-//! Rows of one key that differ are a conflict in what is computed, and only there: the method that removes one of
-//! them must not fail for both.
+//! This also avoids conflicts. Two different rows of one key are a conflict only in a relation that
+//! is computed. So a method that removes one of them does not fail because of both.
 
 use super::{Phase, Relation, RulePlan, Step};
 use crate::ir::{Body, CollectionId, ExprKind, Program};

@@ -114,8 +114,9 @@ impl Method<'_> {
         }
     }
 
-    /// The ways to carry out a rule: one for each choice of what its tables' rows come from, and of
-    /// the source whose new rows are looked at if some are of the `recursive` collections.
+    /// The variants of a rule: one for each combination of where its tables' rows come from. If
+    /// some sources are `recursive` collections, there is one for each source whose new rows are
+    /// looked at.
     fn variants(&self, rule: usize, recursive: &[CollectionId]) -> Vec<RulePlan> {
         match &self.program.rules[rule].body {
             Body::Select(select) => self.select_variants(rule, select, recursive),

@@ -1,10 +1,12 @@
-//! How each method is carried out: which rules it needs, in which order, and by which access paths.
+//! Plans how each method is carried out: which rules it needs, in which order, and by which access
+//! paths.
 //!
-//! A method knows its request: one row of its own input, none of any other. Pushed down, that says of
-//! every collection whether it is empty, has at most one row, or may have many ([`Rows`]); rules over
-//! what is empty fall away, and joins with a table become point lookups where the rows at hand fix
-//! its key. Tables are read as they were stored; what `<=` adds to one is a relation of its own beside
-//! it, so rules that read the table come in variants.
+//! A method knows its request: its own input has one row and any other input none. From this it
+//! follows for every collection whether it is empty, has one row at most, or may have many
+//! ([`Rows`]). Rules over empty collections are dropped. A join with a table becomes a point
+//! look-up if the available rows fix the table's key. Tables are read as they were at the start of
+//! the request. The rows that `<=` adds to a table are a relation of their own beside it, so a rule
+//! that reads the table has several variants.
 
 mod access;
 mod brief;
@@ -123,7 +125,8 @@ pub enum Access {
     Each,
     /// Those rows of a relation in memory that the last round of a recursion added.
     EachNew,
-    /// The rows in memory with these values in these columns, by an index; of a stored relation, once it was read.
+    /// The rows in memory with these values in these columns, found by an index. A stored relation
+    /// is read into memory first.
     Index(Vec<usize>, Vec<Expr>),
     /// The stored row with this key.
     Point(Vec<Expr>),

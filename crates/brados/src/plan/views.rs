@@ -1,12 +1,13 @@
-//! Which aggregates are kept up to date.
+//! Finds the aggregates that are kept up to date.
 //!
-//! An aggregate straight over a table is stored beside it and changed with it, so that reading it
-//! costs one lookup however many rows the table has. The greatest and the least key of a table in the map
-//! need not even be stored: they are those of its last and first row. A table with `<=` rules has rows that are
-//! seen before they are stored; aggregates over it are computed.
+//! An aggregate directly over a table is stored beside the table and changed with it. So reading it
+//! costs one look-up however many rows the table has. The greatest and least key of a table in the
+//! map are not even stored, because they are in its last and first row. A table with `<=` rules has
+//! rows that are visible before they are stored, so aggregates over it are computed.
 //!
-//! **Invariant:** what is kept is found by the group's key as the table writes it. A `scratch` may be declared
-//! with another key (`scratch :n, [:count]`), and is then computed: two groups may conflict in it.
+//! **Invariant:** a kept aggregate is found by the group's key as the table encodes it. A `scratch`
+//! may be declared with another key (`scratch :n, [:count]`). It is then computed, because two
+//! groups may conflict in it.
 
 use crate::ir::{Aggregate, Body, CollectionId, Function, Group, Program};
 use crate::syntax::ast::Kind;
@@ -28,7 +29,7 @@ pub struct View {
     pub aggregates: Vec<Aggregate>,
     /// The end of the table that it is.
     pub edge: Option<Edge>,
-    /// How it is called where it is stored: two programs that mean the same call it the same.
+    /// Its name where it is stored. Two programs with the same aggregate use the same name.
     pub name: String,
 }
 
@@ -44,9 +45,11 @@ pub enum Edge {
 /// How an aggregate is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeptAs {
-    /// Not at all: it is an end of a table that is in the map in every layout, and is read there.
+    /// Not stored: it is an end of a table that is in the map in every layout, and is read from the
+    /// table.
     Edge(Edge),
-    /// An end of a table that a layout has elsewhere, in the header; how many rows there are is not counted.
+    /// In the header: it is an end of a table that some layout keeps outside the map. The number of
+    /// rows is not counted.
     EdgeInHeader(Edge),
     /// Of a whole table, in the header.
     Header,
@@ -105,8 +108,8 @@ pub(super) fn find(program: &Program) -> Vec<View> {
     views
 }
 
-/// The end of its table that an aggregate is: the greatest or least of a key that is one number, which
-/// the map keeps in order.
+/// The end of its table that an aggregate is: the greatest or least value of a key that is one
+/// number. The map keeps such keys in order.
 fn edge(program: &Program, group: &Group) -> Option<Edge> {
     let table = program.collection(group.input);
     let key = table.columns.first()?.ty;

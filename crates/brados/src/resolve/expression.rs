@@ -12,8 +12,8 @@ use nacre_calls::Value;
 type Parameters<'l> = [(&'l Name, usize)];
 
 impl<'a> Resolver<'a> {
-    /// Applies a block to a join: a row in brackets projects, a variable keeps its row, anything
-    /// else is a condition that keeps the row of `side`.
+    /// Applies a block to a join. A row in brackets projects, a variable keeps its row, and
+    /// anything else is a condition that keeps the row of `side`.
     pub(super) fn apply(
         &mut self,
         mut select: Select,

@@ -1,7 +1,7 @@
-//! Names to collections and columns: the tree becomes [`ir::Program`].
+//! Resolves names to collections and columns: the tree becomes [`ir::Program`].
 //!
-//! The order of declarations and rules means nothing: a `temp` is resolved when it is first used. A
-//! rule with a mistake is reported and left out, and the others are resolved all the same.
+//! The order of declarations and rules does not matter, because a `temp` is resolved when it is
+//! first used. A rule with a mistake is reported and left out, and the others are still resolved.
 
 mod chain;
 mod declare;

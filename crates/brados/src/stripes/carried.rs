@@ -1,5 +1,5 @@
-//! Columns that hold one known value: in each rule, what is equal to it by the rule's conditions; in each
-//! relation, the columns that are in all rules into it.
+//! Finds the columns that must equal a known value: in each rule, the columns that its conditions
+//! make equal to it; in each relation, the columns that equal it in all rules that give its rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use crate::syntax::ast::BinaryOp;
 use crate::syntax::token::MergeOp;
 
 /// A column of a source of a rule.
-pub(super) type Place = (usize, usize);
+pub(super) type SourceColumn = (usize, usize);
 
 /// The columns that hold the value.
 #[derive(Debug, Default)]
@@ -47,8 +47,8 @@ impl Carried {
     }
 
     /// The columns of a rule's sources that hold the value.
-    pub fn places(&self, select: &Select, plan: &RulePlan) -> BTreeSet<Place> {
-        let mut places: BTreeSet<Place> = plan
+    pub fn places(&self, select: &Select, plan: &RulePlan) -> BTreeSet<SourceColumn> {
+        let mut places: BTreeSet<SourceColumn> = plan
             .sources
             .iter()
             .enumerate()
@@ -72,7 +72,7 @@ impl Carried {
     pub fn gives(&self, program: &Program, plan: &RulePlan, column: usize) -> bool {
         match &program.rules[plan.rule].body {
             Body::Select(select) => {
-                let place = select.columns.get(column).and_then(as_place);
+                let place = select.columns.get(column).and_then(as_source_column);
                 place.is_some_and(|place| self.places(select, plan).contains(&place))
             }
             Body::Group(group) => {
@@ -91,7 +91,7 @@ fn is_now(program: &Program, plan: &RulePlan, head: crate::ir::CollectionId) -> 
 }
 
 /// The column that an expression is.
-pub(super) fn as_place(expr: &Expr) -> Option<Place> {
+pub(super) fn as_source_column(expr: &Expr) -> Option<SourceColumn> {
     match expr.kind {
         ExprKind::Column { source, column } => Some((source, column)),
         _ => None,
@@ -99,9 +99,13 @@ pub(super) fn as_place(expr: &Expr) -> Option<Place> {
 }
 
 /// The columns that a rule's conditions make equal.
-pub(super) fn equalities(select: &Select) -> impl Iterator<Item = (Place, Place)> + '_ {
+pub(super) fn equalities(
+    select: &Select,
+) -> impl Iterator<Item = (SourceColumn, SourceColumn)> + '_ {
     select.filters.iter().filter_map(|filter| match &filter.kind {
-        ExprKind::Binary(BinaryOp::Equal, left, right) => as_place(left).zip(as_place(right)),
+        ExprKind::Binary(BinaryOp::Equal, left, right) => {
+            as_source_column(left).zip(as_source_column(right))
+        }
         _ => None,
     })
 }

@@ -1,18 +1,20 @@
-//! Stripes: one logical object kept as several, so that requests about different keys go to different
-//! objects.
+//! Stripes: one logical object stored as several, so that requests about different keys go to
+//! different objects.
 //!
-//! A table is *divided* among the stripes by a column of its key, or *copied* into each. A method is
-//! *routed* if a column of its request decides the stripe: everything it reads and writes of divided
-//! tables has that value in the dividing column, and it writes no copy. Otherwise it is *spread*: every
-//! stripe carries the request out. The compiler chooses the columns so that as many methods as possible
-//! are routed, and tells why a program cannot be striped: where stripes, each for itself, would come to
-//! something else than one object.
+//! A table is either *divided* among the stripes by a column of its key, or *copied* into each. A
+//! method is *routed* if a column of its request decides the stripe. Then all rows of divided
+//! tables that the method touches have that value in their dividing column, and the method writes
+//! no copied table. Any other method is *spread*: every stripe carries its request out.
 //!
-//! **What is promised.** A routed request is one transaction, as on one object. A spread request is one
-//! transaction on each stripe and none on all: others may be carried out between them, and if a stripe
-//! does not answer, the others have done their part; it is to be sent again. A spread request whose
-//! outputs are computed from all rows at once (an aggregate, an absence) is answered by each stripe for
-//! itself.
+//! The compiler chooses the dividing columns so that as many methods as possible are routed. A
+//! program cannot be striped if stripes, each for itself, would give another result than one
+//! object; the compiler then says why.
+//!
+//! **What is promised.** A routed request is one transaction, as on one object. A spread request is
+//! one transaction on each stripe, but not on all together: other requests may run in between. If a
+//! stripe does not answer, the others have done their part, and the request must be sent again.
+//! Some outputs are computed from all rows together (an aggregate, an absence). In a spread request
+//! each stripe answers them for itself.
 
 mod carried;
 mod routing;
@@ -62,10 +64,10 @@ pub struct NotStriped {
     pub reason: String,
 }
 
-/// How a program is striped, at the choice of the compiler.
+/// How a program is striped; the compiler chooses the columns.
 ///
 /// # Errors
-/// Why it cannot be: what stands in the way of the choice that comes nearest.
+/// Why the program cannot be striped, for the choice that comes closest.
 pub fn striping(compiled: &Compiled) -> Result<Striping, Vec<NotStriped>> {
     choose(&compiled.analysis.program, &compiled.plan)
 }
@@ -106,8 +108,9 @@ impl Striping {
         self.methods.iter().find(|(_, route)| is_spread(route)).map(|(input, _)| *input)
     }
 
-    /// The names of the stripes of `name` that carry a request out, with the outputs that each answers for
-    /// itself; `None` if there is no such method, its row is too short or decides no stripe.
+    /// The names of the stripes of `name` that carry a request out, with the outputs that each
+    /// stripe answers for itself. `None` if there is no such method, or its row is too short or
+    /// decides no stripe.
     pub fn stripes_of(
         &self,
         program: &Program,
@@ -130,7 +133,7 @@ fn is_routed(route: &Result<Route, String>) -> bool {
     matches!(route, Ok(Route::Column(_) | Route::Any))
 }
 
-/// Every way to divide at least one table by a column of its key that is never nil.
+/// All ways to divide the tables: at least one by a column of its key that is never nil.
 fn assignments(program: &Program) -> Vec<Vec<(CollectionId, usize)>> {
     let mut all: Vec<Vec<(CollectionId, usize)>> = vec![vec![]];
     for id in program.of_kind(Kind::Table) {
@@ -169,7 +172,8 @@ impl Attempt<'_> {
         }
     }
 
-    /// The column of a table or aggregate by which it is divided: of an aggregate, if it is grouped by it.
+    /// The column by which a table or aggregate is divided. An aggregate is divided if it is
+    /// grouped by the dividing column.
     fn dividing(&self, id: CollectionId) -> Option<usize> {
         let of_table =
             |id| self.divided.iter().find(|(own, _)| *own == id).map(|(_, column)| *column);
@@ -195,8 +199,8 @@ impl Attempt<'_> {
 }
 
 impl Stripes {
-    /// The name of the stripe of `name` that a value is in; `None` if it has none of its own: nil, and
-    /// what is longer than names are.
+    /// The name of the stripe of `name` for a value. `None` for values without a stripe: nil, and
+    /// values too long for a name.
     pub fn name_of(self, name: &str, value: &Value) -> Option<String> {
         match (self, value) {
             (Self::None, _) => Some(name.to_owned()),

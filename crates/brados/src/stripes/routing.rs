@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Attempt;
-use super::carried::{Carried, Place, as_place};
+use super::carried::{Carried, SourceColumn, as_source_column};
 use crate::ir::{Body, CollectionId, Expr, ExprKind, Select};
 use crate::plan::{MethodPlan, Relation, RulePlan, Step};
 use crate::syntax::ast::Kind;
@@ -24,8 +24,8 @@ impl Attempt<'_> {
         })
     }
 
-    /// Whether all that a method reads and writes of divided tables has in their dividing column what
-    /// the request has in `column`, and no copy is written.
+    /// Whether all rows of divided tables that a method touches have the request's `column` in
+    /// their dividing column, and the method writes no copied table.
     pub(super) fn is_routed_by(&self, method: &MethodPlan, column: usize) -> bool {
         let input = self.program.collection(method.input);
         if self.writes_copies(method) || input.columns[column].ty.may_be_nil {
@@ -74,7 +74,7 @@ impl Attempt<'_> {
     }
 
     /// Whether each `include?` of a divided table asks for a key of the stripe.
-    fn contains_within(&self, select: &Select, places: &BTreeSet<Place>) -> bool {
+    fn contains_within(&self, select: &Select, places: &BTreeSet<SourceColumn>) -> bool {
         let mut within = true;
         for expr in select.exprs() {
             expr.visit(&mut |expr| {
@@ -96,6 +96,6 @@ impl Attempt<'_> {
     }
 }
 
-fn is_in(places: &BTreeSet<Place>, expr: &Expr) -> bool {
-    as_place(expr).is_some_and(|place| places.contains(&place))
+fn is_in(places: &BTreeSet<SourceColumn>, expr: &Expr) -> bool {
+    as_source_column(expr).is_some_and(|place| places.contains(&place))
 }

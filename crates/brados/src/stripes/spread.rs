@@ -1,13 +1,13 @@
-//! A request that every stripe carries out: what of it comes to the same as on one object.
+//! Checks that a spread request gives the same result as on one object.
 //!
-//! Of each relation it is told whether it is the same in every stripe, the stripe's own part of the whole,
-//! or something else: an aggregate or an absence over a part, or a join of parts that have nothing to
-//! do with each other.
+//! For each relation it finds whether every stripe has the same rows, each has its own part of the
+//! whole, or neither. Neither is the case for an aggregate or an absence over a part, or a join of
+//! unrelated parts.
 
 use std::collections::BTreeMap;
 
 use super::Attempt;
-use super::carried::{Carried, as_place, equalities};
+use super::carried::{Carried, as_source_column, equalities};
 use crate::ir::{Body, CollectionId, ExprKind, Select};
 use crate::plan::{MethodPlan, Relation, RulePlan, Step};
 use crate::syntax::ast::Kind;
@@ -32,8 +32,8 @@ struct Spread<'a> {
 }
 
 impl Attempt<'_> {
-    /// The outputs that each stripe answers for itself; or why stripes would store something else than
-    /// one object.
+    /// The outputs that each stripe answers for itself, or why the stripes would store something
+    /// else than one object.
     pub(super) fn spread(&self, method: &MethodPlan) -> Result<Vec<CollectionId>, String> {
         let stored = self.program.ids().flat_map(|id| [Relation::Stored(id), Relation::View(id)]);
         let seeds =
@@ -128,7 +128,7 @@ impl Spread<'_> {
             Step::Absent { absence, relation, .. } if self.share(*relation) != Share::Same => {
                 self.share(*relation) == Share::Part
                     && select.absences[*absence].equal.iter().any(|(column, expr)| {
-                        let place = as_place(expr);
+                        let place = as_source_column(expr);
                         self.own.has(*relation, *column)
                             && place.is_some_and(|place| places.contains(&place))
                     })

@@ -1,5 +1,5 @@
-//! From text to a tree: [`lexer`], then the parser, which goes on after a mistake so that several
-//! are told at once.
+//! Parses a source into a tree: [`lexer`], then the parser. The parser goes on after a mistake, so
+//! that several are reported together.
 
 pub(crate) mod ast;
 pub(crate) mod lexer;

@@ -1,9 +1,9 @@
-//! The parser: a cursor on the tokens, and what is told of mistakes.
+//! The parser: a cursor over the tokens, and the reporting of mistakes.
 //!
-//! A line's end ends a declaration or rule unless something is open: inside brackets and blocks the
-//! cursor does not show it, and after an operator or a comma it is skipped. A mistake is reported
-//! once, where it is; then the cursor moves on to the next line that may begin something. What follows from
-//! a character that means nothing is not reported again.
+//! The end of a line ends a declaration or rule unless something is open. Inside brackets and
+//! blocks the cursor does not show line ends, and after an operator or a comma it skips them. A
+//! mistake is reported once, where it is. Then the cursor moves to the next line that may begin a
+//! declaration or rule. Mistakes that follow from an unknown character are not reported.
 
 use super::ast::Name;
 use super::token::{KEYWORDS, Token, TokenKind};
@@ -202,7 +202,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// After a mistake in what began at token `start`: on to the next line that may begin something.
+    /// Recovers from a mistake in a declaration or rule that began at token `start`: moves to the
+    /// next line that may begin one.
     pub fn recover(&mut self, start: usize) {
         self.open = 0;
         self.depth = 0;

@@ -36,7 +36,7 @@ pub enum MergeOp {
     Insert,
     /// `<-`: taken away at the end of the request.
     Delete,
-    /// `<+-`, also `<+>`: put in place of the row with the same key at the end of the request.
+    /// `<+-` or `<+>`: replaces the row with the same key at the end of the request.
     Replace,
     /// `<~`: sent after the request.
     Send,

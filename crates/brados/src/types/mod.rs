@@ -1,8 +1,9 @@
-//! What each column holds, inferred from what is written into it and compared with it.
+//! Infers what each column holds, from the values that are written into it and compared with it.
 //!
-//! First the types: columns and expressions that must hold the same are united ([`union`]). What
-//! nothing says anything about is `bytes`; a text alone makes a column a `string`. Then nil, which
-//! flows only from what is read to what is written ([`nils`]).
+//! First come the types: columns and expressions that must have the same type are united
+//! ([`union`]). A column without evidence is `bytes`; a string literal alone makes it a `string`.
+//! Then comes nil, which flows only from where values are read to where they are written
+//! ([`nils`]).
 
 mod nils;
 mod union;
@@ -238,7 +239,7 @@ impl<'a> Inference<'a> {
         self.same(var, own, span, &what, &name);
     }
 
-    /// Answers whether it is.
+    /// Returns whether it is.
     fn must_be(&mut self, var: Var, base: Base, span: Span, what: &str) -> bool {
         let other = self.types.known(base, span);
         if let Err(clash) = self.types.unite(var, other) {

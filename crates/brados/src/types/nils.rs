@@ -1,7 +1,7 @@
-//! Where nil may be.
+//! Finds where nil may be.
 //!
-//! A column whose type is written holds nil only if it says so, and so does an input's. Any other
-//! may be nil as soon as something that may be is written into it.
+//! A column with a declared type holds nil only if the declaration says so, and so does a column of
+//! an input. Any other column may be nil once a value that may be nil is written into it.
 
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::ir::{Absence, Body, CollectionId, Expr, ExprKind, Function, Program, Rule, Select};
@@ -51,8 +51,8 @@ fn written(program: &Program, rule: &Rule) -> Vec<(bool, Span)> {
             (0..width).map(|at| (has_nil(at), rule.span)).collect()
         }
         Body::Select(select) => {
-            let known = Known::of_result(program, select);
-            let column = |expr: &Expr| (known.may_be_nil(expr), expr.span);
+            let facts = Facts::of_result(program, select);
+            let column = |expr: &Expr| (facts.may_be_nil(expr), expr.span);
             select.columns.iter().map(column).collect()
         }
         Body::Group(group) => {
@@ -71,35 +71,35 @@ fn written(program: &Program, rule: &Rule) -> Vec<(bool, Span)> {
 }
 
 /// What is known of rows where an expression is computed.
-struct Known<'a> {
+struct Facts<'a> {
     program: &'a Program,
     sources: Vec<CollectionId>,
     /// Conditions that hold there.
     conditions: Vec<&'a Expr>,
 }
 
-impl<'a> Known<'a> {
+impl<'a> Facts<'a> {
     /// Of the rows that a join gives.
     fn of_result(program: &'a Program, select: &'a Select) -> Self {
         let conditions = select.filters.iter().collect();
         Self { program, sources: select.sources.clone(), conditions }
     }
 
-    /// Where a part of a condition is computed that looks at these sources: what computes nothing is tested
-    /// before, as soon as what it looks at is there.
+    /// The known facts where a part of a condition is computed that uses these sources. Conditions
+    /// that compute nothing are tested before, as soon as their sources are available.
     fn within(program: &'a Program, select: &'a Select, sources: u32) -> Self {
-        let mut known = Self::of_result(program, select);
-        known.conditions.retain(|one| !one.computes() && one.sources() & !sources == 0);
-        known
+        let mut facts = Self::of_result(program, select);
+        facts.conditions.retain(|one| !one.computes() && one.sources() & !sources == 0);
+        facts
     }
 
     /// Where an absence's predicate computes, which looks at one source more.
     fn in_predicate(program: &'a Program, select: &'a Select, absence: &'a Absence) -> Self {
-        let mut known = Self::of_result(program, select);
-        known.sources.push(absence.relation);
+        let mut facts = Self::of_result(program, select);
+        facts.sources.push(absence.relation);
         let own = absence.predicate.iter().flat_map(|predicate| conjuncts(predicate));
-        known.conditions.extend(own.filter(|one| !one.computes()));
-        known
+        facts.conditions.extend(own.filter(|one| !one.computes()));
+        facts
     }
 
     fn may_be_nil(&self, expr: &Expr) -> bool {
@@ -187,23 +187,23 @@ fn check_select<'a>(
     source: &str,
     diagnostics: &mut Diagnostics,
 ) {
-    let mut check = |known: &dyn Fn() -> Known<'a>, part: &Expr| {
+    let mut check = |facts: &dyn Fn() -> Facts<'a>, part: &Expr| {
         let operands = operands(part);
         if !operands.is_empty() {
-            check_operands(&known(), &operands, source, diagnostics);
+            check_operands(&facts(), &operands, source, diagnostics);
         }
     };
     for filter in &select.filters {
-        filter.visit(&mut |part| check(&|| Known::within(program, select, part.sources()), part));
+        filter.visit(&mut |part| check(&|| Facts::within(program, select, part.sources()), part));
     }
     let equal = select.absences.iter().flat_map(|absence| &absence.equal);
     for expr in select.columns.iter().chain(equal.map(|(_, expr)| expr)) {
-        expr.visit(&mut |part| check(&|| Known::of_result(program, select), part));
+        expr.visit(&mut |part| check(&|| Facts::of_result(program, select), part));
     }
     for absence in &select.absences {
         if let Some(predicate) = &absence.predicate {
             predicate
-                .visit(&mut |part| check(&|| Known::in_predicate(program, select, absence), part));
+                .visit(&mut |part| check(&|| Facts::in_predicate(program, select, absence), part));
         }
     }
 }
@@ -218,12 +218,12 @@ fn operands(expr: &Expr) -> Vec<&Expr> {
 }
 
 fn check_operands(
-    known: &Known<'_>,
+    facts: &Facts<'_>,
     operands: &[&Expr],
     source: &str,
     diagnostics: &mut Diagnostics,
 ) {
-    for operand in operands.iter().filter(|operand| known.may_be_nil(operand)) {
+    for operand in operands.iter().filter(|operand| facts.may_be_nil(operand)) {
         let message = format!("`{}` may be nil", operand.span.text(source));
         let help = "leave out rows with nil by a condition: `… if x.column != nil`";
         diagnostics.add(Diagnostic::error(operand.span, message).help(help));

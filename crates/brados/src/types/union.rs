@@ -8,7 +8,7 @@ use nacre_calls::Base;
 pub(super) struct Var(usize);
 
 #[derive(Debug, Clone, Copy)]
-enum Known {
+enum Evidence {
     Nothing,
     /// A quoted text: a string or bytes.
     Text(Span),
@@ -25,25 +25,25 @@ pub(super) struct Clash {
 #[derive(Debug, Default)]
 pub(super) struct Types {
     parents: Vec<usize>,
-    known: Vec<Known>,
+    evidence: Vec<Evidence>,
 }
 
 impl Types {
     pub fn unknown(&mut self) -> Var {
-        self.add(Known::Nothing)
+        self.add(Evidence::Nothing)
     }
 
     pub fn text(&mut self, span: Span) -> Var {
-        self.add(Known::Text(span))
+        self.add(Evidence::Text(span))
     }
 
     pub fn known(&mut self, base: Base, span: Span) -> Var {
-        self.add(Known::Base(base, span))
+        self.add(Evidence::Base(base, span))
     }
 
-    fn add(&mut self, known: Known) -> Var {
+    fn add(&mut self, evidence: Evidence) -> Var {
         self.parents.push(self.parents.len());
-        self.known.push(known);
+        self.evidence.push(evidence);
         Var(self.parents.len() - 1)
     }
 
@@ -58,10 +58,10 @@ impl Types {
     /// What is known of it.
     pub fn get(&mut self, var: Var) -> Option<Base> {
         let root = self.root(var);
-        match self.known[root] {
-            Known::Nothing => None,
-            Known::Text(_) => Some(Base::String),
-            Known::Base(base, _) => Some(base),
+        match self.evidence[root] {
+            Evidence::Nothing => None,
+            Evidence::Text(_) => Some(Base::String),
+            Evidence::Base(base, _) => Some(base),
         }
     }
 
@@ -76,26 +76,26 @@ impl Types {
         if left == right {
             return Ok(());
         }
-        let known = match (self.known[left], self.known[right]) {
-            (Known::Nothing, other) | (other, Known::Nothing) => other,
-            (Known::Text(_), Known::Base(base @ (Base::String | Base::Bytes), span))
-            | (Known::Base(base @ (Base::String | Base::Bytes), span), Known::Text(_)) => {
-                Known::Base(base, span)
+        let evidence = match (self.evidence[left], self.evidence[right]) {
+            (Evidence::Nothing, other) | (other, Evidence::Nothing) => other,
+            (Evidence::Text(_), Evidence::Base(base @ (Base::String | Base::Bytes), span))
+            | (Evidence::Base(base @ (Base::String | Base::Bytes), span), Evidence::Text(_)) => {
+                Evidence::Base(base, span)
             }
-            (Known::Text(span), Known::Text(_)) => Known::Text(span),
-            (Known::Base(a, span), Known::Base(b, _)) if a == b => Known::Base(a, span),
+            (Evidence::Text(span), Evidence::Text(_)) => Evidence::Text(span),
+            (Evidence::Base(a, span), Evidence::Base(b, _)) if a == b => Evidence::Base(a, span),
             (a, b) => return Err(Clash { left: named(a), right: named(b) }),
         };
         self.parents[right] = left;
-        self.known[left] = known;
+        self.evidence[left] = evidence;
         Ok(())
     }
 }
 
-fn named(known: Known) -> (Base, Span) {
-    match known {
-        Known::Base(base, span) => (base, span),
-        Known::Text(span) => (Base::String, span),
-        Known::Nothing => (Base::Bytes, Span::default()),
+fn named(evidence: Evidence) -> (Base, Span) {
+    match evidence {
+        Evidence::Base(base, span) => (base, span),
+        Evidence::Text(span) => (Base::String, span),
+        Evidence::Nothing => (Base::Bytes, Span::default()),
     }
 }

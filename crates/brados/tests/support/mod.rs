@@ -24,15 +24,15 @@ use nacre_object::{
 use nacre_program::Budget;
 
 const CLASS: &str = "program";
-/// Put before a class to leave of `objclass` what stock `cls_lua` has: the functions that generated classes
-/// call, and the names of errors.
+/// Code put before a class that reduces `objclass` to what stock `cls_lua` has: the functions that
+/// generated classes call, and the names of errors.
 const WITHOUT_EXTENSIONS: &str = "local objclass = (function() local stock = {} \
     for name, value in pairs(objclass) do \
     if name == string.upper(name) then stock[name] = value end end \
     for _, name in ipairs({ 'register', 'stat', 'read', 'write', 'write_full', 'getxattr', \
     'setxattr', 'map_get_val', 'map_set_val', 'map_remove_key', 'map_get_keys', 'map_get_vals' }) do \
     stock[name] = objclass[name] end return stock end)() ";
-/// Bounds of a class on what it does in one go, and small ones, so that few rows are enough to pass them.
+/// Bounds of a class on one piece of work, each with a small value, so that few rows exceed it.
 const BOUNDS: [(&str, &str); 3] = [
     ("local STEP_ROWS, STEP_BYTES = 512, 1048576", "local STEP_ROWS, STEP_BYTES = 1, 64"),
     ("local OWN_PAGE, OWN_BYTES = 64, 1048576", "local OWN_PAGE, OWN_BYTES = 1, 64"),
@@ -92,7 +92,7 @@ impl Subject {
     /// An object that does not exist yet.
     ///
     /// # Panics
-    /// If the program does not compile, or its class not as Lua.
+    /// If the program does not compile, or its class does not load as Lua.
     pub fn new(source: &str) -> Self {
         Self::of_class(source)
     }
@@ -334,7 +334,7 @@ fn failure(error: &Error) -> String {
     error.kind().as_str().to_owned()
 }
 
-/// The parts of a data file: a name after `== `, and two texts parted by a line of dashes.
+/// The cases of a data file: a name after `== `, and two strings separated by a line of dashes.
 pub fn cases(text: &str) -> Vec<(String, String, String)> {
     let parts = text.split("\n== ").skip(1);
     parts

@@ -1,5 +1,5 @@
-//! What a program means, computed in the simplest way: whole relations, every rule over every row,
-//! again until nothing is new.
+//! Computes what a program means in the simplest way: whole relations, and every rule over every
+//! row until no new row appears.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -59,8 +59,8 @@ impl<'a> Reference<'a> {
             .collect())
     }
 
-    /// What the effects of an input's requests depend on: outputs, tables, and what is written or sent. What else
-    /// there is, is not computed, and has no conflict.
+    /// The collections that the effects of an input's requests depend on: outputs, tables, and what
+    /// is written or sent. Other collections are not computed and have no conflict.
     fn needed(&self, input: CollectionId) -> BTreeSet<CollectionId> {
         let tables = self.program.of_kind(Kind::Table);
         let mut live: BTreeSet<_> = tables.chain([input]).collect();

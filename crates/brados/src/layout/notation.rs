@@ -11,7 +11,7 @@ use crate::limits::{MAX_SLOT_BYTES, MAX_STREAM_BYTES, MAX_STRIPES, MIN_SLOT_BYTE
 pub(super) const HEADER: &str = "header";
 /// The name of what says how many objects there are.
 pub(super) const STRIPES: &str = "stripes";
-/// Rows an index in the byte stream has room for unless told otherwise: a mebibyte, most of which is a
+/// Rows in an index in the byte stream by default. The index takes a mebibyte, most of which is a
 /// hole until it is used.
 const INDEX_COUNT: u32 = 65_536;
 const PLACES: [&str; 5] = ["map", "slots", "appended", "attribute", "stream"];
@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_printed_is_parsed() {
+    fn a_printed_layout_can_be_parsed() {
         for text in [
             "map",
             "log: slots(4096)",
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_layout_is_told_where() {
+    fn an_invalid_layout_is_refused_with_the_place_of_the_mistake() {
         for (text, at, message) in [
             ("", 0, "expected a name"),
             ("log", 3, "expected `:`"),

@@ -1,12 +1,13 @@
-//! How many rows an object may have in its byte stream, for whoever looks at objects without calling their
-//! class.
+//! Bounds how many rows an object may have in its byte stream, for code that looks at objects
+//! without calling their class.
 
 use super::legality::Stored;
 use super::stream::{Slots, Stream, divide};
 use crate::compile::Compiled;
 
-/// The rows that are not in the map, at most, of an object in the program's present layout whose byte stream
-/// is so long. Slots without a row count, too, and of an index in the stream those that may have one.
+/// The most rows outside the map of an object in the program's present layout, given the length of
+/// its byte stream. Every slot that the stream reaches counts, in tables and in indexes, whether or
+/// not it has a row.
 pub fn most_rows_in_stream(compiled: &Compiled, stream_bytes: u64) -> u64 {
     let program = &compiled.analysis.program;
     let stored = Stored::new(program, &compiled.plan.views);
@@ -47,7 +48,7 @@ end
     }
 
     #[test]
-    fn a_stream_has_no_more_rows_than_slots_that_it_reaches() {
+    fn a_stream_has_at_most_as_many_rows_as_slots_that_it_reaches() {
         for (layout, stream_bytes, rows) in [
             ("map", 1_000_000, 0),
             ("log: slots(64)", 0, 0),
