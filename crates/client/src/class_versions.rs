@@ -1,5 +1,6 @@
-//! Which version of a class this client's calls are written against: the one that was active when
-//! it last looked. A call that is refused because another is active by now looks again.
+//! Tracks which version of a class this client's calls are written against: the version that was
+//! active when it last looked. If a call is refused because another version is active now, the
+//! client looks again.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -27,15 +27,16 @@ use crate::{Log, LogOptions, Object, Pool};
 
 /// The pools a new cluster begins with.
 const DEFAULT_POOLS: [&str; 2] = ["data", "log"];
-/// Objects of a new log's stripe on a target that is a Ceph cluster: enough for a small one's OSDs to
-/// share the work, few enough to be sealed in a moment.
+/// Objects of a new log's stripe if the target is a Ceph cluster. Enough that the OSDs of a small
+/// cluster share the work, and few enough to be sealed quickly.
 const CEPH_COLUMNS: u32 = 8;
 /// The log's storage interface as a program, as this release has it.
 pub const LOG_PROGRAM_SOURCE: &str = include_str!("../../../programs/class/log.lua");
 /// The same interface as relations, as this release has it.
 pub const LOG_BRADOS_SOURCE: &str = include_str!("../../../programs/class/log.brados");
 
-/// The sources that every node of this release has, so that it need not read them from the store.
+/// The sources that every node of this release contains, so that nodes need not read them from the
+/// store.
 pub const OWN_SOURCES: &[&str] = &[LOG_PROGRAM_SOURCE, LOG_BRADOS_SOURCE];
 
 /// The program that is the log's storage interface.
@@ -99,29 +100,29 @@ pub struct Parts {
 }
 
 impl Cluster {
-    /// The cluster whose folder this is, as `nacre up` runs it. Connections are made when they are
-    /// needed, so this succeeds while nodes are down.
+    /// Connects to the cluster of this folder, which `nacre up` runs. Connections are made when
+    /// they are needed, so this succeeds while nodes are down.
     ///
     /// # Errors
-    /// `NotFound` with what to do if there is no cluster there; `Invalid` if its file makes no
-    /// sense.
+    /// `NotFound` with what to do if there is no cluster in the folder; `Invalid` if its file is
+    /// malformed.
     pub async fn connect(folder: impl AsRef<Path>) -> Result<Self> {
         Self::reach(&ClusterFile::read(folder.as_ref())?)
     }
 
-    /// The cluster an identity file names, from any machine, as the entity whose file it is.
-    /// Connections are made when they are needed.
+    /// Connects from any machine to the cluster that an identity file names, as the entity of that
+    /// file. Connections are made when they are needed.
     ///
     /// # Errors
-    /// `NotFound` if there is no such file; `Invalid` if it makes no sense.
+    /// `NotFound` if there is no such file; `Invalid` if it is malformed.
     pub async fn connect_as(identity: impl AsRef<Path>) -> Result<Self> {
         Self::reach(&ClusterFile::of_identity(identity)?)
     }
 
-    /// The cluster of these nodes. Needs a tokio runtime.
+    /// Connects to the cluster of these nodes. Needs a tokio runtime.
     ///
     /// # Errors
-    /// `Invalid` if they do not make a cluster.
+    /// `Invalid` if the nodes do not make a cluster.
     pub fn reach(file: &ClusterFile) -> Result<Self> {
         Self::reach_with(file, &ConnectOptions::default())
     }
@@ -137,7 +138,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// A cluster of any stores: how nodes and tests make one.
+    /// Makes a cluster of any stores. Nodes and tests use it.
     ///
     /// # Errors
     /// `Invalid` if the targets do not make a placement.
@@ -268,7 +269,7 @@ impl Cluster {
         self.pools.create(name).await
     }
 
-    /// Makes the pools a new cluster begins with: `data` for objects, `log` for those of logs.
+    /// Makes the pools of a new cluster: `data` for objects, and `log` for the objects of logs.
     ///
     /// # Errors
     /// `Unavailable`.
@@ -295,8 +296,8 @@ impl Cluster {
     /// Makes a log.
     ///
     /// # Errors
-    /// `Exists`; `Invalid` for a name that is not one, and a class that is none of logs; `NotFound` for a pool or
-    /// class that is not there; `Unavailable`.
+    /// `Exists`; `Invalid` for a bad name, or for a class that cannot store logs; `NotFound` if the
+    /// pool or class does not exist; `Unavailable`.
     pub async fn create_log(&self, name: &str, options: LogOptions) -> Result<Log> {
         let name = LogName::new(name)?;
         self.pools.check(&options.pool).await?;
@@ -337,8 +338,9 @@ impl Cluster {
         Ok(log)
     }
 
-    /// Has a `capability` program decide who holds the capability of a log's sequencer, how long, and who is next;
-    /// `None` for best effort. A client that holds the capability keeps it if the program would grant it.
+    /// Lets a `capability` program decide which client holds the capability of a log's sequencer,
+    /// how long, and which is next. `None` means best effort. A client that holds the capability
+    /// keeps it if the program would grant it.
     ///
     /// # Errors
     /// `NotFound` if there is no such log, or no version of the program is active; `Unavailable`.
@@ -350,7 +352,7 @@ impl Cluster {
         log.reconfigure(Reconfiguration::Capability(program)).await.map(drop)
     }
 
-    /// Whether a capability program can decide for a log.
+    /// Checks that a capability program can decide for a log.
     ///
     /// # Errors
     /// `NotFound` if no version of it is active; `Unavailable`.
@@ -358,8 +360,9 @@ impl Cluster {
         self.check_active(&ProgramId::new(ProgramKind::Capability, name.clone())).await
     }
 
-    /// Has an `slo` program order the requests to each target; `None` for the native order. Nodes follow it, and each
-    /// version that is activated, within a moment; no request that waits is lost.
+    /// Lets an `slo` program order the requests to each target; `None` means the native order.
+    /// Nodes follow the program, and every version that is activated later, without losing waiting
+    /// requests.
     ///
     /// # Errors
     /// `NotFound` if no version of the program is active; `Unavailable`.
@@ -379,12 +382,12 @@ impl Cluster {
         }
     }
 
-    /// Removes a log and every record of it. Handles on it find nothing any more, whatever is made under its
-    /// name.
+    /// Removes a log and all its records. Existing handles of the log find nothing from then on,
+    /// even if a log of the same name is made.
     ///
     /// # Errors
-    /// `NotFound`, also if its class is: it has no other way to its objects; `Unavailable`, and then part of it may
-    /// be done: again.
+    /// `NotFound`, also if the log's class is missing, because only the class can reach the log's
+    /// objects; `Unavailable`, and then part of the removal may be done: call it again.
     pub async fn remove_log(&self, name: &str) -> Result<()> {
         let name = LogName::new(name)?;
         let known = self.logs.views.last(&name).await?.filter(|view| !view.is_buried());
@@ -397,7 +400,8 @@ impl Cluster {
                     view.class()
                 ))
             })?;
-            // A node that has not heard of the class yet catches up with a call that says its version.
+            // The call states the class's version, so that a node that has not heard of it yet
+            // catches up.
             self.logs.classes.refresh(view.class()).await?;
         }
         Log::remove(self.logs.clone(), name).await

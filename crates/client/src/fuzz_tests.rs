@@ -1,4 +1,4 @@
-//! The files a client reads before it can ask anybody.
+//! The files that a client reads before it can send a request.
 
 use std::fs;
 

@@ -1,9 +1,11 @@
-//! The way to an object that several nodes can serve, because none of them keeps it.
+//! Chooses the gateway for an object, if any node can serve any object because none of them keeps
+//! it.
 //!
-//! Each object has a gateway it goes through as long as that lives, so that what one client does to an
-//! object meets what another does in one place, and the load is spread; while it is away any other will
-//! do. **Invariant:** a request that changes something is sent to one gateway only: if that dies with it,
-//! whoever asked hears that it may have happened. One that only reads is asked of the next.
+//! Each object has a preferred gateway. So the requests of all clients on one object meet in one
+//! place, and the load is spread. While the preferred gateway is away, another takes its part.
+//!
+//! **Invariant:** a request that changes something is sent to one gateway only. If that gateway
+//! dies, the caller is told that the change may have happened. A read is sent to the next gateway.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,8 +34,8 @@ pub(crate) struct Gateway {
     nodes: Arc<[RemoteStore]>,
     /// The one for requests.
     number: usize,
-    /// The one for watches: another for each client, or all of an object's watchers would be told by
-    /// one node.
+    /// The gateway for watches. It differs from client to client, so that one node need not notify
+    /// all watchers of an object.
     watched: usize,
 }
 

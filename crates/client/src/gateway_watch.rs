@@ -1,9 +1,10 @@
-//! A watch through whichever gateway is there.
+//! A watch that moves between gateways.
 //!
-//! A session re-establishes its watches once its node is back, so one that restarts keeps them. One that stays away
-//! loses them to another, and their readers are told that they may have missed something.
+//! A session re-establishes its watches once its node is back, so a gateway that restarts keeps
+//! them. If a gateway stays away, its watches move to another, and their readers are told that they
+//! may have missed events.
 //!
-//! **Invariant:** a watch keeps no session open: it ends with whoever connected.
+//! **Invariant:** a watch keeps no session open: it ends when the client disconnects.
 
 use std::sync::Weak;
 use std::time::Duration;
@@ -27,7 +28,8 @@ struct GatewayWatch {
     events: WatchStream,
 }
 
-/// The events of a watch through the gateway of this number, and through others once that is gone.
+/// The events of a watch through the gateway with this number, and through others once that one is
+/// gone.
 pub(crate) fn follow(
     nodes: Weak<[RemoteStore]>,
     object: ObjectId,
@@ -151,7 +153,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_watch_whose_gateway_stays_away_moves_to_another_and_says_so() {
+    async fn a_watch_moves_to_another_gateway_and_reports_lost_events() {
         let (folder, store) = (tempfile::tempdir().unwrap(), MemoryStore::plain());
         let (places, first) = places(folder.path(), &store).await;
         let _second = Running::start(&places[1], &store).await;
@@ -167,7 +169,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_watch_whose_gateway_comes_back_goes_on_there() {
+    async fn a_watch_stays_with_a_gateway_that_comes_back() {
         let (folder, store) = (tempfile::tempdir().unwrap(), MemoryStore::plain());
         let (places, first) = places(folder.path(), &store).await;
         let gateway = gateway(&places);
@@ -180,7 +182,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_watch_ends_with_who_connected() {
+    async fn a_watch_ends_when_its_client_disconnects() {
         let (folder, store) = (tempfile::tempdir().unwrap(), MemoryStore::plain());
         let (places, _running) = places(folder.path(), &store).await;
         let gateway = gateway(&places);

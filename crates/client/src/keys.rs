@@ -1,4 +1,5 @@
-//! The keys in a cluster's folder: who vouches for whom, and what the nodes prove themselves by.
+//! The keys in a cluster's folder: the authority that signs identities, and the nodes' own
+//! identities.
 //!
 //! | file of `tls/` | holds |
 //! | --- | --- |
@@ -6,7 +7,7 @@
 //! | `node.NAME.json` | a node's identity |
 //! | `admin.json` | the first administrator's identity file |
 //!
-//! All are for the owner's eyes: mode 0600.
+//! Only the owner can read them (mode 0600).
 
 use std::fs;
 use std::io::{self, Write};
@@ -41,11 +42,11 @@ impl Keys {
         self.folder.join("authority.key").exists()
     }
 
-    /// Makes an authority, an identity for every node and one for the first administrator, whose
-    /// file this answers.
+    /// Makes an authority, an identity for every node and one for the first administrator. Returns
+    /// the path of the administrator's file.
     ///
     /// # Errors
-    /// `Exists` if there are keys; `Unavailable` if the folder cannot be written.
+    /// `Exists` if there are keys already; `Unavailable` if the folder cannot be written.
     pub fn create(cluster: &ClusterFile) -> Result<PathBuf> {
         let keys = Self::of(cluster);
         // Beside, and named once all are there.
@@ -81,11 +82,11 @@ impl Keys {
         self.issue(cluster, &EntityName::new(ADMIN)?, &self.folder.join(ADMIN_FILE)).map(drop)
     }
 
-    /// Makes an identity for an entity and writes its file, by which a client reaches the cluster
-    /// from anywhere. The entity has no rights by that.
+    /// Makes an identity for an entity and writes its file, with which a client can reach the
+    /// cluster from anywhere. This gives the entity no rights.
     ///
     /// # Errors
-    /// `NotFound` if there is no authority here; `Exists` if the file is there; `Unavailable` if it
+    /// `NotFound` if there is no authority here; `Exists` if the file exists; `Unavailable` if it
     /// cannot be written.
     pub fn issue(&self, cluster: &ClusterFile, entity: &EntityName, to: &Path) -> Result<Identity> {
         let read = |name: &str| {
@@ -118,7 +119,7 @@ impl Keys {
     /// The first administrator's identity, if its file is here.
     ///
     /// # Errors
-    /// `Invalid` if the file makes no sense.
+    /// `Invalid` if the file is malformed.
     pub fn admin(&self) -> Result<Option<Identity>> {
         match read_identity(&self.folder.join(ADMIN_FILE)) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -131,8 +132,8 @@ impl Keys {
     }
 }
 
-/// The names by which clients may reach a node: its host as the cluster's file has it, this machine's name, and
-/// the node's own name.
+/// The names by which clients may reach a node: its host in the cluster's file, this machine's
+/// name, and the node's own name.
 fn hosts_of(cluster: &ClusterFile, node: &NodeEntry) -> Result<Vec<String>> {
     let listened = cluster.address(node)?.and_then(|address| Some(address.host()?.to_owned()));
     let machine = rustix::system::uname().nodename().to_str().ok().map(str::to_owned);
@@ -148,7 +149,8 @@ fn read_identity(path: &Path) -> Result<Identity> {
             io::ErrorKind::PermissionDenied => {
                 Error::denied(text).hint("run the command as the user who runs the cluster")
             }
-            _ => Error::unavailable(text).hint("is it to be read by who runs this?"),
+            _ => Error::unavailable(text)
+                .hint("make the file readable for the user who runs this command"),
         }
     })?;
     Identity::parse(&text)
@@ -160,7 +162,7 @@ fn write_private(path: &Path, bytes: &[u8]) -> Result<()> {
     match file.and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all())) {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            Err(Error::exists(format!("{} is there already", path.display()))
+            Err(Error::exists(format!("{} already exists", path.display()))
                 .hint("move it away, or name another file with --out FILE"))
         }
         Err(error) => {
@@ -193,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_made_wholly_or_not_at_all_and_never_instead_of_others() {
+    fn keys_are_made_completely_or_not_at_all_and_never_replace_others() {
         let (folder, cluster) = drafted();
         let left = || fs::read_dir(folder.path()).unwrap().count();
         fs::create_dir(folder.path().join("tls")).unwrap();
@@ -211,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn an_administrator_who_moved_its_file_away_is_no_error() {
+    fn a_missing_administrator_file_is_no_error() {
         let (_folder, cluster) = drafted();
         let (admin, keys) = (Keys::create(&cluster).unwrap(), Keys::of(&cluster));
         assert!(keys.admin().unwrap().is_some());

@@ -1,12 +1,13 @@
 //! nacre: a programmable storage system.
 //!
-//! [`Cluster`] is the door: [`Cluster::connect`] to the nodes of a folder that `nacre up` runs, or
-//! [`Cluster::connect_as`] an entity from another machine. From it come [`Pool`]s of [`Object`]s, versioned
-//! [`Programs`], [`Maps`] of service metadata, and shared [`Log`]s. A cluster inside the calling process, without
-//! daemons, is `nacre_node::LocalCluster`; this crate links neither engine.
+//! Everything begins with a [`Cluster`]. [`Cluster::connect`] reaches the nodes of a folder that
+//! `nacre up` runs; [`Cluster::connect_as`] connects as an entity, from any machine. A cluster
+//! gives [`Pool`]s of [`Object`]s, versioned [`Programs`], [`Maps`] of service metadata, and shared
+//! [`Log`]s. `nacre_node::LocalCluster` is a cluster inside the calling process, without daemons.
+//! This crate links no engine.
 //!
-//! The feature `programs` adds the Brados compiler and the VM. Without it a client cannot put programs or call striped
-//! objects; everything else works.
+//! The feature `programs` adds the Brados compiler and the VM. Without it a client cannot put
+//! programs or call striped objects; everything else works.
 //!
 //! ```no_run
 //! # async fn f() -> nacre::Result<()> {

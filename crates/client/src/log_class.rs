@@ -48,11 +48,11 @@ fn methods_of(source: &str) -> Result<Vec<MethodName>> {
 }
 
 impl Cluster {
-    /// Refuses a class that could not store the entries of a log: nothing of such a log would work. Who may not
-    /// read the class is believed.
+    /// Refuses a class that could not store the entries of a log. A caller that may not read the
+    /// class is not checked.
     ///
     /// # Errors
-    /// `NotFound` if it is not active; `Invalid` with the methods it lacks; `Unavailable`.
+    /// `NotFound` if the class is not active; `Invalid` with the methods it lacks; `Unavailable`.
     pub(crate) async fn check_log_class(&self, class: &ClassName) -> Result<()> {
         let Some((program, version)) = self.active_log_class(class).await? else { return Ok(()) };
         let source = match self.programs().show(&program, Some(version)).await {
@@ -67,8 +67,7 @@ impl Cluster {
         if lacking.is_empty() {
             return Ok(());
         }
-        let text =
-            format!("{program} is no class of logs: it has no method {}", lacking.join(", "));
+        let text = format!("{program} cannot store logs: it has no method {}", lacking.join(", "));
         Err(Error::invalid(text).hint(
             "log, log_native and log_brados are; one in Brados is to be called log_brados and more",
         ))
@@ -87,13 +86,13 @@ impl Cluster {
         }
         let program = ProgramId::new(ProgramKind::Class, class.as_str().parse()?);
         let version = self.programs().active(&program).await?.ok_or_else(|| {
-            Error::not_found(format!("no version of {program} is active, so it stores no log"))
+            Error::not_found(format!("no version of {program} is active, so it cannot store a log"))
                 .hint(format!("activate it; {PROGRAM_CLASS} and {NATIVE_CLASS} are always there"))
         })?;
         Ok(Some((program, version)))
     }
 
-    /// The logs whose entries a class stores, those included that are not wholly removed yet.
+    /// The logs whose entries a class stores, including logs that are not completely removed yet.
     ///
     /// # Errors
     /// `Unavailable`; `Denied`.
@@ -130,9 +129,9 @@ impl Cluster {
         }
     }
 
-    /// Drops a version of a program, or all of them, as [`nacre_registry::Programs::remove`], unless a log
-    /// would have no class any more, or another program uses it. Logs and programs that this entity may not read do
-    /// not count.
+    /// Drops a version of a program, or all of them, as [`nacre_registry::Programs::remove`],
+    /// unless a log would lose its class or another program uses it. Logs and programs that the
+    /// caller may not see are not considered.
     ///
     /// # Errors
     /// `Conflict` with what uses the program; those of `Programs::remove`.
@@ -188,8 +187,8 @@ impl Cluster {
         ))
     }
 
-    /// The logs whose view satisfies a condition, in words for an error; `None` if there are none, or if this entity
-    /// may not list logs.
+    /// The logs whose view satisfies a condition, in words for an error. `None` if there are none,
+    /// or if this entity may not list logs.
     async fn some_logs(&self, is_such: impl Fn(&View) -> bool) -> Result<Option<String>> {
         let logs = match self.logs_whose_view(is_such).await {
             Err(error) if error.kind() == ErrorKind::Denied => return Ok(None),

@@ -1,7 +1,7 @@
-//! Programs whose source is lost: the storage target that kept the source was forgotten.
+//! Finds programs whose source is lost, because the storage target that kept it was forgotten.
 //!
-//! No node can make such a program live, so every call of it fails with `unavailable` until the same source
-//! is put again.
+//! No node can make such a program live. Every call of it fails with `unavailable` until the same
+//! source is put again.
 
 use nacre_log::{BRADOS_CLASS, PROGRAM_CLASS};
 use nacre_object::{ClassName, ErrorKind, Result};
@@ -11,8 +11,9 @@ use nacre_registry::{ProgramId, ProgramInfo, ProgramKind};
 use crate::cluster::{Cluster, LOG_BRADOS_SOURCE, LOG_PROGRAM_SOURCE, OWN_SOURCES};
 
 impl Cluster {
-    /// The active programs whose source is lost, each with its active version. A lost source that this
-    /// release brings along is put again instead; so are the classes of logs, if no program is known any more.
+    /// The active programs whose source is lost, each with its active version. If this release
+    /// contains a lost source, it is put again instead. If no program is known any more, the
+    /// classes of logs are put again as well.
     ///
     /// # Errors
     /// `Unavailable` if a target that may keep a source does not serve.
@@ -37,7 +38,8 @@ impl Cluster {
         Ok(lost)
     }
 
-    /// Puts the classes again that stored logs are of: the map `programs` was lost, and their views were not.
+    /// Puts the classes of existing logs again. The map `programs` was lost, but the views of the
+    /// logs were not.
     async fn restore_log_classes(&self) -> Result<()> {
         for (class, source) in
             [(PROGRAM_CLASS, LOG_PROGRAM_SOURCE), (BRADOS_CLASS, LOG_BRADOS_SOURCE)]
@@ -52,8 +54,8 @@ impl Cluster {
     }
 }
 
-/// The source of a program's active version, if this release brings it along. Only the latest version can be
-/// put again under its number.
+/// The source of a program's active version, if this release contains it. Only the latest version
+/// can be put again under its number.
 fn own_source(program: &ProgramInfo, active: u64) -> Option<&'static str> {
     let latest = program.versions.last().filter(|latest| latest.version == active)?;
     OWN_SOURCES.iter().copied().find(|source| Digest::of(source) == latest.digest)

@@ -1,8 +1,9 @@
-//! The nodes of other folders whose data is in the same Ceph cluster, as far as they are on this machine.
+//! Reaches nodes of other folders that use the same Ceph cluster, if they are on this machine.
 //!
-//! A log has one sequencer, which may be any folder's; where it listens the node registry says. A node's Unix
-//! socket admits the user who runs it. One on another machine, or with an authority of its own, is not reached:
-//! then a node of this folder takes the log over, and the folders have it in turn.
+//! A log has one sequencer, which may be a node of any folder; the node registry says where it
+//! listens. A node's Unix socket admits only the user who runs it. A node on another machine, or of
+//! another authority, cannot be reached. Then a node of this folder takes the log over, and the
+//! folders use it in turn.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -15,7 +16,8 @@ use nacre_wire::{Endpoint, Session, SessionOptions};
 
 /// More folders on one machine forget each other's sessions.
 const MAX_SESSIONS: usize = 64;
-/// A process on this machine that does not let us in by then is gone, or not what is sought.
+/// How long a connection to a process on this machine may take. A process that has not answered by
+/// then is gone, or is not the node sought.
 const CONNECT_PATIENCE: Duration = Duration::from_millis(300);
 
 /// Sessions with such nodes, opened when first needed.
@@ -33,7 +35,7 @@ impl Neighbours {
         let _ = self.registry.set(registry.clone());
     }
 
-    /// Asks a service of such a node.
+    /// Asks a service of a node of another folder.
     ///
     /// # Errors
     /// The service's own; `Unavailable` if the node is not reached.
@@ -82,5 +84,7 @@ impl Neighbours {
 }
 
 fn unreachable(node: &NodeName) -> Error {
-    Error::unavailable(format!("node {node} is none of this folder, nor reached on this machine"))
+    Error::unavailable(format!(
+        "node {node} is not in this folder and cannot be reached on this machine"
+    ))
 }

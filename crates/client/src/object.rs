@@ -13,11 +13,11 @@ use nacre_object::{
 use crate::Pool;
 use crate::transaction::Transaction;
 
-/// A handle on one object, which need not exist. Cheap to clone.
+/// A handle of one object, which need not exist. Cheap to clone.
 ///
 /// Every method is a transaction of its own; [`Object::transaction`] puts several ops into one.
 /// Errors are those of [`nacre_object::ObjectView`], and `Unavailable` if the object's target does
-/// not answer: then a change may or may not have happened.
+/// not answer. After `Unavailable` a change may or may not have happened.
 #[derive(Debug, Clone)]
 pub struct Object {
     pool: Pool,
@@ -91,8 +91,9 @@ impl Object {
         }
     }
 
-    /// Bytes `offset..offset+length`, cut at the end of the stream: one request, so `Exhausted` past what a
-    /// reply carries. See [`Object::reader`] and [`Object::read_all`] for more.
+    /// Reads bytes `offset..offset+length`, cut at the end of the stream. It is one request, so it
+    /// fails with `Exhausted` past what a reply carries. See [`Object::reader`] and
+    /// [`Object::read_all`] for longer reads.
     pub async fn read(&self, offset: u64, length: u64) -> Result<Bytes> {
         self.data(Op::Read { offset, length }).await
     }
@@ -107,7 +108,7 @@ impl Object {
         self.done(Op::WriteFull { data: data.into() }).await
     }
 
-    /// Puts bytes at the end of the stream; answers the offset they went to.
+    /// Puts bytes at the end of the stream; returns the offset they went to.
     pub async fn append(&self, data: impl Into<Bytes>) -> Result<u64> {
         match self.one(Op::Append { data: data.into() }).await? {
             OpResult::Offset(offset) => Ok(offset),
@@ -184,7 +185,7 @@ impl Object {
     /// Runs a method of a class.
     ///
     /// # Errors
-    /// A negative status is an error whose [`Error::status`] it is; nothing was changed then.
+    /// A negative status becomes an error whose [`Error::status`] it is; nothing was changed then.
     pub async fn call(
         &self,
         class: &str,
@@ -200,10 +201,10 @@ impl Object {
         self.call_version(call).await
     }
 
-    /// Runs a method, stating the version of the class the caller was written against.
+    /// Runs a method, stating the version of the class that the caller was written against.
     ///
     /// # Errors
-    /// As [`Object::call`]; `Stale` if another version is active.
+    /// Those of [`Object::call`]; `Stale` if another version is active.
     pub async fn call_version(&self, call: ClassCall) -> Result<CallReply> {
         match self.one(Op::Call(call)).await? {
             OpResult::Called(reply) => Ok(reply),
@@ -211,11 +212,12 @@ impl Object {
         }
     }
 
-    /// Moves some rows of the object, one of a class in Brados, from former layouts to the present one:
-    /// whether all are there now, and how many were moved. Whoever stops in between, anybody goes on.
+    /// Moves some rows of an object of a Brados class from former layouts to the present one.
+    /// Returns whether all rows are there now, and how many were moved. Any caller can continue an
+    /// interrupted migration.
     ///
     /// # Errors
-    /// As [`Object::call_version`]; `Unsupported` if the class knows no former layout.
+    /// Those of [`Object::call_version`]; `Unsupported` if the class knows no former layout.
     pub async fn migrate_step(
         &self,
         class: &ClassName,
@@ -230,15 +232,15 @@ impl Object {
             Some([Value::Bytes(state), Value::Int(moved)]) => {
                 Ok((state == b"settled", moved.unsigned_abs()))
             }
-            _ => Err(Error::corrupt("this is no reply of a migration")),
+            _ => Err(Error::corrupt("the class replied to a migration with something else")),
         }
     }
 
-    /// Runs a handler of a script that is stored nowhere, as Ceph's `cls_lua` does; with an empty
-    /// `handler` the chunk alone.
+    /// Runs a handler of a script that is stored nowhere, as Ceph's `cls_lua` does. With an empty
+    /// `handler` it runs only the chunk.
     ///
     /// # Errors
-    /// As [`Object::call`]; `Fault` with the line if the script fails.
+    /// Those of [`Object::call`]; `Fault` with the line if the script fails.
     pub async fn eval(
         &self,
         script: &str,
@@ -277,7 +279,7 @@ impl Object {
     }
 
     /// Makes this object, which must not exist, a copy of another's snapshot. Both must be on one
-    /// target: give their names the same `{tag}`.
+    /// target, so give their names the same `{tag}`.
     pub async fn clone_from_snapshot(
         &self,
         source: ObjectName,
@@ -291,17 +293,17 @@ impl Object {
         read_outbox(&**self.pool.store(), self.id()).await
     }
 
-    /// Has messages that were given up delivered again, once what kept them from it is gone; answers how
-    /// many. Each arrives once, for whom it was sent; what fails again is given up again.
+    /// Delivers messages again that were given up, once the cause is removed. Returns how many.
+    /// Each arrives once, on behalf of its original sender. A message that fails again is given up
+    /// again.
     ///
     /// # Errors
-    /// `NotFound` if one of them is not among them; `Denied` without the right `admin`.
+    /// `NotFound` if one of them was not given up; `Denied` without the right `admin`.
     pub async fn resend(&self, letters: &DeadLetters) -> Result<u64> {
         resend(&**self.pool.store(), self.id(), letters).await
     }
 }
 
 pub(crate) fn no_answer(operation: &'static str) -> Error {
-    Error::corrupt("the store answered something that does not belong to the request")
-        .during(operation)
+    Error::corrupt("the store's answer does not match the request").during(operation)
 }

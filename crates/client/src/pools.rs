@@ -1,6 +1,6 @@
-//! Which pools there are: the map `pools`, one entry each, by name.
+//! The existing pools: the map `pools`, with one entry for each, by name.
 //!
-//! Engines take any pool; that a pool must be made first is checked here, so that a slip in a name
+//! Engines accept any pool. That a pool must be made first is checked here, so that a mistyped name
 //! does not scatter objects.
 
 use std::collections::HashSet;
@@ -12,8 +12,8 @@ use nacre_registry::{Change, MapState, Maps, POOLS_MAP};
 #[derive(Debug, Clone)]
 pub(crate) struct Pools {
     maps: Maps,
-    /// Pools seen to exist. One that another client removed meanwhile is empty, so to go on using
-    /// it loses nothing.
+    /// Pools that were seen to exist. A pool that another client removed meanwhile is empty, so
+    /// using it further loses nothing.
     known: Arc<Mutex<HashSet<PoolName>>>,
 }
 

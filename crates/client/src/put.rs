@@ -1,11 +1,12 @@
-//! Putting a byte stream of any size, in as many requests as it takes.
+//! Puts a byte stream of any size, in as many requests as needed.
 //!
-//! Content that fits one request is one transaction. Larger content goes part by part to a *staging
-//! object* beside the object (see [`Staging`]); then one transaction of the object takes over its stream.
-//! So a reader finds the old content or the new, and an interrupted put changes nothing.
+//! Content that fits into one request is one transaction. Larger content goes part by part to a
+//! *staging object* beside the object (see [`Staging`]). Then one transaction of the object takes
+//! over its stream. So a reader finds the old or the new content, and an interrupted put changes
+//! nothing.
 //!
-//! A store that cannot copy streams, as Ceph, takes the parts in place. There a reader may meet a stream
-//! that is not complete yet, and an interrupted put leaves one; its error says so.
+//! A store that cannot copy streams, such as Ceph, takes the parts in place. There a reader may
+//! meet an incomplete stream, and an interrupted put leaves one; its error says so.
 
 use bytes::{Bytes, BytesMut};
 use futures::stream::Fuse;
@@ -21,13 +22,13 @@ const PART_BYTES: usize = 4 * 1024 * 1024;
 const _: () = assert!(PART_BYTES <= MAX_REQUEST_BYTES);
 
 impl Object {
-    /// Replaces the whole byte stream by `content`, which may come in pieces of any size. Holds no more
-    /// than a few MiB of it in memory. Map and attributes stay.
+    /// Replaces the whole byte stream by `content`, which may come in pieces of any size. Holds at
+    /// most a few MiB of it in memory. The map and the attributes stay.
     ///
     /// # Errors
-    /// The first error among the content; `Exhausted` if the content is larger than an object can be;
-    /// `Conflict` if another put of this object began meanwhile. The object is then as it was, with two
-    /// exceptions: `Unavailable` may leave open whether the put happened, and a store that cannot copy
+    /// The first error of the content; `Exhausted` if the content is larger than an object can be;
+    /// `Conflict` if another put of this object began meanwhile. The object is unchanged then, with
+    /// two exceptions: after `Unavailable` the put may have happened, and a store that cannot copy
     /// streams keeps the parts that were written.
     pub async fn put<S>(&self, content: S) -> Result<()>
     where
@@ -123,10 +124,10 @@ impl<S: Stream<Item = Result<Bytes>> + Unpin> Parts<S> {
         Self { content: content.fuse(), ahead: Bytes::new(), total: 0 }
     }
 
-    /// The next part, of `size` bytes unless it is the last; empty at the end.
+    /// The next part, of `size` bytes unless it is the last. Empty at the end.
     ///
     /// # Errors
-    /// The content's; `Exhausted` if it is too large for an object.
+    /// Those of the content; `Exhausted` if it is too large for an object.
     async fn next(&mut self, size: usize) -> Result<Bytes> {
         let mut part = BytesMut::new();
         while part.len() < size && !self.is_at_end().await? {

@@ -71,7 +71,7 @@ async fn names(object: &Object) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_put_replaces_the_stream_at_once_and_nothing_else() {
+async fn a_put_replaces_the_whole_stream_atomically_and_nothing_else() {
     let object = object().await;
     let before = object.stat().await.unwrap().version;
     let is_as_before = || async {
@@ -86,7 +86,7 @@ async fn a_put_replaces_the_stream_at_once_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_put_of_what_one_request_carries_is_one_request() {
+async fn a_put_that_fits_into_one_request_is_one_request() {
     for object in [object().await, object_in_place().await] {
         let content: Bytes = vec![7; MAX_REQUEST_BYTES].into();
         let before = object.stat().await.unwrap().version;
@@ -109,7 +109,7 @@ async fn a_put_whose_content_fails_changes_nothing() {
 }
 
 #[tokio::test]
-async fn of_two_puts_at_once_the_later_one_wins_and_the_earlier_one_is_told() {
+async fn of_two_concurrent_puts_the_later_wins_and_the_earlier_gets_conflict() {
     let object = object().await;
     let other: Bytes = vec![1; MAX_REQUEST_BYTES + 1].into();
     let put_other = || {
@@ -124,7 +124,7 @@ async fn of_two_puts_at_once_the_later_one_wins_and_the_earlier_one_is_told() {
 }
 
 #[tokio::test]
-async fn what_a_killed_put_left_is_removed_by_the_next() {
+async fn a_put_removes_what_a_killed_put_left() {
     let object = object().await;
     let endless = pieces().chain(stream::pending());
     assert!(object.put(endless).now_or_never().is_none(), "it waits for more content");
@@ -153,7 +153,7 @@ async fn a_put_in_place_tells_how_far_it_came_when_it_fails() {
 }
 
 #[tokio::test]
-async fn a_put_in_place_ends_with_conflict_when_somebody_else_writes() {
+async fn a_put_in_place_ends_with_conflict_if_another_client_writes() {
     let object = object_in_place().await;
     let write = || async { object.write(0, "other").await };
     let error = object.put(pieces_and(PIECES - 1, write)).await.unwrap_err();
@@ -161,7 +161,7 @@ async fn a_put_in_place_ends_with_conflict_when_somebody_else_writes() {
 }
 
 #[tokio::test]
-async fn large_content_needs_a_name_with_room_for_the_staging_object() {
+async fn large_content_needs_a_name_short_enough_for_the_staging_object() {
     let pool = object().await.pool().clone();
     let object = pool.object(&"n".repeat(1024)).unwrap();
     object.put(stream::iter([Ok(piece(0))])).await.unwrap();

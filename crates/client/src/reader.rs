@@ -1,8 +1,9 @@
 //! Reads that take several requests, all of one version.
 //!
-//! The first request tells the object's version; each further one is guarded by it. So a reader gets the
-//! parts of one version, or `Conflict` once the object has another. Nothing is begun again by itself where
-//! the caller has been given parts already; [`Object::read_all`] gives out nothing before it has all.
+//! The first request returns the object's version, and each further one is guarded by it. So a
+//! reader gets parts of one version, or `Conflict` once the object has changed. A reader that has
+//! handed out parts does not begin again by itself. [`Object::read_all`] hands out nothing before
+//! it has everything, so it can.
 
 use std::cmp::min;
 
@@ -12,7 +13,7 @@ use nacre_object::{Error, ErrorKind, MapRange, Op, OpResult, Reply, Result};
 
 use crate::Object;
 
-/// Bytes asked for at a time: what one reply carries, so that most objects are read by one request.
+/// Bytes of one request: what one reply carries, so that most objects are read by one request.
 const PART_BYTES: u64 = MAX_REPLY_BYTES as u64;
 /// How often [`Object::read_all`] begins again because the object was changed.
 const MAX_READ_ATTEMPTS: u32 = 8;
@@ -30,8 +31,8 @@ impl Object {
         MapReader { version: OneVersion::of(self), after, prefix, has_more: true }
     }
 
-    /// Bytes `offset..offset + length`, or all from `offset` on, of one version. Begins again a few times if
-    /// the object is changed meanwhile.
+    /// Reads bytes `offset..offset + length`, or all from `offset` on, of one version. Begins again
+    /// a few times if the object is changed meanwhile.
     ///
     /// # Errors
     /// `Conflict` if it was changed each time; those of [`Object::read`].
@@ -62,8 +63,7 @@ impl ObjectReader {
     /// The next bytes; `None` at the end.
     ///
     /// # Errors
-    /// `Conflict` if the object is no longer of the version that the first part was of; those of
-    /// [`Object::read`].
+    /// `Conflict` if the object has changed since the first part; those of [`Object::read`].
     pub async fn next(&mut self) -> Result<Option<Bytes>> {
         if self.at >= self.end {
             return Ok(None);
@@ -107,8 +107,7 @@ impl MapReader {
     /// The next entries, at most `limit` and at most what one reply carries; `None` at the end.
     ///
     /// # Errors
-    /// `Conflict` if the object is no longer of the version that the first page was of; those of
-    /// [`Object::map_range`].
+    /// `Conflict` if the object has changed since the first page; those of [`Object::map_range`].
     pub async fn next(&mut self, limit: usize) -> Result<Option<MapRange>> {
         if !self.has_more {
             return Ok(None);
@@ -162,7 +161,7 @@ impl OneVersion {
         Error::conflict("the object was changed while it was read")
             .during("read")
             .on(self.object.id())
-            .hint("read it again; where it is always being written, read a snapshot of it")
+            .hint("read it again; if it is always being written, read a snapshot of it")
     }
 
     fn no_answer(&self, operation: &'static str) -> Error {

@@ -83,7 +83,7 @@ async fn a_whole_read_begins_again_when_the_object_was_changed() {
 }
 
 #[tokio::test]
-async fn a_whole_read_gives_up_with_conflict_where_the_object_is_always_changed() {
+async fn a_whole_read_of_an_object_that_always_changes_ends_with_conflict() {
     let object = object(two_parts(), 0..1000).await;
     let error = object.read_all(0, None).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");

@@ -21,8 +21,9 @@ use crate::cluster_file::{ClusterFile, NodeEntry, RoleName};
 use crate::gateway::Gateway;
 use crate::neighbours::Neighbours;
 
-/// A process that cannot be connected to for so long is taken to be dead by those who ask its host: another node may
-/// take over. A live process on a busy machine answers in some milliseconds.
+/// A process that cannot be connected to within this time is taken for dead by callers of the host
+/// protocol, and another node may take over. A live process on a busy machine answers within
+/// milliseconds.
 const CONNECT_PATIENCE: Duration = Duration::from_millis(300);
 /// Long enough for a call to find that there is no connection.
 const AT_ONCE: Duration = Duration::from_millis(1);
@@ -30,7 +31,8 @@ const AT_ONCE: Duration = Duration::from_millis(1);
 /// How a client connects, besides what its cluster's file says.
 #[derive(Debug, Clone, Default)]
 pub struct ConnectOptions {
-    /// Which of its requests are traced, from here to the disk, though nobody asked for it; `None`: none.
+    /// Which requests of this client are traced down to the disk although no caller asked for it.
+    /// `None` for none.
     pub sampling: Option<Sampling>,
 }
 
@@ -51,10 +53,10 @@ impl fmt::Debug for Sessions {
 }
 
 impl Sessions {
-    /// Sessions with the nodes of a cluster's file. Needs a tokio runtime.
+    /// Opens sessions with the nodes of a cluster's file. Needs a tokio runtime.
     ///
     /// # Errors
-    /// `Invalid` if the file names a node or a socket wrongly.
+    /// `Invalid` if the file has a bad name or socket.
     pub fn new(file: &ClusterFile) -> Result<Self> {
         Self::with(file, &ConnectOptions::default())
     }
@@ -79,8 +81,8 @@ impl Sessions {
         Ok(Self(Arc::new(Inner { file: file.clone(), sessions, neighbours })))
     }
 
-    /// Finds the nodes of other folders here, where an engine has them meet. Whoever comes by an identity is
-    /// no user of this machine to them.
+    /// Finds nodes of other folders on this machine, if an engine has them share data. Clients with
+    /// an identity cannot: to those nodes they are not a user of this machine.
     pub fn find_neighbours_in(&self, registry: &Nodes) {
         if self.0.file.engine().is_some() && !self.0.file.folder().as_os_str().is_empty() {
             self.0.neighbours.find_in(registry);
@@ -96,10 +98,10 @@ impl Sessions {
         found.map(|(_, session)| session).ok_or_else(|| Error::not_found(format!("no node {node}")))
     }
 
-    /// What a cluster is made of, with `own` targets in this process instead of over a session.
+    /// The parts of a cluster, with the `own` targets in this process instead of over a session.
     ///
     /// # Errors
-    /// As [`Sessions::new`].
+    /// Those of [`Sessions::new`].
     pub fn parts(&self, own: &[PlacedTarget], clock: Arc<dyn Clock>) -> Result<Parts> {
         let targets = match self.0.file.engine() {
             None => self.targets(own)?,
@@ -174,9 +176,9 @@ impl HostTransport for Sessions {
             };
             return session.ask(service, method, input, patience).await;
         }
-        // Where Ceph keeps the log it may be a node of another folder, or one that is gone for good:
-        // if it is not reached, a node of this one takes over.
-        // Boxed, as the future of every question would be as large as that of this one.
+        // If Ceph keeps the log, its sequencer may be a node of another folder, or one that is gone
+        // for good. If it cannot be reached, a node of this folder takes over. Boxed, because
+        // otherwise the future of every question would be as large as this one.
         let asked = Box::pin(self.0.neighbours.ask(node, service, method, input, patience));
         answer_within(patience, node, asked).await
     }

@@ -1,12 +1,14 @@
-//! Staging objects: where the content of a large put gathers until it is complete.
+//! Staging objects, which collect the content of a large put until it is complete.
 //!
-//! The staging object of `NAME` is called `NAME.nacre-put.N`, with the least N that places it on the target
-//! of `NAME`. It is written with guards on its own version, kept as a snapshot when it is complete, and the
-//! object takes over that snapshot's stream in one transaction.
+//! The staging object of `NAME` is called `NAME.nacre-put.N`, with the least N that places it on
+//! the target of `NAME`. Its writes are guarded by its own version. When it is complete, it is kept
+//! as a snapshot, and the object takes over that snapshot's stream in one transaction.
 //!
-//! **Invariants.** All puts of an object use one staging object. So a put removes what a killed one left,
-//! and of two puts at once the later one takes the staging object: the earlier one ends with `Conflict`.
-//! A snapshot is named after the version it keeps, so no put takes over another's content.
+//! **Invariants:**
+//! - All puts of an object use one staging object. So a put removes what a killed put left. Of two
+//!   concurrent puts the later one takes the staging object, and the earlier one ends with
+//!   `Conflict`.
+//! - A snapshot is named after the version it keeps, so no put takes over the content of another.
 
 use bytes::Bytes;
 use nacre_object::limits::MAX_OBJECT_NAME_BYTES;
@@ -16,7 +18,8 @@ use crate::Object;
 
 /// What the staging object's name has after the object's.
 const SUFFIX: &str = ".nacre-put.";
-/// Names that are tried for one on the object's target. Each is there with a chance of its weight's share.
+/// Names that are tried to find one on the object's target. Each is placed there with the
+/// probability of the target's weight.
 const MAX_NAMES: u32 = 4096;
 /// How often a put begins again because another put of the object began at the same moment.
 const MAX_BEGINNINGS: u32 = 3;
@@ -31,11 +34,12 @@ pub(crate) struct Staging<'a> {
 }
 
 impl<'a> Staging<'a> {
-    /// Begins with the first part, in place of what an earlier put left.
+    /// Begins with the first part, and replaces what an earlier put left.
     ///
     /// # Errors
-    /// `Unsupported` if the store cannot copy streams; `Conflict` if other puts of the object begin again and
-    /// again; `Invalid` if the object's name leaves no room for the staging object's.
+    /// `Unsupported` if the store cannot copy streams; `Conflict` if other puts of the object begin
+    /// again and again; `Invalid` if the object's name is too long to be extended to that of the
+    /// staging object.
     pub async fn begin(object: &'a Object, first: Bytes) -> Result<Self> {
         let staged = staging_object(object)?;
         for _ in 0..MAX_BEGINNINGS {
@@ -71,8 +75,8 @@ impl<'a> Staging<'a> {
         taken.map(drop).map_err(|error| self.explained(error))
     }
 
-    /// Removes the staging object, if it is still this put's. A failure is no matter: the next put of the
-    /// object removes it.
+    /// Removes the staging object, if it still belongs to this put. A failure does not matter: the
+    /// next put of the object removes it.
     pub async fn remove(self) {
         if let Ok(snapshot) = self.snapshot() {
             let _ = self.submit(Op::SnapshotRemove { snapshot }).await;
@@ -84,7 +88,7 @@ impl<'a> Staging<'a> {
         SnapshotName::new(format!("put-{}", self.version))
     }
 
-    /// Changes the staging object, which must be as this put left it; answers its version.
+    /// Changes the staging object, which must be as this put left it; returns its version.
     async fn submit(&self, op: Op) -> Result<u64> {
         let ops = vec![Op::AssertVersion(self.version), op];
         let reply = self.staged.submit(ops).await;
@@ -110,10 +114,15 @@ fn staging_object(object: &Object) -> Result<Object> {
     let (pool, name) = (object.pool(), object.id().name.as_str());
     let longest = MAX_OBJECT_NAME_BYTES - SUFFIX.len() - MAX_NAMES.to_string().len();
     if name.len() > longest {
-        return Err(Error::invalid(format!("a name of {} bytes for large content", name.len()))
-            .during("put")
-            .on(object.id())
-            .hint(format!("content of several requests takes a name of at most {longest} bytes")));
+        return Err(Error::invalid(format!(
+            "a name of {} bytes is too long for large content",
+            name.len()
+        ))
+        .during("put")
+        .on(object.id())
+        .hint(format!(
+            "content that needs several requests needs a name of at most {longest} bytes"
+        )));
     }
     for number in 0..MAX_NAMES {
         let staged = pool.object(&format!("{name}{SUFFIX}{number}"))?;
@@ -121,7 +130,7 @@ fn staging_object(object: &Object) -> Result<Object> {
             return Ok(staged);
         }
     }
-    Err(Error::unavailable("no name for the staging object is on the object's target")
+    Err(Error::unavailable("no name was found that puts the staging object on the object's target")
         .during("put")
         .on(object.id()))
 }

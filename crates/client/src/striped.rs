@@ -1,12 +1,12 @@
-//! An object that its class divides among stripes, each an object of its own.
+//! An object that its class divides among stripes. Each stripe is an object of its own.
 //!
-//! The class's source says so (`layout … stripes: 8`), and which stripes carry a request out (see
-//! `nacre_brados::stripes`). A request to one stripe is one transaction. One to all of them is a transaction
-//! on each, sent at once: others may be carried out between them. If it fails, some stripes may have
-//! carried it out; it may be sent again, and then all of them have.
+//! The class's source says so (`layout … stripes: 8`), and `nacre_brados::stripes` says which
+//! stripes carry a request out. A request to one stripe is one transaction. A request to all of
+//! them is one transaction on each, sent at the same time; other requests may run in between. If it
+//! fails, some stripes may have carried it out. It may be sent again until all have.
 //!
-//! Another version of the class, as one in another layout, is found out about by stripes that refuse a call as
-//! stale, to which it is sent again.
+//! Stripes refuse a call as stale if the class has another version, for example one with another
+//! layout. The object then loads that version and sends the call again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -65,10 +65,10 @@ impl StripeReply {
 }
 
 impl Striped {
-    /// The object's stripes; `None` if its class, as it is active, does not divide it.
+    /// The object's stripes. `None` if the active version of its class does not divide it.
     ///
     /// # Errors
-    /// `Denied` to who may not read programs; `Unavailable`.
+    /// `Denied` if the caller may not read programs; `Unavailable`.
     pub async fn open(
         cluster: &Cluster,
         object: &ObjectId,
@@ -87,15 +87,16 @@ impl Striped {
     /// The names of the stripes that carry a request out.
     ///
     /// # Errors
-    /// `Invalid` if there is no such method, or its row decides no stripe.
+    /// `Invalid` if there is no such method, or its row does not determine a stripe.
     pub fn stripes_of(&self, method: &str, row: &[Value]) -> Result<Vec<String>> {
         Ok(self.known().route(&self.object, method, row)?.0)
     }
 
-    /// Has the stripes that a request is about carry it out, each once.
+    /// Sends a request to the stripes that it concerns; each carries it out once.
     ///
     /// # Errors
-    /// The first of any of them, once all have answered; `Stale` if by now the class divides objects otherwise.
+    /// The first error of any stripe, once all have answered; `Stale` if the class divides objects
+    /// otherwise by now.
     pub async fn call(&self, method: &str, row: &[Value]) -> Result<StripedReply> {
         let mut version = self.known();
         let (names, mut apart) = version.route(&self.object, method, row)?;
@@ -115,7 +116,7 @@ impl Striped {
         united(replies, &apart)
     }
 
-    /// The version that is active now, if it is another one and sends requests to the same stripes.
+    /// The active version, if it differs from `known` and sends requests to the same stripes.
     async fn later_than(&self, known: &Version) -> Result<Option<Arc<Version>>> {
         let now = Version::active(&self.cluster, &self.class).await?;
         let now = now.filter(|now| now.number != known.number && now.divides_like(known));
@@ -177,7 +178,7 @@ impl Version {
             return Ok(None);
         }
         let striping = striping(&compiled)
-            .map_err(|_| Error::invalid("the program says that it is striped, and cannot be"))?;
+            .map_err(|_| Error::invalid("the program declares stripes, but cannot be striped"))?;
         Ok(Some(Self { number: shown.version, compiled, striping }))
     }
 
@@ -198,7 +199,8 @@ impl Version {
         let name = object.name.as_str();
         let (names, apart) =
             self.striping.stripes_of(program, name, method, row).ok_or_else(|| {
-                let text = format!("no stripe of {object} is meant by {method} with this row");
+                let text =
+                    format!("{method} with this row does not determine a stripe of {object}");
                 Error::invalid(text)
             })?;
         let apart = apart.iter().map(|id| program.collection(*id).name.clone());

@@ -5,7 +5,8 @@ use nacre_object::{ClassCall, MapEntry, Op, Reply, Result};
 
 use crate::Object;
 
-/// Ops that happen wholly or not at all, in order, each seeing what earlier ones did.
+/// Ops that happen wholly or not at all. They run in order, and each sees the effects of earlier
+/// ones.
 ///
 /// ```no_run
 /// # async fn f(object: nacre::Object) -> nacre::Result<()> {

@@ -1,4 +1,4 @@
-//! The text of `cluster.json`, and what an identity file says beside the identity.
+//! The JSON of `cluster.json`, and the JSON that an identity file has beside the identity.
 //!
 //! ```json
 //! {"format": 1, "id": "5b1c…", "nodes": [
@@ -10,8 +10,8 @@
 //!
 //! The ids of the cluster and of its storage targets are also in the targets' folders.
 //!
-//! A cluster whose data another system keeps says so with `"engine": "ceph:/etc/ceph/ceph.conf"`, and has no ids.
-//! Nodes of several folders meet there, so each is known by a name of its own,
+//! If another system keeps the data, the file says so with `"engine": "ceph:/etc/ceph/ceph.conf"`
+//! and has no ids. Nodes of several folders share that system, so each node has a unique name,
 //! `"known_as": "gateway.0.1f3a9c2b"`.
 
 use std::fs;
@@ -104,17 +104,18 @@ impl Document {
         self.engine.is_some() || self.id.is_some() && have_ids
     }
 
-    /// Writes it, and makes the folder.
+    /// Writes the file, and makes the folder.
     ///
     /// # Errors
-    /// `Exists` if there is one; `Unavailable` if that cannot be.
+    /// `Exists` if the folder has a cluster file; `Unavailable` if the file cannot be written.
     pub fn write(&self, folder: &Path) -> Result<()> {
         let path = folder.join(FILE_NAME);
         let write = || -> io::Result<()> {
             let text = self.to_text()?;
             nacre_files::create_folder(&folder.join(RUN_FOLDER))?;
-            // Beside, and named once it is whole, so that a crash leaves no half of it; and not instead of another
-            // that somebody stored meanwhile.
+            // The file is written under another name and linked to its own name once it is whole.
+            // So a crash leaves no half-written file, and a file that another process stored
+            // meanwhile is not replaced.
             let fresh = path.with_extension(format!("json.{}.new", std::process::id()));
             let mut file =
                 nacre_files::open_options().create(true).truncate(true).write(true).open(&fresh)?;
@@ -151,14 +152,13 @@ impl Document {
     }
 }
 
-/// Why a folder's file cannot be read, with what to do.
-/// What is wrong with the file of a folder, if there is one.
+/// What is wrong with the cluster file of a folder, and what to do. `None` if the file is fine.
 pub(crate) fn damage_of_file(folder: &Path) -> Option<String> {
     let is_there = folder.join(FILE_NAME).exists();
     is_there.then(|| Document::read(folder).err()).flatten().map(|error| error.message().to_owned())
 }
 
-/// The storage targets that the file of a folder names, if it is of the cluster of this id.
+/// The storage targets in the file of a folder, if the file belongs to the cluster with this id.
 pub(crate) fn storage_targets_of(folder: &Path, id: UniqueId) -> Vec<String> {
     let document = Document::read(folder).ok().filter(|document| document.id == Some(id));
     let nodes = document.map(|document| document.nodes).unwrap_or_default();
@@ -171,7 +171,7 @@ fn unreadable(folder: &Path, path: &Path, error: &io::Error) -> Error {
         return Error::denied(format!("{}: {error}", path.display()))
             .hint("run the command as the user who runs the cluster, or with --identity FILE");
     }
-    let none = Error::not_found(format!("no cluster at {}: {error}", folder.display()))
+    let none = Error::not_found(format!("there is no cluster at {}: {error}", folder.display()))
         .hint("start one with `nacre up`, or name its folder with --cluster DIR");
     refuse_targets_without_cluster(folder).err().unwrap_or(none)
 }
@@ -200,7 +200,7 @@ mod tests {
         { "name": "meta.0", "roles": ["metadata"], "socket": "run/meta.0.sock" } ] }"#;
 
     #[test]
-    fn the_sample_of_format_1_reads() {
+    fn the_sample_of_format_1_can_be_read() {
         let cluster = read(SAMPLE_FORMAT_1).unwrap();
         assert_eq!(cluster.id().unwrap().to_string(), "000102030405060708090a0b0c0d0e0f");
         let storage = cluster.node("storage.0").unwrap();
@@ -218,7 +218,7 @@ mod tests {
           "weight": 1.0, "socket": "run/gateway.0.sock" } ] }"#;
 
     #[test]
-    fn the_sample_of_format_1_with_an_engine_reads() {
+    fn the_sample_of_format_1_with_an_engine_can_be_read() {
         let cluster = read(SAMPLE_FORMAT_1_WITH_ENGINE).unwrap();
         assert_eq!(cluster.engine(), Some("ceph:/etc/ceph/ceph.conf"));
         let gateway = cluster.node("gateway.0").unwrap();
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn an_absent_broken_or_foreign_file_is_said_plainly() {
+    fn an_absent_broken_or_foreign_file_gives_a_clear_error() {
         let folder = tempfile::tempdir().unwrap();
         let kind = |text| read(text).unwrap_err().kind();
         let absent = ClusterFile::read(folder.path()).unwrap_err();

@@ -42,10 +42,10 @@ impl NodeEntry {
         self.roles.contains(&role)
     }
 
-    /// The name by which it is found in the cluster's maps: as the sequencer of a log, among the nodes.
+    /// The name of the node in the cluster's maps, for example as the sequencer of a log.
     ///
     /// # Errors
-    /// `Invalid` if the file was edited to hold something else.
+    /// `Invalid` if an edited file has a bad name.
     pub fn node_name(&self) -> Result<NodeName> {
         NodeName::new(self.known_name())
     }

@@ -1,4 +1,4 @@
-//! The lock of a cluster's folder: whoever makes, runs or repairs the cluster holds it.
+//! The lock of a cluster's folder. A process that makes, runs or repairs the cluster holds it.
 
 use std::fs::File;
 use std::path::Path;
@@ -9,8 +9,8 @@ use rustix::fs::{FlockOperation, flock};
 /// The file that is locked, within the folder.
 const FILE_NAME: &str = "lock";
 
-/// The right to make, run or repair the cluster of a folder, until it is dropped. The kernel frees the lock
-/// with the process.
+/// The right to make, run or repair the cluster of a folder, until this is dropped. The kernel
+/// frees the lock when the process ends.
 #[derive(Debug)]
 pub struct FolderLock(#[expect(dead_code, reason = "held for the lock on it")] File);
 
@@ -18,7 +18,7 @@ impl FolderLock {
     /// Takes the lock of a folder.
     ///
     /// # Errors
-    /// `Unavailable` if another process has it, or its file cannot be opened.
+    /// `Unavailable` if another process has the lock, or its file cannot be opened.
     pub fn take(folder: &Path) -> Result<Self> {
         let path = folder.join(FILE_NAME);
         let mut options = nacre_files::open_options();

@@ -15,10 +15,11 @@ use crate::targets::{self, UniqueId};
 pub struct Layout {
     /// What keeps the data, if that is not the nodes: `ceph:…`.
     pub engine: Option<String>,
-    /// Storage targets. With an engine that keeps the data these nodes have every role, keep nothing themselves, and
-    /// any of them serves any object.
+    /// Storage targets. If an engine keeps the data elsewhere, these nodes have every role and keep
+    /// nothing; any of them serves any object.
     pub storage: usize,
-    /// Metadata nodes, which host sequencers. With an engine that keeps the data there are none besides the others.
+    /// Metadata nodes, which host sequencers. If an engine keeps the data elsewhere, there are none
+    /// besides the other nodes.
     pub metadata: usize,
     /// Where the nodes listen with mutual TLS, each `HOST:PORT`, storage first; empty for nowhere.
     pub addresses: Vec<String>,
@@ -78,11 +79,11 @@ fn identify_targets(nodes: &mut [NodeEntry]) {
 }
 
 impl ClusterFile {
-    /// Lays out a new cluster of `storage` targets and one metadata node on Unix sockets, and writes
-    /// its file.
+    /// Lays out a new cluster of `storage` targets and one metadata node on Unix sockets, and
+    /// writes its file.
     ///
     /// # Errors
-    /// As [`ClusterFile::lay_out`].
+    /// Those of [`ClusterFile::lay_out`].
     pub fn create(folder: impl Into<PathBuf>, storage: usize) -> Result<Self> {
         Self::lay_out(
             folder,
@@ -90,22 +91,23 @@ impl ClusterFile {
         )
     }
 
-    /// Lays out a new cluster and writes its file at once, for who needs no keys.
+    /// Lays out a new cluster that needs no keys, and writes its file at once.
     ///
     /// # Errors
-    /// As [`ClusterFile::draft`] and [`ClusterFile::store`].
+    /// Those of [`ClusterFile::draft`] and [`ClusterFile::store`].
     pub fn lay_out(folder: impl Into<PathBuf>, layout: &Layout) -> Result<Self> {
         let cluster = Self::draft(folder, layout)?;
         cluster.store()?;
         Ok(cluster)
     }
 
-    /// Lays out a new cluster. Its file, by which the folder holds it, is [stored](ClusterFile::store) once all that
-    /// it needs is there: [keys](Keys::create), where there are addresses.
+    /// Lays out a new cluster without writing its file. [Store](ClusterFile::store) the file once
+    /// everything that the cluster needs is there, such as its [keys](Keys::create) if it has
+    /// addresses.
     ///
     /// # Errors
-    /// `Exists` if the folder holds one; `Corrupt` if it holds the targets of one whose file is lost;
-    /// `Invalid` if the addresses are not one a node.
+    /// `Exists` if the folder holds a cluster; `Corrupt` if it holds the targets of a cluster whose
+    /// file is lost; `Invalid` unless there is one address for each node.
     pub fn draft(folder: impl Into<PathBuf>, layout: &Layout) -> Result<Self> {
         let folder = folder.into();
         if Document::is_in(&folder) {
@@ -114,7 +116,7 @@ impl ClusterFile {
         targets::refuse_targets_without_cluster(&folder)?;
         let (mut nodes, addresses) = (layout.nodes(), layout.addresses.len());
         if addresses != 0 && addresses != nodes.len() {
-            let text = format!("{addresses} addresses for {} nodes", nodes.len());
+            let text = format!("{addresses} addresses are given for {} nodes", nodes.len());
             return Err(Error::invalid(text));
         }
         let id = match layout.engine {
@@ -136,11 +138,12 @@ impl ClusterFile {
     /// Makes the folders of a new cluster's targets, then writes its file.
     ///
     /// # Errors
-    /// `Exists` if somebody else was faster; `Unavailable` if the folder cannot be written.
+    /// `Exists` if another process was faster; `Unavailable` if the folder cannot be written.
     pub fn store(&self) -> Result<()> {
         nacre_files::create_folder(&self.folder)
             .map_err(|error| unwritable(&self.folder, &error))?;
-        // It may have been there. Where it is shared by design, everything in it is private all the same.
+        // The folder may have existed with other permissions. If it is shared on purpose, every
+        // file in it is private all the same.
         let _ = nacre_files::tighten_folder(&self.folder);
         let _lock = FolderLock::take(&self.folder)?;
         if Document::is_in(&self.folder) {
@@ -177,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_cluster_reads_back_and_is_not_laid_out_twice() {
+    fn a_new_cluster_can_be_read_back_and_is_not_laid_out_twice() {
         let folder = tempfile::tempdir().unwrap();
         let made = ClusterFile::create(folder.path(), 3).unwrap();
         let read = ClusterFile::read(folder.path()).unwrap();
@@ -188,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_who_lay_out_one_folder_at_once_one_is_told() {
+    fn of_two_processes_that_lay_out_one_folder_one_gets_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let layout = |storage| Layout {
             engine: None,

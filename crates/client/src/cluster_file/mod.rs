@@ -1,12 +1,12 @@
-//! `cluster.json`: what a client must know before it can ask anybody.
+//! `cluster.json`: what a client must know before it can send a request.
 //!
-//! It lies in the cluster's folder and names every node with its roles, and its socket or address.
-//! Everything else nacre knows (maps, programs, events) lives in objects and is found through these
-//! nodes. An identity file names the nodes in the same way, by address, and says whether another system
-//! keeps the data, so that it is all a client on another machine needs.
+//! The file is in the cluster's folder. It names every node with its roles and its socket or
+//! address. Everything else that nacre knows (maps, programs, events) is in objects and is found
+//! through these nodes. An identity file names the nodes by address, and says whether another
+//! system keeps the data. So an identity file is all that a client on another machine needs.
 //!
-//! **Invariant:** the list of storage nodes decides placement; it does not change under a cluster
-//! that holds data.
+//! **Invariant:** the list of storage nodes decides placement. It does not change while the cluster
+//! holds data.
 
 mod document;
 mod entry;
@@ -33,7 +33,7 @@ use crate::targets::{self, UniqueId};
 
 /// What an identity file says of a cluster with an engine.
 const REMOTE_ENGINE: &str = "ceph:";
-/// The socket of whoever runs the nodes.
+/// The socket of the supervisor.
 const SUPERVISOR_SOCKET: &str = "run/up.sock";
 /// Where, in the folder, sockets and what processes leave are.
 const RUN_FOLDER: &str = "run";
@@ -54,33 +54,34 @@ impl ClusterFile {
     /// Reads the cluster of a folder.
     ///
     /// # Errors
-    /// `NotFound` with what to do if there is none; `Denied` if it is another user's; `Corrupt` if there are
-    /// targets and the file is lost; `Invalid` if the file makes no sense; `Unsupported` if another release
-    /// wrote it.
+    /// `NotFound` with what to do if there is no cluster; `Denied` if the file belongs to another
+    /// user; `Corrupt` if there are targets and the file is lost; `Invalid` if the file is
+    /// malformed; `Unsupported` if another release wrote it.
     pub fn read(folder: impl Into<PathBuf>) -> Result<Self> {
         let folder = folder.into();
         let Document { id, engine, nodes, .. } = Document::read(&folder)?;
         let mut cluster = Self { folder, id, engine, nodes, identity: None };
         cluster.check()?;
         targets::refuse_left_out_targets(&cluster)?;
-        // Who can read a node's key is whoever runs it.
+        // A process that can read a node's key belongs to the user who runs the node.
         if let Some(node) = cluster.nodes.iter().find(|node| node.socket.is_none()) {
             cluster.identity = Keys::of(&cluster).node(&node.name).ok();
         }
         Ok(cluster)
     }
 
-    /// The cluster an identity file names, to be reached by that identity.
+    /// The cluster that an identity file names, to be reached with that identity.
     ///
     /// # Errors
-    /// `NotFound` if there is no such file; `Denied` if it is somebody else's; `Invalid` if it makes no sense or
-    /// names no nodes.
+    /// `NotFound` if there is no such file; `Denied` if it belongs to another user; `Invalid` if it
+    /// is malformed or names no nodes.
     pub fn of_identity(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let text = fs::read(path).map_err(|error| match error.kind() {
             io::ErrorKind::PermissionDenied => {
-                Error::denied(format!("{}: {error}", path.display()))
-                    .hint("an identity is for its owner alone: use one of your own")
+                Error::denied(format!("{}: {error}", path.display())).hint(
+                    "only the owner of an identity file can read it: use an identity of your own",
+                )
             }
             _ => Error::not_found(format!("no identity at {}: {error}", path.display()))
                 .hint("`nacre entity add NAME` makes one, on the machine of the cluster's folder"),
@@ -112,8 +113,11 @@ impl ClusterFile {
             node.node_name()?;
             self.endpoint(node)?;
             if !(node.weight > 0.0 && node.weight.is_finite()) {
-                return Err(Error::invalid(format!("weight {} of {}", node.weight, node.name))
-                    .hint("weights are positive numbers"));
+                return Err(Error::invalid(format!(
+                    "the weight {} of {} is not possible",
+                    node.weight, node.name
+                ))
+                .hint("use a positive number"));
             }
         }
         let names = self.nodes.iter().map(|node| node.name.clone()).collect();
@@ -162,7 +166,7 @@ impl ClusterFile {
         })
     }
 
-    /// The node that is known by this name in the cluster's maps, if it is one of these.
+    /// The node with this name in the cluster's maps, if it is one of these nodes.
     pub fn known(&self, name: &NodeName) -> Option<&NodeEntry> {
         self.nodes.iter().find(|node| node.known_name() == name.as_str())
     }
@@ -170,7 +174,7 @@ impl ClusterFile {
     /// Where a node is reached from here: its socket if it has one, else its address.
     ///
     /// # Errors
-    /// `Invalid` if it has neither, or one that makes no sense.
+    /// `Invalid` if it has neither, or one that is malformed.
     pub fn endpoint(&self, node: &NodeEntry) -> Result<Endpoint> {
         match (self.socket(node)?, self.address(node)?) {
             (Some(endpoint), _) | (None, Some(endpoint)) => Ok(endpoint),
@@ -183,35 +187,37 @@ impl ClusterFile {
     /// A node's Unix socket, if it has one.
     ///
     /// # Errors
-    /// `Invalid` if no socket can have its name.
+    /// `Invalid` if a socket cannot have its name.
     pub fn socket(&self, node: &NodeEntry) -> Result<Option<Endpoint>> {
         node.socket.as_ref().map(|socket| Endpoint::unix(self.folder.join(socket))).transpose()
     }
 
-    /// Where a node listens with mutual TLS, if it does.
+    /// The address at which a node listens with mutual TLS, if it does.
     ///
     /// # Errors
-    /// `Invalid` if that is not `HOST:PORT`.
+    /// `Invalid` if the address is not `HOST:PORT`.
     pub fn address(&self, node: &NodeEntry) -> Result<Option<Endpoint>> {
         node.address.as_deref().map(Endpoint::tls).transpose()
     }
 
-    /// Where the supervisor of the nodes is asked, on their machine.
+    /// The socket of the nodes' supervisor, on their machine.
     ///
     /// # Errors
-    /// `Unsupported` if only an identity is known of the cluster.
+    /// `Unsupported` if the cluster is known from an identity file only.
     pub fn supervisor(&self) -> Result<Endpoint> {
         if self.folder.as_os_str().is_empty() {
-            return Err(Error::unsupported("a supervisor is asked on the machine of its nodes"));
+            return Err(Error::unsupported(
+                "the supervisor can only be reached on the machine of its nodes",
+            ));
         }
         Endpoint::unix(self.folder.join(SUPERVISOR_SOCKET))
     }
 
-    /// Where its nodes' sockets, locks and logs are on this machine. It is made: copies of a cluster may come
-    /// without it.
+    /// The folder with the nodes' sockets, locks and logs on this machine. It is made if it is
+    /// missing, because a copy of a cluster may come without it.
     ///
     /// # Errors
-    /// `Unavailable` if it cannot be.
+    /// `Unavailable` if it cannot be made.
     pub fn run_folder(&self) -> Result<PathBuf> {
         let path = self.folder.join(RUN_FOLDER);
         nacre_files::create_folder(&path).map_err(|error| {
@@ -220,8 +226,8 @@ impl ClusterFile {
         Ok(path)
     }
 
-    /// What keeps the data as a client on another machine knows it: that it is not the nodes, and
-    /// not how to get there past them.
+    /// The engine as a client on another machine knows it. It learns that another system keeps the
+    /// data, but not how to reach that system past the nodes.
     pub fn remote_engine(&self) -> Option<&'static str> {
         self.engine.as_ref().map(|_| REMOTE_ENGINE)
     }
@@ -229,12 +235,13 @@ impl ClusterFile {
     /// The nodes as a client on another machine knows them.
     ///
     /// # Errors
-    /// `Unsupported` if one of them listens on a Unix socket alone.
+    /// `Unsupported` if a node listens on a Unix socket only.
     pub fn remote_nodes(&self) -> Result<Vec<NodeEntry>> {
         let remote = |node: &NodeEntry| match node.address {
             Some(_) => Ok(NodeEntry { id: None, socket: None, ..node.clone() }),
-            None => Err(Error::unsupported(format!("node {} has no address", node.name))
-                .hint("`nacre init --listen HOST:PORT` makes a cluster that is reached from afar")),
+            None => Err(Error::unsupported(format!("node {} has no address", node.name)).hint(
+                "`nacre init --listen HOST:PORT` makes a cluster that other machines can reach",
+            )),
         };
         self.nodes.iter().map(remote).collect()
     }
@@ -273,7 +280,7 @@ impl ClusterFile {
     /// Gives up the data of a target whose folder is lost: the target starts empty.
     ///
     /// # Errors
-    /// `Invalid` if nothing is lost, or the folder holds data: nothing is deleted.
+    /// `Invalid` if nothing is lost, or if the folder holds data; nothing is deleted then.
     pub fn forget_target(self, name: &str, _: &FolderLock) -> Result<()> {
         targets::forget(self, name)
     }

@@ -39,10 +39,10 @@ impl TargetFolder {
         self.judged().err().map(|refusal| self.explain(refusal))
     }
 
-    /// Notes that the engine has opened the folder: from now on it must hold a store.
+    /// Records that the engine has opened the folder. From now on the folder must hold a store.
     ///
     /// # Errors
-    /// `Unavailable` if the note cannot be written.
+    /// `Unavailable` if the record cannot be written.
     pub fn opened(&self, cluster: &ClusterFile) -> Result<()> {
         if let (Found::Record(found), Some(expected)) =
             (TargetRecord::find(&self.path), &self.expected)
@@ -103,7 +103,7 @@ impl TargetFolder {
         Error::unavailable(format!("{name} does not serve: {reason}")).hint(hint)
     }
 
-    /// How to write the identity again, for an operator who knows that the folder is the right one.
+    /// How to write the identity again, for an operator who knows that this is the right folder.
     fn restored(&self) -> String {
         let record = self.expected.clone().map(|identity| TargetRecord::new(identity, true));
         match record.and_then(|record| record.to_text().ok()) {
@@ -119,7 +119,7 @@ impl TargetFolder {
 /// Stores a copy of `cluster.json` in a target's folder, unless it is there already.
 ///
 /// # Errors
-/// What the operating system says.
+/// Any error of the operating system.
 fn store_copy(cluster: &ClusterFile, folder: &Path) -> io::Result<()> {
     let (text, copy) = (cluster.to_text()?, folder.join(CLUSTER_FILE));
     match fs::read(&copy) {
@@ -139,8 +139,8 @@ pub(super) fn store_copies(cluster: &ClusterFile) {
     }
 }
 
-/// Refuses a folder without `cluster.json` in which targets hold data: a new cluster there would not know
-/// of them.
+/// Refuses a folder without `cluster.json` in which targets hold data. A new cluster there would
+/// not know of them.
 ///
 /// # Errors
 /// `Corrupt`, with the targets that are there and how to restore the file.
@@ -155,8 +155,9 @@ pub(crate) fn refuse_targets_without_cluster(folder: &Path) -> Result<()> {
     Err(Error::corrupt(text).hint(format!("{hint}; or name another folder with --cluster DIR")))
 }
 
-/// Refuses a `cluster.json` that leaves out a storage target: without it objects would be looked for in the wrong places.
-/// The targets' folders, and the copies of the file in them, tell which there are.
+/// Refuses a `cluster.json` that omits a storage target, because objects would be sought in the
+/// wrong places. The targets' folders, and the copies of the file in them, tell which targets
+/// exist.
 ///
 /// # Errors
 /// `Corrupt`, with the target and how to restore the file.
@@ -185,7 +186,7 @@ pub(crate) fn refuse_left_out_targets(cluster: &ClusterFile) -> Result<()> {
     Ok(())
 }
 
-/// What is wrong with the files that the cluster keeps in a target's folder beside its store: each file with the
+/// The damaged files among those that the cluster keeps beside a target's store, each with the
 /// reason.
 pub fn damaged_target_files(folder: &Path) -> Vec<(&'static str, String)> {
     let mut damages = TargetRecord::damages(folder);
@@ -222,6 +223,7 @@ fn targets_in(folder: &Path) -> Vec<String> {
 }
 
 pub(super) fn unwritable(path: &Path, error: &io::Error) -> Error {
-    Error::unavailable(format!("cannot write {}: {error}", path.display()))
-        .hint("is the disk mounted, and writable for the user who runs this?")
+    Error::unavailable(format!("cannot write {}: {error}", path.display())).hint(
+        "check that the disk is mounted, and that the user who runs this command may write to it",
+    )
 }

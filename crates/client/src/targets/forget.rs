@@ -8,11 +8,11 @@ use super::record::TargetRecord;
 use super::unique_id::UniqueId;
 use crate::cluster_file::{ClusterFile, RoleName};
 
-/// Has a target whose data is lost start empty, with a new id. Nobody else may use the cluster
-/// meanwhile: the caller holds the folder's lock.
+/// Lets a target whose data is lost start empty, with a new id. The caller holds the folder's lock,
+/// so that no other process uses the cluster.
 ///
 /// # Errors
-/// `Invalid` if the target's folder is in order, or holds data: nothing is deleted.
+/// `Invalid` if the target's folder is in order, or holds data; nothing is deleted then.
 pub(crate) fn forget(mut cluster: ClusterFile, name: &str) -> Result<()> {
     let folder = check_forgettable(&cluster, name)?;
     let Some(mut identity) = folder.expected.clone() else {
@@ -34,18 +34,20 @@ pub(crate) fn forget(mut cluster: ClusterFile, name: &str) -> Result<()> {
 pub(crate) fn check_forgettable(cluster: &ClusterFile, name: &str) -> Result<TargetFolder> {
     let entry = cluster.node(name)?;
     if !entry.has(RoleName::Storage) || cluster.engine().is_some() {
-        return Err(Error::invalid(format!("{name} keeps no objects: it has nothing to lose")));
+        return Err(Error::invalid(format!(
+            "{name} keeps no objects, so it has no data to forget"
+        )));
     }
     let folder = TargetFolder::of(cluster, entry);
     let path = folder.path.display();
     if folder.judged().is_ok() {
         return Err(Error::invalid(format!("the folder of {name}, {path}, is in order"))
-            .hint("only a target that `nacre status` shows as refused is forgotten"));
+            .hint("only a target that `nacre status` shows as refused can be forgotten"));
     }
     let holds_store = holds_store(&folder.path)
         .map_err(|error| Error::unavailable(format!("cannot read {path}: {error}")))?;
     if holds_store {
-        return Err(Error::invalid(format!("{path} holds data, which is not overwritten"))
+        return Err(Error::invalid(format!("{path} holds data, which would be lost"))
             .hint(format!("move it away first: mv {path} ELSEWHERE")));
     }
     Ok(folder)

@@ -1,9 +1,9 @@
-//! The folders of a cluster's storage targets, and how each proves whose it is.
+//! The folders of a cluster's storage targets, and the identity of each.
 //!
-//! A target that comes up with an empty folder, or with another target's, would answer `not found` for
-//! everything it has lost. So each folder has an identity, a [record](record) of the cluster's id, the
-//! target's name and the target's id; `cluster.json` has the same ids. A node compares the two before it
-//! opens the folder, and serves nothing if they differ ([`Refusal`]).
+//! A target that started with an empty folder, or with the folder of another target, would answer
+//! `not found` for lost objects. So each folder has an identity: a [record](record) of the
+//! cluster's id, the target's name and the target's id. `cluster.json` has the same ids. A node
+//! compares the two before it opens the folder, and serves nothing if they differ ([`Refusal`]).
 //!
 //! | when | what happens |
 //! | --- | --- |
@@ -11,8 +11,8 @@
 //! | a node starts | [`TargetFolder::refusal`], then the engine opens, then [`TargetFolder::opened`] |
 //! | an operator accepts a loss | [`forget`]: a new identity for the empty folder, then `cluster.json` |
 //!
-//! **Invariant:** `cluster.json` names an id only after the folder's record of that id is durable. A crash
-//! in between leaves records of folders without data, which the next attempt replaces.
+//! **Invariant:** `cluster.json` names an id only after the folder's record of that id is durable.
+//! A crash in between leaves records of folders without data, which the next attempt replaces.
 //!
 //! Each folder also has a copy of `cluster.json`, from which a lost one is restored.
 

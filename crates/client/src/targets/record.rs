@@ -85,7 +85,7 @@ impl TargetRecord {
         }
     }
 
-    /// What is wrong with the files of a folder that hold the record: each file with the reason.
+    /// The damaged ones of a folder's two files that hold the record, each with the reason.
     pub fn damages(folder: &Path) -> Vec<(&'static str, String)> {
         let files = [FILE_NAME, COPY_NAME].map(|name| (name, Self::read(&folder.join(name))));
         // A store that no cluster keeps has neither.
@@ -103,7 +103,7 @@ impl TargetRecord {
     /// Stores the record durably in a folder, twice. The folder is made if it is missing.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// Any error of the operating system.
     pub fn store(&self, folder: &Path) -> io::Result<()> {
         nacre_files::create_folder(folder)?;
         let text = self.to_text()?;
@@ -114,7 +114,7 @@ impl TargetRecord {
     /// Stores the record again, if either file does not hold it.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// Any error of the operating system.
     pub fn mend(&self, folder: &Path) -> io::Result<()> {
         let is_whole =
             |name| matches!(Self::read(&folder.join(name)), Found::Record(found) if found == *self);
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sample_of_format_1_reads() {
+    fn the_sample_of_format_1_can_be_read() {
         let Found::Record(record) = found(SAMPLE_FORMAT_1) else { panic!("it does not read") };
         assert_eq!(record.identity.target, "storage.2");
         assert_eq!(record.identity.cluster.to_string(), "000102030405060708090a0b0c0d0e0f");
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_reads_back_and_anything_else_is_unreadable() {
+    fn a_record_can_be_read_back_and_anything_else_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(TargetRecord::find(folder.path()), Found::Nothing);
         let (cluster, id) = (UniqueId::fresh(), UniqueId::fresh());

@@ -25,9 +25,9 @@ pub(crate) enum Refusal {
     Unreadable(String),
 }
 
-/// Decides whether the target of identity `expected` may serve from a folder that says `found` of itself.
-/// `holds_store` tells whether there is a store in the folder. Where another system keeps
-/// the data no identity is expected.
+/// Decides whether the target with identity `expected` may serve from a folder with identity
+/// `found`. `holds_store` says whether the folder holds a store. If another system keeps the data,
+/// no identity is expected.
 ///
 /// # Errors
 /// The reason why it must not.

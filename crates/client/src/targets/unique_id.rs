@@ -42,7 +42,7 @@ impl FromStr for UniqueId {
         let is_hexadecimal = text.bytes().all(|byte| byte.is_ascii_hexdigit());
         match u128::from_str_radix(text, 16) {
             Ok(id) if is_hexadecimal && text.len() == DIGITS => Ok(Self(id)),
-            _ => Err(format!("{text:?} is no id: an id has {DIGITS} hexadecimal digits")),
+            _ => Err(format!("{text:?} is not an id: an id has {DIGITS} hexadecimal digits")),
         }
     }
 }
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_reads_back_and_anything_else_is_refused() {
+    fn an_id_can_be_parsed_and_anything_else_is_refused() {
         let id = UniqueId::fresh();
         assert_eq!(id.to_string().parse(), Ok(id));
         assert_ne!(id, UniqueId::fresh());
