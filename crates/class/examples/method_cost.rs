@@ -1,9 +1,9 @@
-//! What a method costs over the native op it does, without an engine below.
+//! Measures the cost of a method over that of the native op it does, without an engine below.
 //!
 //! `cargo run --release -p nacre-class --example method_cost [PART OF A LABEL]`
 //!
-//! Each figure is CPU time on one thread, on a view that is a bare map in memory: what an engine adds to
-//! both sides, commit and sync above all, is left out.
+//! Each figure is CPU time on one thread, on a view that is a bare map in memory. The cost that an
+//! engine adds to both sides, above all commit and sync, is left out.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

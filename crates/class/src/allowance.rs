@@ -1,5 +1,5 @@
-//! What one request may take of its thread, all its calls together: each has a budget of its own, and a
-//! thousand of them would hold up everybody whose objects that thread serves.
+//! Bounds the time that all calls of one request take of its thread. Each call has a budget of its
+//! own, but a thousand calls would delay every client whose objects that thread serves.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -9,8 +9,8 @@ use nacre_object::{CallAllowance, Error, Result};
 
 /// Of a CPU: some calls that need all of theirs.
 const CPU_TIME: Duration = Duration::from_secs(1);
-/// With what it waits for its disk: less than an OSD takes for stuck (`osd_op_thread_timeout`, 15 s), the last
-/// call included.
+/// Includes waits for the disk. Together with the last call this is less than the time after which
+/// an OSD takes its thread for stuck (`osd_op_thread_timeout`, 15 s).
 const WALL_TIME: Duration = Duration::from_secs(5);
 /// Requests that took less are not looked at closer.
 const QUICK: Duration = Duration::from_millis(50);
@@ -70,7 +70,7 @@ mod tests {
     use crate::{ClassProgram, ClassRuntime};
 
     #[test]
-    fn calls_may_begin_until_it_is_used_up() {
+    fn calls_may_begin_until_the_allowance_is_used_up() {
         let clock = ManualClock::at(1);
         let allowance = Allowance::new(&clock);
         for _ in 0..4 {
@@ -80,7 +80,7 @@ mod tests {
         allowance.check().unwrap_err();
     }
 
-    /// A clock that moves on a millisecond each time somebody looks.
+    /// A clock that advances a millisecond with each reading.
     #[derive(Debug)]
     struct Ticking(ManualClock);
 
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_of_one_request_that_each_end_in_time_share_an_allowance() {
+    fn the_calls_of_one_request_share_an_allowance() {
         let clock = Arc::new(Ticking(ManualClock::at(1)));
         let runtime = ClassRuntime::new(Budget::default(), clock.clone());
         // Each step is looked at, as by this clock it takes long.

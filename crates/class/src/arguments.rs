@@ -1,5 +1,5 @@
-//! Arguments of host functions, read as Lua's own library reads them: numbers pass for strings and
-//! numeric strings for numbers. What does not fit is an ordinary error of the script.
+//! Arguments of host functions, converted as Lua's own library does: numbers pass for strings and
+//! numeric strings for numbers. Any other value is an ordinary error of the script.
 
 use mlua::{AnyUserData, Lua, LuaString, UserDataRefMut, Value};
 use nacre_object::Error;

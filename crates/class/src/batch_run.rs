@@ -1,8 +1,8 @@
-//! A batch that a Luau method carries out: what one call of it is, request after request.
+//! Runs a batch of requests of a Luau method within one call.
 //!
-//! The VM goes from one request to the next by itself, and is entered again only after one that failed. A request
-//! is refused by itself as long as it changed nothing and the budget lasts; else what went wrong is about the
-//! whole call.
+//! The VM goes from one request to the next by itself; the host re-enters it only after a request
+//! that failed. A failed request is refused alone if it changed nothing and the budget lasts.
+//! Otherwise the whole call fails.
 
 use std::cell::Cell;
 
@@ -34,10 +34,11 @@ impl<'a, 'vm> BatchRun<'a, 'vm> {
         Self { invocation, run, call_batch, has_written }
     }
 
-    /// Carries out the requests and answers their outcomes; tells `refused` why each was that was refused.
+    /// Runs the requests and returns their outcomes. Calls `refused` with the error of each refused
+    /// request.
     ///
     /// # Errors
-    /// What is about them all.
+    /// An error that concerns the whole batch.
     pub fn finish(self, mut refused: impl FnMut(Error)) -> Result<Bytes> {
         let requests = &self.invocation.requests;
         while let Err(error) = self.carry_on() {

@@ -4,7 +4,7 @@ use bytes::{Bytes, BytesMut};
 use mlua::{AnyUserData, Lua, MetaMethod, UserData, UserDataMethods, UserDataRef, Value};
 use nacre_script::{Host, MemoryAccount};
 
-/// Bytes a script can append to. They live outside the VM's heap and are accounted for in its
+/// Bytes that a script can append to. They are outside the VM's heap, and are accounted for in its
 /// budget.
 pub(crate) struct BufferList {
     content: Content,
@@ -57,7 +57,7 @@ impl BufferList {
     pub fn append(&mut self, lua: &Lua, more: &[u8]) -> mlua::Result<()> {
         self.memory.take(lua, more.len())?;
         if let Content::Shared(bytes) = &mut self.content {
-            // Nobody else may hold them any more; then this is no copy.
+            // If no other reference to the bytes is left, this copies nothing.
             let bytes = std::mem::take(bytes);
             let own = bytes.try_into_mut().unwrap_or_else(|bytes| BytesMut::from(&bytes[..]));
             self.content = Content::Owned(own);

@@ -1,11 +1,13 @@
-//! What a live Brados class is asked, counted where calls come in.
+//! Counts the calls of a live Brados class where they arrive.
 //!
-//! Each method has a histogram of its requests' bytes. One request in [`SAMPLED_ONE_IN`], and each of the
-//! first, is looked into: what its columns hold is counted too, as sums and bounds, never the values
-//! themselves. How many calls are under way is counted as arriving requests find it, each of a batch as well.
+//! Each method has a histogram of its requests' sizes. Of the first requests all, and of later ones
+//! one in [`SAMPLED_ONE_IN`], are sampled: their columns are counted too, as sums and bounds, never
+//! the values themselves. Each arriving request, also of a batch, records how many calls are in
+//! flight.
 //!
-//! **Invariant.** Counting takes a few relaxed additions: no lock, no clock, and the memory is what the
-//! class's text gives it. The class is found where it is looked for anyway, the method among its few.
+//! **Invariant.** Counting takes a few relaxed additions, no lock and no clock. Its memory depends
+//! only on the class's source. The counters are found with the class, and the method among the
+//! class's few methods.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -22,7 +24,7 @@ use nacre_calls::{BATCH_SUFFIX, Batch};
 
 /// Of so many requests one is looked into: it takes about a microsecond, a request some twenty.
 const SAMPLED_ONE_IN: u64 = 64;
-/// The first requests of a method are all looked into, so that a class in little use is known too.
+/// The first requests of a method are all sampled, so that a rarely used class has samples too.
 const SAMPLED_FIRST: u64 = 256;
 
 /// The counts of a class since it was first made live here.
@@ -180,7 +182,8 @@ impl ColumnCounts {
         }
     }
 
-    /// Each value marks one of as many places as there are: how many are marked tells how many differ.
+    /// Each value sets one of the bits, chosen by its hash. The number of set bits tells how many
+    /// different values there were.
     fn mark(&self, value: &Value) {
         let mut hasher = DefaultHasher::new();
         value.hash(&mut hasher);
@@ -257,7 +260,7 @@ end
     }
 
     #[test]
-    fn what_columns_hold_is_counted_of_the_first_and_then_of_some() {
+    fn columns_are_counted_for_the_first_requests_and_then_for_samples() {
         let counts = counts();
         let all = SAMPLED_FIRST + 10 * SAMPLED_ONE_IN;
         for at in 0..all {
@@ -279,7 +282,7 @@ end
     }
 
     #[test]
-    fn requests_under_way_are_counted_as_those_that_come_find_them() {
+    fn an_arriving_request_counts_the_requests_in_flight() {
         let counts = counts();
         let under_way: Vec<_> =
             (0..4).map(|_| CallCounts::begin(&counts, &call("put", put("a", 1)))).collect();
@@ -290,7 +293,7 @@ end
     }
 
     #[test]
-    fn each_request_of_a_batch_finds_what_its_call_finds() {
+    fn each_request_of_a_batch_counts_the_same_calls_in_flight() {
         let counts = counts();
         let batch = || call("put.batch", encode_batch(9, &vec![put("a", 1); 16]));
         let under_way: Vec<_> = (0..3).map(|_| CallCounts::begin(&counts, &batch())).collect();

@@ -1,8 +1,8 @@
-//! The call under way on this thread: its object, its program and what it may do.
+//! The running call on this thread: its object, its program and what it may do.
 //!
-//! Host functions are made once a VM and outlive any call, while the object is lent for one call
-//! only. So a call is put into a scoped thread-local for as long as it lasts: a host function that
-//! runs outside one finds no object and raises.
+//! Host functions are made once for each VM and outlive any call, but the object is lent for one
+//! call only. So a call is in a scoped thread-local while it runs. A host function that runs
+//! outside a call finds no object and raises an error.
 
 use std::cell::Cell;
 
@@ -75,8 +75,8 @@ pub(crate) fn write<R>(body: impl FnOnce(&mut dyn ObjectView) -> Result<R>) -> m
     })
 }
 
-/// Whether a change that failed so was refused before any of it was made. What runs out, or cannot be read, may do
-/// so on the way.
+/// Whether a change that failed with this error was refused before any part of it was made. An
+/// exhausted bound, or damage, may be met halfway.
 fn is_refused_whole(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Invalid | ErrorKind::NotFound | ErrorKind::Exists)
 }
@@ -86,8 +86,9 @@ pub(crate) fn requests<R>(ask: impl FnOnce(&Requests) -> R) -> mlua::Result<R> {
     with_call(|calling| Ok(ask(calling.requests)))
 }
 
-/// What came of a request of a batch, and how long it is. One that changed nothing and whose answer does not fit any
-/// more is left, as answers of a few others are better than none.
+/// Records the outcome of a request of a batch; `length` is the length of its reply. If the request
+/// changed nothing and its reply no longer fits, it is left to be sent again: replies to a few
+/// other requests are better than none.
 pub(crate) fn answer<R: AsRef<[u8]>>(
     status: Status,
     length: usize,
@@ -103,8 +104,8 @@ pub(crate) fn answer<R: AsRef<[u8]>>(
     requests(|requests| requests.answer(status, reply.as_ref()))
 }
 
-/// Goes on to the next request of a batch; answers what a method gets of it ([`Requests::shown`]), nil if there is
-/// none.
+/// Goes on to the next request of a batch. Returns what the method gets of it
+/// ([`Requests::shown`]), nil if there is none.
 pub(crate) fn next_request(columns: Option<&[u8]>) -> mlua::Result<QuickAnswer> {
     with_call(|calling| {
         calling.has_written.set(false);
@@ -142,7 +143,7 @@ pub(crate) fn log(level: i64, text: &str) -> mlua::Result<()> {
 
 fn with_call<R>(body: impl FnOnce(&mut Calling<'_>) -> Result<R>) -> mlua::Result<R> {
     if !CALLING.is_set() {
-        return Err(raise(Error::unsupported("no call is under way")));
+        return Err(raise(Error::unsupported("host functions can only be used during a call")));
     }
     CALLING.with(|mut calling| body(&mut calling)).map_err(raise)
 }

@@ -1,4 +1,4 @@
-//! The counts of a class as they were when they were read, which nodes tell each other in JSON.
+//! A reading of a class's counts. Nodes exchange readings in JSON.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 /// Words of a column's marks, 64 marks each: what differs is told apart up to some thousands.
 pub(crate) const MARK_WORDS: usize = 16;
-/// Where fewer marks are free it is not told how many values there were: about five thousand, or millions.
+/// If fewer bits than this are unset, the number of values is unknown: it may be five thousand or
+/// millions.
 const LEAST_FREE: f64 = 8.0;
 
 /// What a class was asked.
@@ -26,7 +27,8 @@ pub struct MethodSeen {
     pub requests: u64,
     /// The bytes of all requests.
     pub bytes: u64,
-    /// How many requests had up to one byte, two, four, and so on; the last are those with more.
+    /// How many requests had up to one byte, two, four, and so on. The last number counts longer
+    /// ones too.
     pub sizes: Vec<u64>,
     /// What was in its columns of late, in their order.
     pub columns: Vec<ColumnSeen>,
@@ -71,8 +73,8 @@ impl CallsSeen {
         }
     }
 
-    /// Adds what came after. Its columns are told of instead of those before: each reading has them as
-    /// they were of late, and what is in both would count twice.
+    /// Adds a later reading. Its columns replace the earlier ones: each reading has recent columns,
+    /// and requests in both would count twice.
     pub fn extend(&mut self, later: &Self) {
         for (name, seen) in &later.methods {
             if let Some(before) = self.methods.get_mut(name) {
@@ -82,7 +84,8 @@ impl CallsSeen {
         self.add(later);
     }
 
-    /// What came after `before`, an earlier reading of the same counts; all of it, if they began anew.
+    /// What was counted since `before`, an earlier reading of the same counts. If the counts began
+    /// anew in between, returns all of it.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let method = |(name, seen): (&String, &MethodSeen)| {
@@ -147,8 +150,8 @@ impl ColumnSeen {
         self.marks.iter_mut().zip(&other.marks).for_each(|(one, other)| *one |= other);
     }
 
-    /// About how many different values there were: of so many marks so many are set if each value sets
-    /// one at random (linear counting). Infinite where that cannot be told, as almost all are set.
+    /// Estimates how many different values there were by linear counting: each value sets one
+    /// random bit. Infinite if almost all bits are set, so that no estimate is possible.
     pub fn distinct(&self) -> f64 {
         let set: u32 = self.marks.iter().map(|word| word.count_ones()).sum();
         let all = (MARK_WORDS * u64::BITS as usize) as f64;
@@ -191,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nodes_saw_adds_up() {
+    fn the_counts_of_nodes_add_up() {
         let mut all = CallsSeen::default();
         [seen(3, 1), seen(5, 2)].iter().for_each(|one| all.add(one));
         let put = &all.methods["put"];
@@ -201,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_since_is_told_also_when_the_counts_began_anew() {
+    fn a_difference_of_readings_is_right_even_if_the_counts_began_anew() {
         let later = seen(9, 3).since(&seen(4, 1));
         assert_eq!((later.requests(), later.met, later.methods["put"].bytes), (5, 10, 50));
         assert_eq!(seen(2, 1).since(&seen(4, 1)).requests(), 2);
@@ -209,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn of_readings_one_after_another_the_last_tells_of_the_columns() {
+    fn a_later_readings_columns_replace_earlier_ones() {
         let readings = [seen(4, 1), seen(9, 3), seen(300, 2)];
         let mut all = readings[0].clone();
         all.extend(&readings[1].since(&readings[0]));
@@ -220,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn how_many_values_differ_is_told_or_not_but_never_too_few() {
+    fn the_estimate_of_different_values_is_infinite_when_too_few_bits_are_free() {
         let column = |marks: Vec<u64>| ColumnSeen { marks, ..ColumnSeen::default() };
         assert_eq!(column(vec![]).distinct(), 0.0);
         let mut marks = vec![u64::MAX; MARK_WORDS];
@@ -232,13 +235,13 @@ mod tests {
     }
 
     #[test]
-    fn requests_by_their_bytes_are_a_histogram() {
+    fn requests_are_counted_in_a_histogram_of_their_sizes() {
         let told = seen(3, 1).methods["put"].request_bytes();
         assert_eq!(told, HistogramSnapshot { buckets: vec![(1.0, 0), (f64::MAX, 3)], sum: 30.0 });
     }
 
     #[test]
-    fn it_is_read_as_it_was_told() {
+    fn a_reading_can_be_sent_and_read() {
         let told = serde_json::to_string(&seen(3, u64::MAX)).unwrap();
         assert_eq!(serde_json::from_str::<CallsSeen>(&told).unwrap(), seen(3, u64::MAX));
     }

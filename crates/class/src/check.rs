@@ -1,5 +1,5 @@
-//! Checking a program before anything of it is stored: compile it, and execute its chunk without an
-//! object, which tells the methods it registers.
+//! Checks a program before it is stored: compiles it, and runs its chunk without an object to find
+//! the methods that it registers.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -86,10 +86,10 @@ impl CheckError {
     }
 }
 
-/// Checks a class program; `clock` bounds how long it may take.
+/// Checks a class program; `clock` bounds how long that may take.
 ///
 /// # Errors
-/// That it does not compile, that its chunk fails, or that it registers no method a call can name.
+/// If the source does not compile, its chunk fails, or it registers no method that a call can name.
 pub fn check_program(source: &str, clock: &Arc<dyn Clock>) -> Result<CheckedClass, CheckError> {
     let translated = translate(source)?;
     let script =
@@ -103,8 +103,9 @@ pub fn check_program(source: &str, clock: &Arc<dyn Clock>) -> Result<CheckedClas
     Ok(CheckedClass { digest, methods: methods.into_iter().collect() })
 }
 
-/// What is suspicious in a program that passes [`check_program`]: names that classes do not have, and what Lua 5.3
-/// takes otherwise. A program may ask whether there is a name, so none of this is an error.
+/// Suspicious things in a program that passes [`check_program`]: names that classes do not have,
+/// and constructs that Lua 5.3 understands otherwise. They are not errors, because a program may
+/// test whether a name exists.
 pub fn check_suspicions(source: &str) -> Vec<CheckError> {
     if is_brados(source) {
         return vec![];
@@ -123,7 +124,7 @@ pub fn check_suspicions(source: &str) -> Vec<CheckError> {
     missing.chain(foreign).collect()
 }
 
-/// Executes the chunk without an object; answers the methods it registers.
+/// Executes the chunk without an object; returns the methods it registers.
 pub(crate) fn methods_of(
     script: &Script,
     clock: &Arc<dyn Clock>,
@@ -155,7 +156,7 @@ fn methods_in(named: &Table, registered: usize) -> Result<BTreeMap<MethodName, M
     let mut methods = BTreeMap::new();
     for pair in named.pairs::<String, bool>() {
         let (name, read_only) =
-            pair.map_err(|_| Error::invalid("a method's name is an identifier"))?;
+            pair.map_err(|_| Error::invalid("the name of a method must be an identifier"))?;
         let access = match read_only {
             true => MethodAccess::ReadOnly,
             false => MethodAccess::ReadWrite,
@@ -163,7 +164,7 @@ fn methods_in(named: &Table, registered: usize) -> Result<BTreeMap<MethodName, M
         methods.insert(MethodName::new(name)?, access);
     }
     if methods.len() < registered {
-        return Err(Error::invalid("a registered function is not global under a name of its own")
+        return Err(Error::invalid("a registered function is not a global function")
             .hint("write `function name(input, output) … end objclass.register(name)`"));
     }
     if methods.is_empty() {

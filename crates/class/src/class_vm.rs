@@ -25,7 +25,8 @@ pub(crate) type ClassVm = LoadedVm<ClassLibrary>;
 pub(crate) struct Dispatch {
     /// `(chunk, globals, handler, input, output)` to the last value the handler returned.
     pub call: Function,
-    /// `(chunk, globals, handler)` to the status and the reply of the request, for a script that is kept.
+    /// Called with `(chunk, globals, handler)`, returns the status and the reply of the request.
+    /// For a script whose chunk is kept.
     pub call_kept: Function,
     /// `(chunk, globals, handler)`, for such a script: carries out the requests of a batch.
     pub call_batch: Function,
@@ -77,8 +78,8 @@ fn nothing(_: &Lua, (): ()) -> mlua::Result<()> {
     Ok(())
 }
 
-/// Takes the status and the reply of a request of a batch, unless it is to be the first, and gives the next, which
-/// should be of the columns that are named third.
+/// Takes the status and the reply of the last request of a batch, if there was one, and returns the
+/// next request. The third argument names the columns that it should have.
 fn next_request(arguments: &QuickArguments<'_>) -> mlua::Result<QuickAnswer> {
     if !arguments.is_nil(1) {
         let status = arguments.number(1).and_then(whole).and_then(|n| Status::try_from(n).ok());
@@ -120,8 +121,8 @@ fn after_pieces(
     })
 }
 
-/// How long a reply is that was made in pieces. One text of the VM may be many of them: what they come to
-/// is to be checked before they are copied.
+/// The length of a reply made of pieces. One string of the VM may occur as many pieces, so the
+/// total is checked before they are copied.
 pub(crate) fn length_of(pieces: &Table) -> mlua::Result<usize> {
     let pieces = pieces.sequence_values::<LuaString>();
     pieces.map(|piece| Ok(piece?.as_bytes().len())).sum()

@@ -1,12 +1,13 @@
-//! What a class is asked, counted for as long as it is live: totals for good, columns as they were of late.
+//! Counts the requests of a class while it is live: totals forever, and columns of recent requests.
 //!
-//! What a column holds is counted as bounds and marks, which only ever grow ([`CallCounts`]), so it is counted
-//! by *generation*. Calls are counted in the present one. The one before it is still read, with what calls
-//! count there that had begun. Once the present one has looked into enough requests another begins, and of
-//! the one before only its totals stay.
+//! The counts of a column are bounds and bits, which only grow ([`CallCounts`]). So there are
+//! *generations* of counts. Calls are counted in the present generation. The former one is still
+//! read, and calls that began in it are still counted there. Once the present one has enough
+//! samples, a new generation begins, and only totals are kept of the oldest one.
 //!
-//! **Invariants.** Totals never go back. The columns of a method tell of its last requests, of at least
-//! [`ENOUGH_SAMPLES`] that were looked into: of one that is hardly asked, as far back as that takes.
+//! **Invariants.** Totals never go down. The columns of a method are those of its last requests,
+//! from at least [`ENOUGH_SAMPLES`] samples. A rarely used method keeps its old samples as long as
+//! that takes.
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
@@ -16,10 +17,10 @@ use nacre_brados::ir::Program;
 use crate::call_counts::CallCounts;
 use crate::calls_seen::{CallsSeen, MethodSeen};
 
-/// Requests of one method that are looked into in a generation: with so many, how many values differ is
-/// still told by the marks.
+/// Samples of one method in a generation. With this many, the bits of a column can still tell how
+/// many values differ.
 const GENERATION_SAMPLES: u64 = 4096;
-/// What came before so many requests were looked into is not needed to tell what a method is asked.
+/// With this many newer samples, older ones are not needed to describe the requests of a method.
 const ENOUGH_SAMPLES: u64 = 256;
 
 /// The counts of a class since it was first made live here.
@@ -58,8 +59,8 @@ impl Counting {
         self.read().present.counts_the_same(&other.present())
     }
 
-    /// What was counted. Whoever looks has another generation begin when it is time: counting itself never
-    /// waits for that.
+    /// Reads the counts. If the present generation is full, the reader begins the next one, so that
+    /// counting itself never waits for that.
     pub fn seen(&self) -> CallsSeen {
         if self.read().is_full() {
             let mut generations = self.generations.write().unwrap_or_else(PoisonError::into_inner);
@@ -131,7 +132,7 @@ end
     }
 
     #[test]
-    fn columns_are_as_they_were_of_late_and_totals_are_for_good() {
+    fn columns_are_counted_for_recent_requests_and_totals_forever() {
         let counting = counting();
         for epoch in 0..20 {
             ask(&counting, "put", &[0, epoch]);
@@ -158,7 +159,7 @@ end
     }
 
     #[test]
-    fn who_began_in_a_generation_that_is_over_is_counted() {
+    fn a_call_that_began_in_an_old_generation_is_still_counted() {
         let counting = counting();
         let began = counting.present();
         for _ in 0..MANY {

@@ -1,4 +1,5 @@
-//! What nacre adds to `objclass`. A script that uses none of it also runs on stock `cls_lua`.
+//! Functions that nacre adds to `objclass`. A script that uses none of them also runs on stock
+//! `cls_lua`.
 //!
 //! | call | returns |
 //! |---|---|
@@ -57,7 +58,9 @@ fn fail(arguments: Arguments<'_>, (status, message): (Value, Value)) -> mlua::Re
     let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_LOG_BYTES)]).into_owned();
     match Status::try_from(status) {
         Ok(status) if status < 0 => Err(raise(Error::from_status(status, shown))),
-        _ => Err(mlua::Error::runtime(format!("a status of {status} is no failure"))),
+        _ => Err(mlua::Error::runtime(format!(
+            "the status {status} is not negative, so it is no failure"
+        ))),
     }
 }
 
@@ -174,7 +177,8 @@ fn add_map(library: &Library<'_>) -> mlua::Result<()> {
     })
 }
 
-/// A page of one read of the object, which has a bound of its own: no more is ever held for it.
+/// A page from one read of the object. That read is bounded, so no more than this is ever held in
+/// memory.
 fn map_page(
     arguments: Arguments<'_>,
     (after, prefix, most, bytes): (Value, Value, Value, Value),
@@ -228,8 +232,8 @@ fn set_rest(arguments: &QuickArguments<'_>) -> mlua::Result<QuickAnswer> {
     Ok(QuickAnswer::Done)
 }
 
-/// Sets a value of two parts, the second of which is the method's input from a byte on, counted from 1; between them
-/// lies the length of that if it `is_counted`.
+/// Sets a value of two parts. The second part is the rest of the method's input from a byte on,
+/// counted from 1. If `is_counted`, its length is stored before it.
 pub(crate) fn set_with_rest(
     key: &[u8],
     first: &[u8],

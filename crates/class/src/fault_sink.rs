@@ -35,7 +35,8 @@ pub struct ProgramLog<'a> {
     pub text: &'a str,
 }
 
-/// Hears of them on the engine's threads, so it must be quick; limiting their rate is its business.
+/// Receives faults of class programs. It is called on the engine's threads, so it must be quick,
+/// and it must limit the rate of its reports itself.
 pub trait FaultSink: Send + Sync {
     /// A program failed a call.
     fn fault(&self, fault: &ProgramFault<'_>);

@@ -1,7 +1,7 @@
-//! Programs as somebody may put them, and one-off scripts as somebody may send them.
+//! Fuzzes sources of programs and one-off scripts.
 //!
-//! A program that makes no sense is refused, one that does not end is ended by its budget, and
-//! neither is a panic.
+//! A malformed program is refused, an endless one is ended by its budget, and neither causes a
+//! panic.
 
 use std::sync::Arc;
 use std::time::Duration;

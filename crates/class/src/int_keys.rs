@@ -1,8 +1,9 @@
-//! What of the map is kept under numbers: functions that are given the number and make the key, so that no text of
-//! the VM is made of it. A record of a log is one call of each of two of them.
+//! Functions for map entries under numeric keys. They take the number and make the key outside of
+//! the VM, so that no string of the VM is created. Appending a log record calls two of them once
+//! each.
 //!
-//! The key of a number is a prefix, `p` and fourteen hexadecimal digits of it; of a number below 0 it is the prefix,
-//! `m` and those of the number plus 2^53. So keys sort as numbers do.
+//! The key of a number is a prefix, `p` and fourteen hexadecimal digits. For a number below 0 it is
+//! the prefix, `m` and the digits of the number plus 2^53. So keys sort as numbers do.
 
 use bytes::Bytes;
 use mlua::{LuaString, Value};

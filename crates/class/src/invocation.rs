@@ -128,7 +128,8 @@ impl Invocation<'_> {
         Ok(CallReply { status: self.status_of(run, &returned)?, output: taken(&output) })
     }
 
-    /// The handler's name. It is made here, as what the host makes for a run is not limited.
+    /// The handler's name as a string of the VM. It is made here, because the host's own
+    /// allocations for a run are not limited.
     pub fn handler_in(&self, run: &Run<'_>) -> Result<LuaString> {
         run.lua().create_string(self.handler).map_err(|error| run.explain(&error))
     }
@@ -163,8 +164,11 @@ impl Invocation<'_> {
     }
 
     fn no_status(&self, returned: &str) -> Error {
-        Error::fault_at(self.site(), format!("{:?} returned {returned} for a status", self.handler))
-            .hint("return nothing or a whole number that fits 32 bits")
+        Error::fault_at(
+            self.site(),
+            format!("{:?} returned {returned} instead of a status", self.handler),
+        )
+        .hint("return nothing or a whole number that fits 32 bits")
     }
 
     /// The error of a method that returned a negative status.
@@ -200,7 +204,8 @@ impl Invocation<'_> {
     }
 }
 
-/// The bytes of the output. The script may have kept the buffer list, but it will not run again.
+/// Takes the bytes of the output. The script may still hold the buffer list, but it will not run
+/// again.
 fn taken(output: &AnyUserData) -> Bytes {
     let mut list =
         output.borrow_mut::<BufferList>().expect("it was made a buffer list and nobody runs");

@@ -1,4 +1,5 @@
-//! Calls of classes that are kept, as those of the compiler are, whose methods it would never emit.
+//! Tests classes whose chunk is kept, as those of the Brados compiler, with methods that the
+//! compiler would never emit.
 
 use std::collections::BTreeSet;
 
@@ -33,10 +34,11 @@ const WRITES: [&str; 16] = [
     "coroutine.wrap(objclass.map_set)('k', 'x')",
 ];
 
-/// Memory of the process that runs these tests. A reply of ninety pieces of 8 MiB would be 720 MiB.
+/// The memory that the test process may use. A reply of ninety pieces of 8 MiB would take 720 MiB.
 const MAX_PEAK_KIB: u64 = 512 * 1024;
 
-/// A class that is kept, as those of the compiler are, with methods that this would never emit.
+/// A class whose chunk is kept, as those of the Brados compiler, with methods that the compiler
+/// would never emit.
 fn kept_class() -> ClassRuntime {
     let writes: String = WRITES.iter().map(|write| format!("function() {write} end, ")).collect();
     let source = format!(
@@ -96,7 +98,7 @@ fn call_kept(
 }
 
 #[test]
-fn a_batch_ends_before_its_answers_are_more_than_a_run_may_hand_back() {
+fn a_batch_ends_before_its_answers_exceed_the_output_bound() {
     let source = looking("output:append(string.rep('x', tonumber(input:str())))");
     let runtime = kept_class_of(&source, Budget { output_bytes: 1000, ..Budget::default() });
     let answered = |method: &str, sizes: &[usize]| {
@@ -144,7 +146,7 @@ fn a_reply_in_pieces_is_bounded_before_it_is_copied() {
 }
 
 #[test]
-fn a_method_gets_the_numbers_of_a_request_of_the_columns_it_registered() {
+fn a_method_gets_the_numbers_of_a_request_with_its_registered_columns() {
     let runtime = kept_class_of(
         "function show(input, output, batch, ...)
            local shown = {}

@@ -1,7 +1,7 @@
-//! The languages of class programs: Luau as it is, and Brados, which is compiled to it.
+//! The languages of class programs: Luau, and Brados, which is compiled to Luau.
 //!
-//! Whoever keeps or sends a program keeps and sends its source; each node compiles. So a program has
-//! one digest everywhere, and what it is compiled to may differ with the compiler.
+//! Programs are always stored and sent as source, and each node compiles it. So a program has one
+//! digest everywhere, while the compiled code may differ between compiler versions.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -27,8 +27,8 @@ pub(crate) struct Translated<'a> {
 }
 
 impl Translated<'_> {
-    /// The script of it. The compiler's own classes keep nothing between calls (an invariant of what it
-    /// emits), so a VM need not execute them for each call anew.
+    /// The script of a class. Classes made by the Brados compiler keep no state between calls, so a
+    /// VM need not run their chunk anew for each call.
     ///
     /// # Errors
     /// The first mistake in the Lua.
@@ -41,7 +41,7 @@ impl Translated<'_> {
 /// The Lua of a program in either language.
 ///
 /// # Errors
-/// The first mistake of a Brados program; those of Luau show when it is compiled.
+/// The first mistake of a Brados program. Mistakes of a Luau program show when it is compiled.
 pub(crate) fn translate(source: &str) -> Result<Translated<'_>, CheckError> {
     let source = source.strip_prefix('\u{feff}').unwrap_or(source);
     if !is_brados(source) {
@@ -90,7 +90,8 @@ pub(crate) fn at_program_lines(error: Error, lines: &LineMap) -> Error {
     error.with_fault(site)
 }
 
-/// A frame of a traceback, `NAME:LINE…`, with its line in the program; `None` for what every class has.
+/// Translates a frame of a traceback, `NAME:LINE…`, to the program's own line. `None` for code that
+/// every class has.
 fn program_frame(frame: &str, name: &str, lines: &LineMap) -> Option<(String, u32)> {
     let rest = frame.strip_prefix(name)?.strip_prefix(':')?;
     let digits = rest.bytes().take_while(u8::is_ascii_digit).count();

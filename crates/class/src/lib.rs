@@ -1,17 +1,18 @@
-//! Methods next to the data.
+//! Runs methods next to the data.
 //!
-//! [`ClassRuntime`] is the [`nacre_object::ClassHost`] that engines are given. A class is a
-//! [`ClassProgram`] in Luau or Brados that was made live, a [`NativeClass`] in Rust, or the built-in class
-//! `lua`, whose methods run a script sent along with the call. All three see their object through
-//! `ObjectView` alone and end in a status, an output or an error in the same way.
+//! [`ClassRuntime`] is the [`nacre_object::ClassHost`] of engines. There are three kinds of class:
+//! a [`ClassProgram`] in Luau or Brados that was made live, a [`NativeClass`] in Rust, and the
+//! built-in class `lua`, whose methods run a script sent along with the call. All three see their
+//! object only through `ObjectView`, and end in a status, an output or an error in the same way.
 //!
 //! Luau programs find the API of Ceph's `cls_lua`: the tables `objclass` and `bufferlist`, and a
-//! `pcall` that tells a storage error as `false, negative_errno, message`. `objclass.rs` is that API
-//! line by line; what nacre adds to it is in `extensions.rs`, and only there.
+//! `pcall` that returns a storage error as `false, negative_errno, message`. `objclass.rs`
+//! documents that API line by line; nacre's additions are in `extensions.rs` only.
 //!
 //! **Invariant:** nothing passes from one call to another except through the object. The chunk of a
-//! Luau program is compiled once, but executed anew for each call in an environment of its own. That of
-//! a Brados program is executed once by each VM: its compiler emits nothing that could change after.
+//! Luau program is compiled once, but run anew for each call in an environment of its own. The
+//! chunk of a Brados program is run once by each VM, because its compiler emits nothing that
+//! changes afterwards.
 
 mod allowance;
 mod arguments;

@@ -67,17 +67,18 @@ impl CalledClass {
         self.version
     }
 
-    /// Counts a call that is about to be carried out, which is under way until the answer is dropped.
+    /// Counts a call that is about to run. It counts as in flight until the returned value is
+    /// dropped.
     pub fn begin(&self, call: &ClassCall) -> Option<UnderWay> {
         self.counts.as_ref().and_then(|counts| CallCounts::begin(counts, call))
     }
 }
 
 impl Program {
-    /// What is to be installed, translated and checked; it counts nothing yet.
+    /// Translates and checks a program to be installed. It counts nothing yet.
     ///
     /// # Errors
-    /// `Invalid` if it does not pass [`crate::check_program`]'s checks.
+    /// `Invalid` if it does not pass the checks of [`crate::check_program`].
     pub fn of(
         program: &ClassProgram,
         clock: &Arc<dyn Clock>,
@@ -102,7 +103,7 @@ impl Program {
         Ok((made, translated.meaning))
     }
 
-    /// Has it go on with the counts of the version before it, where its methods are the same.
+    /// Takes over the counts of the version before it, if the methods are the same.
     pub fn count_after(&mut self, former: Option<&Self>, meaning: Option<&ir::Program>) {
         let former = former.and_then(|former| former.counting.as_ref());
         self.counting = meaning.map(Counting::of).map(|fresh| {
@@ -111,8 +112,8 @@ impl Program {
         });
     }
 
-    /// The method a call means, and its access. A program in another language has for each method one
-    /// that takes many requests.
+    /// The method that a call names, and its access. A method of a program in Brados also has a
+    /// name under which it takes a batch of requests.
     pub fn method(&self, called: &MethodName) -> Option<(&MethodName, MethodAccess)> {
         let found = self.methods.get_key_value(called).or_else(|| {
             self.lines.as_ref()?;
@@ -122,8 +123,8 @@ impl Program {
         found.map(|(method, access)| (method, *access))
     }
 
-    /// Whether a call is over in a fraction of a millisecond, whatever its object holds: not a batch, which may be of
-    /// a thousand requests.
+    /// Whether a call takes a fraction of a millisecond whatever its object holds. A batch is not
+    /// brief, because it may have a thousand requests.
     pub fn is_brief(&self, call: &ClassCall) -> bool {
         self.brief.contains(call.method.as_str())
     }

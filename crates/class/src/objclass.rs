@@ -19,8 +19,8 @@
 //! | `map_read_header()`, `map_write_header(bl)` | bufferlist, – |
 //! | `current_version()`, `current_subop_num()`, `current_subop_version()` | number, number, text |
 //!
-//! Failures raise the storage error. As in an OSD, reading the stream, the map or its header of an
-//! object that does not exist gives nothing rather than an error; `stat` tells the difference.
+//! Failures raise the storage error. As in an OSD, reading the stream, the map or the map's header
+//! of a missing object returns nothing rather than an error; `stat` tells the difference.
 
 use bytes::Bytes;
 use mlua::{FromLuaMulti, Function, IntoLuaMulti, Lua, MultiValue, Table, Value};
@@ -112,7 +112,8 @@ fn log(
         level = number as i64;
         parts.remove(0);
     }
-    // One text of the VM may be given many times: what they come to counts as they are joined.
+    // One string of the VM may be given many times, so the total is checked while the strings are
+    // joined.
     let mut text = lists.empty();
     for (index, part) in parts.iter().enumerate() {
         if index > 0 {
@@ -155,7 +156,7 @@ fn add_stream(library: &Library<'_>) -> mlua::Result<()> {
         let (offset, length) = (arguments.size(1, &offset)?, arguments.size(2, &length)?);
         let data = arguments.buffer_list(3, &data)?.share();
         if length != data.len() as u64 {
-            let text = format!("a length of {length} for {} bytes", data.len());
+            let text = format!("the length {length} does not match the {} bytes given", data.len());
             return Err(raise(Error::invalid(text)));
         }
         write(|view| view.write(offset, data))
@@ -243,8 +244,9 @@ fn add_map_values(library: &Library<'_>) -> mlua::Result<()> {
     })
 }
 
-/// The entries of a table with keys that are strings or numbers and values that are strings. One text of
-/// the VM may be the value of many keys: no more is copied than a transaction may write.
+/// Reads the entries of a table whose keys are strings or numbers and whose values are strings. One
+/// string of the VM may be the value of many keys, so no more is copied than a transaction may
+/// write.
 fn entries_of(lua: &Lua, values: &Table) -> mlua::Result<Vec<MapEntry>> {
     let mut entries = Vec::new();
     let mut bytes = 0;
@@ -301,7 +303,7 @@ fn add_map_listings(library: &Library<'_>) -> mlua::Result<()> {
     })
 }
 
-/// Visits up to `most` entries, page by page; answers whether there are more.
+/// Visits up to `most` entries, page by page; returns whether there are more.
 pub(crate) fn for_each_entry(
     lua: &Lua,
     pulse: &Pulse,

@@ -10,8 +10,9 @@ use nacre_script::{Numbers, QuickAnswer};
 
 use nacre_calls::{Batch, Progress};
 
-/// A request of no more bytes is given to a method of a Brados class as it is. Of a longer one the method
-/// gets the head: what follows mostly goes to storage as it came, and need not be a text of the VM.
+/// A method of a Brados class gets a request of at most this length whole. Of a longer request it
+/// gets the head, because the rest usually goes to storage unchanged and need not become a string
+/// of the VM.
 const MAX_WHOLE_BYTES: usize = 256;
 
 const _: () = assert!(REQUEST_HEAD_BYTES <= MAX_WHOLE_BYTES);
@@ -22,8 +23,8 @@ pub(crate) enum Input {
     Batch(Batch),
 }
 
-/// How long a request of these columns is, then its numbers and the lengths of its texts. Nothing if it is no such
-/// request, or has more columns than a method can be given.
+/// Decodes a request of these columns into its length, its numbers and the lengths of its strings.
+/// `None` if the request has other columns, or more than a method can be given.
 fn numbers(request: &[u8], columns: &[u8]) -> Option<Numbers> {
     let mut numbers = Numbers::default();
     let mut has_room = numbers.push(request.len() as f64);
@@ -52,9 +53,9 @@ impl Requests {
         self.current.borrow()
     }
 
-    /// What a method gets of it, and of how many bytes it is. If it is of the columns that were registered for
-    /// the method, that is nothing, and behind its length its numbers and how many bytes each of its texts has: so
-    /// no text is made. Else it is the request or its head.
+    /// What the method gets of the request. If the request has the columns that were registered for
+    /// the method, that is its length, its numbers and the lengths of its strings, so that no
+    /// string of the VM is made. Otherwise it is the request or its head, and its length.
     pub fn shown(&self, columns: Option<&[u8]>) -> QuickAnswer {
         let request = self.current.borrow();
         if let Some(numbers) = columns.and_then(|columns| numbers(&request, columns)) {
@@ -72,7 +73,7 @@ impl Requests {
         self.batch.is_some()
     }
 
-    /// Goes on to the next request of a batch; answers whether there is one.
+    /// Goes on to the next request of a batch; returns whether there is one.
     pub fn advance(&self) -> bool {
         self.has_begun.set(true);
         let next = self.batch.as_ref().and_then(|progress| progress.borrow_mut().next_request());
@@ -91,7 +92,7 @@ impl Requests {
         self.batch.as_ref().is_none_or(|progress| progress.borrow().has_room_for(bytes))
     }
 
-    /// Leaves the request of a batch that is being carried out, and those after it, to be asked again.
+    /// Leaves the current request of a batch, and those after it, to be sent again.
     pub fn leave(&self) {
         if let Some(progress) = &self.batch {
             progress.borrow_mut().end();
@@ -116,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_gives_as_many_numbers_as_a_method_can_be_given() {
+    fn a_request_is_decoded_only_if_a_method_can_get_all_its_numbers() {
         let row = |columns: usize| [b"i", &7_i64.to_le_bytes()[..]].concat().repeat(columns);
         let of = |columns: usize| numbers(&row(columns), &b"i".repeat(columns));
         assert_eq!(of(2).unwrap().as_slice(), [18.0, 7.0, 7.0]);

@@ -23,11 +23,11 @@ use nacre_calls::{BATCH_SUFFIX, Batch};
 use nacre_calls::{EVAL_BUFFERLIST, EVAL_JSON, EvalRequest, LUA_CLASS};
 use nacre_object::{MethodAccess, NativeClass};
 
-/// The classes of a node: what its engines call methods of.
+/// The classes of a node, whose methods its engines call.
 ///
 /// A call of a native class or of `lua` names no version (or 0). A call of a program may name the
-/// version it was written against and is `Stale` unless that is the live one; a node that may be
-/// behind asks [`ClassRuntime::live_version`] first and catches up.
+/// version that it was written against, and gets `Stale` unless that version is live. A node that
+/// may be behind first compares with [`ClassRuntime::live_version`] and catches up.
 pub struct ClassRuntime {
     budget: Budget,
     clock: Arc<dyn Clock>,
@@ -62,18 +62,18 @@ impl ClassRuntime {
         let name = class.name().clone();
         let mut classes = self.classes.write().unwrap_or_else(PoisonError::into_inner);
         if name.as_str() == LUA_CLASS || classes.contains_key(&name) {
-            return Err(Error::exists(format!("there is a class {name}")));
+            return Err(Error::exists(format!("the class {name} already exists")));
         }
         classes.insert(name, Class::Native(Arc::new(class)));
         Ok(())
     }
 
-    /// Makes a program live, in place of any other version of it. Calls under way end with the
-    /// version they began with.
+    /// Makes a program live in place of any other version of it. Calls in flight end with the
+    /// version that they began with.
     ///
     /// # Errors
-    /// `Exists` if a native class has that name; `Invalid` if the program does not pass
-    /// [`crate::check_program`]'s checks.
+    /// `Exists` if a native class has that name; `Invalid` if the program does not pass the checks
+    /// of [`crate::check_program`].
     pub fn install(&self, program: &ClassProgram) -> Result<()> {
         let name = program.name();
         if matches!(self.find(name), Some(Class::Native(_) | Class::Scripts)) {
@@ -94,7 +94,7 @@ impl ClassRuntime {
         Ok(())
     }
 
-    /// Takes a program away; answers whether it was there. Native classes stay.
+    /// Takes a program away; returns whether it was there. Native classes stay.
     pub fn uninstall(&self, name: &ClassName) -> bool {
         let mut classes = self.classes.write().unwrap_or_else(PoisonError::into_inner);
         let is_program = matches!(classes.get(name), Some(Class::Program(_)));
@@ -128,8 +128,8 @@ impl ClassRuntime {
         })
     }
 
-    /// The version calls of a class get: a program's own, 0 for a native class, `None` if there is
-    /// no such class.
+    /// The live version of a class: a program's own, 0 for a native class, `None` if there is no
+    /// such class.
     pub fn live_version(&self, name: &ClassName) -> Option<u64> {
         self.called(name).map(|called| called.version)
     }
@@ -234,7 +234,7 @@ impl ClassRuntime {
                 .inspect_err(|error| report_hosted(sink, call, error)),
             Some(Class::Scripts) => self.evaluate(call, view, context, sink),
             None => Err(Error::unsupported(format!("there is no class {}", call.class))
-                .hint("`nacre program ls` shows the classes there are")),
+                .hint("see all classes with `nacre program ls`")),
         }
     }
 
@@ -312,8 +312,8 @@ impl RemoteClassHost for ClassRuntime {
     }
 }
 
-/// A native method may itself run a program, as `map` runs that of its map. Its fault is
-/// reported like that of a class; the error names the program.
+/// A native method may itself run a program, as `map` runs the program of its map. A fault of that
+/// program is reported like that of a class; the error names the program.
 fn report_hosted(sink: &dyn FaultSink, call: &ClassCall, error: &Error) {
     let is_fault = matches!(error.kind(), ErrorKind::Fault | ErrorKind::Exhausted);
     if let (true, Some(site)) = (is_fault, error.fault()) {
@@ -366,8 +366,11 @@ fn check_version(call: &ClassCall, live: u64) -> Result<()> {
 fn check_unversioned(call: &ClassCall) -> Result<()> {
     match call.version {
         None | Some(0) => Ok(()),
-        Some(asked) => Err(Error::invalid(format!("version {asked} of the native {}", call.class))
-            .hint("native classes have no versions; leave it out")),
+        Some(asked) => Err(Error::invalid(format!(
+            "version {asked} is asked of the native class {}",
+            call.class
+        ))
+        .hint("native classes have no versions: leave the version out")),
     }
 }
 

@@ -1,5 +1,5 @@
-//! Every script in `hostile/` ends within twice its budget in the way its first line says, leaves
-//! its object as it was, and the same thread then serves the next call.
+//! Every script in `hostile/` ends within twice its budget, in the way that its first line says,
+//! and leaves its object unchanged. The same thread then serves the next call.
 
 mod support;
 

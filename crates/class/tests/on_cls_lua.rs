@@ -1,11 +1,11 @@
-//! The suite of classes, its methods run by Ceph's own class in the OSD of the object, where
-//! it can run them as they are meant; the engine runs the rest.
+//! Runs the suite of classes on Ceph. Ceph's own class runs the methods in the OSD if it gives them
+//! the same meaning; the engine runs the others.
 
 mod suite;
 mod support;
 
 #[test]
-fn what_both_mean_alike_is_run_there_and_the_rest_is_not() {
+fn ceph_runs_the_scripts_that_it_understands_alike_and_the_engine_runs_the_others() {
     let node = support::Node::new();
     let ran_there = |body: &str| {
         let count = || node.rados.as_ref().unwrap().osd_counts().by_stock;

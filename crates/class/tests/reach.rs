@@ -1,5 +1,5 @@
-//! A program reaches the object it was called on and nothing else: every host function there is,
-//! with arguments meant to reach further, to stall, or to break what is on the other side.
+//! A program reaches only the object it was called on. Every host function is called with arguments
+//! that try to reach further, to stall, or to break the host.
 
 mod support;
 
@@ -12,7 +12,7 @@ use nacre_object::{ErrorKind, ListRequest, ObjectStat, Op, OpResult, PoolName};
 use nacre_program::Item;
 use support::{Node, small_budget};
 
-/// For each host function at least one hostile use. A function that is not here fails the suite.
+/// At least one hostile use of each host function. A function that is missing here fails the test.
 const CASES: &[(&str, &[&str])] = &[
     ("objclass.append", &["objclass.append(('x'):rep(2^22))", "objclass.append(objclass)"]),
     ("objclass.create", &["objclass.create('data/victim')", "objclass.create({})"]),
@@ -148,8 +148,8 @@ const CASES: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// More than all that calls on a few threads have at once, and less than one text of the VM comes to that a host
-/// function copies each time it is given it.
+/// More than all concurrent calls here need, and less than if a host function copied one string of
+/// the VM each time it is given.
 const MAX_PEAK_KIB: u64 = 1 << 20;
 
 /// Says, as lines, what host functions there are.
@@ -295,7 +295,7 @@ fn host_functions_survive_arguments_of_every_kind() {
 }
 
 #[test]
-fn metatables_errors_and_recursion_give_no_way_out() {
+fn metatables_errors_and_recursion_do_not_escape_the_sandbox() {
     let house = House::new();
     for body in [
         "getmetatable(output).__index = nil",

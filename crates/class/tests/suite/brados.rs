@@ -140,7 +140,7 @@ fn a_batch_is_many_requests_of_a_method_each_with_its_own_outcome() {
 }
 
 #[test]
-fn what_is_wrong_with_a_batch_is_wrong_with_all_of_it() {
+fn an_error_of_the_whole_batch_refuses_every_request() {
     let node = Node::new();
     node.install("kv", 3, PROGRAM).unwrap();
     let too_many = vec![vec![]; MAX_BATCH_REQUESTS + 1];
@@ -165,7 +165,8 @@ fn what_is_wrong_with_a_batch_is_wrong_with_all_of_it() {
     assert_eq!(refused.kind(), ErrorKind::Unsupported, "classes by hand have what they have");
 }
 
-/// Texts at a request's end, and before it: short ones, and such as are not given to the VM with it.
+/// Strings at the end of a request and before it: short ones, and ones so long that the VM does not
+/// get them.
 const TEXTS: &str = "# keeps texts
 state do
   table :page, [:at:int] => [:text:bytes]
@@ -188,7 +189,7 @@ end
 ";
 
 #[test]
-fn long_requests_come_to_what_short_ones_do() {
+fn long_requests_give_the_same_results_as_short_ones() {
     let node = Node::new();
     node.install("kv", 1, TEXTS).unwrap();
     let found =

@@ -1,7 +1,7 @@
-//! `cls_lua` line by line: how a script is called, what its status is, and how it fails. Its API is
-//! in `cls_lua_api.rs`; together they have a test for every line of the cases.
+//! Tests `cls_lua` line by line: how a script is called, its status, and how it fails. The API is
+//! tested in `cls_lua_api.rs`. Together they test every line of the cases.
 //!
-//! Most are a handler's body with the status and output it must have. `check` runs each on an
+//! Most tests are a handler's body with the expected status and output. `check` runs each on an
 //! object of its own.
 
 use crate::support::{Node, call, check, small_budget, status, write};
@@ -102,7 +102,7 @@ fn the_last_returned_value_is_the_status() {
 }
 
 #[test]
-fn faults_are_eio() {
+fn a_fault_gives_the_status_eio() {
     let node = Node::new();
     let register = |rest: &str| format!("function h() end {rest}");
     assert_eq!(node.status("o", "-", ""), EIO);
@@ -125,7 +125,7 @@ fn faults_are_eio() {
 }
 
 #[test]
-fn a_handler_that_is_missing_or_no_function_is_not_supported() {
+fn calling_a_missing_handler_is_not_supported() {
     let node = Node::new();
     assert_eq!(node.status("o", "x = 1", "x"), EOPNOTSUPP);
     assert_eq!(node.status("o", "", "x"), EOPNOTSUPP);
@@ -136,7 +136,7 @@ fn a_handler_that_is_missing_or_no_function_is_not_supported() {
 // Errors
 
 #[test]
-fn a_failing_call_raises_and_an_uncaught_one_is_its_errno() {
+fn an_uncaught_storage_error_becomes_the_status() {
     check(&[
         ("objclass.stat()", ENOENT, ""),
         ("objclass.remove()", ENOENT, ""),

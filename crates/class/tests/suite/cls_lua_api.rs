@@ -46,7 +46,7 @@ fn log_joins_its_arguments_and_knows_a_level() {
 }
 
 #[test]
-fn create_and_remove() {
+fn create_and_remove_give_the_status_of_cls_lua() {
     let node = Node::new();
     assert_eq!(node.body("o", "objclass.create(true)").0, 0);
     assert_eq!(node.body("o", "objclass.create(true)").0, EEXIST);
@@ -86,7 +86,7 @@ fn bytes_written_by_a_script_equal_the_input() {
 }
 
 #[test]
-fn reading_and_writing_at_offsets() {
+fn read_and_write_work_at_offsets() {
     let node = Node::new();
     write(&node, "o", b"0123456789");
     let read = |arguments: &str| {
@@ -139,7 +139,7 @@ fn attributes_round_trip() {
 }
 
 #[test]
-fn map_values() {
+fn map_values_can_be_set_and_read() {
     let node = Node::new();
     assert_eq!(node.body("o", "objclass.map_set_val('foo', input)").0, 0);
     assert_eq!(node.map("o"), [("foo".into(), "the input".into())]);
@@ -155,7 +155,7 @@ fn map_values() {
 }
 
 #[test]
-fn map_listings() {
+fn the_map_can_be_listed_by_keys_and_values() {
     let node = Node::new();
     let entry =
         |key: &str| MapEntry { key: key.to_owned().into(), value: format!("{key}str").into() };
@@ -247,7 +247,7 @@ fn the_map_header_round_trips() {
 }
 
 #[test]
-fn versions() {
+fn current_version_returns_the_objects_version() {
     let node = Node::new();
     let body = "output:append(objclass.current_version() .. ' ' .. objclass.current_subop_num()
                 .. ' ' .. objclass.current_subop_version())";

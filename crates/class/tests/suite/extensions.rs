@@ -4,7 +4,7 @@ use crate::support::{Node, status};
 use nacre_object::ErrorKind;
 
 #[test]
-fn the_stream_can_be_appended_to_cut_and_cleared() {
+fn extensions_append_truncate_and_zero_the_stream() {
     let node = Node::new();
     let run = |body: &str| node.body("o", body);
     assert_eq!(run("assert(objclass.exists() == false)").0, 0);
@@ -24,7 +24,7 @@ fn attributes_can_be_removed() {
 }
 
 #[test]
-fn the_map_has_an_order_and_a_last_key() {
+fn extensions_read_the_map_in_order_and_its_last_key() {
     let node = Node::new();
     let fill =
         "for i = 1, 9 do objclass.map_set('e' .. i, 'v' .. i) end objclass.map_set('f', input)";
@@ -81,7 +81,7 @@ fn the_map_has_an_order_and_a_last_key() {
 }
 
 #[test]
-fn a_method_knows_the_time_and_its_caller() {
+fn a_method_can_read_the_time_and_its_caller() {
     let node = Node::new();
     let body =
         "assert(objclass.now() > 1e15 and objclass.now() < 2^53) output:append(objclass.source())";
@@ -131,7 +131,7 @@ fn a_method_registered_read_only_may_read_and_is_denied_every_write() {
 }
 
 #[test]
-fn output_beyond_the_budget_is_exhausted() {
+fn output_beyond_the_budget_gives_exhausted() {
     let node = Node::with_budget(nacre_program::Budget::default());
     let fits = "output:append(('x'):rep(2^23))";
     assert_eq!(node.body("o", fits).1.len(), 1 << 23);

@@ -1,4 +1,4 @@
-//! Programs in Brados in every layout, and on the way from one to another, wherever methods are run.
+//! Runs Brados programs in every layout and during migrations, wherever methods are run.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ struct Model {
 }
 
 impl Model {
-    /// Carries a request out; answers the reply as scripts write it.
+    /// Carries a request out; returns the reply as scripts write it.
     fn request(&mut self, method: &str, row: &[Value]) -> String {
         let outputs = match (method, row) {
             ("put", [Value::Int(pos), Value::Bytes(data)]) => {
@@ -124,7 +124,7 @@ fn compare(node: &Node, model: &mut Model, random: &mut Random, layout: &Layout)
 }
 
 #[test]
-fn a_program_does_the_same_in_every_layout() {
+fn a_program_gives_the_same_results_in_every_layout() {
     for (seed, text) in LAYOUTS.iter().enumerate() {
         let (node, layout) = (Node::new(), text.parse().unwrap());
         node.install("log", 1, &with_layout(PROGRAM, &layout, &[])).unwrap();
@@ -134,7 +134,7 @@ fn a_program_does_the_same_in_every_layout() {
 }
 
 #[test]
-fn an_object_goes_through_all_layouts() {
+fn an_object_can_be_migrated_through_all_layouts() {
     let node = Node::new();
     let (mut model, mut random) = (Model::default(), Random::seeded(7));
     let mut former: Vec<Layout> = vec![];

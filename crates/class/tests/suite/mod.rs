@@ -1,5 +1,4 @@
-//! What classes do, wherever their methods are run: each binary that has this module runs it on a store
-//! of its own.
+//! The suite of classes. Each test binary that includes this module runs it on a store of its own.
 
 mod brados;
 mod cls_lua;

@@ -90,7 +90,7 @@ fn a_call_of_another_version_is_stale() {
 }
 
 #[test]
-fn what_does_not_exist_is_not_supported() {
+fn calling_a_missing_class_or_method_is_not_supported() {
     let node = Node::new();
     node.install("counter", 1, COUNTER).unwrap();
     node.runtime.register_native(native()).unwrap();
@@ -131,7 +131,7 @@ fn live_programs_are_listed_with_version_and_digest() {
 }
 
 #[test]
-fn native_classes_are_called_and_fail_as_programs_do() {
+fn native_classes_are_called_and_fail_like_programs() {
     let node = Node::new();
     node.runtime.register_native(native()).unwrap();
     assert_eq!(&node.method("o", "native", "echo", "hi").unwrap().output[..], b"hi");
@@ -176,7 +176,7 @@ fn the_host_knows_which_methods_are_read_only() {
 }
 
 #[test]
-fn a_method_declared_read_only_cannot_talk_itself_out_of_it() {
+fn a_read_only_method_cannot_make_itself_writable() {
     let node = Node::new();
     // Registers read-only while it is checked, without an object, and not so when it is called.
     let source = "function m(input) objclass.write_full(input) end
@@ -189,7 +189,7 @@ fn a_method_declared_read_only_cannot_talk_itself_out_of_it() {
 }
 
 #[test]
-fn nothing_passes_from_one_call_to_the_next_but_through_the_object() {
+fn state_passes_between_calls_only_through_the_object() {
     let node = Node::new();
     let source = "local hidden, list = 0, {}
                   function m()
@@ -303,7 +303,7 @@ fn a_panic_in_the_engine_is_not_caught_by_a_script() {
 }
 
 #[test]
-fn a_fault_of_an_unreported_call_is_heard_of_once_the_run_counts() {
+fn a_fault_of_an_unreported_call_is_reported_once_the_run_counts() {
     let node = Node::new();
     let source = "function m() assert(pcall(objclass.getxattr, 'a')) end objclass.register(m)";
     node.install("m", 1, source).unwrap();
@@ -320,7 +320,7 @@ fn a_fault_of_an_unreported_call_is_heard_of_once_the_run_counts() {
 }
 
 #[test]
-fn a_program_is_checked_before_anything_of_it_is_stored() {
+fn a_program_is_checked_before_it_is_stored() {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
     let check = |source: &str| check_program(source, &clock);
     let checked = check(COUNTER).unwrap();

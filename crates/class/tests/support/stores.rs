@@ -44,7 +44,7 @@ impl Place {
     }
 }
 
-/// A store that runs the classes of a runtime, and the engine that it is, if that is Ceph's.
+/// Opens a store that runs the classes of a runtime. Also returns the engine if it is Ceph's.
 pub fn open(
     runtime: Arc<ClassRuntime>,
     clock: Arc<dyn Clock>,
