@@ -1,7 +1,8 @@
-//! A Ceph cluster of real daemons for a test: `scripts/ceph-cluster`, held by a pipe.
+//! A Ceph cluster of real daemons for a test. `scripts/ceph-cluster` runs it, and a pipe keeps it
+//! alive.
 //!
-//! **Invariant:** however the test ends, SIGKILL included, the pipe ends with it, and the script takes
-//! every daemon and the folder down.
+//! **Invariant:** however the test ends, even by SIGKILL, the pipe ends with it. The script then
+//! stops every daemon and deletes the folder.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -20,10 +21,11 @@ pub struct CephCluster {
     holder: Child,
 }
 
-/// The folder with the object class that `make ceph-plugin` made, beside what this was built into.
+/// The folder with the object class that `make ceph-plugin` made, in the build folder of this
+/// binary.
 ///
 /// # Panics
-/// If it is not there.
+/// If it does not exist.
 pub fn ceph_plugin_folder() -> PathBuf {
     // Tests are in `PROFILE/deps`, examples in `PROFILE/examples`.
     let this = std::env::current_exe().expect("a process has a program");
@@ -38,7 +40,7 @@ impl CephCluster {
     /// Starts a cluster; `options` are those of `ceph-cluster up`.
     ///
     /// # Panics
-    /// If it does not come up; the script has said why on standard error.
+    /// If the cluster does not come up; the script has printed the reason on standard error.
     pub fn start(options: &[&str]) -> Self {
         let folder = Self::unused_folder();
         let mut holder = Self::command("up", &folder)
@@ -82,10 +84,10 @@ impl CephCluster {
         self.folder.join("ceph.conf")
     }
 
-    /// Its daemons with their pids, `None` of one that does not run.
+    /// The daemons with their pids, `None` for a daemon that does not run.
     ///
     /// # Panics
-    /// If the script fails, as in all that follow.
+    /// If the script fails, as do all functions below.
     pub fn daemons(&self) -> Vec<(String, Option<u32>)> {
         let output = Self::command("status", &self.folder).output().expect("it can be asked");
         assert!(output.status.success(), "status: {output:?}");
@@ -143,7 +145,7 @@ impl CephCluster {
 }
 
 impl CephCluster {
-    /// What its daemons are and said, for whoever looks into a test that failed.
+    /// The daemons and their logs, for the analysis of a failed test.
     fn tell(&self) {
         let mut stderr = std::io::stderr();
         if let Ok(status) = Self::command("status", &self.folder).output() {
@@ -163,7 +165,7 @@ impl Drop for CephCluster {
             self.tell();
         }
         drop(self.holder.stdin.take());
-        // A test that panics must not panic again; what is left would be seen by the next one.
+        // A panicking test must not panic again. If daemons are left, the next test notices.
         let _ = self.holder.wait();
     }
 }

@@ -1,5 +1,5 @@
-//! What happened in a simulation: how often each fault, and how often each thing the faults are
-//! there to bring about. A simulation that never gets into trouble proves nothing.
+//! Records what happened in a simulation: how often each fault, and how often each situation that
+//! the faults are meant to cause. A simulation that never meets trouble proves nothing.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -38,7 +38,7 @@ impl Layer for CountingLayer {
     }
 
     fn submit(&self, request: Request) -> BoxFuture<'_, Result<Reply>> {
-        // A future that nobody runs does nothing, so it counts for nothing.
+        // A future that is never polled does nothing, so it is not counted.
         let submit = async move {
             self.1.0.transactions.fetch_add(1, Ordering::Relaxed);
             self.0.submit(request).await

@@ -32,7 +32,7 @@ impl Default for FaultControl {
 pub(crate) struct WeakControl(Weak<Inner>);
 
 impl WeakControl {
-    /// The control, while somebody holds it.
+    /// The control, unless all handles are dropped.
     pub fn upgrade(&self) -> Option<FaultControl> {
         self.0.upgrade().map(FaultControl)
     }
@@ -61,8 +61,8 @@ impl FaultControl {
         within_deadline(&format!("{count} operations that are held"), held).await;
     }
 
-    /// Lets so many held operations go on, the longest held first. One that is not held yet is
-    /// released when it comes.
+    /// Releases this many held operations, the longest held first. If fewer are held, later ones
+    /// are released when they come.
     pub fn release(&self, count: usize) {
         self.0.gate.permits.add_permits(count);
     }
@@ -126,7 +126,7 @@ impl Gate {
     }
 
     async fn pass(&self) {
-        let _counted = Held::one_of(&self.held);
+        let _counted = HeldOperation::one_of(&self.held);
         let permit = self.permits.acquire().await.expect("the gate is never closed");
         permit.forget();
     }
@@ -138,16 +138,16 @@ impl Gate {
 }
 
 /// Counts an operation as held, until it goes on or is given up.
-struct Held<'a>(&'a watch::Sender<usize>);
+struct HeldOperation<'a>(&'a watch::Sender<usize>);
 
-impl<'a> Held<'a> {
+impl<'a> HeldOperation<'a> {
     fn one_of(held: &'a watch::Sender<usize>) -> Self {
         held.send_modify(|held| *held += 1);
         Self(held)
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for HeldOperation<'_> {
     fn drop(&mut self) {
         self.0.send_modify(|held| *held -= 1);
     }

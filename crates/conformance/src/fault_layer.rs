@@ -1,7 +1,7 @@
-//! A layer that makes what is below it fail, by plan.
+//! A layer that makes the store below it fail, by plan.
 //!
-//! It may do what a network may do: lose a request, lose a reply, delay either, lose the events of a watch or the
-//! watch itself. It never invents or reorders anything.
+//! It does what a network may do: it loses a request or a reply, delays either, or loses a watch or
+//! its events. It never invents or reorders anything.
 
 use bytes::Bytes;
 use futures::StreamExt;

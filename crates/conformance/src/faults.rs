@@ -50,7 +50,7 @@ pub fn no_faults() -> FaultPlan {
     Box::new(|_| None)
 }
 
-/// Nobody answers, and watchers miss everything: a partition.
+/// A partition: no request is answered, and watchers miss everything.
 pub fn unreachable() -> FaultPlan {
     Box::new(|_| Some(Fault::FailBefore))
 }

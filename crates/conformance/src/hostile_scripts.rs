@@ -16,10 +16,10 @@ pub struct HostileScript {
     pub expected: String,
 }
 
-/// All of them, by name.
+/// All hostile scripts, by name.
 ///
 /// # Panics
-/// If they cannot be read, or one does not say on its first line what to expect.
+/// If they cannot be read, or if one does not say on its first line what to expect.
 pub fn hostile_scripts() -> Vec<HostileScript> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../class/tests/hostile");
     let entries = std::fs::read_dir(folder).expect("the scripts are there");

@@ -1,7 +1,7 @@
-//! What a store must do, as code: one suite that every [`Store`](nacre_object::Store) passes, the
-//! plain in-memory store it is compared with, and the faults stores are tested under.
+//! The specification of a store as code: one suite that every [`Store`](nacre_object::Store)
+//! passes, a plain in-memory store to compare with, and faults to test stores under.
 //!
-//! An engine or a stack of layers is tested so, with [`TestClasses`] as its class host:
+//! An engine or a stack of layers is tested like this, with [`TestClasses`] as its class host:
 //!
 //! ```
 //! # use std::sync::Arc;

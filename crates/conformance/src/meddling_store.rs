@@ -1,4 +1,4 @@
-//! A store in which somebody else always writes at the wrong moment.
+//! A store in which another client always writes just before a request.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,8 +8,8 @@ use nacre_object::{Capabilities, ListPage, ListRequest, ObjectId, Reply, Request
 
 use crate::{MemoryStore, ops};
 
-/// A store in memory. Before each of some requests somebody else writes the request's number to the start of
-/// the object.
+/// A store in memory for tests of conflicts. Before each of some requests it writes the request's
+/// number to the start of the object, as another client would.
 #[derive(Debug)]
 pub struct MeddlingStore {
     store: MemoryStore,

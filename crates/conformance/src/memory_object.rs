@@ -1,4 +1,5 @@
-//! One object in memory: the model every engine is compared with, and a view for tests of classes.
+//! One object in memory: the model that every engine is compared with, and a view for tests of
+//! classes.
 //!
 //! It is meant to be obviously right, not fast: a byte vector and three sorted maps, shared until
 //! they are written. A transaction works on a clone, which replaces the original if it succeeds.
@@ -31,12 +32,12 @@ struct Snapshot {
     content: Content,
     version: u64,
     modified_micros: u64,
-    /// Taken in a transaction that had already changed the object: it is of the version that the
-    /// commit will give.
+    /// The snapshot was taken after the transaction had changed the object. It gets the version
+    /// that the commit will give.
     of_this_transaction: bool,
 }
 
-/// An object that lives in memory: what it was committed as, and what a transaction made of it.
+/// An object in memory: its committed state, and the state that a running transaction has made.
 ///
 /// [`MemoryObject::default`] is a name that was never written.
 #[derive(Debug, Clone, Default)]
@@ -73,8 +74,8 @@ impl MemoryObject {
         self.version
     }
 
-    /// Ends the transaction successfully at a clock reading. Answers whether the object changed,
-    /// and so got a new version.
+    /// Commits the transaction at a clock reading. Returns whether the object changed and so got a
+    /// new version.
     pub fn commit(&mut self, now_micros: u64) -> bool {
         let changed = std::mem::take(&mut self.changed);
         if changed {
@@ -94,7 +95,7 @@ impl MemoryObject {
     /// The object as it was at a snapshot.
     ///
     /// # Errors
-    /// `NotFound` if there is none of that name.
+    /// `NotFound` if there is no snapshot of that name.
     pub fn at_snapshot(&self, name: &SnapshotName) -> Result<Self> {
         let snapshot = self.find_snapshot(name)?;
         Ok(Self {

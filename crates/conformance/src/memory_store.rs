@@ -1,7 +1,7 @@
 //! A whole store in memory: the specification of [`Store`] and [`Watch`] as running code.
 //!
-//! One mutex, held for a whole transaction. **Invariant:** what a transaction did becomes visible,
-//! and is told to watchers, in one step, or not at all.
+//! One mutex is held for a whole transaction. **Invariant:** a transaction becomes visible and is
+//! reported to watchers in one step, or not at all.
 
 use std::collections::BTreeMap;
 use std::fmt;

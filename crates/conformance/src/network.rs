@@ -1,22 +1,22 @@
-//! A simulated network: what simulations of pure cores send their messages over.
+//! A simulated network, over which simulations of pure cores send their messages.
 //!
-//! Each message takes its time. In a storm some are lost, some arrive twice, some are overtaken.
-//! Whoever is paused hears nothing, not even its own timers, until it goes on; then it hears
-//! everything at once. A clock that jumps makes the timers of its owner ring early or late. All of
-//! it comes from the seed of the [`Random`] that is passed in, so a seed gives one trace.
+//! Each message takes time. In a storm some are lost, some arrive twice, some are overtaken. A
+//! paused party receives nothing, not even its own timers, and receives everything at once when it
+//! goes on. If a party's clock jumps, its timers fire early or late. Everything follows from the
+//! seed of the [`Random`] that is passed in, so a seed gives one trace.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use nacre_clock::Random;
 
-/// After so long without an answer an asker takes it that there is none. Answers and repeated
+/// After this long without an answer, the asker assumes that none will come. Answers and repeated
 /// questions may take longer.
 pub const PATIENCE: u64 = 60;
 /// A message usually takes less than this.
 const USUAL_DELAY: u64 = 10;
 /// In a storm one message in so many is lost, and one in so many is repeated.
 const LOST_ONE_IN: u64 = 12;
-/// In a storm one message in so many is slow: so slow, often, that nobody waits for it any more.
+/// In a storm, one message in this many is slow, often so slow that its asker has given up.
 const SLOW_ONE_IN: u64 = 10;
 
 /// Takes note of what the network did: each name is a constant.
@@ -79,7 +79,7 @@ pub struct Network<Party, Ask, Answer> {
     sent: u64,
     /// By time of arrival, and by order of sending for those of one time.
     under_way: BTreeMap<(u64, u64), Delivery<Party, Ask, Answer>>,
-    /// Questions that were answered, or given up: whoever asked hears one answer.
+    /// Questions that were answered or given up, so that the asker gets one answer.
     settled: BTreeSet<(Party, u64)>,
     /// Who stands still, and until when.
     paused: BTreeMap<Party, u64>,
@@ -129,8 +129,8 @@ impl<Party: Copy + Ord, Ask: Clone, Answer: Clone> Network<Party, Ask, Answer> {
         self.put_after(PATIENCE, timer);
     }
 
-    /// Sends what is part of a stream: it may be late, and is not lost as long as the stream is
-    /// not. Nobody answers it.
+    /// Sends a message of a stream, which has no answer. It may be late, and is lost only if the
+    /// whole stream is.
     pub fn post(&mut self, random: &mut Random, (from, id): (Party, u64), (to, ask): (Party, Ask)) {
         self.put(random, Delivery { from, to, id, ask, leg: Leg::Question });
     }
@@ -176,7 +176,7 @@ impl<Party: Copy + Ord, Ask: Clone, Answer: Clone> Network<Party, Ask, Answer> {
         self.paused.clear();
     }
 
-    /// A party's clock jumps by so much: what it waits for seems to take so much longer or shorter.
+    /// Makes a party's clock jump by this much, so that its waits seem longer or shorter.
     pub fn jump_clock(&mut self, party: Party, by: i64) {
         let all = std::mem::take(&mut self.under_way);
         for ((time, sequence), delivery) in all {

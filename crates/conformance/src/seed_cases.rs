@@ -8,18 +8,18 @@ use crate::{Chronicle, seeds};
 /// A checked-in list of seeds: one a line, `#` begins a comment.
 #[derive(Debug, Clone, Copy)]
 pub struct SeedCases {
-    /// The file's name, for whoever has a seed to add.
+    /// The file's name, for the message that suggests adding a seed.
     pub file: &'static str,
     /// What is in it.
     pub text: &'static str,
 }
 
 impl SeedCases {
-    /// Runs the seeds of the list, then those of [`seeds`]; answers how many there were. If one
-    /// fails it is named, with how to run it again.
+    /// Runs the seeds of the list, then those of [`seeds`]. Returns how many there were. If one
+    /// fails, prints its number and how to run it again.
     ///
     /// # Panics
-    /// If a line of the list is no seed.
+    /// If a line of the list is not a seed.
     pub fn each(&self, count: u64, mut run: impl FnMut(u64)) -> usize {
         let mut runs = 0;
         for seed in self.seeds(count) {
@@ -31,10 +31,12 @@ impl SeedCases {
         runs
     }
 
-    /// Simulates with the seeds of [`SeedCases::each`], and prints how often what happened.
+    /// Runs a simulation with the seeds of [`SeedCases::each`], and prints how often each event
+    /// happened.
     ///
     /// # Panics
-    /// With the error of a seed that fails, or if a hundred seeds or more have not brought about all of `must_happen`.
+    /// With the error of a seed that fails, or if a hundred seeds or more have not caused all of
+    /// `must_happen`.
     pub fn simulate(
         &self,
         count: u64,
@@ -50,10 +52,10 @@ impl SeedCases {
         assert!(count < 100 || missing.is_empty(), "no seed brought about: {missing:?}");
     }
 
-    /// The seeds of the list, then those of [`seeds`]; one alone if one is asked for.
+    /// The seeds of the list, then those of [`seeds`]. If one seed is asked for, only that one.
     ///
     /// # Panics
-    /// If a line of the list is no seed.
+    /// If a line of the list is not a seed.
     pub fn seeds(&self, count: u64) -> Vec<u64> {
         let is_alone = seeds(2).count() == 1;
         let kept = if is_alone { vec![] } else { self.kept() };
@@ -70,8 +72,8 @@ impl SeedCases {
     }
 }
 
-/// Simulates with a planted bug until a seed shows it, and prints that seed. An error that `counts` does not count for,
-/// such as a world that stands still, is no proof.
+/// Runs a simulation with a planted bug until a seed shows it, and prints that seed. An error for
+/// which `counts` is false, such as a world that stands still, proves nothing.
 ///
 /// # Panics
 /// If no seed shows the bug.
@@ -111,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kept_seeds_come_first() {
+    fn the_seeds_of_the_list_are_tried_first() {
         let cases = SeedCases { file: "none", text: "# head\n7 # why\n\n9\n" };
         assert_eq!(cases.kept(), [7, 9]);
     }

@@ -1,7 +1,9 @@
-//! What every sequencer must do: the sequencer of a log, and resources whose file type is a sequencer.
+//! Checks for every sequencer: the sequencer of a log, and resources whose file type is a
+//! sequencer.
 //!
-//! Each check takes a cluster with a new sequencer that nobody has used. A client that is alone for long enough may hold
-//! the exclusive capability, and then hands positions out itself; the checks hold either way.
+//! Each check takes a cluster with a new sequencer that was never used. A client that is alone for
+//! long enough may hold the exclusive capability, and then hands positions out itself. The checks
+//! hold either way.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -25,14 +27,14 @@ pub trait SequencerCluster: Send + Sync {
     async fn client(&self) -> Box<dyn Sequencer>;
     /// Has the other node serve the sequencer.
     async fn hand_over(&self);
-    /// Kills the authority; nobody reaches it any more.
+    /// Kills the authority, so that it cannot be reached any more.
     async fn kill_authority(&self);
     /// Whether no node hears of clients that hold the capability.
     fn cut_holders_off(&self, are_cut_off: bool);
 }
 
-/// A test for each check, on the cluster that an expression makes. The crate that uses it depends on tokio with
-/// `test-util`.
+/// Defines a test for each check, on the cluster that an expression makes. The crate that uses it
+/// must depend on tokio with `test-util`.
 #[macro_export]
 macro_rules! sequencer_suite {
     ($cluster:expr) => {
@@ -83,7 +85,8 @@ pub async fn positions_follow_each_other(cluster: &dyn SequencerCluster) {
     assert_eq!(client.read().await.expect("a tail"), 5);
 }
 
-/// A client that works alone hands positions on to another without a gap, and its tail is read by all.
+/// A client that works alone hands over to another without a gap in the positions, and both read
+/// its tail.
 pub async fn a_lone_client_makes_room_for_another_without_a_gap(cluster: &dyn SequencerCluster) {
     let (first, second) = (cluster.client().await, cluster.client().await);
     assert_eq!(take(&*first, TAKEN).await, (0..TAKEN).collect::<Vec<_>>());
@@ -94,7 +97,7 @@ pub async fn a_lone_client_makes_room_for_another_without_a_gap(cluster: &dyn Se
     }
 }
 
-/// Clients that ask at the same time get positions of their own, each in order, none left out.
+/// Concurrent clients get different positions, each client in order, and no position is left out.
 pub async fn clients_at_the_same_time_share_the_positions(cluster: &dyn SequencerCluster) {
     let (first, second) = (cluster.client().await, cluster.client().await);
     let (first, second) = tokio::join!(take(&*first, TAKEN), take(&*second, TAKEN));
@@ -126,7 +129,8 @@ pub async fn the_death_of_an_authority_gives_no_position_twice(cluster: &dyn Seq
     assert!(taken.iter().all(|position| *position < tail), "{tail} {taken:?}");
 }
 
-/// A holder that is cut off is evicted. What it goes on handing out until it stops belongs to nobody else.
+/// A holder that is cut off is evicted. The positions that it hands out until it stops are given to
+/// no other client.
 pub async fn an_evicted_holder_gives_no_position_twice(cluster: &dyn SequencerCluster) {
     let (first, second) = (cluster.client().await, cluster.client().await);
     let mut taken = take(&*first, TAKEN).await;

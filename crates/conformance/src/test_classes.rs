@@ -12,8 +12,7 @@ pub const FAILED_STATUS: i32 = -16;
 const FILL_BYTES: usize = 1024 * 1024;
 
 /// A host with the one class [`TestClasses::CLASS`], in version [`TestClasses::VERSION`]. A store
-/// that is to pass the suite is given this host, if it can run classes at all. Numbers are passed
-/// as decimal text.
+/// that can run classes needs this host to pass the suite. Numbers are passed as decimal strings.
 ///
 /// | method | does |
 /// |---|---|

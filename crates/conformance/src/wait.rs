@@ -1,7 +1,7 @@
-//! Waits of tests: every one has a deadline, and a test that misses it says what it waited for.
+//! Waits of tests. Each has a deadline, and a test that misses it says what it waited for.
 //!
-//! A test that waits for a message, a process or a state does so here. A test that hangs says nothing, and keeps
-//! whoever runs it from the results of all others.
+//! Every wait of a test for a message, a process or a state is made here. A test that hangs would
+//! say nothing and would hide the results of all other tests.
 
 use std::pin::pin;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
-/// Longer than anything that a test waits for takes on a busy machine. It is the machine's time: a test whose
-/// clock stands still, or jumps, has as long.
+/// Longer than anything that a test waits for takes on a busy machine. It is measured on the
+/// machine's clock, so it also applies to a test whose own clock stands still or jumps.
 pub const DEADLINE: Duration = Duration::from_secs(120);
-/// Between two looks at a state that tells nobody of its changes.
+/// The pause between two looks at a state that gives no notification.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// The outcome of something that ends by the deadline.
@@ -44,14 +44,14 @@ pub async fn within<T>(deadline: Duration, what: &str, work: impl Future<Output 
     }
 }
 
-/// Rings after some of the machine's time, unless the sender is dropped before. A timer of tokio would let the
-/// time of a test with a paused clock jump to its end.
+/// Fires after some of the machine's time, unless the sender is dropped before. A tokio timer is
+/// not used: it would make a paused test clock jump to its deadline.
 fn alarm(deadline: Duration) -> (mpsc::Sender<()>, oneshot::Receiver<()>) {
     let (still_waiting, over) = mpsc::channel();
     let (ring, alarm) = oneshot::channel();
     thread::spawn(move || {
         if over.recv_timeout(deadline) == Err(RecvTimeoutError::Timeout) {
-            // Whoever waited may have ended just now.
+            // The waiting test may have ended just now.
             let _ = ring.send(());
         }
     });
@@ -71,10 +71,10 @@ pub async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     within_deadline(what, reached).await;
 }
 
-/// The same for a test without a runtime.
+/// Like the function above, for a test without a runtime.
 ///
 /// # Panics
-/// If that is not so by the deadline.
+/// If the condition does not hold by the deadline.
 #[track_caller]
 #[expect(clippy::disallowed_methods, reason = "the deadline of a test is about the machine's time")]
 pub fn eventually_blocking(what: &str, mut is_so: impl FnMut() -> bool) {
@@ -87,11 +87,10 @@ pub fn eventually_blocking(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// The outcome of something that blocks, such as a read of a pipe or a wait for a process, and ends by the
-/// deadline.
+/// The outcome of a blocking operation, such as a read of a pipe or a wait for a process.
 ///
 /// # Panics
-/// If it does not: then its thread is left behind. If it panics itself.
+/// If the operation does not end by the deadline; its thread is left behind. If it panics itself.
 #[track_caller]
 pub fn within_deadline_blocking<T: Send + 'static>(
     what: &str,
@@ -99,7 +98,7 @@ pub fn within_deadline_blocking<T: Send + 'static>(
 ) -> T {
     let (sender, receiver) = mpsc::channel();
     let worker = thread::spawn(move || {
-        // Nobody receives it if the deadline is over.
+        // After the deadline there is no receiver.
         let _ = sender.send(work());
     });
     match receiver.recv_timeout(DEADLINE) {
@@ -129,7 +128,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn outcomes_are_handed_on() {
+    async fn a_wait_returns_the_outcome() {
         let mut looks = 0;
         eventually_blocking("three looks", || {
             looks += 1;

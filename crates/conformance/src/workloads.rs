@@ -1,4 +1,4 @@
-//! What concurrent clients do to a store, written down for the checkers of
+//! Workloads of concurrent clients on a store, recorded for the checkers of
 //! [`histories`](crate::histories). A workload judges nothing.
 
 use std::sync::Arc;
@@ -17,11 +17,11 @@ const KEYS: u64 = 2;
 /// What clients did to an object, and heard.
 pub type ObjectHistory = Vec<Operation<ObjectCall, ObjectAnswer>>;
 
-/// Lets several clients use one object, each making so many calls one after the other. The seed
-/// decides what they ask; how their calls meet is the runtime's.
+/// Lets several clients use one object. Each makes this many calls one after the other. The seed
+/// decides what they ask; the runtime decides how their calls overlap.
 ///
 /// # Panics
-/// If a call fails in a way no fault explains.
+/// If a call fails in a way that no fault explains.
 pub async fn use_object(
     stores: &[Arc<dyn Store>],
     object: &ObjectId,
@@ -96,8 +96,8 @@ impl Client {
         let ops = vec![Op::AssertVersion(stat.version), ops::map_set([(key, value)])];
         match self.submit(ops).await {
             Ok(_) => self.recorder.end(ticket, ObjectAnswer::Done),
-            // The key may hold the same although the object was changed: that it was not set is
-            // all that is known.
+            // The key may have this value already although the object was changed. So it is only
+            // known that this call did not set it.
             Err(ErrorKind::Conflict) => self.recorder.never_happened(ticket),
             Err(ErrorKind::Unavailable) => drop(ticket),
             Err(other) => panic!("a guarded set failed with {other:?}"),

@@ -40,7 +40,7 @@ async fn appended(store: &dyn Store) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_faults_it_is_not_there() {
+async fn a_fault_layer_without_faults_changes_nothing() {
     run_all(&Subject::watched(Arc::new(faulty().0))).await;
 }
 
@@ -73,7 +73,7 @@ async fn a_held_request_is_done_when_it_is_released() {
 }
 
 #[tokio::test]
-async fn a_caller_that_gives_up_is_held_no_longer() {
+async fn a_cancelled_request_is_not_held() {
     let (stage, store) = faulty();
     stage.follow(scripted([Some(Fault::Hold), Some(Fault::Hold)]));
     let mut given_up = Box::pin(append(&stage));
@@ -92,7 +92,7 @@ async fn next(watch: &mut WatchStream) -> Option<WatchEvent> {
 }
 
 #[tokio::test]
-async fn nothing_gets_through_to_an_unreachable_store() {
+async fn no_request_reaches_an_unreachable_store() {
     let (stage, _store) = faulty();
     let mut watch = stage.watch(&object()).await.unwrap();
     append(&stage).await.unwrap();
@@ -112,7 +112,7 @@ async fn nothing_gets_through_to_an_unreachable_store() {
 }
 
 #[tokio::test]
-async fn watches_are_cut_and_close_with_their_store() {
+async fn watches_can_be_cut_and_end_with_their_store() {
     let (stage, store) = faulty();
     let mut watch = stage.watch(&object()).await.unwrap();
     stage.cut_watches();
@@ -129,7 +129,7 @@ async fn watches_are_cut_and_close_with_their_store() {
 }
 
 #[test]
-fn chance_is_seeded_and_keeps_its_odds() {
+fn random_faults_follow_the_seed_and_the_given_odds() {
     let odds = FaultOdds { fail_before: 10, fail_after: 20, lose_event: 5 };
     let request = Request::new(object(), vec![ops::append("x")]).unwrap();
     let fates = |seed, odds| {

@@ -1,5 +1,5 @@
-//! The checkers of histories, on histories made by hand: some must pass and some must be refused.
-//! A checker that refuses nothing would let everything else pass.
+//! Tests the checkers on hand-made histories: some must pass and some must be refused. A checker
+//! that refuses nothing would make all other tests pass.
 
 use std::collections::BTreeMap;
 
@@ -181,7 +181,7 @@ fn a_log_whose_positions_are_written_twice_or_forgotten_is_refused() {
 }
 
 #[test]
-fn a_log_that_fills_what_is_written_or_writes_what_is_filled_is_refused() {
+fn a_log_that_overwrites_a_record_or_a_fill_is_refused() {
     use LogAnswer::{At, Done, Holds, Written};
     use LogCall::{Append, Fill, Read, Trim};
     let cases = vec![

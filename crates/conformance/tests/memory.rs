@@ -23,7 +23,7 @@ async fn the_memory_store_conforms() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_below_layers_conforms_and_each_layer_sees_all_that_passes() {
+async fn a_store_below_layers_conforms_and_each_layer_sees_every_request() {
     let (outer, inner, faults) = (Passed::default(), Passed::default(), FaultControl::default());
     let stack = Stack::new(store())
         .wrapped_by(|next| CountingLayer(next, inner.clone()))
@@ -41,7 +41,7 @@ async fn a_store_below_layers_conforms_and_each_layer_sees_all_that_passes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_that_can_do_less_conforms_in_what_it_can() {
+async fn a_store_with_fewer_capabilities_conforms_in_those_it_has() {
     for capability in Capability::ALL {
         let less = store().with_capabilities(Capabilities::all().without(capability));
         run_all(&Subject::watched(Arc::new(less))).await;
@@ -64,7 +64,7 @@ impl ClassHost for Liar {
 }
 
 #[tokio::test]
-async fn no_method_writes_to_a_snapshot() {
+async fn a_method_cannot_write_to_a_snapshot() {
     let store = MemoryStore::new(Arc::new(Liar), Arc::new(SystemClock::default()));
     let object = Subject::new(Arc::new(store)).object("a");
     object.does([ops::append("kept"), ops::snapshot_create("s")]).await;

@@ -198,7 +198,7 @@ async fn the_suite_finds_every_defect() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_comparison_finds_what_transactions_show() {
+async fn the_comparison_finds_every_defect_that_transactions_show() {
     let visible = [
         Defect::SplitsTransactions,
         Defect::IgnoresVersions,

@@ -17,8 +17,9 @@ pub trait Model {
     /// What can be heard.
     type Answer: Clone + Debug;
 
-    /// What is kept after `call`, if it may be answered so. Without an answer it is what the call
-    /// does if it happens, and there always is one: what does nothing leaves the state.
+    /// The state after `call`, if the call may be answered like this. Without an answer, the call
+    /// is applied as if it happened, and a state always results: a call that does nothing leaves
+    /// the state as it is.
     fn step(
         state: &Self::State,
         call: &Self::Call,
@@ -45,12 +46,13 @@ impl<M: Model> Specification for Adapted<M> {
     }
 }
 
-/// Whether a history is linearizable.
+/// Checks that a history is linearizable.
 ///
-/// An unknown call ends after everything else: put last it is as good as one that never happened.
+/// An unknown call ends after everything else. Placed last in the order, it is as good as one that
+/// never happened.
 ///
 /// # Errors
-/// The whole history, if it is not.
+/// The whole history, if it is not linearizable.
 pub fn check<M: Model>(operations: &[Operation<M::Call, M::Answer>]) -> Result<(), String> {
     let mut actions = Vec::with_capacity(2 * operations.len());
     for (process, operation) in operations.iter().enumerate() {

@@ -1,13 +1,13 @@
-//! A shared log, as CORFU promises it.
+//! Checks histories of a shared log against the promises of CORFU.
 //!
-//! A log is not linearizable as one sequence: a position is taken before its record is there, and
-//! who reads it meanwhile finds nothing although later positions are written. What it promises is
-//! checked in three parts, each of which covers all clients:
+//! A log is not linearizable as one sequence: a position is taken before its record is there. A
+//! client that reads the position meanwhile finds nothing, although later positions are written.
+//! The promises are checked in three parts, each over all clients:
 //!
-//! - **order**: a record appended after another was acknowledged or read has the greater position,
-//!   and no tail is at or below a record that was acknowledged or read before;
-//! - **positions**: each is a register that is written once; what was seen there stays, except that
-//!   it may be trimmed. Positions are independent, so each is checked by itself;
+//! - **order**: a record appended after another was acknowledged or read has the greater position;
+//!   a tail is never at or below a record that was acknowledged or read before;
+//! - **positions**: each is a write-once register; what was seen there stays, except that it may be
+//!   trimmed. Positions are independent, so each is checked by itself;
 //! - **exactly once**: a record is at one position.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,10 +62,10 @@ pub enum LogAnswer {
 
 type LogOperation = Operation<LogCall, LogAnswer>;
 
-/// Whether a history of a log keeps what logs promise.
+/// Checks that a history of a log keeps the promises of logs.
 ///
 /// # Errors
-/// The first promise that is broken, with the part of the history that shows it.
+/// The first broken promise, with the part of the history that shows it.
 pub fn check_log(operations: &[LogOperation]) -> Result<(), String> {
     check_exactly_once(operations)?;
     // An unknown append says nothing about the order: its position is not known either.
@@ -129,7 +129,8 @@ impl Model for Order {
             (LogCall::Read(position), Some(LogAnswer::Holds(Cell::Data(_)))) => {
                 Some((*greatest).max(Some(*position)))
             }
-            // A tail may be lower than an earlier one: positions nobody wrote are issued again.
+            // A tail may be lower than an earlier one, because unwritten positions are issued
+            // again.
             (LogCall::Tail, Some(LogAnswer::Tail(tail))) => {
                 (*greatest < Some(*tail)).then_some(*greatest)
             }
@@ -212,13 +213,14 @@ fn calls_on(position: u64, operations: &[LogOperation]) -> Vec<Operation<OnPosit
     };
     let mut calls: Vec<_> = operations.iter().filter_map(concerns).collect();
     calls.extend(unasked_fill(position, operations));
-    // A read that nobody answered tells nothing and does nothing.
+    // A read without an answer has no effect and no information.
     calls.retain(|call| call.answer.is_some() || !matches!(call.call, OnPosition::Read));
     calls
 }
 
-/// Who takes the tail to fill or trim it, and is given a later position than the one he asked for, fills
-/// that, so that nobody waits for it: any time from the first such call on, if at all.
+/// The fills that a client makes unasked. A client that takes the tail in order to fill or trim it
+/// may get a later position than it asked for. It then fills that position, so that no reader waits
+/// for it. The fill happens at any time from the first such call on, or never.
 fn unasked_fill(
     position: u64,
     operations: &[LogOperation],

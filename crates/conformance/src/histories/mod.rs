@@ -1,14 +1,14 @@
-//! Histories of concurrent clients, and what must be true of them whatever the clients did.
+//! Histories of concurrent clients, and checks that must hold for every history.
 //!
-//! A workload writes into a [`Recorder`] what it asks and what it hears, and judges nothing. The
-//! checkers here judge the history afterwards and know nothing of the workload: a [`Model`] says
-//! what one client at a time would see, and [`check`] finds an order of the calls, each at some
-//! moment between its begin and its end, in which the model answers what the clients heard. If
-//! there is none the history is not linearizable.
+//! A workload writes its calls and their answers into a [`Recorder`] and judges nothing. The
+//! checkers judge the history afterwards and know nothing of the workload. A [`Model`] says what a
+//! single client would see. [`check`] looks for an order of the calls in which the model gives the
+//! recorded answers; each call takes effect at some time between its begin and its end. If there is
+//! no such order, the history is not linearizable.
 //!
 //! **Invariant:** a call without an answer (a lost reply, a timeout) is *unknown*: it may have
-//! happened, may happen at any later time, or never. Only [`Recorder::never_happened`] takes a call
-//! out of the history, and only for an error that promises so.
+//! happened, may happen at any later time, or never. Only [`Recorder::never_happened`] removes a
+//! call from the history, and only for an error that guarantees it.
 
 mod linearizable;
 mod log_checks;

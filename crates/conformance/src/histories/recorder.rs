@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct Operation<Call, Answer> {
     /// What was asked.
     pub call: Call,
-    /// What was heard; `None` if nobody knows whether it happened.
+    /// The answer; `None` if it is unknown whether the call happened.
     pub answer: Option<Answer>,
     /// When it was asked: moments are numbers, each given once.
     pub invoked: u64,

@@ -10,9 +10,9 @@ use crate::ops;
 use crate::suite::{Subject, TestObject};
 use crate::{MemoryStore, TestClasses};
 
-/// What has been done to a store, with the model it must agree with.
+/// The steps done to a store, with the model that it must agree with.
 ///
-/// The store itself is named at each call, so that a test can reopen it in between.
+/// Each call names the store, so that a test can reopen it in between.
 pub struct Comparison {
     model: Subject,
     /// Begins the names of this comparison's objects; in braces, so that they can be cloned.

@@ -115,8 +115,8 @@ impl Generator {
     }
 }
 
-/// A list of ops a store of these capabilities can run, most of which succeed. Sources of clones
-/// are called `0`, and only the first op is a version guard.
+/// A list of ops for a store with these capabilities, most of which succeed. Sources of clones are
+/// called `0`, and only the first op is a version guard.
 pub fn random_transaction(random: &mut Random, capabilities: Capabilities) -> Vec<Op> {
     let mut ops = Vec::new();
     if random.one_in(8) {

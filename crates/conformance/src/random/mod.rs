@@ -1,8 +1,8 @@
-//! Random transactions, and stores compared with the model on them.
+//! Random transactions, and the comparison of a store with the model on them.
 //!
-//! A [`Generator`] makes [`Step`]s from a seed; a [`Comparison`] applies each to a store and to a
-//! [`MemoryStore`](crate::MemoryStore) and compares replies, errors and contents; [`compare`] does
-//! so for a whole seed, and cuts what fails down to a few steps.
+//! A [`Generator`] makes [`Step`]s from a seed. A [`Comparison`] applies each to a store and to a
+//! [`MemoryStore`](crate::MemoryStore), and compares replies, errors and contents. [`compare`] does
+//! so for a whole seed, and reduces a failure to a few steps.
 
 mod comparison;
 mod generator;

@@ -9,8 +9,8 @@ const STEPS_PER_CHECK: usize = 20;
 /// Runs spent on cutting a failure down: what is left by then is short enough to read.
 const MAX_SHRINK_RUNS: usize = 400;
 
-/// The seeds to try: `count` of them, times `NACRE_SEEDS` if that is set in the environment, or
-/// `NACRE_SEED` alone.
+/// The seeds to try: `count` of them, times `NACRE_SEEDS` if that environment variable is set, or
+/// only `NACRE_SEED`.
 pub fn seeds(count: u64) -> std::ops::Range<u64> {
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     match number("NACRE_SEED") {
@@ -19,10 +19,10 @@ pub fn seeds(count: u64) -> std::ops::Range<u64> {
     }
 }
 
-/// Applies so many random steps to a store and to the model.
+/// Applies this many random steps to a store and to the model.
 ///
 /// # Panics
-/// If they disagree: with what about, the few steps that suffice, and how to run them again.
+/// If they disagree. The message says where, the few steps that suffice, and how to run them again.
 pub async fn compare(subject: &Subject, seed: u64, steps: usize) {
     let mut generator = Generator::new(seed, subject.store().capabilities());
     let steps: Vec<_> = (0..steps).map(|_| generator.step()).collect();

@@ -1,4 +1,5 @@
-//! Every bound: what is at it works, what is past it fails with the right kind and no trace.
+//! Checks every bound: a request at the bound works; one past it fails with the right kind and
+//! changes nothing.
 
 use bytes::Bytes;
 use nacre_object::ErrorKind::{Exhausted, Invalid};

@@ -1,7 +1,7 @@
-//! What every store must do, as named checks.
+//! The checks that every store must pass, each with a name.
 //!
-//! A check is an async function that panics if its statement does not hold of the store it is
-//! given. All checks of a run share one store, each with objects named after it.
+//! A check is an async function that panics if its statement does not hold for the store. All
+//! checks of a run share one store. Each uses objects named after the check.
 
 /// The checks of a module: the functions named, what they need, whether they watch.
 macro_rules! checks {
@@ -65,7 +65,7 @@ pub fn suite() -> Vec<Check> {
 /// [`TestClasses`](crate::TestClasses).
 ///
 /// # Panics
-/// If a check fails; the text names each.
+/// If a check fails; the message names all that failed.
 pub async fn run_all(subject: &Subject) {
     run(&suite(), subject).await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! Notifications: words for whoever watches an object.
+//! Notifications: payloads sent to the watchers of an object.
 
 use nacre_object::ErrorKind::Invalid;
 use nacre_object::WatchEvent;

@@ -112,7 +112,7 @@ impl TestObject {
         self.store.submit(request.at_snapshot(ops::snapshot(snapshot))).await
     }
 
-    /// Runs a transaction that must succeed; answers the whole reply.
+    /// Runs a transaction that must succeed; returns the whole reply.
     #[track_caller]
     pub fn replies(&self, ops: impl IntoIterator<Item = Op>) -> impl Future<Output = Reply> + Send {
         let (ops, caller) = (ops.into_iter().collect::<Vec<_>>(), Location::caller());
@@ -123,7 +123,7 @@ impl TestObject {
         }
     }
 
-    /// Runs a transaction that must succeed; answers its results.
+    /// Runs a transaction that must succeed; returns its results.
     #[track_caller]
     pub fn does(
         &self,
@@ -133,14 +133,14 @@ impl TestObject {
         async move { reply.await.results }
     }
 
-    /// Runs one op that must succeed; answers its result.
+    /// Runs one op that must succeed; returns its result.
     #[track_caller]
     pub fn answers(&self, op: Op) -> impl Future<Output = OpResult> + Send {
         let results = self.does([op]);
         async move { results.await.pop().expect("one result an op") }
     }
 
-    /// Runs a transaction that must fail, and leave no trace; answers the error.
+    /// Runs a transaction that must fail, and leave no trace; returns the error.
     #[track_caller]
     pub fn refuses(&self, ops: impl IntoIterator<Item = Op>) -> impl Future<Output = Error> + Send {
         let (ops, caller) = (ops.into_iter().collect::<Vec<_>>(), Location::caller());
