@@ -1,6 +1,6 @@
-//! What an operation costs through the engine: `op_cost CONF`, on a cluster that is there.
+//! Measures the cost of an operation through the engine: `op_cost CONF`, on a running cluster.
 //!
-//! Prints operations a second and microseconds each, with one and with 32 under way.
+//! Prints operations a second and microseconds for each, with one and with 32 in flight.
 
 use std::sync::Arc;
 

@@ -27,19 +27,20 @@ use crate::listing::Page;
 use crate::mailbox::NOTIFY_TIMEOUT;
 use crate::shared_reads::{SharedReads, is_shared};
 use crate::transaction::Transaction;
-use crate::transaction::turns::Turns;
+use crate::transaction::object_locks::ObjectLocks;
 use crate::watches::Watches;
 use crate::{RadosOptions, cluster::connection};
 
 /// Open namespaces that are remembered: opening one again is cheap.
 const MAX_CONTEXTS: usize = 256;
 
-/// Notifications that are waited for at a time: each holds a letter, and most wait for their watchers.
+/// Notifications that may wait at a time. Each holds a payload, and most wait for their watchers.
 const MAX_NOTIFICATIONS: usize = 256;
 
 const _: () = assert!(MAX_NOTIFICATIONS < in_flight::MAX_NOTIFICATIONS, "there is room for them");
 
-/// A store that keeps its objects in a pool of a Ceph cluster. Clones are handles of the same one.
+/// A store that keeps its objects in a pool of a Ceph cluster. Clones are handles of the same
+/// store.
 #[derive(Clone)]
 pub struct RadosEngine(Arc<Inner>);
 
@@ -54,19 +55,19 @@ struct Inner {
     in_osd: InOsd,
     /// Room for notifications that are waited for.
     notifying: Semaphore,
-    turns: Turns,
+    locks: ObjectLocks,
     surveyor: Arc<Surveyor>,
     watches: Watches,
     shared_reads: SharedReads,
 }
 
 impl RadosEngine {
-    /// Connects with a cluster. Methods of `classes` are run inside the OSD of their object where it
-    /// has a class that can; else here, on what is read of the object, and what they did is written if
-    /// the object is still as it was.
+    /// Connects to a cluster. Methods of `classes` are run inside the OSD of their object if the
+    /// OSD has a class that can. Otherwise this process reads the object, runs the method, and
+    /// writes its changes if the object has not changed since.
     ///
     /// # Errors
-    /// `Unsupported` where librados is not installed; `Invalid`, `Denied`, `NotFound` or, after the
+    /// `Unsupported` if librados is not installed; `Invalid`, `Denied`, `NotFound`, or, after the
     /// options' `connect_timeout`, `Unavailable`, each with what to check.
     pub async fn connect(
         options: RadosOptions,
@@ -92,14 +93,14 @@ impl RadosEngine {
             contexts: Mutex::default(),
             in_osd: InOsd::default(),
             notifying: Semaphore::new(MAX_NOTIFICATIONS),
-            turns: Turns::default(),
+            locks: ObjectLocks::default(),
             surveyor: Arc::default(),
             watches,
             shared_reads: SharedReads::default(),
         })))
     }
 
-    /// Where the cluster keeps an object, whether it exists or not, as the monitors have it now.
+    /// Where the cluster keeps an object, whether it exists or not, by the monitors' present map.
     ///
     /// # Errors
     /// `Unavailable` if the monitors do not answer.
@@ -110,7 +111,7 @@ impl RadosEngine {
         located.map_err(|error| error.during("locate").on(object))
     }
 
-    /// How many placement groups its pool has.
+    /// The number of placement groups of the pool.
     ///
     /// # Errors
     /// `Unavailable` if the monitors do not answer; `NotFound` if the pool is gone.
@@ -127,13 +128,13 @@ impl RadosEngine {
         self.0.in_osd.counts()
     }
 
-    /// The methods, as `CLASS.METHOD`, that this process runs at present because their answers are too
-    /// long for an OSD.
+    /// The methods, as `CLASS.METHOD`, that this process runs itself at present because their
+    /// answers are too long for an OSD.
     pub fn long_answers(&self) -> Vec<String> {
         self.0.in_osd.long_answers(&*self.0.clock)
     }
 
-    /// What the cluster's OSDs can run methods with, as it is now.
+    /// What the cluster's OSDs can run methods with at present.
     ///
     /// # Errors
     /// `Unavailable` if the monitors do not answer.
@@ -145,9 +146,9 @@ impl RadosEngine {
         Ok(targets.ask(&self.context(PROBE_POOL)?).await)
     }
 
-    /// Ends its watches, and returns when the cluster has forgotten them, or has not answered for seconds.
-    /// The cluster takes one that was not ended for there for half a minute, in which every notification
-    /// waits for it in vain.
+    /// Ends the engine's watches. Returns when the cluster has forgotten them, or has not answered
+    /// for seconds. The cluster keeps a watch that was not ended for half a minute, and every
+    /// notification in that time waits for it in vain.
     pub async fn close(&self) {
         self.0.watches.end().await;
     }
@@ -158,7 +159,7 @@ impl RadosEngine {
             return Ok(context.clone());
         }
         if contexts.len() >= MAX_CONTEXTS {
-            // Those in use stay with whom they are used by.
+            // Namespaces in use stay open for their users.
             contexts.clear();
         }
         let context = self.0.pool.namespace(namespace).map_err(operation_failed)?;
@@ -199,7 +200,7 @@ impl RadosEngine {
             return Ok(reply);
         }
         let _turn =
-            if transaction.wants_turn() { Some(self.0.turns.take(object).await) } else { None };
+            if transaction.wants_turn() { Some(self.0.locks.take(object).await) } else { None };
         transaction.run().await
     }
 
@@ -236,7 +237,8 @@ impl RadosEngine {
         };
         let answer = timeout(self.0.options.operation_timeout, notified).await;
         match answer.unwrap_or(Ok((status::TIMED_OUT, false)))? {
-            // Nobody has ever watched, or some did not answer and will hear that they missed it.
+            // There never was a watcher, or some did not answer; those will be told that they
+            // missed events.
             (status::ABSENT, _) | (status::TIMED_OUT, true) => Ok(()),
             (status, _) if status < 0 => Err(operation_failed(status)),
             _ => Ok(()),
@@ -255,7 +257,9 @@ async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|error| Err(Error::unavailable(format!("the work was cut off: {error}"))))
+    done.unwrap_or_else(|error| {
+        Err(Error::unavailable(format!("the operation was interrupted: {error}")))
+    })
 }
 
 #[async_trait]

@@ -1,4 +1,4 @@
-//! What an OSD may answer to a call of its class: whatever that is, it ends in an outcome or an error.
+//! Fuzzes the answers of an OSD to a call of nacre's class: each leads to an outcome or an error.
 
 use bytes::Bytes;
 use nacre_fuzz::fuzz;

@@ -9,11 +9,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 pub const MAX_OPERATIONS: usize = 512;
 /// Bytes at a time, in and out, as operations announce them.
 pub const MAX_BYTES: usize = 256 * 1024 * 1024;
-/// Notifications that librados has at a time, each with its letter. They have their own bound: while an OSD
-/// does not answer those to its objects stay for long, whether somebody waits for them or not.
+/// Notifications that librados has in flight, each with its payload. They have a bound of their
+/// own: while an OSD does not answer, those to its objects stay for long, even if their callers
+/// wait no longer.
 pub const MAX_NOTIFICATIONS: usize = 1024;
-/// Where librados blocks its caller's thread, as we have it told: past what is ever under way, with what is
-/// not counted here, such as names. Its own bound of bytes is 100 MiB, some dozen large reads.
+/// The number of operations at which librados blocks its caller's thread. It is set higher than the
+/// engine ever has in flight, with a reserve for operations that are not counted here, such as
+/// listings. librados' own bound of bytes is 100 MiB, some dozen large reads.
 pub const LIBRADOS_OPERATIONS: usize = 2 * (MAX_OPERATIONS + MAX_NOTIFICATIONS);
 pub const LIBRADOS_BYTES: usize = 2 * MAX_BYTES;
 /// Permits are counted in pages, so that they fit a semaphore.
@@ -50,7 +52,7 @@ impl InFlight {
     /// Waits for room for an operation of so many bytes.
     ///
     /// # Panics
-    /// Never: nobody closes the semaphores.
+    /// Never: the semaphores are never closed.
     pub async fn admit(&self, bytes: usize) -> Permit {
         const OPEN: &str = "nobody closes the semaphores";
         let pages = u32::try_from(bytes.min(MAX_BYTES) / PAGE).unwrap_or(u32::MAX);
@@ -60,8 +62,8 @@ impl InFlight {
         }
     }
 
-    /// Room for a notification, if there is some: nobody waits for it, as it may take others long to give it
-    /// back.
+    /// A permit for a notification, if one is free. It does not wait, because others may keep
+    /// theirs for long.
     pub fn admit_notification(&self) -> Option<Permit> {
         let notification = self.notifications.clone().try_acquire_owned().ok()?;
         Some(Permit { _operation: notification, _pages: None })

@@ -1,16 +1,17 @@
 //! The engine on Ceph: a [`Store`](nacre_object::Store) over librados, with no daemon of ours.
 //!
-//! nacre's pools are namespaces of one RADOS pool, its objects are RADOS objects (`rados-layout` says
-//! how they lie there), so RADOS replicates them and orders the changes of one object.
+//! nacre's pools are namespaces of one RADOS pool, and its objects are RADOS objects
+//! (`rados-layout` describes their form). So RADOS replicates them and orders the changes of one
+//! object.
 //!
 //! | folder or file | holds |
 //! | --- | --- |
 //! | `engine`, `options` | the engine as others see it |
 //! | `cluster/` | the Ceph cluster: connection, what its monitors know, where an object lies |
-//! | `transaction/` | how a request is run on an object; its decisions (`blind`, `plan`, `draft`, `image`) are pure |
+//! | `transaction/` | how a request is run on an object; its decisions (`write_only`, `plan`, `partial_view`, `image`) are pure |
 //! | `classes/` | methods that run inside OSDs |
 //! | `listing`, `watches`, `mailbox` | listings in byte order; watches |
-//! | `shared_reads`, `remembered`, `in_flight` | reads done once for many callers; recent findings; the bound of requests |
+//! | `shared_reads`, `recent_set`, `in_flight` | reads done once for many callers; recent findings; the bound of requests |
 //! | `ffi/` | the binding of librados, which is loaded on first use; the only unsafe code |
 //!
 //! The program runs where Ceph is not installed: without librados only this engine is missing.
@@ -26,7 +27,7 @@ mod in_flight;
 mod listing;
 mod mailbox;
 mod options;
-mod remembered;
+mod recent_set;
 mod shared_reads;
 mod transaction;
 mod watches;
@@ -40,5 +41,5 @@ pub use cluster::location::Location;
 pub use cluster::placement_seed::PlacementSeed;
 pub use cluster::plain_client::{PlainAnswer, PlainClient};
 pub use engine::RadosEngine;
-pub use ffi::leave_if_connected;
+pub use ffi::exit_if_connected;
 pub use options::RadosOptions;

@@ -1,7 +1,7 @@
-//! Listing in byte order what the cluster lists in another.
+//! Lists names in byte order, although RADOS lists them by their hash.
 //!
-//! RADOS keeps names by their hash. So a page is a walk over all names of the pool that keeps the
-//! least of those asked for: its memory is bounded by the page, its time grows with the pool.
+//! A page is a walk over all names of the pool that keeps the smallest of those asked for. So its
+//! memory is bounded by the page, and its time grows with the pool.
 
 use std::collections::BTreeSet;
 
@@ -13,8 +13,8 @@ use nacre_object::{ListPage, ListRequest, ObjectName};
 pub struct Page {
     request: ListRequest,
     limit: usize,
-    /// The least names so far; one more than fit, to know whether there are more. An object that
-    /// moves while it is listed may be seen twice.
+    /// The smallest names so far, one more than fit, which tells whether there are more. An object
+    /// that moves during the listing may be seen twice.
     least: BTreeSet<ObjectName>,
 }
 
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_holds_the_least_names_in_order() {
+    fn a_page_holds_the_smallest_names_in_order() {
         let of = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         assert_eq!(page(None, "", 9), (of(&["a", "ab", "b", "c", "d", "ä"]), false));
         assert_eq!(page(None, "", 2), (of(&["a", "ab"]), true));

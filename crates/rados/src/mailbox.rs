@@ -1,11 +1,14 @@
-//! A watched mailbox, and who listens to which object in it.
+//! A watched mailbox object, and the listeners of the objects in it.
 //!
-//! The watch in the cluster lasts as long as somebody listens. When it breaks (the OSD is gone, the
-//! client was cut off) it is made again, and then everybody hears `Lost`; and when the cluster is heard of
-//! again after so long that a notification may have been given up meanwhile. **Invariants.** `Lost` comes
-//! after the watch is there again, so what is read on hearing it misses nothing unsaid. Whatever is
-//! watched holds a permit until the cluster knows of no watch any more, so who has all permits knows
-//! that none is left.
+//! The watch in the cluster lasts as long as there are listeners. When it breaks (the OSD is gone,
+//! the client was cut off), it is made again, and then every listener gets `Lost`. Listeners also
+//! get `Lost` if the cluster was silent for so long that a notification may have been dropped.
+//!
+//! **Invariants:**
+//! - `Lost` comes after the watch is established again, so a listener that reads then misses no
+//!   later change.
+//! - Each watch holds a permit until the cluster has forgotten it. So when all permits are free, no
+//!   watch is left.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -22,15 +25,16 @@ use tokio::time::timeout;
 use crate::cluster::failure::{operation_failed, status};
 use crate::ffi::{Change, IoContext, Listener, WatchId};
 
-/// A watcher that is not heard of for so long is forgotten by the cluster, as Ceph has it.
+/// The cluster forgets a watcher that it has not heard of for this long, Ceph's default.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(30);
 /// A watcher that has not acknowledged a notification by then is not there; it will hear `Lost`.
 pub const NOTIFY_TIMEOUT: Duration = Duration::from_secs(8);
 /// The cluster is asked this often whether a watch is there, as Ceph has it (`objecter_tick_interval`).
 const PING_INTERVAL: Duration = Duration::from_secs(5);
-/// A cluster that is not heard of for longer may have given up a notification before it is.
+/// A cluster that was silent for longer than this may have dropped a notification meanwhile.
 const LAPSE: Duration = Duration::from_millis(6_500);
-/// How often it is looked at how long that is: at least once between a lapse and what may be lost in it.
+/// How often we check how long the cluster has been silent. It is at least once between a lapse and
+/// the notification that it may lose.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 const _: () = assert!(PING_INTERVAL.as_millis() < LAPSE.as_millis());
@@ -61,7 +65,7 @@ struct OpenWatch {
     _permit: OwnedSemaphorePermit,
 }
 
-/// How librados reaches a mailbox, as long as somebody listens.
+/// How librados reaches a mailbox, as long as it has listeners.
 struct Slot(Weak<Mailbox>);
 
 impl Mailbox {
@@ -76,12 +80,14 @@ impl Mailbox {
         Self { context, name, runtime: Handle::current(), permits, patience, watch, queues }
     }
 
-    /// Adds a listener to letters about `object`; when this returns it misses none.
+    /// Adds a listener for notifications about `object`. When this returns, the listener misses
+    /// none.
     ///
     /// # Errors
-    /// `Unavailable`, also once watches are to end; what else a watch may fail with.
+    /// `Unavailable`, also once watches are to end; any other error of a watch.
     pub async fn listen(self: &Arc<Self>, object: &str) -> Result<Arc<EventQueue>> {
-        // A task of its own: if nobody waits for it any more, the watch it made still ends with the mailbox.
+        // The watch is opened by a task of its own. If the caller stops waiting, the watch still
+        // belongs to the mailbox and ends with it.
         let opened = self.runtime.spawn(self.clone().watched()).await;
         opened.unwrap_or_else(|_| Err(closed()))?;
         let queue = Arc::new(EventQueue::default());
@@ -94,7 +100,7 @@ impl Mailbox {
         Ok(queue)
     }
 
-    /// Ends the watch; nobody hears anything any more.
+    /// Ends the watch. Listeners get nothing from then on.
     pub async fn end(&self) {
         if let Some(watch) = self.watch.lock().await.take() {
             self.context.unwatch(watch.id).await;
@@ -136,13 +142,14 @@ impl Mailbox {
         }
     }
 
-    /// Tells everybody when the cluster is heard of again after a lapse, as long as the watch lasts.
+    /// As long as the watch lasts, sends `Lost` to all listeners when the cluster is heard of again
+    /// after a lapse.
     async fn attend(mailbox: Weak<Self>, id: WatchId) {
         let mut lapsed = false;
         loop {
             tokio::time::sleep(LOOK_INTERVAL).await;
             let Some(mailbox) = mailbox.upgrade() else { return };
-            // Nobody ends it meanwhile.
+            // The watch does not end meanwhile.
             let watch = mailbox.watch.lock().await;
             let is_same = watch.as_ref().is_some_and(|watch| watch.id == id);
             let silence = if is_same { mailbox.context.silence(id) } else { None };
@@ -221,7 +228,7 @@ impl Drop for Mailbox {
     }
 }
 
-/// Ends a watch that nobody waits for any more, should it still be made.
+/// Ends a watch that is made after its caller stopped waiting.
 async fn end_late(context: Arc<IoContext>, opening: JoinHandle<Result<OpenWatch>>) {
     if let Ok(Ok(watch)) = opening.await {
         context.unwatch(watch.id).await;

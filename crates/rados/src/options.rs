@@ -1,4 +1,4 @@
-//! Which cluster, as whom, and where in it: `ceph:/path/ceph.conf?user=NAME&pool=NAME`.
+//! The Ceph cluster, user and pool to use: `ceph:/path/ceph.conf?user=NAME&pool=NAME`.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,7 +11,8 @@ use nacre_object::{Error, Result};
 const STANDARD_USER: &str = "admin";
 /// The RADOS pool that holds nacre's pools if no other is named.
 const STANDARD_POOL: &str = "nacre";
-/// A monitor that has not answered by then is not there: an election takes 5 s at worst.
+/// A monitor that has not answered within this time is taken for dead. An election takes at most 5
+/// s.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(8);
 /// An OSD's fail-over takes up to 20 s of missed heartbeats; operations wait for it.
 const OPERATION_TIMEOUT: Duration = Duration::from_secs(40);
@@ -19,8 +20,9 @@ const OPERATION_TIMEOUT: Duration = Duration::from_secs(40);
 /// How to reach a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RadosOptions {
-    /// The cluster's configuration; `None` looks where every Ceph client does (`$CEPH_CONF`,
-    /// `/etc/ceph/ceph.conf`, `~/.ceph/config`). It names the monitors and the keyring.
+    /// The cluster's configuration file, which names the monitors and the keyring. With `None`, the
+    /// files of every Ceph client are tried (`$CEPH_CONF`, `/etc/ceph/ceph.conf`,
+    /// `~/.ceph/config`).
     pub conf: Option<PathBuf>,
     /// The cephx user, without `client.`.
     pub user: String,
@@ -66,7 +68,7 @@ impl FromStr for RadosOptions {
     /// Parses `ceph:[PATH][?user=NAME][&pool=NAME]`.
     fn from_str(text: &str) -> Result<Self> {
         let wrong = |what: &str| {
-            Error::invalid(format!("{text:?} names no Ceph cluster: {what}"))
+            Error::invalid(format!("{text:?} does not name a Ceph cluster: {what}"))
                 .hint("write ceph:/path/ceph.conf?user=NAME&pool=NAME; every part may be left out")
         };
         let rest = text.strip_prefix(Self::PREFIX).ok_or_else(|| wrong("it lacks ceph:"))?;
@@ -81,7 +83,7 @@ impl FromStr for RadosOptions {
             match key {
                 "user" => options.user = value.to_owned(),
                 "pool" => options.pool = value.to_owned(),
-                _ => return Err(wrong(&format!("{key:?} is no setting"))),
+                _ => return Err(wrong(&format!("{key:?} is not a setting"))),
             }
         }
         Ok(options)
@@ -97,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn every_part_may_be_left_out() {
+    fn every_part_of_a_cluster_option_may_be_left_out() {
         assert_eq!(parse("ceph:"), RadosOptions::default());
         let conf = Some(PathBuf::from("/a/ceph.conf"));
         assert_eq!(
@@ -109,14 +111,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_printed_is_parsed_again() {
+    fn a_printed_cluster_option_can_be_parsed() {
         for text in ["ceph:", "ceph:/a/ceph.conf", "ceph:/a/ceph.conf?user=nacre&pool=fast"] {
             assert_eq!(parse(&parse(text).to_string()), parse(text));
         }
     }
 
     #[test]
-    fn what_is_no_setting_is_refused() {
+    fn an_unknown_setting_is_refused() {
         for text in ["embedded", "ceph:/a?user", "ceph:/a?user=", "ceph:/a?usr=x", "ceph:/a?="] {
             assert!(text.parse::<RadosOptions>().is_err(), "{text}");
         }

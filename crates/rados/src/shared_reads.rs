@@ -1,9 +1,9 @@
-//! Reads of system objects that many ask for at once, done once for all who do.
+//! Shares reads of system objects among concurrent callers.
 //!
-//! When a map changes, everybody who watches it by this process reads the same of it, and then the same
-//! program's source. Whoever asks while such a read is under way shares the *next* one with all others
-//! who do. **Invariant:** a read begins after everybody who shares it has asked, so nobody is told what
-//! was before he asked.
+//! When a map changes, all its watchers in this process read the same part of the map, and then the
+//! same program's source. A caller that comes while such a read is in flight shares the *next* one
+//! with all other such callers. **Invariant:** a read begins after all callers that share it have
+//! asked. So no caller gets a state from before it asked.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,7 @@ pub struct SharedReads {
     lines: Mutex<HashMap<ObjectId, Vec<Arc<Line>>>>,
 }
 
-/// Those who ask for the same; it lasts as long as somebody does.
+/// Callers with the same request. A line lasts as long as it has callers.
 #[derive(Debug)]
 struct Line {
     request: Request,
@@ -30,8 +30,8 @@ struct Line {
 /// One read, and what came of it.
 type Round = OnceCell<Result<Reply>>;
 
-/// Whether a request may be shared: it is one of a system object, and changes nothing. Objects of users
-/// are seldom read so often at once, and their requests pay nothing for this.
+/// Whether a request may be shared: it reads a system object and changes nothing. Objects of users
+/// are seldom read by many callers at once, and sharing would only cost their requests time.
 pub fn is_shared(request: &Request, classes: &dyn ClassHost) -> bool {
     let only_reads = |op: &Op| match op {
         Op::Call(call) => classes.is_read_only(call),
@@ -41,7 +41,7 @@ pub fn is_shared(request: &Request, classes: &dyn ClassHost) -> bool {
 }
 
 impl SharedReads {
-    /// What a request comes to that `read` carries out, once for all who ask for the same.
+    /// The reply to a request. Concurrent callers with the same request share one `read`.
     ///
     /// # Errors
     /// Those of `read`.
@@ -53,7 +53,7 @@ impl SharedReads {
         let asked = Asked { shared: self, line: self.line(request) };
         let line = &asked.line;
         let round = line.round();
-        // If whoever began it is gone meanwhile, another of its line does it.
+        // If the caller that began the read is gone, another caller of the line does it.
         let reading = round.get_or_init(|| async {
             let _turn = line.turn.lock().await;
             line.begin(&round);
@@ -79,7 +79,7 @@ impl SharedReads {
     }
 }
 
-/// Somebody in a line, which is forgotten with the last of them.
+/// A caller in a line. The line is removed with its last caller.
 struct Asked<'a> {
     shared: &'a SharedReads,
     line: Arc<Line>,
@@ -90,7 +90,8 @@ impl Drop for Asked<'_> {
         let object = &self.line.request.header.object;
         let mut lines = self.shared.lines();
         let Some(of_object) = lines.get_mut(object) else { return };
-        // Whoever joins a line does it under the lock: one that only the table and this one have is free.
+        // Callers join a line only with this lock held. So a line that only the table and this
+        // caller hold can be removed.
         of_object.retain(|line| !Arc::ptr_eq(line, &self.line) || Arc::strong_count(line) > 2);
         if of_object.is_empty() {
             lines.remove(object);
@@ -103,7 +104,7 @@ impl Line {
         self.next.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whoever asks from now on is in another round.
+    /// Later callers join the next round.
     fn begin(&self, round: &Arc<Round>) {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         if Arc::ptr_eq(&next, round) {
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_asks_while_a_read_is_under_way_shares_the_next_which_tells_what_is_then() {
+    async fn callers_during_a_read_share_the_next_read() {
         let (shared, source, permits) =
             (SharedReads::default(), Source::default(), Semaphore::new(0));
         let request = request("map/a");
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_read_whose_beginner_is_gone_is_done_by_another() {
+    async fn a_shared_read_goes_on_if_the_caller_that_began_it_is_gone() {
         let (shared, source, permits) =
             (SharedReads::default(), Source::default(), Semaphore::new(0));
         let request = request("map/a");
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn other_requests_wait_for_nobody() {
+    async fn requests_that_differ_do_not_wait_for_each_other() {
         let (shared, source, permits) =
             (SharedReads::default(), Source::default(), Semaphore::new(0));
         let (one, other) = (request("map/a"), request("map/b"));

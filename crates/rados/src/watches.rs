@@ -17,17 +17,18 @@ use crate::mailbox::Mailbox;
 
 /// Watches of one engine: each costs a queue.
 pub const MAX_WATCHES: usize = 4096;
-/// A cluster that does not answer for so long may find out by itself that they have ended.
+/// After this long without an answer, the cluster may find out by itself that the watches have
+/// ended.
 const END_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Who listens where.
 #[derive(Debug)]
 pub struct Watches {
-    /// Mailboxes that somebody listens to, by pool and name.
+    /// Mailboxes with listeners, by pool and name.
     mailboxes: Mutex<HashMap<(String, String), Weak<Mailbox>>>,
     free: Arc<Semaphore>,
-    /// A permit for each mailbox that the cluster knows to be watched. There are no more than watches,
-    /// but for some that are about to end.
+    /// A permit for each mailbox that the cluster knows to be watched. There are no more mailboxes
+    /// than watches, except for some that are about to end.
     open: Arc<Semaphore>,
     /// How long the cluster has for making a watch.
     patience: Duration,
@@ -43,7 +44,7 @@ impl Watches {
     /// Watches an object; `mail` is the namespace of its pool's mailboxes.
     ///
     /// # Errors
-    /// `Exhausted` past [`MAX_WATCHES`]; what a watch may fail with.
+    /// `Exhausted` past [`MAX_WATCHES`]; any error of a watch.
     pub async fn watch(&self, mail: Arc<IoContext>, object: &ObjectId) -> Result<WatchStream> {
         let permit = self.free.clone().try_acquire_owned();
         let permit = permit.map_err(|_| {
@@ -69,10 +70,10 @@ impl Watches {
         made
     }
 
-    /// Ends all watches, those too whose listeners have just gone, and refuses others from now on. Returns
-    /// when the cluster has forgotten them, or does not answer.
+    /// Ends all watches, including those whose listeners have just gone, and refuses new ones.
+    /// Returns when the cluster has forgotten them, or does not answer.
     pub async fn end(&self) {
-        // Asked for first: whoever wants a watch from now on waits behind this.
+        // The permits are asked for first, so that later watches wait behind this.
         let all = self.open.acquire_many(MAX_WATCHES as u32);
         let ending = join_all(self.watched().into_iter().map(|mailbox| async move {
             mailbox.end().await;

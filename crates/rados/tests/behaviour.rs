@@ -1,4 +1,4 @@
-//! What the engine does beyond what every store does: how it finds its cluster, how objects lie there.
+//! Tests behaviour of this engine only: how it finds its cluster, and the form of its objects.
 
 mod support;
 
@@ -20,11 +20,11 @@ async fn refused(options: RadosOptions) -> (ErrorKind, String) {
 }
 
 #[tokio::test]
-async fn a_cluster_that_is_not_there_is_unavailable_within_seconds() {
+async fn an_unreachable_cluster_is_unavailable_within_seconds() {
     let folder = CephCluster::unused_folder();
     std::fs::create_dir(&folder).unwrap();
     let file = folder.join("ceph.conf");
-    // The discard port: nobody listens there.
+    // The discard port, on which no process listens.
     let keyring = conf().with_file_name("keyring");
     let text = format!("[global]\nmon_host = 127.0.0.1:9\nkeyring = {}\n", keyring.display());
     std::fs::write(&file, text).unwrap();
@@ -36,7 +36,7 @@ async fn a_cluster_that_is_not_there_is_unavailable_within_seconds() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_connection_is_said() {
+async fn the_error_says_what_is_wrong_with_a_connection() {
     let (kind, text) = refused(options("/nowhere/ceph.conf".into())).await;
     assert_eq!(kind, Invalid, "{text}");
     let (kind, text) = refused(RadosOptions { pool: "none".into(), ..options(conf()) }).await;
@@ -48,7 +48,7 @@ async fn what_is_wrong_with_a_connection_is_said() {
 }
 
 #[tokio::test]
-async fn a_plain_client_sees_the_object_as_it_is() {
+async fn a_plain_rados_client_sees_the_object_in_its_documented_form() {
     let object = subject("plain").await.object("seen");
     object.does([write(0, "bytes"), map_set([("key", "value")]), set_attribute("a", "v")]).await;
     let rados = |arguments: &[&str]| {
@@ -100,7 +100,7 @@ async fn clients_that_overtake_each_other_lose_nothing() {
 }
 
 #[tokio::test]
-async fn what_nobody_waits_for_any_more_does_no_harm() {
+async fn an_abandoned_request_does_no_harm() {
     let object = subject("dropped").await.object("a");
     object.does([write_full(vec![7; 100_000]), map_set([("k", "v")])]).await;
     for _ in 0..200 {
@@ -112,7 +112,7 @@ async fn what_nobody_waits_for_any_more_does_no_harm() {
 }
 
 #[tokio::test]
-async fn clients_hear_each_others_notifications() {
+async fn clients_receive_each_others_notifications() {
     let (one, two) = (engine().await, engine().await);
     let object = "heard/never written".parse().unwrap();
     let mut stream = one.watch(&object).await.unwrap();
@@ -121,12 +121,12 @@ async fn clients_hear_each_others_notifications() {
         within_deadline("what is told next", stream.next()).await,
         Some(WatchEvent::Notified { payload: "hello".into() })
     );
-    // That somebody listened leaves no object of that name.
+    // Listening leaves no object of that name.
     assert_eq!(subject("heard").await.object("never written").version().await, None);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_engine_that_is_closed_leaves_no_watch_behind() {
+async fn a_closed_engine_leaves_no_watch_behind() {
     let engine = engine().await;
     let watched: Vec<_> = (0..20).map(|n| format!("closed/{n}").parse().unwrap()).collect();
     let streams = futures::future::join_all(watched.iter().map(|object| engine.watch(object)));
@@ -134,7 +134,8 @@ async fn an_engine_that_is_closed_leaves_no_watch_behind() {
     // Some of them have just gone by themselves.
     streams.truncate(10);
     for begun in &watched {
-        // Begun, and dropped at once. Where somebody listens already, it may be made by then.
+        // A watch that is begun and dropped at once. If there are listeners already, it may be
+        // complete by then.
         let _begun = futures::poll!(std::pin::pin!(engine.watch(begun)));
     }
     let of_ours = || {

@@ -16,12 +16,12 @@ const CLIENTS: usize = 4;
 const CALLS: usize = 30;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn histories_of_concurrent_clients_have_an_order() {
+async fn histories_of_concurrent_clients_are_linearizable() {
     have_an_order(support::conf()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn histories_of_what_runs_inside_the_osds_have_an_order() {
+async fn histories_of_methods_inside_the_osds_are_linearizable() {
     let class_dir = ceph_plugin_folder();
     let class_dir = class_dir.to_str().unwrap();
     let cluster = CephCluster::start(&["--osds", "3", "--class-dir", class_dir]);
@@ -29,7 +29,7 @@ async fn histories_of_what_runs_inside_the_osds_have_an_order() {
     assert!(inside > 0, "nothing ran there");
 }
 
-/// Checks histories on a cluster; answers how many requests were run inside OSDs.
+/// Checks histories on a cluster; returns how many requests were run inside OSDs.
 async fn have_an_order(conf: PathBuf) -> u64 {
     let mut engines = Vec::new();
     for _ in 0..CLIENTS {

@@ -25,7 +25,7 @@ async fn engine(cluster: &CephCluster, operation_timeout: Duration) -> RadosEngi
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_acknowledged_is_there_after_a_crash_of_its_osd() {
+async fn an_acknowledged_change_survives_a_crash_of_its_osd() {
     let cluster = CephCluster::start(&["--osds", "1", "--store", "bluestore"]);
     let patient = Subject::new(Arc::new(engine(&cluster, Duration::from_secs(40)).await));
     let hasty = Subject::new(Arc::new(engine(&cluster, OPERATION_TIMEOUT).await));
@@ -46,7 +46,7 @@ async fn what_was_acknowledged_is_there_after_a_crash_of_its_osd() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_watch_outlives_its_osd_and_says_what_it_may_have_missed() {
+async fn a_watch_outlives_its_osd_and_reports_possible_losses() {
     let cluster = CephCluster::start(&["--osds", "1", "--store", "bluestore"]);
     let engine = engine(&cluster, Duration::from_secs(40)).await;
     let object: ObjectId = "data/watched".parse().unwrap();
@@ -64,7 +64,7 @@ async fn a_watch_outlives_its_osd_and_says_what_it_may_have_missed() {
 
 /// librados makes its callers wait, on their threads, past some operations, and past some bytes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn operations_that_nobody_waits_for_any_more_hold_up_no_thread() {
+async fn abandoned_operations_block_no_thread() {
     const BEGUN: usize = 1500;
     const PATIENCE: Duration = Duration::from_secs(40);
     let cluster = CephCluster::start(&["--osds", "1", "--store", "bluestore"]);
@@ -120,8 +120,7 @@ async fn a_notification_whose_osd_is_gone_is_given_up() {
 
 /// librados gives a notification up when the cluster has not answered for the time an operation has.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn notifications_that_nobody_waits_for_any_more_are_not_more_than_librados_is_given_room_for()
-{
+async fn abandoned_notifications_stay_within_librados_bound() {
     let cluster = CephCluster::start(&["--osds", "1", "--store", "bluestore"]);
     let engine = engine(&cluster, OPERATION_TIMEOUT).await;
     let object: ObjectId = "data/watched".parse().unwrap();
@@ -152,7 +151,7 @@ fn operations(cluster: &CephCluster) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_watcher_that_was_cut_off_for_a_while_hears_that_it_may_have_missed_something() {
+async fn a_watcher_that_was_cut_off_is_told_of_possible_losses() {
     /// Longer than a notification waits for its watchers, shorter than a watch lasts unheard of.
     const CUT_OFF: Duration = Duration::from_secs(12);
     let cluster = CephCluster::start(&["--osds", "1", "--networks"]);
@@ -174,7 +173,8 @@ async fn a_full_cluster_takes_no_writes_and_says_so() {
     let subject = Subject::new(Arc::new(engine(&cluster, Duration::from_secs(40)).await));
     let object = subject.object("a");
     object.does([write_full(vec![b'x'; 8 << 20])]).await;
-    // So 8 MiB are more than a full store holds; its OSD finds out when it looks next.
+    // With this ratio 8 MiB are more than a full store may hold. Its OSD notices when it checks
+    // next.
     for ratio in ["set-nearfull-ratio", "set-backfillfull-ratio", "set-full-ratio"] {
         cluster.client("ceph", &["osd", ratio, "0.001"]);
     }
@@ -191,7 +191,7 @@ async fn a_full_cluster_takes_no_writes_and_says_so() {
 }
 
 #[tokio::test]
-async fn limits_of_the_cluster_are_named() {
+async fn an_error_names_the_clusters_limit() {
     let small = ["--osds", "1", "--set", "osd_max_object_size=1048576"];
     let cluster = CephCluster::start(&small);
     let subject = Subject::new(Arc::new(engine(&cluster, Duration::from_secs(40)).await));
@@ -201,7 +201,7 @@ async fn limits_of_the_cluster_are_named() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pool_that_was_deleted_is_not_taken_for_an_empty_one() {
+async fn a_deleted_pool_is_not_taken_for_an_empty_one() {
     let cluster = CephCluster::start(&["--osds", "1"]);
     let engine = engine(&cluster, Duration::from_secs(40)).await;
     let subject = Subject::new(Arc::new(engine.clone()));

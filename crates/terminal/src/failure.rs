@@ -3,14 +3,14 @@
 use std::process::ExitCode;
 
 use nacre_object::{Error, ErrorKind, Result};
-use nacre_rados::leave_if_connected;
+use nacre_rados::exit_if_connected;
 use serde_json::json;
 
 use crate::out::{Out, note, note_json};
 use crate::{out, reader, signals};
 
-/// Runs a command on a runtime of its own, says what went wrong, and answers the exit status: 0 it worked,
-/// 1 it failed, 2 it was asked wrongly, 128 plus its number if a signal ended it.
+/// Runs a command on a runtime of its own, prints its error, and returns the exit status: 0 for
+/// success, 1 for failure, 2 for a bad command line, 128 plus its number if a signal ended it.
 pub fn run<Work: Future<Output = Result<()>>>(to: Out, work: impl FnOnce() -> Work) -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -30,7 +30,7 @@ pub fn run<Work: Future<Output = Result<()>>>(to: Out, work: impl FnOnce() -> Wo
             signals::exit_status().unwrap_or(failed)
         }
     };
-    leave_if_connected(status);
+    exit_if_connected(status);
     ExitCode::from(status)
 }
 

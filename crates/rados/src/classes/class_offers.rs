@@ -1,18 +1,18 @@
-//! What was found out lately of one class: which OSDs offer it, and which lack it.
+//! Remembers which OSDs were recently found to have a class, and which to lack it.
 //!
-//! It is remembered by placement seed: all objects of one are served by one OSD, so it is asked once for
-//! all of them, and never taken for another.
+//! It is remembered by placement seed. All objects of one seed are served by one OSD, so that OSD
+//! is asked once for all of them and is never confused with another.
 
 use std::time::Duration;
 
 use crate::cluster::placement_seed::PlacementSeed;
-use crate::remembered::Remembered;
+use crate::recent_set::RecentSet;
 
 /// What is known of a class in the OSDs.
 #[derive(Debug, Default)]
 pub struct ClassOffers {
-    offered: Remembered,
-    lacking: Remembered,
+    offered: RecentSet,
+    lacking: RecentSet,
 }
 
 /// Whether an OSD has a class.
@@ -22,7 +22,7 @@ pub enum Offering {
     Offered,
     /// It lacked it lately, or it was not for us.
     Lacking,
-    /// Nobody has asked lately.
+    /// No OSD was asked lately.
     Unknown,
 }
 
@@ -52,10 +52,10 @@ impl ClassOffers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::remembered::VALIDITY;
+    use crate::recent_set::VALIDITY;
 
     #[test]
-    fn a_class_that_is_used_stays_known_and_one_that_went_is_found_missing() {
+    fn a_used_class_stays_known_and_a_removed_one_is_noticed() {
         let offers = ClassOffers::default();
         let (seed, other) = ("data/a", "data/b");
         let [seed, other] = [seed, other].map(|name| PlacementSeed::of(&name.parse().unwrap()));

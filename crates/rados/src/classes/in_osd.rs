@@ -1,19 +1,22 @@
-//! Requests that are run next to their object, by a class inside its OSD.
+//! Runs requests next to their object, by a class inside the object's OSD.
 //!
-//! nacre's own class is tried first; where it is missing, Ceph's class `lua`, for programs that are made
-//! for it ([`crate::classes::stock_call`]). What neither can do the client does on its own, as
-//! [`crate::transaction`] tells. **Invariant:** one way is left for the next only once it is certain that
-//! nothing happened. Nothing is done twice; if nobody answers at all, that is the outcome.
+//! nacre's own class is tried first. If the OSD lacks it, Ceph's class `lua` runs programs that are
+//! made for it ([`crate::classes::stock_call`]). The client itself runs any other request, as
+//! [`crate::transaction`] describes. **Invariant:** the next way is tried only if it is certain
+//! that nothing happened. So nothing is done twice. If no answer comes at all, the outcome is
+//! unknown and is reported so.
 //!
-//! That an OSD lacks the class is certain of reads alone. It says so before it looks whether a change was
-//! made already, and librados sends one again to the OSD that comes after one that died: the class may have
-//! been there, and have made the change. So before the first change an OSD is asked by a call that does
-//! nothing; a change of which it then says that it lacks the class may have happened.
+//! "The OSD lacks the class" is certain only for reads. The OSD checks for the class before it
+//! looks whether a change was made already, and librados resends a change to the OSD that replaces
+//! a dead one. The dead OSD may have had the class and made the change. So before the first change,
+//! an OSD is asked by a call that does nothing. If it later says that it lacks the class for a
+//! change, that change may have happened.
 //!
-//! An OSD drops what a change answers past its `osd_max_write_op_reply_len`, and the change, but goes on with
-//! the size and the time that it made; the answer of what changes nothing it keeps in its log, however long.
-//! So a class that would answer more changes nothing and says so; the client then runs the request
-//! itself, and goes on doing so for a while with that method.
+//! If the answer to a change is longer than `osd_max_write_op_reply_len`, an OSD drops the answer
+//! and the change, but keeps the size and time that the change made. It keeps the whole answer of a
+//! call that changes nothing in its log. So a class whose answer would be too long changes nothing
+//! and says so. The client then runs the request itself, and for a while all requests of that
+//! method.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,7 +80,8 @@ enum Attempt<T> {
     Refused,
     /// Certainly nothing happened: the OSD does not have the class, or not for us.
     Lacking,
-    /// The OSD does not have the class; one that it came after may have, and may have made the change.
+    /// The OSD does not have the class. An OSD before it may have had the class and made the
+    /// change.
     MayHaveHappened,
 }
 
@@ -98,15 +102,16 @@ impl InOsd {
         }
     }
 
-    /// The methods, as `CLASS.METHOD`, that are not run in OSDs at present, for the length of their answers.
+    /// The methods, as `CLASS.METHOD`, that are not run in OSDs at present because their answers
+    /// are too long.
     pub fn long_answers(&self, clock: &dyn Clock) -> Vec<String> {
         self.long_answers.methods(clock.monotonic())
     }
 
-    /// Runs it in the OSD; `None` if it is the client's to run, and nothing happened.
+    /// Runs the request in the OSD. Returns `None` if nothing happened and the client must run it.
     ///
     /// # Errors
-    /// The request's own, and those of the cluster.
+    /// Those of the request and of the cluster.
     pub async fn run(&self, asked: OsdRequest<'_>) -> Result<Option<Reply>> {
         let now = asked.clock.monotonic();
         if self.long_answers.hold(methods(asked.request), now) {
@@ -261,14 +266,14 @@ fn may_have_happened() -> Error {
     Error::unavailable(
         "the OSD lacks the class, and one that it came after may have made the change",
     )
-    .hint("look whether it was made; `nacre ceph install` gives every OSD the class")
+    .hint("read the object to see whether the change was made; `nacre ceph install` gives every OSD the class")
 }
 
-/// The OSD lets through less than any does by default. It is not left to the client, which would be told
-/// the size that the dropped change made.
+/// The OSD allows shorter answers than any OSD does by default. The client must not run the request
+/// itself, because it would see the size that the dropped change made.
 fn answer_dropped() -> Error {
-    Error::unavailable("the OSD dropped the change for the length of what was answered to it")
-        .hint(format!("osd_max_write_op_reply_len must be at least {REPLY_BYTES} on every OSD"))
+    Error::unavailable("the OSD dropped the change because the answer to it was too long")
+        .hint(format!("set osd_max_write_op_reply_len to at least {REPLY_BYTES} on every OSD"))
 }
 
 fn calls(request: &Request) -> impl Iterator<Item = &ClassCall> {

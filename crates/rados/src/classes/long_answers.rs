@@ -7,7 +7,7 @@ use std::time::Duration;
 use nacre_object::{ClassName, MethodName};
 use nacre_telemetry::Counter;
 
-use crate::remembered::{Remembered, VALIDITY};
+use crate::recent_set::{RecentSet, VALIDITY};
 
 /// Methods that are told by name; of more only that there are some.
 const MAX_NAMED: usize = 64;
@@ -15,7 +15,7 @@ const MAX_NAMED: usize = 64;
 /// What has been found out of them, which counts for a while.
 #[derive(Debug, Default)]
 pub struct LongAnswers {
-    remembered: Remembered,
+    remembered: RecentSet,
     /// Until when each counts.
     named: Mutex<BTreeMap<(ClassName, MethodName), Duration>>,
     requests: Counter,
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn methods_are_told_by_name_and_forgotten_after_a_while() {
+    fn methods_with_long_answers_are_listed_for_a_while() {
         let answers = LongAnswers::default();
         let began = Duration::from_secs(100);
         let (class, method) = ("a".parse().unwrap(), "list".parse().unwrap());
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_bounded() {
+    fn the_number_of_remembered_names_is_bounded() {
         let answers = LongAnswers::default();
         let (class, now) = ("a".parse().unwrap(), Duration::ZERO);
         for n in 0..2 * MAX_NAMED {

@@ -14,9 +14,9 @@ use prost::Message;
 
 use crate::ffi::{Call, Called};
 
-/// What every OSD lets through of the answer to a change: the least that its
-/// `osd_max_write_op_reply_len` is by default, which not every client can ask it for. Past it the OSD drops
-/// the change with the answer, but for the size that it made, so nothing longer is ever asked for.
+/// The answer to a change that every OSD allows: the smallest default of
+/// `osd_max_write_op_reply_len`, which not every client can read. An OSD drops a change with a
+/// longer answer, except for the size that it made. So no longer answer is ever requested.
 pub const REPLY_BYTES: u32 = 64;
 
 /// A request that the class in the OSD can run.
@@ -52,8 +52,8 @@ pub enum Outcome {
 }
 
 impl PluginCall {
-    /// The request, if it gains by being run next to its object, and can be: a method is called that
-    /// others than this process can run, or a change depends on what the object is.
+    /// The request as a call of nacre's class, if that is possible and useful: it calls a method
+    /// that other processes can run too, or a change depends on the object's state.
     pub fn of(request: &Request, classes: &dyn RemoteClassHost) -> Option<Self> {
         let mut programs: Vec<(ClassName, ClassSource)> = Vec::new();
         let (mut writes, mut calls, mut reads) = (false, false, false);
@@ -114,14 +114,14 @@ impl PluginCall {
     }
 }
 
-/// A call without a request: the class says whether it is this release's, and does nothing. By the
-/// method that may be called on what is not there.
+/// A call without a request. The class says whether it is of this release, and does nothing. It
+/// uses the method that may be called on a missing object.
 pub fn empty_plugin_call() -> Call {
     call_of(&empty_request(), true)
 }
 
-/// As [`empty_plugin_call`], by the method that only reads: the OSD's log keeps nothing of it, and of what
-/// is not there it says that alone.
+/// Like [`empty_plugin_call`], by the read-only method. The OSD's log keeps nothing of it. For a
+/// missing object the OSD answers only that it is missing.
 pub fn empty_inspection() -> Call {
     call_of(&empty_request(), false)
 }
@@ -156,7 +156,8 @@ impl Outcome {
     /// # Errors
     /// `Corrupt` if that makes no sense.
     pub fn of(ops: &[Op], called: &Called) -> Result<Self> {
-        let senseless = |what: &str| Error::corrupt(format!("the OSD's class answers {what}"));
+        let senseless =
+            |what: &str| Error::corrupt(format!("the class in the OSD answered {what}"));
         let answer = pb::OsdAnswer::decode(called.output.clone())
             .map_err(|error| senseless(&error.to_string()))?;
         let mut fault = answer.fault;
@@ -188,7 +189,7 @@ fn remote(fault: pb::OsdFault) -> RemoteFault {
     RemoteFault { program, version, method, line, limit }
 }
 
-/// librados tells a time in whole seconds; it is to be the same whoever asks.
+/// librados reports a time in whole seconds, so every way to ask must round to them.
 fn in_seconds(result: OpResult) -> OpResult {
     match result {
         OpResult::Stat(mut stat) => {

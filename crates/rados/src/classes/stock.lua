@@ -1,20 +1,22 @@
 -- Runs a method of a nacre program inside Ceph's class `lua`: Lua 5.3, in an OSD.
 --
--- The input is the program's source, the method's name and the method's input, each behind its length.
--- The program gets an environment in which everything either means what it means in nacre or calls
--- `refuse`; once something was refused the call fails, whatever the program made of it, and nacre runs
--- it in another way. So what succeeds here did exactly what it does there. The call then fails with a
--- status of its own: the one of a script that fails is also an OSD's that cannot load the class.
+-- The input is the program's source, the method's name and the method's input, each behind its
+-- length. In the program's environment everything either means what it means in nacre or calls
+-- `refuse`. Once something was refused the call fails, whatever the program made of it, and nacre
+-- runs it in another way. So a call that succeeds here did exactly what it does in nacre. A refused
+-- call fails with a status of its own, because the status of a failing script is also that of an
+-- OSD that cannot load the class.
 
 local outer = objclass
 
 -- Bounds of nacre that stock Ceph does not have, or has otherwise.
 local MAX_KEY, MAX_VALUE = 4096, 1024 * 1024
 local MAX_ATTRIBUTE_NAME, MAX_ATTRIBUTE_VALUE, MAX_ATTRIBUTES = 96, 64 * 1024, 256
--- Ceph takes statuses, offsets and lengths as C's `int`: of a greater number it would take the lower bits.
+-- Ceph takes statuses, offsets and lengths as C's `int`, and would use only the lower bits of a
+-- greater number.
 local MAX_INT = 2 ^ 31 - 1
--- What an OSD lets through of the answer to a change. It takes every call of the class for one, and keeps
--- the answer of one that changed nothing, as long as it is, in its log.
+-- The longest answer to a change that an OSD allows. It takes every call of the class for a change.
+-- If a call changed nothing, the OSD keeps the whole answer in its log.
 local MAX_OUTPUT = 64
 -- `EBADE`, which no OSD says of itself.
 local REFUSED = -52
@@ -89,8 +91,9 @@ local function surely(read, ...)
   return first, second
 end
 
--- At most so many entries behind a key, as `list` finds them. An OSD is set to answer so many at a time at
--- most, and does not say whether it left some out: so where fewer came there must be none behind the last.
+-- At most `most` entries behind a key, as `list` finds them. An OSD limits how many entries it
+-- returns, and does not say whether it left some out. So if fewer came, there must be none behind
+-- the last.
 local function listed(list, after, most)
   local entries = surely(list, after, most)
   local count, last = 0, ""
@@ -219,7 +222,8 @@ local function concat(values, ...)
   return table.concat(values, ...)
 end
 
--- `a .. b`. Lua would join numbers as it writes them, so the program has `a << _nacre_concat << b` instead.
+-- Computes `a .. b`. Lua would join numbers in its own notation, so the program has `a <<
+-- _nacre_concat << b` instead.
 local function text_of(value)
   if type(value) == "number" then return tostring(whole(value)) end
   if type(value) ~= "string" then refuse() end
@@ -232,8 +236,8 @@ local joiner = setmetatable({}, {
   __shl = function(left) return setmetatable({ text_of(left) }, half_joined) end,
 })
 
--- The message of an error that a program raised without a place in it. Any other message is worded otherwise in
--- Luau, so a program must not see it.
+-- The message of an error that a program raised without a position. Luau words any other message
+-- differently, so a program must not see it.
 local raised
 
 local function raise(value, level)

@@ -1,14 +1,14 @@
-//! A call of a program's method, run by Ceph's own object class `lua`.
+//! Calls of a program's method that Ceph's own object class `lua` runs.
 //!
-//! That class runs Lua 5.3 where ours runs Luau, shows a method nothing of what it wrote, and knows
-//! nacre's additions as little as how its objects lie. So a script of ours goes along (`stock.lua`) which
-//! gives the program what means the same in both and fails at everything else. **Invariant:** only a call
-//! that succeeded counts; an operation that failed changed nothing, and the call is then run by the
-//! client, which also finds the proper error. Only programs that say by [`MARK`] that they are made for both
-//! go this way.
+//! That class runs Lua 5.3 instead of Luau, does not let a method see its own writes, and knows
+//! neither nacre's additions nor how its objects are stored. So the call carries a script
+//! (`stock.lua`). The script gives the program everything that means the same in both, and fails at
+//! everything else. **Invariant:** only a successful call counts. A failed operation changed
+//! nothing; the client then runs the call, and finds the proper error. Only programs that declare
+//! by [`MARK`] that they are made for both are run like this.
 //!
-//! One operator cannot be seen from inside: Lua 5.3 joins numbers by `..` as it writes them, `3.0` where Luau writes
-//! `3`. So [`stock_source`] gives the program another one.
+//! The script cannot intercept one operator: Lua 5.3 joins numbers by `..` in its own notation,
+//! `3.0` where Luau writes `3`. So [`stock_source`] replaces that operator.
 
 use bytes::{BufMut, Bytes};
 use nacre_object::{ClassForm, Op, RemoteClassHost, Request};
@@ -25,7 +25,7 @@ const HANDLER: &str = "run_program";
 /// The version of the struct that `eval_bufferlist` takes, and the oldest that reads it.
 const EVAL_VERSIONS: [u8; 2] = [1, 1];
 
-/// The request as a call of the class `lua`, if it is one that may go this way.
+/// The request as a call of the class `lua`, if it can be run like this.
 pub fn stock_call(request: &Request, classes: &dyn RemoteClassHost) -> Option<Call> {
     let [Op::Call(call)] = &request.ops[..] else { return None };
     let ClassForm::Program(program) = classes.form(&call.class) else { return None };
@@ -40,7 +40,8 @@ pub fn stock_call(request: &Request, classes: &dyn RemoteClassHost) -> Option<Ca
     Some(Call { asks_existence: true, ..eval(SCRIPT, HANDLER, &input) })
 }
 
-/// A source without a byte order mark and a first line for a shell, which keep their line.
+/// The source without a byte order mark and without a first line for a shell. Line numbers stay the
+/// same.
 fn without_preamble(source: &str) -> &str {
     let source = source.strip_prefix('\u{feff}').unwrap_or(source);
     match source.starts_with("#!") {

@@ -1,8 +1,8 @@
-//! A program's source as Ceph's class `lua` is to run it: with another operator for `..`.
+//! Prepares a program's source for Ceph's class `lua` by replacing the operator `..`.
 //!
-//! `a .. b` becomes `a << _nacre_concat << b`, whose operands a metamethod of `stock.lua` sees. Luau has no `<<`, so
-//! the program itself has none. In Lua 5.3 `<<` is the next lower operator, and joining is associative: so every
-//! expression keeps its meaning.
+//! `a .. b` becomes `a << _nacre_concat << b`, whose operands a metamethod of `stock.lua` sees.
+//! Luau has no `<<`, so the program itself has none. In Lua 5.3 `<<` has the next lower precedence,
+//! and concatenation is associative. So every expression keeps its meaning.
 
 /// What stands between the operands in place of `..`.
 const JOIN: &str = " << _nacre_concat << ";
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_join_gets_another_operator_and_nothing_else_changes() {
+    fn only_the_concatenation_operator_is_replaced() {
         for (source, rewritten) in [
             ("return a .. b..c", "return a  << _nacre_concat <<  b << _nacre_concat << c"),
             ("f(...) t.x = 1.5 u[1] = {...}", "f(...) t.x = 1.5 u[1] = {...}"),

@@ -1,8 +1,8 @@
-//! What the OSDs of a cluster can run methods with.
+//! Finds out what the OSDs of a cluster can run methods with.
 //!
-//! No command tells it, so each OSD is asked by a call that does nothing, on an object that is its to
-//! serve and never there. Which objects these are is found by trying names, and remembered for as long
-//! as the cluster's map stays.
+//! No command tells this. So each OSD is asked by a call that does nothing, on the name of a
+//! missing object that the OSD would serve. Such names are found by trial, and remembered as long
+//! as the cluster's map stays the same.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,7 +22,8 @@ use crate::{RadosOptions, cluster::location};
 
 /// The pool of the names that are tried; nothing is ever stored in it.
 pub const PROBE_POOL: &str = "nacre-probe";
-/// Names tried for each OSD, and at least: one OSD in so many is primary for few placement groups.
+/// Names tried for each OSD, and the least number in all. Some OSDs are primary for only a few
+/// placement groups.
 const NAMES_PER_OSD: usize = 16;
 const MIN_NAMES: usize = 64;
 /// Names tried at most, each a question to the monitors.
@@ -99,7 +100,7 @@ impl fmt::Display for Survey {
     }
 }
 
-/// Asks, and remembers whom by what.
+/// Asks the OSDs, and remembers which object name reaches which OSD.
 #[derive(Debug, Default)]
 pub struct Surveyor {
     probes: Mutex<Probes>,
@@ -130,7 +131,7 @@ impl Surveyor {
     }
 }
 
-/// Whom to ask, and by what.
+/// Which OSD to ask, and by which object name.
 #[derive(Debug)]
 pub struct Targets {
     up: Vec<i32>,

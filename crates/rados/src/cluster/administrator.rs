@@ -1,6 +1,7 @@
-//! `Administrator`: asks the monitors of a Ceph cluster, and keeps small objects in any of its pools.
+//! `Administrator`: sends commands to the monitors of a Ceph cluster, and reads and writes small
+//! objects in any of its pools.
 //!
-//! For commands that manage Ceph itself. nacre's own data never goes this way.
+//! It is for commands that manage Ceph itself. nacre's own data never goes this way.
 
 use std::sync::Arc;
 
@@ -28,10 +29,12 @@ impl Administrator {
         blocking(move || Ok(Self { cluster: connection::connect(&options)?, options })).await
     }
 
-    /// Gives the monitors a command, as `{"prefix": "fs ls"}`; answers the document that they return, or null.
+    /// Sends a command to the monitors, such as `{"prefix": "fs ls"}`. Returns the document that
+    /// they answer, or null.
     ///
     /// # Errors
-    /// `Denied`, `NotFound` or `Invalid` with the monitors' words if they refuse; `Unavailable` if they do not answer.
+    /// `Denied`, `NotFound` or `Invalid` with the monitors' message if they refuse; `Unavailable`
+    /// if they do not answer.
     pub async fn ask(&self, mut command: Value) -> Result<Value> {
         command["format"] = "json".into();
         let cluster = Arc::clone(&self.cluster);
@@ -42,10 +45,10 @@ impl Administrator {
             return Ok(Value::Null);
         }
         serde_json::from_slice(&answer)
-            .map_err(|error| Error::corrupt(format!("the monitors' answer is no JSON: {error}")))
+            .map_err(|error| Error::corrupt(format!("the monitors' answer is not JSON: {error}")))
     }
 
-    /// The objects of a pool that have no namespace.
+    /// The objects of a pool that are in no namespace.
     ///
     /// # Errors
     /// `NotFound` if there is no such pool.
@@ -71,9 +74,9 @@ fn refused(command: &Value, refusal: Refusal) -> Error {
 async fn blocking<R: Send + 'static>(
     work: impl FnOnce() -> Result<R> + Send + 'static,
 ) -> Result<R> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .unwrap_or_else(|error| Err(Error::unavailable(format!("the work was cut off: {error}"))))
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
+        Err(Error::unavailable(format!("the operation was interrupted: {error}")))
+    })
 }
 
 /// What must be true of an object for a write to happen.
@@ -112,7 +115,7 @@ impl PoolObjects {
     /// Replaces the content of an object, or makes it.
     ///
     /// # Errors
-    /// `Conflict` if the object is not as expected; those of the cluster.
+    /// `Conflict` if the object differs from `expected`; those of the cluster.
     pub async fn write(&self, object: &str, expected: Expected, content: Bytes) -> Result<()> {
         let write = Change::WriteFull(content);
         let changes = match expected {
@@ -122,7 +125,8 @@ impl PoolObjects {
         };
         match self.context.apply(object, &changes).await.status {
             status::PRESENT | status::NEWER | status::OLDER => {
-                Err(Error::conflict("somebody else changed it at the same time").on(object))
+                Err(Error::conflict("another client changed the object at the same time")
+                    .on(object))
             }
             status if status < 0 => Err(operation_failed(status).on(object)),
             _ => Ok(()),

@@ -12,7 +12,7 @@ use crate::cluster::key_search::{KeySearch, KeySettings};
 use crate::ffi::{Cluster, IoContext, Library};
 use crate::in_flight::{LIBRADOS_BYTES, LIBRADOS_OPERATIONS};
 
-/// Connects; waits for the monitors, at most as long as the options say.
+/// Connects. Waits for the monitors at most as long as the options say.
 ///
 /// # Errors
 /// `Unsupported` without librados; `Invalid`, `Denied` or `Unavailable` with what to check.
@@ -24,7 +24,10 @@ pub fn connect(options: &RadosOptions) -> Result<Arc<Cluster>> {
     );
     let cluster = Cluster::new(library, &c_string(options.user.as_bytes())?).map_err(|status| {
         let name = std::io::Error::from_raw_os_error(status.saturating_neg());
-        Error::unavailable(format!("librados makes no client.{} ({name})", options.user))
+        Error::unavailable(format!(
+            "librados cannot make the client client.{} ({name})",
+            options.user
+        ))
     })?;
     let file = options.conf.as_ref().map(|path| c_string(path.as_os_str().as_bytes()));
     let read = cluster.read_configuration(file.transpose()?.as_deref());
@@ -72,7 +75,7 @@ fn unreadable(status: i32, conf: &str, options: &RadosOptions) -> Error {
     let name = std::io::Error::from_raw_os_error(status.saturating_neg());
     let text = match read {
         Some(Err(error)) => format!("{conf} cannot be read: {error}"),
-        Some(Ok(_)) => format!("{conf} is no configuration of Ceph ({name})"),
+        Some(Ok(_)) => format!("{conf} is not a configuration file of Ceph ({name})"),
         None => format!("{conf} cannot be read ({name})"),
     };
     Error::invalid(text).hint("write --engine ceph:/path/ceph.conf")
@@ -93,5 +96,5 @@ fn set_number(cluster: &Cluster, option: &CStr, number: u64) -> Result<(), i32> 
 }
 
 fn c_string(bytes: &[u8]) -> Result<CString> {
-    CString::new(bytes).map_err(|_| Error::invalid("a zero byte in the name of a cluster"))
+    CString::new(bytes).map_err(|_| Error::invalid("the name of the cluster contains a zero byte"))
 }

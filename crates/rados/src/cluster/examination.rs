@@ -59,14 +59,14 @@ pub struct OsdSettings {
     pub max_reply_bytes: u64,
 }
 
-/// Examines the cluster of these options. Its pool need not be there.
+/// Examines the cluster of these options. Its pool need not exist.
 ///
 /// # Errors
-/// What keeps a client from connecting.
+/// The reason why a client cannot connect.
 pub async fn examine(options: RadosOptions) -> Result<Examination> {
     let asked = tokio::task::spawn_blocking(move || facts(&options)).await;
     let (mut examination, survey) = asked.unwrap_or_else(|error| {
-        Err(Error::unavailable(format!("the work was cut off: {error}")))
+        Err(Error::unavailable(format!("the operation was interrupted: {error}")))
     })?;
     if let Some((targets, context)) = survey {
         let survey = targets.ask(&context).await;

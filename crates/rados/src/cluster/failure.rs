@@ -10,7 +10,8 @@ pub mod status {
     pub const ABSENT: i32 = -2;
     /// `ENXIO`: the pool is not there any more. librados does not say it; [`crate::ffi`] does.
     pub const POOL_GONE: i32 = -6;
-    /// `E2BIG`: it is more than an operation may be; [`crate::ffi`] says it, of what librados would not refuse.
+    /// `E2BIG`: the operation is larger than allowed. [`crate::ffi`] returns it for operations that
+    /// librados would accept.
     pub const TOO_LARGE: i32 = -7;
     /// `EEXIST`: the object is there.
     pub const PRESENT: i32 = -17;
@@ -20,7 +21,7 @@ pub mod status {
     pub const OLDER: i32 = -75;
     /// `EOVERFLOW`, of a method: what it answered was dropped, and what it changed.
     pub const OVERFLOW: i32 = OLDER;
-    /// `ETIMEDOUT`: nobody answered in time.
+    /// `ETIMEDOUT`: no answer came in time.
     pub const TIMED_OUT: i32 = -110;
     /// `EOPNOTSUPP`: the OSD has no such class or method.
     pub const UNSUPPORTED: i32 = -95;
@@ -36,8 +37,8 @@ pub mod status {
         status == TIMED_OUT || CUT_OFF.contains(&status)
     }
 
-    /// Whether an OSD says so that it lacks a class or a method, cannot load it, or keeps it from this user:
-    /// all of it before it looks whether it has seen the call before.
+    /// Whether an OSD returns this status because it lacks a class or a method, cannot load it, or
+    /// denies it to this user. The OSD does so before it looks whether it has seen the call before.
     pub fn lacks_class(status: i32) -> bool {
         [UNSUPPORTED, NOT_PERMITTED, BROKEN].contains(&status)
     }
@@ -49,7 +50,7 @@ pub fn operation_failed(status: i32) -> Error {
     let error = |kind, text: &str| Error::new(kind, format!("{text} ({name})"));
     match status.saturating_neg() {
         2 => error(ErrorKind::NotFound, "no such object"),
-        1 | 13 => error(ErrorKind::Denied, "the cluster does not permit it").hint(
+        1 | 13 => error(ErrorKind::Denied, "the cluster does not permit this operation").hint(
             "the Ceph user needs: mon 'allow r', osd 'allow rwx pool=POOL'; see `ceph auth get`",
         ),
         6 => error(ErrorKind::Unavailable, "the cluster's pool is gone, with all that was in it")
@@ -58,10 +59,12 @@ pub fn operation_failed(status: i32) -> Error {
             ),
         28 | 122 => error(ErrorKind::Exhausted, "the cluster or the pool's quota is full")
             .hint("remove objects or add OSDs; see `ceph df` and `ceph osd pool get-quota`"),
-        7 | 27 | 36 | 90 => error(ErrorKind::Exhausted, "the cluster's limits forbid it").hint(
-            "see osd_max_object_size, osd_max_write_size, osd_max_object_name_len and \
+        7 | 27 | 36 | 90 => {
+            error(ErrorKind::Exhausted, "the operation exceeds a limit of the cluster").hint(
+                "see osd_max_object_size, osd_max_write_size, osd_max_object_name_len and \
              osd_max_attr_size of the OSDs",
-        ),
+            )
+        }
         95 => error(ErrorKind::Unsupported, "the pool cannot do it")
             .hint("nacre's pool must be replicated: erasure-coded pools keep no maps"),
         5 => error(ErrorKind::Corrupt, "the cluster cannot read the object")
@@ -101,8 +104,9 @@ pub fn connection_failed(status: i32, attempt: &Attempt<'_>) -> Error {
             let (text, hint) = attempt.key.explain(user, conf);
             error(ErrorKind::Denied, text).hint(hint)
         }
-        5 | 22 => error(ErrorKind::Invalid, format!("{conf} or its keyring makes no sense"))
-            .hint("a keyring has a section [client.NAME] with a line key = KEY for each user"),
+        5 | 22 => error(ErrorKind::Invalid, format!("{conf} or its keyring is malformed")).hint(
+            "write a section [client.NAME] with a line key = KEY for each user into the keyring",
+        ),
         _ => error(ErrorKind::Unavailable, "no monitor of the cluster answers".to_owned())
             .hint(format!("check that mon_host in {conf} is right and that ceph-mon runs there")),
     }

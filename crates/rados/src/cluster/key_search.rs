@@ -1,7 +1,8 @@
-//! Which key a client shows to the monitors, looked for as librados does it.
+//! Looks for the key that a client shows to the monitors, in the places where librados looks.
 //!
-//! librados refuses with one status, whether there is no keyring, none of its keys is the client's, or the
-//! monitors have another. So whoever was refused looks again, to say which it is.
+//! librados refuses with one status for three reasons: there is no keyring, the keyring has no key
+//! of the client, or the monitors have another key. So this search finds out the reason after a
+//! refusal.
 
 use std::io;
 
@@ -84,8 +85,8 @@ impl KeySearch {
         }
     }
 
-    /// Why the monitors refused a client with this key, and what to do about it. `conf` is what the
-    /// settings stand in.
+    /// Explains why the monitors refused a client with this key, and what to do. `conf` names the
+    /// file with the settings.
     pub fn explain(&self, user: &str, conf: &str) -> (String, String) {
         let fetch = |file: &str| {
             format!("an administrator's `ceph auth get client.{user} >> {file}` puts it there")
@@ -146,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_key_is_said() {
+    fn the_error_says_what_is_wrong_with_a_key() {
         for (user, keyring, expected) in [
             (
                 "admin",
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_given_otherwise_comes_before_keyrings() {
+    fn a_key_in_the_settings_takes_precedence_over_keyrings() {
         let keyring = "/empty".to_owned();
         let key =
             KeySettings { key: "AQ==".into(), keyring: keyring.clone(), ..Default::default() };

@@ -40,7 +40,7 @@ pub fn ask(cluster: &Cluster, pool: &str, object: &ObjectId) -> Result<Location>
         nspace: object.pool.as_str(),
     };
     let unreadable = |error: &dyn std::fmt::Display| {
-        Error::corrupt(format!("the monitors' answer makes no sense: {error}"))
+        Error::corrupt(format!("the monitors' answer cannot be decoded: {error}"))
     };
     let command = serde_json::to_string(&command).map_err(|error| unreadable(&error))?;
     let answer = cluster.ask(&command).map_err(operation_failed)?;

@@ -1,8 +1,8 @@
-//! Which objects one OSD serves together, as far as their names tell.
+//! Placement seeds: which objects one OSD serves together, judged by their names.
 //!
-//! RADOS puts an object into a placement group by a hash of its name, the group's number being its low
-//! bits. So whoever remembers something of an object's OSD remembers it by those: what is true of one
-//! object is true of all that share them, in a pool of up to [`SEEDS`] groups.
+//! RADOS hashes an object's name; the low bits of the hash are the number of its placement group. A
+//! fact about an object's OSD is therefore remembered by these bits. In a pool of up to [`SEEDS`]
+//! groups it holds for all objects with the same bits.
 
 use nacre_object::ObjectId;
 
@@ -76,13 +76,14 @@ mod tests {
 
     /// What `ceph osd map` says of them.
     #[test]
-    fn hashes_are_those_of_rados() {
+    fn the_hash_of_a_name_equals_that_of_rados() {
         assert_eq!(rjenkins(b"foo"), 0x7fc1_f406);
     }
 
-    /// `foo` lies in group 6 of 8 and of 16, and in the second half of 12 groups there is no number 12.
+    /// `foo` is in group 6 of 8 and of 16. With 12 groups, hashes whose low bits give 12 or more
+    /// use one bit less.
     #[test]
-    fn a_pool_whose_groups_are_no_power_of_two_leaves_none_out() {
+    fn every_group_of_a_pool_gets_objects_if_their_number_is_no_power_of_two() {
         let seed = |low: u16| PlacementSeed(low);
         assert_eq!((seed(0x406).group_of(8), seed(0x406).group_of(16)), (6, 6));
         assert_eq!(

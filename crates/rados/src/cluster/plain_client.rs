@@ -1,4 +1,4 @@
-//! A client of RADOS such as anybody writes: what nacre is compared with.
+//! An ordinary client of RADOS, with which nacre is compared.
 
 use std::ffi::CStr;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ impl PlainClient {
             connection::open(&connection::connect(&options)?, &options, &namespace)
         });
         let context = connecting.await;
-        let cut_off = |error| Error::unavailable(format!("the work was cut off: {error}"));
+        let cut_off = |error| Error::unavailable(format!("the operation was interrupted: {error}"));
         Ok(Self { context: context.map_err(cut_off)?? })
     }
 
@@ -69,10 +69,10 @@ impl PlainClient {
         settled(self.context.apply(object, &[change]).await.status)
     }
 
-    /// Sets an omap entry if an xattr is as given.
+    /// Sets an omap entry if an xattr has the given value.
     ///
     /// # Errors
-    /// Those of the cluster; `Conflict` or the like if it is not.
+    /// Those of the cluster; `Conflict` or a similar kind if the xattr differs.
     pub async fn set_key_if(
         &self,
         object: &str,
@@ -87,7 +87,7 @@ impl PlainClient {
     /// Calls a method that may write.
     ///
     /// # Errors
-    /// `Unavailable` once the client is closed; what RADOS says is in the answer.
+    /// `Unavailable` once the client is closed. The status of RADOS is in the answer.
     pub async fn submit(
         &self,
         object: &str,
@@ -114,7 +114,7 @@ impl PlainClient {
         self.call(object, Call { class, method, input, writes: false, asks_existence: false }).await
     }
 
-    /// Runs a script by Ceph's class `lua`; answers its output.
+    /// Runs a script by Ceph's class `lua`. Returns its output.
     ///
     /// # Errors
     /// Those of the cluster and of the script.

@@ -82,7 +82,7 @@ impl Cluster {
         check(unsafe { (self.library.rados_connect)(self.handle) })
     }
 
-    /// Asks the monitors, and waits; answers what they said.
+    /// Asks the monitors, and waits; returns what they said.
     pub fn ask(&self, command: &str) -> Result<Vec<u8>, i32> {
         self.ask_for_reason(command).map_err(|refusal| refusal.status)
     }
@@ -107,7 +107,7 @@ impl Cluster {
         })
     }
 
-    /// Asks an OSD, and waits; answers what it said.
+    /// Asks an OSD, and waits; returns what it said.
     pub fn ask_osd(&self, osd: i32, command: &str) -> Result<Vec<u8>, i32> {
         let command = c_string(command);
         let (mut commands, none) = ([command.as_ptr()], ptr::null());
@@ -143,7 +143,7 @@ impl Cluster {
 pub struct Refusal {
     /// librados' status.
     pub status: i32,
-    /// What the daemon says to people; empty if nobody answered.
+    /// The daemon's message for people; empty if no answer came.
     pub text: String,
 }
 
@@ -172,7 +172,7 @@ impl Buffer {
         if self.start.is_null() {
             return vec![];
         }
-        // SAFETY: librados says how long its buffer is, and nobody has freed it.
+        // SAFETY: librados says how long its buffer is, and the buffer was not freed yet.
         unsafe {
             let bytes = std::slice::from_raw_parts(self.start.cast(), self.length).to_vec();
             (library.rados_buffer_free)(self.start);
@@ -191,7 +191,7 @@ pub(super) fn on_librados_thread() {
     CALLED_BACK.set(true);
 }
 
-/// A connection nobody uses any more.
+/// A connection that is no longer used.
 struct Unused(&'static Library, Handle);
 
 // SAFETY: as for the cluster.
@@ -199,15 +199,16 @@ unsafe impl Send for Unused {}
 
 impl Unused {
     fn shut_down(self) {
-        // SAFETY: nobody else has the handle.
+        // SAFETY: there is no other copy of the handle.
         unsafe { (self.0.rados_shutdown)(self.1) }
         CONNECTED.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
 impl Drop for Cluster {
-    /// Waits until librados' threads have ended: they must not outlive the process' globals. If the
-    /// last handle is dropped by one of them, which cannot wait for itself, another thread does it.
+    /// Waits until librados' threads have ended, because they must not outlive the process's
+    /// globals. If one of these threads drops the last handle, it cannot wait for itself, so
+    /// another thread waits.
     fn drop(&mut self) {
         let unused = Unused(self.library, self.handle);
         if CALLED_BACK.get() {

@@ -1,8 +1,8 @@
-//! librados' completions, awaited.
+//! Awaits librados' completions.
 //!
-//! **Invariant:** whatever librados was given a pointer to lives in a box that belongs to the
-//! completion, and so does the room that was made for the operation. Its callback takes the box back, so a
-//! caller that stopped waiting takes nothing away, and makes no room for more than librados takes.
+//! **Invariant:** everything that librados has a pointer to is in a box that belongs to the
+//! completion, and so is the operation's permit. librados' callback takes the box back. So a caller
+//! that stops waiting frees neither memory in use nor a permit.
 
 use std::ffi::{c_int, c_void};
 
@@ -17,8 +17,8 @@ use crate::in_flight::Permit;
 pub struct Answer {
     /// Zero or positive, or a negated errno.
     pub status: i32,
-    /// The object's user version: after a write the new one, at a read the present one, of an absent
-    /// object one that is not less than any it had.
+    /// The object's user version: after a write the new one, after a read the present one. For a
+    /// missing object it is at least every version that the object had.
     pub version: u64,
 }
 
@@ -31,9 +31,10 @@ struct Pending<K> {
     waiting: oneshot::Sender<(Answer, K)>,
 }
 
-/// Starts an operation and answers what to wait for; `room` is what was made for it. `submit` gets the
-/// completion, and the place where `kept` stays until it is done, which may be before `submit` returns:
-/// it must have no reference to it once librados has the operation.
+/// Starts an operation and returns its completion; `room` is the operation's permit. `submit` gets
+/// the completion and the address where `kept` stays until the operation is done. The operation may
+/// be done before `submit` returns. So `submit` must hold no reference to `kept` once librados has
+/// the operation.
 pub fn start<K: Send + 'static>(
     library: &'static Library,
     kept: K,
@@ -48,7 +49,7 @@ pub fn start<K: Send + 'static>(
         (library.rados_aio_create_completion2)(pending.cast(), complete::<K>, &mut completion)
     };
     assert!(status == 0, "librados makes completions from memory alone");
-    // SAFETY: nobody else has the box before the operation is submitted.
+    // SAFETY: the box is not shared before the operation is submitted.
     let status = submit(completion, unsafe { &raw mut (*pending).kept });
     if status < 0 {
         // SAFETY: what was not submitted is not completed: completion and box are ours.
@@ -63,7 +64,7 @@ pub fn start<K: Send + 'static>(
 
 impl<K> Pending<K> {
     fn finish(self, answer: Answer) {
-        // Nobody may be waiting any more.
+        // The caller may no longer wait.
         let _ = self.waiting.send((answer, self.kept));
     }
 }

@@ -22,8 +22,8 @@ pub struct Call {
     pub method: &'static CStr,
     /// Its input.
     pub input: Bytes,
-    /// Whether the class says that the method writes. Such a call brings the time of change along,
-    /// and may be made of an absent object.
+    /// Whether the class says that the method writes. Such a call carries the time of change, and
+    /// may be made on a missing object.
     pub writes: bool,
     /// Whether to find out if the object exists afterwards.
     pub asks_existence: bool,
@@ -51,12 +51,12 @@ struct CallOperation {
     stat_status: c_int,
 }
 
-// SAFETY: the output is a buffer of librados' that belongs to nobody else.
+// SAFETY: the output is a buffer of librados' that is not shared.
 unsafe impl Send for CallOperation {}
 
 impl IoContext {
-    /// Calls a method of the class in the object's OSD. If the answer's status is negative, nothing
-    /// was changed, unless nobody answered in time.
+    /// Calls a method of the class in the object's OSD. If the status of the answer is negative,
+    /// nothing was changed, except if no answer came in time.
     pub async fn call(self: &Arc<Self>, object: &str, call: &Call) -> (Answer, Option<Called>) {
         let room = self.cluster.in_flight.admit(call.input.len()).await;
         let (answer, operation) = self.settle(self.start_call(object, call, room)).await;
@@ -92,17 +92,18 @@ impl IoContext {
 impl CallOperation {
     /// Hands the call to librados.
     ///
-    /// librados' C interface has no function that adds a method with an output to a write, and one that
-    /// is sent as a read leaves the object's time of change as it was. But a write of librados begins
-    /// with what a read is (`ObjectOperationImpl`, since Ceph 14; before it was the same type), so what
-    /// adds a part to a read does it to a write.
+    /// librados' C interface has no function that adds a method with an output to a write
+    /// operation. A method sent as a read would not update the object's time of change. But the
+    /// memory of a write operation begins like that of a read (`ObjectOperationImpl`, since Ceph
+    /// 14; before that they were one type). So the function that adds a part to a read also adds it
+    /// to a write.
     ///
     /// # Safety
-    /// `this` must be alive and nobody else's until it is handed over, and stay where it is until the
+    /// `this` must be alive and unshared until it is handed over, and must not move until the
     /// completion is called.
     unsafe fn submit(this: *mut Self, call: &Call, object: &CStr, completion: Handle) -> c_int {
-        // SAFETY: librados keeps what it needs of an operation that was submitted. Once it has that, nothing
-        // here touches `this`: its thread may be done with it at once.
+        // SAFETY: librados keeps everything it needs of a submitted operation. This code does not
+        // touch `this` after that, because librados' thread may be done with it at once.
         unsafe {
             let (library, context) = {
                 let context = &(*this).context;

@@ -25,8 +25,8 @@ pub struct IoContext {
     pool_gone: AtomicBool,
 }
 
-// SAFETY: an io context may be used from any thread, by several at once, as long as its settings stay
-// as they are; they are set only while it is made.
+// SAFETY: several threads may use an io context at once, as long as its settings do not change.
+// They are set only while it is made.
 unsafe impl Send for IoContext {}
 // SAFETY: as above.
 unsafe impl Sync for IoContext {}
@@ -48,7 +48,7 @@ impl IoContext {
         Ok(Self { cluster, handle, pool_gone: AtomicBool::new(false) })
     }
 
-    /// Opens another namespace of the same pool; not one of its name, if that was made anew.
+    /// Opens another namespace of the same pool. It never opens a new pool of the same name.
     ///
     /// # Errors
     /// librados' status, [`status::POOL_GONE`] among them.
@@ -66,14 +66,13 @@ impl IoContext {
         Ok(Self { cluster, handle, pool_gone: AtomicBool::new(false) })
     }
 
-    /// The status of an operation, told apart: librados says of objects of a pool that is gone that they
-    /// are absent.
+    /// Corrects the status of an operation: librados reports objects of a removed pool as absent.
     pub(super) fn or_pool_gone(&self, status: i32) -> i32 {
         if status == status::ABSENT && self.is_pool_gone() { status::POOL_GONE } else { status }
     }
 
-    /// Whether its pool is gone. librados knows of one that is there by itself; else it asks the monitors,
-    /// which happens once.
+    /// Whether the pool is gone. librados knows existing pools; for any other it asks the monitors,
+    /// at most once.
     fn is_pool_gone(&self) -> bool {
         if self.pool_gone.load(Ordering::Relaxed) {
             return true;
@@ -96,7 +95,8 @@ impl IoContext {
         (answer, kept)
     }
 
-    /// Reads parts of an object as they are at one moment; at `version` only, if it is given.
+    /// Reads parts of an object in one consistent read. If `version` is given, only if the object
+    /// has that version.
     pub async fn fetch(
         self: &Arc<Self>,
         object: &str,

@@ -1,6 +1,7 @@
-//! librados.so.2, found and loaded when somebody asks for a Ceph cluster.
+//! Finds and loads librados.so.2 when a Ceph cluster is first used.
 //!
-//! The declarations are those of `rados/librados.h`; the functions used are all in Ceph 14 and later.
+//! The declarations are those of `rados/librados.h`; the functions used are all in Ceph 14 and
+//! later.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
@@ -146,11 +147,11 @@ functions! {
 }
 
 impl Library {
-    /// The library, loaded on first use and kept until the process ends: its threads outlive any
-    /// handle of ours.
+    /// The library, loaded on first use and kept until the process ends, because its threads
+    /// outlive every handle.
     ///
     /// # Errors
-    /// `Unsupported`, with what to install, where there is none.
+    /// `Unsupported`, with what to install, if the library is missing.
     pub fn load() -> Result<&'static Self> {
         static LOADED: OnceLock<Library> = OnceLock::new();
         match LOADED.get() {
@@ -199,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_it_is_missing_what_to_install_is_said() {
+    fn a_missing_library_gives_an_error_with_what_to_install() {
         let error = Library::open("libnowhere.so.2").expect_err("there is no such library");
         assert_eq!(error.kind(), nacre_object::ErrorKind::Unsupported, "{error}");
         assert!(error.to_string().contains("librados2"), "{error}");

@@ -11,7 +11,8 @@ use super::library::Handle;
 const END: i32 = -2;
 
 impl IoContext {
-    /// Calls `visit` with every name. Waits for the cluster, so it belongs on a thread that may.
+    /// Calls `visit` with every name. It blocks on the cluster, so call it only on a thread that
+    /// may block.
     ///
     /// # Errors
     /// librados' status.

@@ -92,7 +92,7 @@ enum Slot {
     Range { entries: Handle, more: u8 },
 }
 
-/// What librados leaves there for a part that nobody answered: no status of an OSD.
+/// The value that librados leaves for an unanswered part. No OSD returns it as a status.
 const UNANSWERED: c_int = c_int::MIN;
 
 /// A compound read with the places for its results.
@@ -129,7 +129,7 @@ impl ReadOperation {
     /// Hands the operation to librados.
     ///
     /// # Safety
-    /// `this` must be alive and nobody else's until it is handed over, and stay where it is until the
+    /// `this` must be alive and unshared until it is handed over, and must not move until the
     /// completion is called.
     pub(super) unsafe fn submit(
         this: *mut Self,
@@ -137,8 +137,9 @@ impl ReadOperation {
         object: &CStr,
         completion: Handle,
     ) -> c_int {
-        // SAFETY: the operation is released once it is handed over, as librados keeps what it needs. Nothing
-        // here touches `this` from then on: librados' thread may be done with it at once.
+        // SAFETY: the operation is released after it was handed over, because librados keeps what
+        // it needs. This code does not touch `this` after that, because librados' thread may be
+        // done with it at once.
         unsafe {
             let Self { context, fetches, slots, statuses } = &mut *this;
             let (library, context) = (context.cluster.library, context.handle);
@@ -162,8 +163,8 @@ impl ReadOperation {
         }
     }
 
-    /// What librados has put there; to be called once the operation succeeded. `None` if it did not fill
-    /// every place: one that it left empty looks as if there was nothing to find.
+    /// Takes the results after the operation succeeded. `None` if librados did not fill every slot,
+    /// because an empty slot would look like an empty result.
     pub(super) fn results(mut self) -> Option<Vec<Fetched>> {
         if !all_answered(&self.statuses) {
             return None;
@@ -337,7 +338,7 @@ fn take_entries(library: &Library, entries: Handle) -> Vec<(Bytes, Bytes)> {
     }
 }
 
-/// A copy of bytes of librados'.
+/// Copies bytes that belong to librados.
 ///
 /// # Safety
 /// There must be `length` bytes at `start`, unless that is null.
@@ -354,7 +355,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_without_an_answer_makes_the_read_one_that_failed() {
+    fn a_read_with_an_unanswered_part_fails() {
         assert!(all_answered(&[0, 4096, 0]));
         assert!(!all_answered(&[0, UNANSWERED]));
         assert!(!all_answered(&[0, crate::cluster::failure::status::BROKEN]));

@@ -1,7 +1,7 @@
 //! Watches of RADOS objects, and notifications to them.
 //!
-//! librados calls back with a number, not with a pointer: who listens is looked up, so a call that
-//! comes after a watch has ended finds nobody, and touches nothing.
+//! librados calls back with a number instead of a pointer. The listener is looked up by that
+//! number. So a late call, after a watch has ended, finds no listener and touches no memory.
 
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
@@ -57,8 +57,8 @@ fn enter(entry: Entry) -> usize {
 }
 
 impl IoContext {
-    /// Watches an object, which must exist. A watch that is not heard of for `timeout` is dropped by
-    /// the cluster.
+    /// Watches an object, which must exist. The cluster drops a watch that it has not heard of for
+    /// `timeout`.
     ///
     /// # Errors
     /// librados' status.
@@ -105,8 +105,8 @@ impl IoContext {
         })
     }
 
-    /// How long the cluster has not been heard of about a watch; `None` of one that broke. It must not
-    /// have been ended: to librados it is a pointer.
+    /// How long ago the cluster last confirmed a watch; `None` for a broken watch. The watch must
+    /// not have ended, because librados uses its number as a pointer.
     pub fn silence(&self, watch: WatchId) -> Option<Duration> {
         // SAFETY: the context is alive, and so is the watch.
         let millis = unsafe { (self.cluster.library.rados_watch_check)(self.handle, watch.cookie) };
@@ -135,9 +135,9 @@ impl IoContext {
         self.cluster.in_flight.admit_notification()
     }
 
-    /// Notifies an object's watchers, and waits until all have heard or `timeout` is over. Answers
-    /// the status, and whether the object's OSD has answered at all. The room is given back when librados
-    /// is done, whether anybody still waits or not.
+    /// Notifies an object's watchers, and waits until all have acknowledged or `timeout` is over.
+    /// Returns the status, and whether the object's OSD answered. The permit is returned when
+    /// librados is done, even if the caller waits no longer.
     pub async fn notify(
         self: &Arc<Self>,
         object: &str,
@@ -187,7 +187,7 @@ struct AckList {
     length: usize,
 }
 
-// SAFETY: the buffer belongs to nobody else.
+// SAFETY: the buffer is not shared.
 unsafe impl Send for AckList {}
 
 impl Drop for AckList {

@@ -8,7 +8,8 @@ use bytes::Bytes;
 use super::cluster::c_string;
 use super::library::{CREATE_EXCLUSIVE, CREATE_IDEMPOTENT, Handle, IS_EQUAL, Library};
 
-/// A guard, or a change. One that writes makes the object, but for those said to need it.
+/// A guard or a change. A change makes a missing object, except for those that are documented to
+/// need it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// Guard: the object exists (`ENOENT`).

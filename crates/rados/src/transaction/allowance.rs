@@ -1,8 +1,7 @@
-//! What one request may take of this process, all its rounds and attempts together.
+//! Bounds what one request may take of this process, in all its rounds and attempts together.
 //!
-//! Each call has a budget of its own. But a request may have a thousand calls, all of which are run again
-//! whenever something was missing, and when another client was faster: then they are run on what was
-//! fetched since, from the start.
+//! Each call has a budget of its own. But a request may have a thousand calls. All of them run
+//! again from the start whenever a part of the object was missing, or another client was faster.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -13,7 +12,8 @@ use nacre_object::{
     RemoteClassHost, RemoteFault, Result,
 };
 
-/// Of a CPU: some calls that need all of theirs, or a good one that is run again for each of many fetches.
+/// CPU time. Enough for some calls that use their whole budget, or for one long call that runs
+/// again after each of many fetches.
 const RUNNING_TIME: Duration = Duration::from_secs(5);
 /// How often a request is run: a walk over a whole map takes many fetches.
 const MAX_ROUNDS: usize = 10_000;
@@ -27,14 +27,14 @@ pub struct Allowance<'a> {
     rounds: usize,
 }
 
-/// One run of a request, and the classes as it may call them: what they are allowed is what is left.
+/// One run of a request. Its classes may use the rest of the allowance.
 pub struct Round<'a> {
     clock: &'a dyn Clock,
     classes: &'a dyn RemoteClassHost,
     used: &'a mut Duration,
     used_before: Duration,
     began: Duration,
-    /// Faults of programs, which nobody hears of before the run counts.
+    /// Faults of programs, which are reported only if the run counts.
     faults: Mutex<Vec<(RemoteFault, Error)>>,
 }
 
@@ -44,10 +44,10 @@ impl<'a> Allowance<'a> {
         Self { clock, used: Duration::ZERO, rounds: 0 }
     }
 
-    /// Begins a run, which lasts as long as what this answers, and stays on its thread.
+    /// Begins a run. It lasts until the returned value is dropped, and stays on its thread.
     ///
     /// # Errors
-    /// `Exhausted` if those before have used it up.
+    /// `Exhausted` if earlier runs have used the allowance up.
     pub fn begin<'b>(&'b mut self, classes: &'b dyn RemoteClassHost) -> Result<Round<'b>> {
         check(self.used)?;
         if self.rounds == MAX_ROUNDS {
@@ -110,11 +110,12 @@ fn check(used: Duration) -> Result<()> {
     if used < RUNNING_TIME {
         return Ok(());
     }
-    let text = format!("the request ran for {} ms, all runs together", used.as_millis());
-    Err(Error::exhausted(text).hint("send fewer calls at a time, or look at less of the object"))
+    let text = format!("all runs of the request together took {} ms", used.as_millis());
+    Err(Error::exhausted(text).hint("send fewer calls at a time, or read less of the object"))
 }
 
-/// What the thread had of a CPU, where the clock can tell it: a run does not wait, but may be kept waiting.
+/// The CPU time of the thread, if the clock can tell it. A run does not wait by itself, but the
+/// machine may keep it waiting.
 fn now(clock: &dyn Clock) -> Duration {
     clock.thread_time().unwrap_or_else(|| clock.monotonic())
 }

@@ -1,6 +1,6 @@
-//! What is known of an object as it was at one version.
+//! The known parts of an object at one version.
 //!
-//! **Invariant:** everything in an image is of that version: later fetches are asserted to be.
+//! **Invariant:** everything in an image is of that version: later fetches assert the version.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -19,8 +19,8 @@ use crate::transaction::map_bounds::{after_of, first_behind_prefix, first_of_ran
 /// Most omap entries that are asked for at once: an OSD gives no more
 /// (`osd_max_omap_entries_per_request`).
 pub const MAX_FETCHED_ENTRIES: usize = 1024;
-/// What is kept of one object: several times what a request or a reply carries, and what a script could
-/// hold of it. Many requests are run at a time.
+/// Bytes kept of one object: several times what a request or a reply carries, or what a script
+/// could hold. Many requests run at the same time.
 pub const MAX_IMAGE_BYTES: usize = 64 * 1024 * 1024;
 /// What a part of it takes besides its bytes.
 const ENTRY_BYTES: usize = 128;
@@ -68,10 +68,10 @@ pub struct Stat {
 }
 
 impl Image {
-    /// Takes in what was fetched.
+    /// Adds fetched parts.
     ///
     /// # Errors
-    /// `Corrupt` if it is nothing that nacre writes, `Exhausted` if it is more than is kept.
+    /// `Corrupt` if they are in no form that nacre writes, `Exhausted` if they exceed the bound.
     pub fn learn(&mut self, fetches: &[Fetch], fetched: Vec<Fetched>) -> Result<()> {
         for (fetch, fetched) in fetches.iter().zip(fetched) {
             match (fetch, fetched) {
@@ -97,7 +97,7 @@ impl Image {
                         Keep::Last => self.learn_last(prefix, entries, more)?,
                     }
                 }
-                _ => return Err(Error::corrupt("the cluster answered another question")),
+                _ => return Err(Error::corrupt("the cluster's answer does not match the request")),
             }
         }
         Ok(())
@@ -290,7 +290,7 @@ pub fn too_much() -> Error {
 
 fn foreign_key() -> Error {
     Error::corrupt("the map has a key that nacre does not write")
-        .hint("another program writes to this object; see the layout of keys")
+        .hint("another program writes to this object: let only nacre write to it")
 }
 
 #[cfg(test)]
@@ -300,7 +300,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_of_an_object_has_a_bound() {
+    fn the_memory_of_an_image_is_bounded() {
         let mut image = Image::default();
         let data = Bytes::from(vec![0; MAX_REPLY_BYTES]);
         let refused = (0..100).find_map(|offset| {
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_are_absent_count_too() {
+    fn absent_keys_count_against_the_memory_bound() {
         let mut image = Image::default();
         let refused = (0_u32..1_000_000).find_map(|number| {
             let fetch = Fetch::Keys(vec![escape_key(&number.to_be_bytes())]);
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn of_an_answer_no_more_is_kept_than_a_reply_carries_and_the_rest_is_unknown() {
+    fn an_image_keeps_at_most_one_replys_worth_of_each_answer() {
         let value = Bytes::from(vec![0; 1 << 20]);
         let entries: Vec<_> =
             (b'a'..=b'z').map(|key| (Bytes::from(vec![key]), value.clone())).collect();

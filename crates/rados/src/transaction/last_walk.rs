@@ -1,4 +1,5 @@
-//! A walk to the last entry with a prefix: RADOS has no way from behind. What it passes is not kept.
+//! Walks to the last entry with a prefix, because RADOS cannot list backwards. Entries that the
+//! walk passes are not kept.
 
 use bytes::Bytes;
 use nacre_object::limits::MAX_REPLY_BYTES;
@@ -7,7 +8,8 @@ use crate::ffi::{Fetch, Keep};
 use crate::transaction::image::{MAX_FETCHED_ENTRIES, range_from};
 use crate::transaction::map_bounds::next_key;
 
-/// Entries asked for at first, where nothing is known of their size: with the largest values still bearable.
+/// Entries of the first step, when their size is not known. Even with the largest values this is
+/// acceptable.
 const FIRST_ENTRIES: usize = 64;
 /// Fewest that are asked for later on: of the largest, what a reply carries.
 const FEWEST_ENTRIES: usize = 8;
@@ -45,7 +47,7 @@ impl LastWalk {
         self.next = None;
     }
 
-    /// Goes on as far at a time as is right after so many entries of so many bytes.
+    /// Adapts the length of the next step to the number and bytes of the last entries.
     pub fn pace(&mut self, entries: usize, bytes: usize) {
         let affordable = MAX_REPLY_BYTES / (bytes / entries.max(1)).max(1);
         // The next may be larger than those seen.

@@ -20,8 +20,8 @@ pub fn first_of_range(after: &[u8], prefix: &[u8]) -> Vec<u8> {
     if prefix > after || after.is_empty() { prefix.to_vec() } else { next_key(after) }
 }
 
-/// An exclusive bound that, together with `prefix`, begins at `first`: keys greater than it are those
-/// from `first` on.
+/// An exclusive bound that, together with `prefix`, begins at `first`: the keys greater than it are
+/// those from `first` on.
 pub fn after_of(first: &[u8], prefix: &[u8]) -> Vec<u8> {
     match first.split_last() {
         Some((last, before)) if first > prefix => match last.checked_sub(1) {
@@ -56,13 +56,13 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_before_any_key_lets_that_key_in_and_none_below() {
+    fn a_bound_before_a_key_includes_that_key_and_none_below() {
         let after = after_of(b"b", b"");
         assert!(after.as_slice() < &b"b"[..] && after.as_slice() >= &[b'a', 255, 255][..]);
     }
 
     #[test]
-    fn behind_a_prefix_comes_the_next_that_could_be_one() {
+    fn the_key_after_a_prefix_is_the_first_without_it() {
         assert_eq!(first_behind_prefix(b"a"), Some(b"b".to_vec()));
         assert_eq!(first_behind_prefix(b"a\xff"), Some(b"b".to_vec()));
         assert_eq!(first_behind_prefix(b"\xff"), None);

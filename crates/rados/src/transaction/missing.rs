@@ -1,19 +1,19 @@
-//! What a run turned out to need, as one compound read asks for it.
+//! The parts of an object that a run turned out to need, as one compound read.
 //!
-//! A method may go on after a miss, and look at as much again as often as it has time for; what it asks
-//! for then is a guess, so some of it is fetched and the rest when it is missed again.
+//! A method may go on after a miss, and look at more parts as long as it has time. Those are
+//! guesses, so only some of them are fetched, and the others when they are missed again.
 
 use std::collections::BTreeSet;
 
 use crate::ffi::Fetch;
 
-/// Misses of one run that are fetched: enough that a method which goes on gets far, few enough that what
-/// they bring is bearable even if each is as large as it may.
+/// Misses of one run that are fetched. Enough that a method which goes on gets far, and few enough
+/// that even the largest parts fit.
 pub const MAX_MISSES: usize = 128;
 /// Ranges among them: each may bring the same entries.
 const MAX_RANGES: usize = 4;
 
-/// What is missing. **Invariant:** nothing is in it twice, and all keys are one part of the read.
+/// The missing parts. **Invariant:** no part is in it twice, and all keys are one part of the read.
 #[derive(Debug, Default)]
 pub struct Missing {
     keys: BTreeSet<Vec<u8>>,

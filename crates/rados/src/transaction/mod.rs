@@ -1,31 +1,31 @@
-//! How a request is run on an object that lies in RADOS.
+//! Runs a request on an object in RADOS.
 //!
-//! Three ways, the first that can do it:
+//! There are three steps, and a request stops at the first that suffices:
 //!
-//! 1. **Blind**: one compound write ([`mod@crate::transaction::blind`]).
-//! 2. **Known**: what the request needs is fetched with one compound read; the request is run on that
-//!    ([`crate::transaction::draft`]), methods included; if it changed nothing, that is all.
-//! 3. What it changed is one compound write, guarded by the version that was read. If another client
-//!    was faster everything begins again; somebody made progress, so this ends.
+//! 1. **Write only**: one compound write ([`mod@crate::transaction::write_only`]).
+//! 2. **Read**: one compound read fetches what the request needs, and the request runs on that
+//!    ([`crate::transaction::partial_view`]), including its methods. If it changed nothing, it is done.
+//! 3. **Write**: its changes become one compound write, guarded by the version that was read. If
+//!    another client was faster, everything begins again. That client made progress, so this ends.
 //!
-//! **Invariants.** What a transaction saw and what it did are of one version. A reply tells only what
-//! is committed: RADOS answers a read once the writes it shows are on every replica.
+//! **Invariants.** A transaction reads and writes one version of its object. A reply shows only
+//! committed data: RADOS answers a read once the writes it shows are on every replica.
 
 pub(crate) mod allowance;
-pub(crate) mod blind;
-pub(crate) mod draft;
-pub(crate) mod draft_map;
-#[cfg(test)]
-mod draft_tests;
 pub(crate) mod image;
 pub(crate) mod last_walk;
 pub(crate) mod map_bounds;
 pub(crate) mod missing;
+pub(crate) mod object_locks;
 pub(crate) mod objects;
+pub(crate) mod partial_map;
+pub(crate) mod partial_view;
+#[cfg(test)]
+mod partial_view_tests;
 pub(crate) mod plan;
 #[cfg(test)]
 mod transaction_tests;
-pub(crate) mod turns;
+pub(crate) mod write_only;
 
 use nacre_clock::Clock;
 use nacre_object::{
@@ -35,11 +35,11 @@ use nacre_object::{
 use crate::cluster::failure::{operation_failed, status};
 use crate::ffi::{Answer, Change, Fetch, Fetched};
 use crate::transaction::allowance::Allowance;
-use crate::transaction::blind::{blind, needs_knowledge};
-use crate::transaction::draft::{Draft, Outcome};
 use crate::transaction::image::Image;
 use crate::transaction::objects::Objects;
+use crate::transaction::partial_view::{Outcome, PartialView};
 use crate::transaction::plan::plan;
+use crate::transaction::write_only::{needs_knowledge, write_only};
 
 /// How often others may be faster before a request gives up.
 const MAX_ATTEMPTS: usize = 100;
@@ -61,7 +61,7 @@ pub struct Transaction<'a, O> {
 /// What one attempt came to.
 enum Attempt {
     Replied(Reply),
-    /// Somebody else changed the object in between.
+    /// Another client changed the object in between.
     Overtaken,
 }
 
@@ -76,13 +76,13 @@ impl<O: Objects> Transaction<'_, O> {
 
     /// Runs it without knowledge of the object; `None` if it needs some.
     pub async fn run_blind(&self) -> Result<Option<Reply>> {
-        let Some(blind) = blind(&self.request.ops) else { return Ok(None) };
-        let answer = self.apply(&blind.changes).await;
+        let Some(write_only) = write_only(&self.request.ops) else { return Ok(None) };
+        let answer = self.apply(&write_only.changes).await;
         if needs_knowledge(answer.status) {
             return Ok(None);
         }
         check(answer)?;
-        let version = if blind.exists { answer.version } else { 0 };
+        let version = if write_only.exists { answer.version } else { 0 };
         let results = vec![OpResult::Done; self.request.ops.len()];
         Ok(Some(Reply { version, results }))
     }
@@ -95,8 +95,10 @@ impl<O: Objects> Transaction<'_, O> {
                 return Ok(reply);
             }
         }
-        Err(Error::unavailable(format!("others changed the object {MAX_ATTEMPTS} times meanwhile"))
-            .hint("nothing was changed; try again"))
+        Err(Error::unavailable(format!(
+            "other clients changed the object during {MAX_ATTEMPTS} attempts"
+        ))
+        .hint("nothing was changed; try again"))
     }
 
     async fn attempt(&self, allowance: &mut Allowance<'_>) -> Result<Attempt> {
@@ -132,9 +134,9 @@ impl<O: Objects> Transaction<'_, O> {
         allowance: &mut Allowance<'_>,
     ) -> Result<(Result<Vec<OpResult>>, Outcome)> {
         let round = allowance.begin(self.classes)?;
-        let mut draft = Draft::new(image);
-        let results = run_transaction(&self.request.ops, &mut draft, &round, &self.call);
-        let outcome = draft.finish();
+        let mut view = PartialView::new(image);
+        let results = run_transaction(&self.request.ops, &mut view, &round, &self.call);
+        let outcome = view.finish();
         if matches!(outcome, Outcome::Done { .. }) {
             round.report();
         }

@@ -1,4 +1,5 @@
-//! What a transaction will look at, as far as its ops tell: it is fetched in one go, but for many keys.
+//! Plans what a transaction will look at, judged by its ops. It is fetched in one read, unless
+//! there are many keys.
 
 use std::vec::IntoIter;
 
@@ -25,7 +26,8 @@ const NEXT_KEYS: usize = 256;
 pub struct LaterKeys(IntoIter<Vec<u8>>);
 
 impl LaterKeys {
-    /// What a transaction lacks; if that is a key, then with some more of those that it will ask for next.
+    /// The parts that a transaction lacks. If they are keys, some more of the keys that it will ask
+    /// for next are added.
     pub fn extend(&mut self, mut lacking: Vec<Fetch>) -> Vec<Fetch> {
         let keys = lacking.iter_mut().find_map(|fetch| match fetch {
             Fetch::Keys(keys) => Some(keys),

@@ -23,7 +23,8 @@ const MAP_ENTRIES: u32 = 200_000;
 /// What most methods of [`Slow`] take each time.
 const CALL_TIME: Duration = Duration::from_millis(100);
 
-/// Objects that are large, and found to have no keys but where somebody walks; changes of them are overtaken so many times.
+/// Large objects that have keys only for a walk over all keys. Other clients overtake this many
+/// changes.
 #[derive(Default)]
 struct Endless {
     overtaken: AtomicU32,
@@ -147,7 +148,7 @@ async fn the_attempts_of_a_request_have_one_allowance() {
 }
 
 #[tokio::test]
-async fn a_request_that_reads_an_object_over_and_over_is_stopped_before_it_holds_much_of_it() {
+async fn a_request_that_reads_more_and_more_of_an_object_is_stopped() {
     let objects = Endless::default();
     assert_exhausted(run(&objects, 1, look_at_offsets).await);
     let fetched: usize = objects.fetched.lock().unwrap().iter().map(Fetch::data_bytes).sum();
@@ -155,14 +156,14 @@ async fn a_request_that_reads_an_object_over_and_over_is_stopped_before_it_holds
 }
 
 #[tokio::test]
-async fn a_part_that_is_more_than_is_kept_is_not_fetched() {
+async fn a_part_past_the_memory_bound_is_not_fetched() {
     let objects = Endless::default();
     assert_exhausted(run(&objects, 1, |view| view.read(0, MAX_OBJECT_BYTES).map(|_| ())).await);
     assert_eq!(*objects.fetched.lock().unwrap(), [Fetch::Stat]);
 }
 
 #[tokio::test]
-async fn the_last_key_of_a_map_is_found_though_the_map_is_more_than_is_kept() {
+async fn the_last_key_of_a_map_larger_than_memory_is_found() {
     assert!(MAP_ENTRIES as usize * 1024 > 2 * MAX_IMAGE_BYTES);
     let find_last = |view: &mut dyn ObjectView| {
         let last = view.map_last(b"")?.expect("there are entries");

@@ -1,7 +1,8 @@
 //! Transactions that need to know nothing of their object: one compound write does them.
 //!
-//! Their ops answer nothing, and fail only if the object is, or is not, there, or has another
-//! version. If one fails so it is run again with knowledge, which tells which op failed and how.
+//! Their ops return nothing. They fail only if the object exists or is missing against an
+//! expectation, or has another version. A transaction that fails so is run again with a read, which
+//! tells which op failed and why.
 
 use bytes::Bytes;
 use nacre_object::limits::MAX_OBJECT_BYTES;
@@ -13,7 +14,7 @@ use crate::ffi::Change;
 
 /// A transaction as changes alone.
 #[derive(Debug)]
-pub struct Blind {
+pub struct WriteOnly {
     /// The changes, guards first.
     pub changes: Vec<Change>,
     /// Whether the object exists after them.
@@ -27,7 +28,7 @@ pub fn needs_knowledge(status: i32) -> bool {
 }
 
 /// The changes of a transaction that needs no knowledge; `None` of one that does.
-pub fn blind(ops: &[Op]) -> Option<Blind> {
+pub fn write_only(ops: &[Op]) -> Option<WriteOnly> {
     let mut changes = Vec::new();
     let mut writes = false;
     // Whether the ops so far make sure that the object exists when the next is run.
@@ -42,7 +43,7 @@ pub fn blind(ops: &[Op]) -> Option<Blind> {
             Op::Create { exclusive: true } if first => Change::CreateExclusive,
             Op::Remove if !writes && position + 1 == ops.len() => {
                 changes.push(Change::Remove);
-                return Some(Blind { changes, exists: false });
+                return Some(WriteOnly { changes, exists: false });
             }
             Op::Write { offset, data } if !data.is_empty() => {
                 bounds::check_stream_end(*offset, data.len() as u64).ok()?;
@@ -79,7 +80,7 @@ pub fn blind(ops: &[Op]) -> Option<Blind> {
         exists = true;
         changes.push(change);
     }
-    writes.then_some(Blind { changes, exists: true })
+    writes.then_some(WriteOnly { changes, exists: true })
 }
 
 #[cfg(test)]
@@ -87,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_answers_or_looks_is_not_blind() {
+    fn an_op_that_reads_is_not_write_only() {
         let data = Bytes::from_static(b"x");
         let write = Op::Write { offset: 0, data: data.clone() };
         let seeing = [
@@ -104,14 +105,14 @@ mod tests {
             vec![Op::AssertVersion(0), write],
         ];
         for ops in seeing {
-            assert!(blind(&ops).is_none(), "{ops:?}");
+            assert!(write_only(&ops).is_none(), "{ops:?}");
         }
     }
 
     #[test]
-    fn guards_come_before_what_they_guard() {
+    fn guards_come_before_the_changes_they_guard() {
         let write = Op::WriteFull { data: Bytes::from_static(b"x") };
-        let found = blind(&[Op::AssertVersion(3), write, Op::MapClear]).unwrap();
+        let found = write_only(&[Op::AssertVersion(3), write, Op::MapClear]).unwrap();
         let data = Bytes::from_static(b"x");
         let expected = vec![
             Change::AssertVersion(3),

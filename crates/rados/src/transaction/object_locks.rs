@@ -1,8 +1,8 @@
-//! Transactions of one object that must know it take turns within a process.
+//! Locks by which transactions that must read their object take turns within a process.
 //!
-//! Without that they would read the same version, and all but one would have to begin again. Which
-//! lock an object has is by its name's hash, so there is a fixed number of them; two objects that
-//! share one only wait for each other.
+//! Without them, concurrent transactions of one object would read the same version, and all but one
+//! would have to begin again. The hash of an object's name chooses its lock, so there is a fixed
+//! number of locks. Two objects with one lock only wait for each other.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -14,15 +14,15 @@ const LOCKS: usize = 1024;
 
 /// The locks of one engine.
 #[derive(Debug)]
-pub struct Turns(Box<[Mutex<()>]>);
+pub struct ObjectLocks(Box<[Mutex<()>]>);
 
-impl Default for Turns {
+impl Default for ObjectLocks {
     fn default() -> Self {
         Self((0..LOCKS).map(|_| Mutex::new(())).collect())
     }
 }
 
-impl Turns {
+impl ObjectLocks {
     /// Waits for the object's turn, which lasts as long as what this answers.
     pub async fn take(&self, object: &ObjectId) -> MutexGuard<'_, ()> {
         let mut hasher = DefaultHasher::new();

@@ -15,7 +15,7 @@ use crate::transaction::map_bounds::{first_behind_prefix, first_of_range};
 
 /// A map as a transaction has made it so far.
 #[derive(Debug)]
-pub struct DraftMap<'a> {
+pub struct PartialMap<'a> {
     image: &'a Image,
     /// Whether something of what was there shows through.
     shows_stored: bool,
@@ -25,7 +25,7 @@ pub struct DraftMap<'a> {
     changes: BTreeMap<Bytes, Option<Bytes>>,
 }
 
-impl<'a> DraftMap<'a> {
+impl<'a> PartialMap<'a> {
     /// The map as it is known.
     pub fn new(image: &'a Image) -> Self {
         Self { shows_stored: image.stat.is_some(), ..Self::none(image) }
@@ -47,7 +47,8 @@ impl<'a> DraftMap<'a> {
         *self = Self { cleared, ..Self::none(self.image) };
     }
 
-    /// What makes the map so, and its header, if that was set: few changes, however often it was changed.
+    /// The changes that give the map its final state, with its header if that was set. There are
+    /// few, however often entries were changed.
     pub fn into_changes(self, header: Option<Bytes>) -> Vec<Change> {
         let mut changes = Vec::new();
         if self.cleared {
@@ -86,7 +87,7 @@ impl<'a> DraftMap<'a> {
     /// Entries with `prefix` behind `after`, at most `limit` and `max_bytes`.
     ///
     /// # Errors
-    /// What to fetch, if too little is known.
+    /// What to fetch, if these entries are not known.
     pub fn range(
         &self,
         after: &[u8],
@@ -222,7 +223,7 @@ mod tests {
     use crate::ffi::Fetched;
 
     #[test]
-    fn what_is_fetched_next_is_at_most_as_much_again() {
+    fn each_fetch_of_a_map_is_at_most_as_large_as_all_before() {
         let entry = |n: usize| (Bytes::from(format!("{n:04}")), Bytes::from_static(b"small"));
         let mut image = Image::default();
         let first = range_from(b"", b"", FIRST_FETCHED_ENTRIES, Keep::All);
@@ -232,7 +233,7 @@ mod tests {
             Fetched::Range { entries, more: true },
         ];
         image.learn(&[Fetch::Stat, first], fetched).unwrap();
-        match DraftMap::new(&image).range(b"", b"", 4096, MAX_REPLY_BYTES) {
+        match PartialMap::new(&image).range(b"", b"", 4096, MAX_REPLY_BYTES) {
             Err(Fetch::Range { limit, .. }) => {
                 assert!(limit as usize <= 2 * FIRST_FETCHED_ENTRIES + 1, "{limit}");
             }

@@ -6,9 +6,9 @@ use nacre_object::{ErrorKind, ObjectView};
 use nacre_rados_layout::escape_key;
 
 use crate::ffi::{Change, Fetch, Fetched, MAX_PARTS};
-use crate::transaction::draft::{Draft, Outcome};
 use crate::transaction::image::Image;
 use crate::transaction::missing::MAX_MISSES;
+use crate::transaction::partial_view::{Outcome, PartialView};
 
 /// An object that is there, of which no more is known.
 fn unknown(size: u64) -> Image {
@@ -22,23 +22,23 @@ fn key(number: usize) -> Vec<u8> {
     format!("key {number}").into_bytes()
 }
 
-fn changes(draft: Draft<'_>) -> Vec<Change> {
-    match draft.finish() {
+fn changes(view: PartialView<'_>) -> Vec<Change> {
+    match view.finish() {
         Outcome::Done { changes, .. } => changes,
         lacks @ Outcome::Lacks(_) => panic!("{lacks:?}"),
     }
 }
 
 #[test]
-fn a_map_is_written_as_it_is_in_the_end() {
+fn only_the_final_state_of_a_map_is_written() {
     let image = unknown(0);
-    let mut draft = Draft::new(&image);
+    let mut view = PartialView::new(&image);
     for number in 0..35_000 {
-        draft.map_set(&key(number), Bytes::from_static(b"value")).unwrap();
-        draft.map_remove(&key(number + 1)).unwrap();
+        view.map_set(&key(number), Bytes::from_static(b"value")).unwrap();
+        view.map_remove(&key(number + 1)).unwrap();
     }
-    draft.set_map_header(Bytes::from_static(b"header")).unwrap();
-    match &changes(draft)[..] {
+    view.set_map_header(Bytes::from_static(b"header")).unwrap();
+    match &changes(view)[..] {
         [Change::AssertVersion(1), Change::RemoveKeys(removed), Change::SetKeys(set)] => {
             assert_eq!((removed.len(), set.len()), (1, 35_001));
         }
@@ -47,44 +47,44 @@ fn a_map_is_written_as_it_is_in_the_end() {
 }
 
 #[test]
-fn a_map_that_is_cleared_is_cleared_once_and_before_it_is_written() {
+fn a_cleared_map_is_cleared_once_before_it_is_written() {
     let image = unknown(0);
-    let mut draft = Draft::new(&image);
+    let mut view = PartialView::new(&image);
     for number in 0..35_000 {
-        draft.map_set(&key(number), Bytes::new()).unwrap();
-        draft.map_clear().unwrap();
+        view.map_set(&key(number), Bytes::new()).unwrap();
+        view.map_clear().unwrap();
     }
-    draft.map_set(b"k", Bytes::new()).unwrap();
-    draft.map_remove(b"l").unwrap();
+    view.map_set(b"k", Bytes::new()).unwrap();
+    view.map_remove(b"l").unwrap();
     let set = Change::SetKeys(vec![(escape_key(b"k").into(), Bytes::new())]);
     let expected = [Change::AssertVersion(1), Change::ClearMap, Change::Create, set];
-    assert_eq!(changes(draft), expected);
+    assert_eq!(changes(view), expected);
 }
 
 #[test]
-fn what_an_object_has_after_it_was_removed_is_all_it_has() {
+fn an_object_made_anew_has_nothing_of_the_removed_one() {
     let image = unknown(0);
-    let mut draft = Draft::new(&image);
-    draft.map_set(b"before", Bytes::new()).unwrap();
-    draft.remove().unwrap();
-    draft.create(true).unwrap();
-    draft.map_clear().unwrap();
-    draft.map_remove(b"before").unwrap();
-    draft.map_set(b"after", Bytes::new()).unwrap();
+    let mut view = PartialView::new(&image);
+    view.map_set(b"before", Bytes::new()).unwrap();
+    view.remove().unwrap();
+    view.create(true).unwrap();
+    view.map_clear().unwrap();
+    view.map_remove(b"before").unwrap();
+    view.map_set(b"after", Bytes::new()).unwrap();
     let set = Change::SetKeys(vec![(escape_key(b"after").into(), Bytes::new())]);
     let expected = [Change::AssertVersion(1), Change::Remove, Change::Create, set];
-    assert_eq!(changes(draft), expected);
+    assert_eq!(changes(view), expected);
 }
 
 #[test]
-fn keys_that_are_missing_are_fetched_together_and_some_at_a_time() {
+fn missing_keys_are_fetched_together_in_bounded_numbers() {
     let image = unknown(0);
-    let mut draft = Draft::new(&image);
+    let mut view = PartialView::new(&image);
     for number in 0..70_000 {
-        draft.map_get(&key(number / 2)).unwrap_err();
-        draft.map_header().unwrap_err();
+        view.map_get(&key(number / 2)).unwrap_err();
+        view.map_header().unwrap_err();
     }
-    match draft.finish() {
+    match view.finish() {
         Outcome::Lacks(fetches) => match &fetches[..] {
             [Fetch::Keys(keys)] => assert_eq!(keys.len(), MAX_MISSES),
             fetches => panic!("{} parts", fetches.len()),
@@ -94,14 +94,14 @@ fn keys_that_are_missing_are_fetched_together_and_some_at_a_time() {
 }
 
 #[test]
-fn parts_that_are_missing_are_fetched_once_and_some_at_a_time() {
+fn missing_parts_are_fetched_once_in_bounded_numbers() {
     let image = unknown(1 << 20);
-    let mut draft = Draft::new(&image);
+    let mut view = PartialView::new(&image);
     for offset in 0..70_000 {
-        draft.read(offset, 1).unwrap_err();
-        draft.attributes().unwrap_err();
+        view.read(offset, 1).unwrap_err();
+        view.attributes().unwrap_err();
     }
-    match draft.finish() {
+    match view.finish() {
         Outcome::Lacks(fetches) => {
             let attributes = fetches.iter().filter(|fetch| **fetch == Fetch::Attributes);
             assert_eq!((fetches.len(), attributes.count()), (MAX_MISSES, 1));
@@ -114,19 +114,19 @@ fn parts_that_are_missing_are_fetched_once_and_some_at_a_time() {
 fn more_changes_than_an_operation_may_have_are_refused() {
     let mut image = unknown(0);
     image.learn(&[Fetch::Attributes], vec![Fetched::Attributes(vec![])]).unwrap();
-    let mut draft = Draft::new(&image);
+    let mut view = PartialView::new(&image);
     let data = Bytes::from_static(b"x");
-    let step = |draft: &mut Draft<'_>| {
-        draft.append(data.clone())?;
-        draft.set_attribute("name", data.clone())
+    let step = |view: &mut PartialView<'_>| {
+        view.append(data.clone())?;
+        view.set_attribute("name", data.clone())
     };
-    let refused = (0..MAX_PARTS).find_map(|_| step(&mut draft).err()).unwrap();
+    let refused = (0..MAX_PARTS).find_map(|_| step(&mut view).err()).unwrap();
     assert_eq!(refused.kind(), ErrorKind::Exhausted, "{refused}");
-    let size = draft.stat().unwrap().size;
-    draft.append(data.clone()).unwrap_err();
-    draft.truncate(0).unwrap_err();
-    draft.map_set(b"key", data).unwrap_err();
-    assert_eq!(draft.stat().unwrap().size, size, "what is refused does nothing");
-    let changes = changes(draft).len();
+    let size = view.stat().unwrap().size;
+    view.append(data.clone()).unwrap_err();
+    view.truncate(0).unwrap_err();
+    view.map_set(b"key", data).unwrap_err();
+    assert_eq!(view.stat().unwrap().size, size, "what is refused does nothing");
+    let changes = changes(view).len();
     assert!((MAX_OPS..=MAX_PARTS).contains(&changes), "{changes}");
 }

@@ -1,8 +1,8 @@
-//! A transaction in the making: an object as it is known, with what the transaction did to it.
+//! A transaction that runs on a partly known object, and records its changes.
 //!
-//! It is run on what is known. Where it looks at what is not, it notes what to fetch and fails; the
-//! transaction is then run again from the start (see [`crate::transaction`]). **Invariant:** a draft
-//! that lacks something has no outcome, even if a method went on after the error.
+//! If the transaction looks at a part that is not known, it notes what to fetch and fails. It then
+//! runs again from the start (see [`crate::transaction`]). **Invariant:** a view that lacks a part
+//! has no outcome, even if a method went on after the error.
 
 use std::collections::BTreeMap;
 
@@ -14,26 +14,27 @@ use nacre_object::{
 use nacre_rados_layout::{Attribute, DraftStream, escape_key};
 
 use crate::ffi::{Change, Fetch, MAX_PARTS};
-use crate::transaction::draft_map::DraftMap;
 use crate::transaction::image::{self, Image};
 use crate::transaction::missing::Missing;
+use crate::transaction::partial_map::PartialMap;
 
 /// What one op notes at most: that the object is made, cut, and extended.
 const MAX_CHANGES_OF_OP: usize = 3;
 /// What the end adds to what ops noted: the guard, and what becomes of the map.
 const MAX_CHANGES_OF_END: usize = 8;
-/// Changes that are noted: methods may ask for any number of them, and they are parts of one operation.
+/// Changes that a transaction may note. They become parts of one operation, and methods may ask for
+/// any number of them.
 const MAX_CHANGES: usize = MAX_PARTS - MAX_CHANGES_OF_END;
 
 const _: () = assert!(MAX_OPS * MAX_CHANGES_OF_OP <= MAX_CHANGES, "ops of a request fit");
 
 /// An object within a transaction.
 #[derive(Debug)]
-pub struct Draft<'a> {
+pub struct PartialView<'a> {
     image: &'a Image,
     exists: bool,
     stream: DraftStream,
-    map: DraftMap<'a>,
+    map: PartialMap<'a>,
     /// The attributes, once they were looked at.
     attributes: Option<BTreeMap<String, Bytes>>,
     header: Option<Bytes>,
@@ -45,7 +46,7 @@ pub struct Draft<'a> {
     missing: Missing,
 }
 
-/// What became of a draft.
+/// What became of a view.
 #[derive(Debug)]
 pub enum Outcome {
     /// It needs to know more.
@@ -59,14 +60,14 @@ pub enum Outcome {
     },
 }
 
-impl<'a> Draft<'a> {
+impl<'a> PartialView<'a> {
     /// A transaction that begins.
     pub fn new(image: &'a Image) -> Self {
         Self {
             image,
             exists: image.stat.is_some(),
             stream: DraftStream::unchanged(image.stat.map_or(0, |stat| stat.size)),
-            map: DraftMap::new(image),
+            map: PartialMap::new(image),
             attributes: None,
             header: None,
             changed: false,
@@ -97,7 +98,8 @@ impl<'a> Draft<'a> {
             changes.extend(self.map.into_changes(self.header));
         }
         if changes.len() == 1 {
-            // A change after which everything is as it was has a version of its own all the same.
+            // A transaction that changed the object back to its old state still gets a version of
+            // its own.
             changes.push(Change::Create);
         }
         Outcome::Done { changes, exists }
@@ -107,7 +109,7 @@ impl<'a> Draft<'a> {
         if self.exists { Ok(()) } else { Err(Error::not_found("no such object")) }
     }
 
-    /// Fails for want of this; if that may be had, the text reaches nobody.
+    /// Fails because this part is not known. If it can be fetched, no client sees the error.
     fn lack<T>(&mut self, fetch: Fetch) -> Result<T> {
         let fits = self.missing.data_bytes() + fetch.data_bytes() <= self.image.room();
         if fits {
@@ -115,13 +117,13 @@ impl<'a> Draft<'a> {
         } else if self.missing.is_empty() {
             return Err(image::too_much());
         }
-        Err(Error::unavailable("it is not fetched yet"))
+        Err(Error::unavailable("this part of the object is not fetched yet"))
     }
 
     /// Makes room for an op that changes the object by so many bytes, before it does anything.
     fn charge(&mut self, bytes: usize) -> Result<()> {
         if self.changes.len() + MAX_CHANGES_OF_OP > MAX_CHANGES {
-            let text = format!("a transaction of more than {} changes", self.changes.len());
+            let text = format!("the transaction makes more than {} changes", self.changes.len());
             return Err(Error::exhausted(text).hint("write less often, and more at a time"));
         }
         bounds::check_transaction_bytes(self.charged + bytes)?;
@@ -166,7 +168,7 @@ impl<'a> Draft<'a> {
     }
 }
 
-impl ObjectView for Draft<'_> {
+impl ObjectView for PartialView<'_> {
     fn exists(&mut self) -> Result<bool> {
         Ok(self.exists)
     }
@@ -199,7 +201,7 @@ impl ObjectView for Draft<'_> {
         self.exists = false;
         self.changed = true;
         self.stream = DraftStream::default();
-        self.map = DraftMap::none(self.image);
+        self.map = PartialMap::none(self.image);
         self.attributes = Some(BTreeMap::new());
         self.header = Some(Bytes::new());
         // Nothing of what came before remains.
@@ -397,4 +399,4 @@ impl ObjectView for Draft<'_> {
 }
 
 /// The engine declares that it has no snapshots, so no request that needs one gets here.
-impl TransactionView for Draft<'_> {}
+impl TransactionView for PartialView<'_> {}
