@@ -1,8 +1,8 @@
-//! The layer before a target's engine that refuses objects of other targets.
+//! The layer above a target's engine that refuses objects of other targets.
 //!
-//! Clients compute by themselves which target holds an object. A client that is wrong would make a second copy
-//! on a target where nobody looks for it. So each target checks every request, watch and notification, and
-//! leaves the names of such copies out of its listings.
+//! Clients compute by themselves which target holds an object. A client that is wrong would make a
+//! second copy on a target where no other client looks for it. So each target checks every request,
+//! watch and notification, and leaves the names of such copies out of its listings.
 
 use bytes::Bytes;
 use futures::future::{self, BoxFuture, FutureExt};
@@ -14,9 +14,10 @@ use nacre_object::{
 
 use crate::Placement;
 
-/// The layer before `own`, a target of the placement.
+/// The layer above the engine of `own`, a target of the placement.
 ///
-/// **Invariant:** nothing behind it runs for an object that the placement gives to another target.
+/// **Invariant:** the engine never gets a request for an object that the placement gives to another
+/// target.
 #[derive(Debug)]
 pub struct HolderCheck {
     next: Stack,

@@ -1,10 +1,10 @@
-//! Which target holds an object, and the store that routes by it.
+//! Decides which target holds an object, and routes requests by that decision.
 //!
-//! [`Placement`] is pure: targets with weights in, the target of an object out, by weighted
-//! rendezvous hashing. [`PlacedStore`] is the store that sends each request to its object's target.
-//! What clients and nodes share is only the list of targets: two that have the same list agree on
-//! every object without asking anybody. [`HolderCheck`] is the layer with which a target refuses
-//! requests for objects that another target holds.
+//! [`Placement`] is pure: it takes targets with weights and computes the target of an object by
+//! weighted rendezvous hashing. [`PlacedStore`] sends each request to its object's target. Clients
+//! and nodes share only the list of targets: two processes with the same list agree on every object
+//! without asking each other. With [`HolderCheck`] a target refuses requests for objects that
+//! another target holds.
 
 mod holder_check;
 mod placed_store;

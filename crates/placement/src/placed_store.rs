@@ -1,7 +1,7 @@
 //! The store that spreads objects over targets.
 //!
-//! A request goes to its object's target, whole: a transaction is on one object, so nothing is
-//! lost by that. A listing asks every target at once and merges their pages.
+//! A request goes whole to its object's target. That loses nothing, because a transaction is on one
+//! object. A listing asks all targets at once and merges their pages.
 
 use std::sync::Arc;
 
@@ -92,10 +92,10 @@ impl Store for PlacedStore {
     }
 }
 
-/// One page of several targets' pages.
+/// Merges the pages of several targets into one.
 ///
-/// A target that has more has said nothing of names behind its last: the page ends there at the
-/// latest.
+/// A target with more names has not listed those after its last one. So the merged page ends there
+/// at the latest.
 fn merge(pages: Vec<ListPage>, limit: usize) -> ListPage {
     let ends = pages.iter().filter(|page| page.more).map(|page| page.names.last().cloned());
     let (end, more) = match ends.min() {
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_merged_page_ends_where_a_target_fell_silent() {
+    fn a_merged_page_ends_where_a_targets_own_page_ends() {
         let merged = |pages: &[(&str, bool)], limit| {
             merge(pages.iter().map(|(names, more)| page(names, *more)).collect(), limit)
         };

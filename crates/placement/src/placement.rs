@@ -1,14 +1,15 @@
 //! Weighted rendezvous hashing.
 //!
-//! Every target draws a number for every object, and the highest holds it (Thaler, Ravishankar:
-//! "Using name-based mappings to increase hit rates", 1998). Drawn as `−weight / ln(uniform)`, a
-//! target wins in proportion to its weight (Schindelhauer, Schomaker: "Weighted distributed hash
-//! tables", 2005).
+//! Every target draws a number for every object, and the target with the highest number holds the
+//! object (Thaler, Ravishankar: "Using name-based mappings to increase hit rates", 1998). The draw
+//! is `−weight / ln(uniform)`, so a target wins in proportion to its weight (Schindelhauer,
+//! Schomaker: "Weighted distributed hash tables", 2005).
 //!
-//! **Invariant:** a target's draw depends on nothing but its name, its weight and the object, so a
-//! target that comes, goes or changes its weight moves only objects that it wins or loses.
-//! **Invariant:** the draw is the same on every machine: a hash with a fixed definition, and a
-//! logarithm that is computed in software. `tests/placements.txt` pins it.
+//! **Invariant:** a target's draw depends only on its name, its weight and the object. So a target
+//! that comes, goes or changes its weight moves only objects that it wins or loses.
+//!
+//! **Invariant:** the draw is the same on every machine: the hash has a fixed definition, and the
+//! logarithm is computed in software. `tests/placements.txt` pins it.
 
 use nacre_object::{Error, ObjectName, PoolName, Request, Result, TargetName};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
@@ -41,7 +42,7 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// A placement over these targets. Their order does not matter to it.
+    /// A placement over these targets. Their order does not matter.
     ///
     /// # Errors
     /// `Invalid` if there are none, more than [`MAX_TARGETS`], two of one name, or one whose weight
@@ -80,10 +81,10 @@ impl Placement {
         self.locate(pool, object.placement_key())
     }
 
-    /// Refuses a request of an object of `target` that copies from an object of another target.
+    /// Refuses a request for an object of `target` that copies from an object of another target.
     ///
     /// # Errors
-    /// `Unsupported`, with both targets.
+    /// `Unsupported`, naming both targets.
     pub fn check_sources(&self, request: &Request, target: &TargetName) -> Result<()> {
         let object = &request.header.object;
         for op in &request.ops {
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_placed_on_is_refused() {
+    fn a_placement_over_impossible_targets_is_refused() {
         for wrong in [
             &[][..],
             &[("a", 1.0), ("a", 2.0)],

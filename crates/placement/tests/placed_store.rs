@@ -41,12 +41,12 @@ fn one_on_each(store: &PlacedStore) -> Vec<ObjectId> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_conforms() {
+async fn a_placed_store_conforms() {
     run_all(&Subject::watched(three().0)).await;
 }
 
 #[tokio::test]
-async fn it_does_what_one_store_does() {
+async fn a_placed_store_behaves_like_one_store() {
     let subject = Subject::watched(three().0);
     for seed in seeds(20) {
         compare(&subject, seed, 100).await;
@@ -54,7 +54,7 @@ async fn it_does_what_one_store_does() {
 }
 
 #[tokio::test]
-async fn objects_are_where_locate_says() {
+async fn locate_tells_which_target_holds_an_object() {
     let (store, faulty) = three();
     for (i, id) in one_on_each(&store).into_iter().enumerate() {
         store.submit(Request::new(id.clone(), vec![ops::append("x")]).unwrap()).await.unwrap();
@@ -66,7 +66,7 @@ async fn objects_are_where_locate_says() {
 }
 
 #[tokio::test]
-async fn a_dead_target_is_named_and_the_others_work_on() {
+async fn an_error_names_a_dead_target_and_the_others_go_on() {
     let (store, faulty) = three();
     let objects = one_on_each(&store);
     faulty[1].follow(faults::unreachable());
@@ -93,7 +93,7 @@ async fn a_dead_target_is_named_and_the_others_work_on() {
 }
 
 #[tokio::test]
-async fn targets_are_listed_at_once() {
+async fn targets_are_listed_concurrently() {
     let (store, faulty) = three();
     for target in &faulty {
         target.follow(Box::new(|operation| {
@@ -123,7 +123,7 @@ async fn a_clone_across_targets_is_unsupported_and_says_what_helps() {
 }
 
 #[tokio::test]
-async fn it_can_do_what_all_its_targets_can() {
+async fn a_placed_store_has_the_capabilities_that_all_targets_have() {
     let less = memory().with_capabilities(Capabilities::all().without(Capability::Snapshots));
     let (targets, _): (_, Vec<_>) = [("a", memory()), ("b", less), ("c", memory())]
         .into_iter()
@@ -181,7 +181,7 @@ async fn a_target_refuses_every_request_for_an_object_of_another_and_names_the_h
 }
 
 #[tokio::test]
-async fn a_listing_leaves_out_what_another_target_holds() {
+async fn a_listing_leaves_out_objects_that_another_target_holds() {
     let (checked, behind, placement) = checked();
     let (held, others) = divided(&placement, "a");
     for id in held.iter().chain(&others) {

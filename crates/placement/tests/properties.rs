@@ -108,7 +108,7 @@ fn a_lost_target_leaves_the_rest_where_it_was() {
 }
 
 #[test]
-fn a_weight_that_rises_only_draws_objects_in() {
+fn raising_a_weight_only_moves_objects_to_that_target() {
     let mut random = Random::seeded(4);
     for _ in 0..SETS {
         let mut targets = random_targets(&mut random);

@@ -1,7 +1,7 @@
-//! Placements that must never change: a cluster finds its objects by them.
+//! Test vectors of placements, which must never change: a cluster finds its objects by them.
 //!
-//! `placements.txt` was computed by `placements.py`, an independent implementation of the
-//! definition. A line is the targets as `name=weight,…`, a pool, an object name, and where it is.
+//! `placements.py`, an independent implementation, computed `placements.txt`. A line has the
+//! targets as `name=weight,…`, a pool, an object name, and the object's target.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ use nacre_object::{ObjectId, TargetName};
 use nacre_placement::{Placement, Target};
 
 #[test]
-fn known_objects_are_where_they_always_were() {
+fn known_objects_are_placed_as_in_earlier_releases() {
     let lines: Vec<_> =
         include_str!("placements.txt").lines().filter(|line| !line.starts_with('#')).collect();
     assert!(lines.len() > 500, "only {} lines", lines.len());
