@@ -1,5 +1,5 @@
-//! With the feature `plugin`: compiles the shim between Rust and Ceph's C++ class API, and notes which
-//! Ceph the headers are of.
+//! With the feature `plugin`, compiles the shim between Rust and Ceph's C++ class API, and records
+//! the version of Ceph's headers.
 
 use std::process::Command;
 

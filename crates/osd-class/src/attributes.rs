@@ -1,6 +1,6 @@
 //! The attributes within a transaction.
 //!
-//! They are few and small, and how many there are is bounded, so all are read once one is asked for.
+//! They are small and their number is bounded, so all are read once one is asked for.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -18,7 +18,8 @@ pub enum Change {
         /// The bytes; at least one.
         data: Bytes,
     },
-    /// Make a part of the data zeros, which ends before the data does: an OSD would cut the data there.
+    /// Writes zeros over a part of the data. The part must end before the data does, because an OSD
+    /// would cut the data there.
     Zero {
         /// The first byte.
         offset: u64,

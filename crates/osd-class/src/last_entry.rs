@@ -1,6 +1,8 @@
-//! The last omap entry with a prefix. The class API goes through keys forwards only, so the end is
-//! looked for by bisection: a log's tail is found in a few dozen looks among any number of entries. What
-//! it takes depends on the keys' length, not on how many there are.
+//! Finds the last omap entry with a prefix.
+//!
+//! The class API reads keys forwards only, so the end is found by bisection. A log's tail takes a
+//! few dozen looks among any number of entries. The number of looks depends on the length of the
+//! keys, not on how many there are.
 
 use bytes::Bytes;
 use nacre_object::{Error, Result};
@@ -14,8 +16,8 @@ const LOOK_ENTRIES: usize = 4;
 const WINDOW_BYTES: usize = 7;
 /// Behind every number that so many bytes can be.
 const WINDOW_END: u64 = 1 << (8 * WINDOW_BYTES);
-/// Looks of one search: it is not interrupted and holds up other objects. Each halves what is left of a
-/// window, so this is for keys that have a thousand bytes in common.
+/// Looks of one search. A search is not interrupted and delays other objects. Each look halves the
+/// rest of a window, so this suffices for keys that have a thousand bytes in common.
 const MAX_LOOKS: usize = 10_000;
 
 /// The last entry with `prefix`, as stored.
@@ -26,7 +28,7 @@ pub(crate) fn last_stored(
     let first = object.range(&[], prefix, LOOK_ENTRIES)?;
     let Some(mut last) = first.entries.last().cloned() else { return Ok(None) };
     let mut more = first.more;
-    // Nothing with the prefix lies behind this; `None` if nobody knows yet.
+    // No key with the prefix lies behind this; `None` if that is not known yet.
     let mut behind: Option<Vec<u8>> = None;
     for _ in 0..MAX_LOOKS {
         if !more {
@@ -48,8 +50,8 @@ pub(crate) fn last_stored(
         .hint("name more of what the keys begin with"))
 }
 
-/// A key between `low` and `high` (`None`: the end of the prefix); `None` if they are so close that at most
-/// a few lie between them.
+/// A key between `low` and `high` (`None` is the end of the prefix). `None` if at most a few keys
+/// lie between them.
 fn middle(low: &Bytes, high: Option<&[u8]>, prefix_length: usize) -> Option<Vec<u8>> {
     let settled = match high {
         Some(high) => low.iter().zip(high).take_while(|(low, high)| low == high).count(),
@@ -88,7 +90,7 @@ mod tests {
     use crate::Change;
     use crate::osd_object::{OsdStat, StoredRange};
 
-    /// The map of an object, and how often somebody looked at it.
+    /// The map of an object, and how often it was looked at.
     #[derive(Default)]
     struct Omap {
         entries: BTreeMap<Bytes, Bytes>,
@@ -145,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_any_number_of_keys_takes_few_looks_whatever_they_begin_with() {
+    fn the_last_of_any_number_of_keys_is_found_in_few_looks() {
         for begin in [&b""[..], b"\xff", &[0xff; 7], &[0xff; 100], b"z\xff\xff\xff\xff\xff\xff\xff"]
         {
             let key = |number: u32| [b"entry.", begin, &number.to_be_bytes()[..]].concat();
@@ -184,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_middle_lies_between() {
+    fn a_middle_key_lies_between_its_bounds() {
         let cases: [(&[u8], Option<&[u8]>); 6] = [
             (b"a", None),
             (b"entry.0000000001", None),

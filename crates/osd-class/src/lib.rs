@@ -1,17 +1,21 @@
-//! Objects and classes inside the OSDs of a Ceph cluster.
+//! Runs objects and classes inside the OSDs of a Ceph cluster.
 //!
 //! An OSD loads `libcls_nacre.so`, which is this crate with its feature `plugin`. A client sends a
-//! whole transaction as the input of one method call; it runs next to the object, over a [`View`] of
-//! what the class API of the OSD gives (an [`OsdObject`]), with the same classes as on every engine.
-//! [`OsdClass`] is all of it but the border to Ceph, and runs without Ceph over any `OsdObject`.
+//! whole transaction as the input of one method call. The transaction runs next to the object, over
+//! a [`View`] of the OSD's class API (an [`OsdObject`]), with the same classes as on every engine.
+//! [`OsdClass`] is everything except the border to Ceph, and runs without Ceph over any
+//! `OsdObject`.
 //!
-//! The messages are those of `nacre/v1/osd.proto`; how an object lies in RADOS is written down in
-//! `nacre_rados_layout`.
+//! `nacre/v1/osd.proto` defines the messages, and `nacre_rados_layout` the form of an object in
+//! RADOS.
 //!
-//! **Invariants.** A transaction only reads until it has succeeded as a whole; then its changes are
-//! given to the OSD, which applies all of them or none. A failure that a client caused is an answer, so
-//! that it reaches the client, and changes nothing. Nothing that a client sends ends the OSD: all
-//! input is decoded with bounds, programs run within budgets, and a panic ends its own call only.
+//! **Invariants:**
+//! - A transaction only reads until it has succeeded as a whole. Then its changes are given to the
+//!   OSD, which applies all of them or none.
+//! - A failure caused by a client is returned as an answer, so that it reaches the client, and
+//!   changes nothing.
+//! - Nothing that a client sends ends the OSD: input is decoded within bounds, programs run within
+//!   budgets, and a panic ends only its own call.
 
 mod attributes;
 mod change;
@@ -21,7 +25,7 @@ mod map;
 mod object_info;
 mod osd_class;
 mod osd_object;
-mod overheard;
+mod fault_capture;
 #[cfg(feature = "plugin")]
 mod plugin;
 mod program_cache;

@@ -11,12 +11,13 @@ use crate::last_entry::last_stored;
 use crate::osd_object::StoredRange;
 use crate::{Change, OsdObject};
 
-/// Entries read at first where their size is not known: bearable even if each is as large as may be.
+/// Entries of the first page, when their size is not known. Even the largest entries are acceptable
+/// in this number.
 const FIRST_PAGE_ENTRIES: usize = 8;
 /// Most entries read at once: an OSD gives no more by default.
 const MAX_PAGE_ENTRIES: usize = 1024;
-/// Entries looked at for the last one where nothing but looking at all helps: a walk is not interrupted
-/// and holds up other objects, and this many take about as long as a program may.
+/// Entries that a walk to the last entry may look at. A walk is not interrupted and delays other
+/// objects; this many entries take about as long as a program may.
 const MAX_WALKED_ENTRIES: usize = 100_000;
 /// About how much is read at once.
 const PAGE_BYTES: usize = 1024 * 1024;
@@ -280,5 +281,5 @@ impl StoredPages<'_> {
 
 fn foreign_key() -> Error {
     Error::corrupt("the map has a key that nacre does not write")
-        .hint("another program writes to this object; see the layout of keys")
+        .hint("another program writes to this object: let only nacre write to it")
 }

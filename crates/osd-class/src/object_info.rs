@@ -1,9 +1,9 @@
-//! What an OSD keeps about an object, of which the class API tells all but the version.
+//! The OSD's record of an object. The class API reveals all of it except the version.
 //!
-//! It lies beside the object as the attribute `_`, which is the xattr with the empty name: user xattrs
-//! are stored with `_` before their name. The encoding is Ceph's `object_info_t` in struct version 17,
-//! little-endian. A *framed* struct begins with its version (u8), the oldest version that may read it
-//! (u8) and its length (u32).
+//! The record is stored as the object's attribute `_`, which is the xattr with the empty name: user
+//! xattrs are stored with `_` before their name. The encoding is Ceph's `object_info_t` in struct
+//! version 17, little-endian. A *framed* struct begins with its version (u8), the oldest version
+//! that may read it (u8) and its length (u32).
 //!
 //! | part | bytes |
 //! |---|---|
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_osd_wrote_is_read() {
+    fn an_object_info_written_by_an_osd_can_be_read() {
         let plain = ObjectInfo { user_version: 6, size: 18 };
         assert_eq!(ObjectInfo::decode(&bytes(SAMPLE)), Some(plain));
         let watched = ObjectInfo { user_version: 8, size: 18 };
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_or_of_another_form_is_not() {
+    fn a_truncated_or_malformed_object_info_is_refused() {
         let sample = bytes(SAMPLE);
         for end in 0..209 {
             assert_eq!(ObjectInfo::decode(&sample[..end]), None, "{end} bytes");

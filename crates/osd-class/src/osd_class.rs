@@ -19,14 +19,14 @@ use nacre_registry::{events_class, map_class};
 use prost::Message;
 
 use crate::classes::RequestClasses;
-use crate::overheard::Overheard;
+use crate::fault_capture::FaultCapture;
 use crate::program_cache::{ProgramCache, ProgramKey};
 use crate::{Change, OsdObject, View};
 
 /// Programs that one request may name: as many classes as a sensible one calls.
 const MAX_REQUEST_PROGRAMS: usize = 64;
 
-/// Of each text of an error that is answered to `submit`: an OSD keeps what that answers in its log, with
+/// The longest string of an error answered to `submit`. An OSD keeps the answer in its log, with
 /// thousands of others, on every replica.
 const MAX_ERROR_TEXT_BYTES: usize = 512;
 
@@ -85,12 +85,12 @@ impl From<Error> for Refusal {
 }
 
 impl OsdClass {
-    /// The class with its native classes; faults of programs are told to `sink`.
+    /// The class with its native classes. Faults of programs are reported to `sink`.
     ///
     /// # Errors
-    /// None but a mistake in the native classes.
+    /// Only because of a mistake in the native classes.
     pub fn new(clock: Arc<dyn Clock>, sink: Arc<dyn FaultSink>) -> Result<Self> {
-        let sink: Arc<dyn FaultSink> = Arc::new(Overheard(sink));
+        let sink: Arc<dyn FaultSink> = Arc::new(FaultCapture(sink));
         let native = ClassRuntime::new(Budget::default(), clock.clone()).reporting_to(sink.clone());
         for class in [map_class(), events_class(), log_class(), channels_class()] {
             native.register_native(class)?;
@@ -98,13 +98,13 @@ impl OsdClass {
         Ok(Self { native, programs: ProgramCache::new(clock.clone(), sink), clock })
     }
 
-    /// Runs the request in `input` on `object`; answers the output.
+    /// Runs the request in `input` on `object`. Returns the output.
     ///
     /// # Errors
-    /// The OSD's own, while it took in the changes: the call must fail then, as some of them may have
-    /// been taken in. Whatever else goes wrong is an answer.
+    /// Errors of the OSD while it took the changes: the call must fail then, because it may have
+    /// taken some. Any other failure is an answer.
     pub fn call(&self, mode: Mode, input: Bytes, object: &mut dyn OsdObject) -> Result<Vec<u8>> {
-        Overheard::take();
+        FaultCapture::take();
         let answer = match self.run(mode, input, object) {
             Ok(Done { reply, changes }) => {
                 changes.into_iter().try_for_each(|change| object.apply(change))?;
@@ -118,7 +118,7 @@ impl OsdClass {
             Err(Refusal::Unsuited(why)) => Answer::Unsuited(why.into()),
         };
         // What it failed with is the answer.
-        let fault = Overheard::take().map(|fault| pb::OsdFault { error: None, ..fault });
+        let fault = FaultCapture::take().map(|fault| pb::OsdFault { error: None, ..fault });
         Ok(encoded(answer, fault))
     }
 
@@ -189,7 +189,7 @@ fn transact(
     let mut view = View::new(object);
     let results = run_transaction(ops, &mut view, classes, context)?;
     let answer = answer(results, view.is_present()?);
-    Ok(Done { reply: encoded(answer, Overheard::take()), changes: view.into_changes()? })
+    Ok(Done { reply: encoded(answer, FaultCapture::take()), changes: view.into_changes()? })
 }
 
 /// What tells the results, and whether the object exists. The version is told by RADOS.

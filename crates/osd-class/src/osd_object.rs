@@ -26,10 +26,10 @@ pub struct StoredRange {
     pub more: bool,
 }
 
-/// One object of an OSD, during one call.
+/// One object of an OSD during one call.
 ///
-/// Reads tell the object as it was before the call, whatever was applied since. One that does not exist
-/// has no data, xattrs or omap entries; setting of the latter makes it exist.
+/// Reads show the object as it was before the call, whatever was applied since. An object that does
+/// not exist has no data, xattrs or omap entries; setting xattrs or omap entries makes it exist.
 ///
 /// Errors of every method are the OSD's own: `Corrupt` or `Unavailable`.
 pub trait OsdObject {
@@ -48,13 +48,13 @@ pub trait OsdObject {
     /// The value of an omap entry.
     fn entry(&mut self, key: &[u8]) -> Result<Option<Bytes>>;
 
-    /// Omap entries with `prefix` and a key greater than `after`, at most `limit`. An OSD may answer
-    /// fewer than there are and it was asked for.
+    /// Omap entries with `prefix` and a key greater than `after`, at most `limit`. An OSD may
+    /// return fewer than `limit` although there are more.
     fn range(&mut self, after: &[u8], prefix: &[u8], limit: usize) -> Result<StoredRange>;
 
-    /// Adds a change to what the OSD commits if the call succeeds.
+    /// Adds a change that the OSD commits if the call succeeds.
     ///
     /// # Errors
-    /// Then the call must fail, so that the OSD drops what was added before.
+    /// The call must fail then, so that the OSD drops the earlier changes.
     fn apply(&mut self, change: Change) -> Result<()>;
 }

@@ -1,7 +1,7 @@
-//! Compiled programs, kept for the next call that names them.
+//! Keeps compiled programs for later calls that name them.
 //!
-//! A program is kept under its class, version and digest together: clusters that share an OSD may have
-//! different programs of one name and version.
+//! The key is a program's class, version and digest: clusters that share an OSD may have different
+//! programs of one name and version.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,8 +11,8 @@ use nacre_clock::Clock;
 use nacre_object::{ClassName, Error, Result};
 use nacre_program::{Budget, Digest};
 
-/// Programs kept, the least recently used going first: more than a cluster has live, and with tens of
-/// kilobytes each a few megabytes.
+/// Programs kept; the least recently used goes first. More than a cluster has live. With tens of
+/// kilobytes each they take a few megabytes.
 const MAX_PROGRAMS: usize = 256;
 
 /// Which program of a class a call is to get.
@@ -58,7 +58,7 @@ impl ProgramCache {
     /// Compiles a program and keeps it.
     ///
     /// # Errors
-    /// `Invalid` if the source is not what the key says, or is no program.
+    /// `Invalid` if the source does not match the key, or is not a valid program.
     pub fn compile(&self, key: &ProgramKey, source: &[u8]) -> Result<Arc<ClassRuntime>> {
         let digest = Digest::of(source);
         if digest != key.digest {

@@ -78,7 +78,7 @@ impl Stream {
                 Patch::Zeros(length) if offset + length < end => {
                     changes.push(Change::Zero { offset, length });
                 }
-                // Behind the end, what nobody writes is zero.
+                // Unwritten bytes behind the end are zero.
                 Patch::Zeros(_) if offset < end => {
                     changes.push(Change::Truncate(offset));
                     end = offset;

@@ -1,9 +1,9 @@
 //! `ObjectView` over an object of an OSD.
 //!
-//! In an OSD what a call has written is seen by nobody, itself included, before it has succeeded. So a
-//! view keeps what the transaction did, lays it over what it reads, and tells at the end which changes
-//! lead from what the object was to what it is to be: one per stream part, key and attribute, however
-//! often the transaction wrote it.
+//! In an OSD the writes of a call are invisible until it has succeeded, even to the call itself. So
+//! a view keeps the transaction's changes and lays them over its reads. At the end it returns the
+//! changes that lead from the old state to the new one: one for each stream part, key and
+//! attribute, however often the transaction wrote it.
 
 use bytes::Bytes;
 use nacre_object::limits::{MAX_MAP_RANGE_ENTRIES, MAX_REPLY_BYTES};
@@ -18,8 +18,8 @@ use crate::{Change, OsdObject, OsdStat};
 
 /// An object of an OSD within a transaction.
 ///
-/// Whether it exists is asked when something depends on it: what most methods do, setting entries of the
-/// map, does not.
+/// The OSD is asked whether the object exists only when something depends on it. Setting map
+/// entries, which most methods do, does not.
 pub struct View<'a> {
     object: &'a mut dyn OsdObject,
     /// Size and time in the OSD, `Some(None)` if it does not exist there; once that was asked.
@@ -76,7 +76,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// What makes the object in the OSD as the transaction left it; nothing if it changed nothing.
+    /// The changes that give the object in the OSD the state that the transaction left. Empty if it
+    /// changed nothing.
     ///
     /// # Errors
     /// Those of the OSD.
@@ -106,8 +107,8 @@ impl<'a> View<'a> {
         changes.extend(self.stream.into_iter().flat_map(Stream::changes));
         changes.extend(self.attributes.changes(fresh));
         changes.extend(self.map.changes(fresh));
-        // An OSD gives no new version for clearing a map that is empty, nor for nothing at all, but for
-        // removing an entry: no entry has the empty key.
+        // An OSD assigns no new version for clearing an empty map or for no change at all. Removing
+        // an entry does get a version, and no entry has the empty key.
         if changes.iter().all(|change| *change == Change::ClearMap) {
             changes.push(Change::RemoveEntry(Bytes::new()));
         }

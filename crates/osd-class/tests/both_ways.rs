@@ -1,5 +1,5 @@
-//! Objects are the same whether the class in the OSD or the engine at the client changes them: each
-//! transaction goes one way or the other, and all together do what a store does.
+//! Objects are the same whether the class in the OSD or the engine at the client changes them. Each
+//! transaction is run by one of the two, and all together behave like one store.
 
 mod support;
 

@@ -149,7 +149,7 @@ fn versions_are_those_of_rados(osds: &Osds) {
 
 /// Of Ceph 16.2. So nothing longer is ever answered.
 #[test]
-fn an_osd_that_drops_an_answer_drops_the_change_but_not_the_size_that_it_made() {
+fn an_osd_that_drops_a_long_answer_keeps_the_size_of_the_dropped_change() {
     let short = ["--osds", "1", "--set", "osd_max_write_op_reply_len=1"];
     let osds = Osds::start(&ceph_plugin_folder(), &short);
     let rados = |what: &[&str]| osds.cluster.client("rados", &[&["-p", "nacre"], what].concat());

@@ -1,4 +1,5 @@
-//! The engine has its requests run by the class inside the OSDs, and answers as it would itself.
+//! The engine has its requests run by the class inside the OSDs, and the answers are those that it
+//! would give itself.
 
 mod support;
 
@@ -28,7 +29,7 @@ const SEEDS: u64 = 8;
 /// Steps of one.
 const STEPS: usize = 150;
 
-/// A program of both languages: it counts, and answers as long a text as it is asked for.
+/// A program valid in both Lua dialects. It counts, and returns a string of the requested length.
 const COUNTER: &str = include_str!("../../../programs/class/counter.lua");
 const NOTES: &str = "function put(input, output)
     objclass.map_set_val('last', input)
@@ -275,7 +276,7 @@ async fn clients_that_count_at_once_lose_nothing(node: &Node) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn where_the_class_is_missing_marked_programs_are_run_by_cls_lua_and_others_by_the_engine() {
+async fn without_the_class_cls_lua_runs_marked_programs_and_the_engine_the_others() {
     let empty = tempfile::tempdir().unwrap();
     let node = Node::on(cluster(empty.path(), &["--osds", "1"])).await;
     node.install(&program("counter", 1, COUNTER));
@@ -297,7 +298,7 @@ async fn where_the_class_is_missing_marked_programs_are_run_by_cls_lua_and_other
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_an_osd_cut_is_not_taken_for_all_by_cls_lua() {
+async fn a_listing_cut_by_the_osd_is_not_taken_for_complete() {
     let empty = tempfile::tempdir().unwrap();
     let options = ["--osds", "1", "--set", "osd_max_omap_entries_per_request=100"];
     let node = Node::on(cluster(empty.path(), &options)).await;
@@ -319,7 +320,7 @@ async fn what_an_osd_cut_is_not_taken_for_all_by_cls_lua() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_call_is_done_once_while_its_osd_dies() {
+async fn a_call_is_done_once_although_its_osd_dies() {
     const CALLS: usize = 1500;
     let options = ["--osds", "3", "--store", "bluestore", "--size", "2"];
     let node = Arc::new(Node::on(cluster(&ceph_plugin_folder(), &options)).await);
@@ -357,8 +358,8 @@ async fn every_call_is_done_once_while_its_osd_dies() {
 /// Where Ceph's own classes are.
 const STOCK_CLASSES: &str = "/usr/lib/x86_64-linux-gnu/rados-classes";
 
-/// Two OSDs with two replicas of everything; the first has nacre's class, the other only Ceph's. The folder
-/// must outlive them.
+/// Two OSDs with two replicas of everything. The first has nacre's class, the other only Ceph's.
+/// The folder must outlive them.
 async fn half_equipped(folder: &Path) -> Node {
     symlink(ceph_plugin_folder(), folder.join("osd.0")).unwrap();
     symlink(STOCK_CLASSES, folder.join("osd.1")).unwrap();
@@ -382,7 +383,7 @@ async fn object_of(osd: i32, engine: &RadosEngine) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_call_that_is_sent_anew_to_an_osd_without_the_class_is_not_done_twice() {
+async fn a_call_resent_to_an_osd_without_the_class_is_not_done_twice() {
     const CALLERS: usize = 32;
     /// Calls of each way before the next thing happens.
     const SOME: u64 = 200;
@@ -429,7 +430,7 @@ async fn a_call_that_is_sent_anew_to_an_osd_without_the_class_is_not_done_twice(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_class_that_came_is_found_out_about() {
+async fn the_engine_notices_that_an_osd_has_the_class_now() {
     let empty = tempfile::tempdir().unwrap();
     let mut node = Node::on(cluster(empty.path(), &["--osds", "1"])).await;
     let clock = Arc::new(ManualClock::at(1));
@@ -447,7 +448,7 @@ async fn a_class_that_came_is_found_out_about() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn where_no_class_may_be_called_the_engine_runs_everything() {
+async fn without_the_right_to_call_classes_the_engine_runs_everything() {
     let options = ["--osds", "1", "--set", "osd_class_load_list=rbd", "--set"];
     let options = [&options[..], &["osd_class_default_list=rbd"]].concat();
     let node = Node::on(CephCluster::start(&options)).await;

@@ -1,4 +1,4 @@
-//! Calls of the class, on an OSD in memory: what is asked for, what is answered, what is left alone.
+//! Tests calls of the class on an OSD in memory: requests, answers, and what stays unchanged.
 
 mod support;
 
@@ -71,7 +71,7 @@ fn output(outcome: Outcome) -> Bytes {
 }
 
 #[test]
-fn a_program_is_asked_for_once() {
+fn a_programs_source_is_requested_once() {
     let mut osd = Osd::new();
     let counter = program("counter", 3, COUNTER);
     let add = |send| input(request("o", vec![call("counter", "add", "")]), &[(&counter, send)]);
@@ -86,7 +86,7 @@ fn a_program_is_asked_for_once() {
 
 /// Each look is an operation of the OSD, a tenth of what a call costs it.
 #[test]
-fn a_call_looks_at_no_more_than_its_method() {
+fn a_call_reads_only_what_its_method_reads() {
     const SETTER: &str = "function set(input) objclass.map_set_val('k', input) end
     objclass.register(set)";
     let mut osd = Osd::new();
@@ -161,7 +161,7 @@ fn inspect_reads_and_refuses_to_write() {
 }
 
 #[test]
-fn what_no_object_class_can_do_is_left_to_the_client() {
+fn a_request_that_no_object_class_can_run_is_left_to_the_client() {
     let mut osd = Osd::new();
     let set = Op::SetAttribute { name: "a".into(), value: Bytes::from_static(b"v") };
     osd.submit(vec![set]).reply();
@@ -171,7 +171,7 @@ fn what_no_object_class_can_do_is_left_to_the_client() {
 }
 
 #[test]
-fn what_an_osd_would_drop_or_keep_is_not_answered_to_a_change() {
+fn the_class_does_not_answer_a_change_with_too_long_an_answer() {
     let mut osd = Osd::new();
     osd.submit(vec![Op::WriteFull { data: Bytes::from_static(b"as it was") }]).reply();
     let with_bound = |max_reply_bytes, ops| {
@@ -193,7 +193,7 @@ fn what_an_osd_would_drop_or_keep_is_not_answered_to_a_change() {
 }
 
 #[test]
-fn an_error_that_an_osd_keeps_is_short() {
+fn an_error_that_goes_into_the_osds_log_is_short() {
     let mut osd = Osd::new();
     let script = r#"{"script": "error(string.rep('é', 5000))", "handler": ""}"#;
     let fail = || input(request("o", vec![call("lua", "eval_json", script)]), &[]);
@@ -249,7 +249,7 @@ fn the_calls_of_a_request_share_an_allowance() {
 
 /// An OSD's memory is not a client's to fill.
 #[test]
-fn a_key_that_is_named_often_is_looked_up_until_the_reply_is_full() {
+fn a_key_requested_many_times_is_read_until_the_reply_is_full() {
     let mut osd = Osd::new();
     let value = Bytes::from(vec![b'v'; MAX_MAP_VALUE_BYTES]);
     let set = Op::MapSet { entries: vec![MapEntry { key: Bytes::from_static(b"k"), value }] };
@@ -274,7 +274,7 @@ fn a_client_of_another_release_is_told_so() {
 }
 
 #[test]
-fn what_is_no_request_is_invalid() {
+fn a_malformed_request_is_invalid() {
     let mut osd = Osd::new();
     let good = input(request("o", vec![Op::Stat]), &[]);
     let empty = pb::OsdRequest { interface: OSD_INTERFACE, ..Default::default() };
@@ -290,7 +290,7 @@ fn what_is_no_request_is_invalid() {
 const SHORT_RUN: u64 = 5_000;
 
 #[test]
-fn fuzz_inputs_which_are_done_or_leave_everything_as_it_was() {
+fn fuzz_inputs_of_the_osd_class() {
     let mut osd = Osd::new();
     osd.submit(vec![Op::WriteFull { data: Bytes::from_static(b"data") }]).reply();
     let counter = program("counter", 1, COUNTER);

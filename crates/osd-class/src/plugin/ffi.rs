@@ -24,7 +24,7 @@ pub(super) type CallContext = *mut c_void;
 /// Takes a key and a value, which are gone once it returns.
 pub(super) type Sink = unsafe extern "C" fn(place: *mut c_void, key: RawBytes, value: RawBytes);
 
-/// Bytes of somebody else.
+/// Borrowed bytes.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct RawBytes {
@@ -126,12 +126,13 @@ pub(super) struct CalledObject {
 
 impl CalledObject {
     /// # Safety
-    /// The value must not outlive the call that the context is of, nor leave its thread.
+    /// The value must not outlive the call of the context, nor leave its thread.
     pub unsafe fn new(context: CallContext) -> Self {
         Self { context }
     }
 
-    /// Makes a change in the OSD. Offsets and sizes fit, as a stream is bounded below 2 GiB.
+    /// Makes a change in the OSD. Offsets and sizes fit into the C types, because a stream is below
+    /// 2 GiB.
     fn change(&mut self, change: &Change) -> Result<c_int> {
         let context = self.context;
         // SAFETY: the context is of this call, and all that is pointed to outlives each function.
@@ -183,8 +184,8 @@ impl OsdObject for CalledObject {
 
     fn version(&mut self) -> Result<u64> {
         let Some(stat) = self.stat()? else {
-            // The placement group's: not less than that of any object that was in it.
-            // SAFETY: the context is of this call.
+            // The version of the placement group. It is at least that of every object that was in
+            // the group. SAFETY: the context is of this call.
             return Ok(unsafe { nacre_current_version(self.context) });
         };
         let context = self.context;
@@ -237,10 +238,11 @@ impl OsdObject for CalledObject {
     }
 }
 
-/// What a function hands to [`keep`]; nothing if what was asked for is not there.
+/// Collects what a C function hands to [`keep`]. Returns nothing if the requested data does not
+/// exist.
 ///
-/// `ask` must pass the place it is given with [`keep`], a context of the call under way, and nothing
-/// that ends before it returns.
+/// `ask` must pass its argument to [`keep`], with a context of the running call, and must not pass
+/// anything that ends before it returns.
 fn collect(what: &'static str, ask: impl FnOnce(*mut c_void) -> c_int) -> Result<Vec<StoredEntry>> {
     let mut found: Vec<StoredEntry> = Vec::new();
     let status = ask(ptr::from_mut(&mut found).cast());
@@ -255,8 +257,8 @@ fn collect(what: &'static str, ask: impl FnOnce(*mut c_void) -> c_int) -> Result
 /// # Safety
 /// `place` must be the one that `collect` gave.
 unsafe extern "C" fn keep(place: *mut c_void, key: RawBytes, value: RawBytes) {
-    // SAFETY: it is the vector in `collect`, which nobody else looks at meanwhile; the bytes live until
-    // this returns.
+    // SAFETY: this is the vector in `collect`, which no other code accesses meanwhile. The bytes
+    // live until this returns.
     unsafe {
         let found = &mut *place.cast::<Vec<StoredEntry>>();
         let [key, value] = [key, value].map(|bytes| Bytes::copy_from_slice(bytes.as_slice()));

@@ -1,9 +1,9 @@
-//! What an OSD loads: the entry points, and one [`OsdClass`] for the process.
+//! The library that an OSD loads: the entry points, and one [`OsdClass`] for the process.
 //!
-//! An OSD calls [`__cls_init`] once, when it loads the library, and the methods from its worker
-//! threads, several at a time but never two that write on one object. **Invariant:** no panic leaves
-//! this module. An OSD of another Ceph than the shim was compiled for gets no methods, and its log says
-//! why: the class API is C++ and promises nothing between versions.
+//! An OSD calls [`__cls_init`] once, when it loads the library. It calls the methods from its
+//! worker threads, several at a time, but never two that write one object. **Invariant:** no panic
+//! leaves this module. An OSD of another Ceph version than the shim was compiled for gets no
+//! methods, and its log says why: the class API is C++ and may change between versions.
 
 #![allow(unsafe_code, reason = "this is the border to Ceph; see the SAFETY comments")]
 
@@ -21,7 +21,8 @@ use crate::{Mode, OsdClass};
 use ffi::{CallContext, RawBytes, Sink};
 use osd_log::{ERROR, OsdLog};
 
-/// The Ceph that the shim was compiled for, marked so that it can be found in the library.
+/// The version of Ceph that the shim was compiled for, marked so that it can be found in the
+/// library file.
 static BUILT_FOR: &str = concat!("nacre-built-for-ceph:", env!("NACRE_CEPH_VERSION"));
 const EIO: c_int = 5;
 
@@ -56,10 +57,11 @@ fn initialise() {
     }
 }
 
-/// Runs one call; `context` is the OSD's of that call.
+/// Runs one call; `context` is the OSD's context of that call.
 ///
 /// # Safety
-/// `context` and `input` must be what the OSD passed to the method, and `place` what `sink` takes.
+/// `context` and `input` must be what the OSD passed to the method, and `place` what `sink`
+/// accepts.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nacre_osd_call(
     mode: c_int,

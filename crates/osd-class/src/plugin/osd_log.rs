@@ -6,8 +6,8 @@ use super::ffi;
 
 /// The level of what the operator must know of: always written.
 pub(super) const ERROR: i32 = 0;
-/// The level of faults: the client is told, so they are written only where `debug_objclass` asks for
-/// them, and a program that always fails fills no disk.
+/// The log level of faults. The client gets the error, so faults are logged only if
+/// `debug_objclass` asks for them. So a program that always fails does not fill the disk.
 const FAULT: i32 = 2;
 /// The least level of what programs say, for the same reason.
 const PROGRAM: i64 = 5;

@@ -1,7 +1,7 @@
 // The class API of a Ceph OSD in C, for `ffi.rs`.
 //
-// Every function that Rust calls answers zero or a negated errno, and lets no exception out: what Ceph
-// throws is EIO. What is read is handed to a sink, as it lies in Ceph's buffers.
+// Every function that Rust calls returns zero or a negated errno. No exception leaves it: an exception of
+// Ceph becomes EIO. Data that was read is handed to a sink directly from Ceph's buffers.
 
 #include <cerrno>
 #include <chrono>
@@ -39,10 +39,10 @@ struct nacre_bytes {
   size_t length;
 };
 
-// Takes a key (empty where there is none) and a value; they are gone once it returns.
+// Takes a key (empty if there is none) and a value. Both are invalid once it returns.
 typedef void (*nacre_sink)(void *place, nacre_bytes key, nacre_bytes value);
 
-// Runs a call; answers zero with the output in `place`, or a negated errno. In Rust.
+// Runs a call, in Rust. Returns zero with the output in `place`, or a negated errno.
 int nacre_osd_call(int mode, void *context, nacre_bytes input, nacre_sink sink, void *place);
 }
 
@@ -53,7 +53,7 @@ constexpr int INSPECT = 1;
 
 std::string string_of(nacre_bytes bytes) { return std::string(bytes.data, bytes.length); }
 
-// Adds a copy that is as large as it must be: what `append` makes has a page, however little is in it.
+// Adds a copy of exactly the needed size. `append` would take a whole page even for a few bytes.
 void add(bufferlist &list, nacre_bytes bytes) {
   if (bytes.length) list.push_back(ceph::buffer::copy(bytes.data, bytes.length));
 }

@@ -19,7 +19,7 @@ pub const MAX_REPLY_BYTES: u32 = 16 * 1024 * 1024;
 /// What the class answered, decoded.
 #[derive(Debug)]
 pub enum Outcome {
-    /// It happened; the version is left to whoever knows it.
+    /// The change happened. The version is left open.
     Done {
         exists: bool,
         reply: Reply,

@@ -1,4 +1,4 @@
-//! The fault of the call under way, on its way to the client that asked.
+//! Captures the fault of the running call, so that the reply can carry it to the client.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -10,17 +10,17 @@ thread_local! {
     static FAULT: RefCell<Option<pb::OsdFault>> = const { RefCell::new(None) };
 }
 
-/// Passes on what programs say and how they fail, and keeps the last fault of each thread.
-pub(crate) struct Overheard(pub Arc<dyn FaultSink>);
+/// Passes log lines and faults of programs on, and keeps the last fault of each thread.
+pub(crate) struct FaultCapture(pub Arc<dyn FaultSink>);
 
-impl Overheard {
-    /// The fault since this was last asked on this thread.
+impl FaultCapture {
+    /// Takes the last fault on this thread, if there was one since the last call.
     pub fn take() -> Option<pb::OsdFault> {
         FAULT.take()
     }
 }
 
-impl FaultSink for Overheard {
+impl FaultSink for FaultCapture {
     fn fault(&self, fault: &ProgramFault<'_>) {
         FAULT.set(Some(pb::OsdFault {
             program: fault.program.to_owned(),
