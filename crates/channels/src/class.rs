@@ -7,13 +7,13 @@
 //! | `settle` | sender | [`Settlement`] | takes away messages that are done, keeps those given up as dead letters |
 //! | `remove` | sender | [`Removal`] | removes the object, if that message still waits and nothing else does |
 //! | `begin` | receiver | – | takes note of which messages it sent before the call |
-//! | `accept` | receiver | [`Accept`] | notes a message, and how deep in its chain those are that the call sent; `Exists` if it, or a later one, was noted before; `Stale` if senders were forgotten since. Answers the [`Inbox`] if the sender is a new one |
-//! | `refuse` | receiver | [`Accept`] | notes that a message is not carried out, if nothing was noted of it; answers the note. What does not exist notes nothing |
+//! | `accept` | receiver | [`Accept`] | notes a message, and how deep in its chain those are that the call sent; `Exists` if it, or a later one, was noted before; `Stale` if senders were forgotten since. Returns the [`Inbox`] if the sender is a new one |
+//! | `refuse` | receiver | [`Accept`] | notes that a message is not carried out, if nothing was noted of it; returns the note. What does not exist notes nothing |
 //! | `forget` | receiver | [`Forget`] | forgets senders |
 //! | `unmark` | ledger | [`Unmark`] | takes away a mark, if it is still that one |
 //!
-//! A message is received by one transaction, `[begin, call of the method, accept]`: all happen or none.
-//! What concerns another incarnation of the sender than the present one changes nothing.
+//! A message is received by one transaction, `[begin, call of the method, accept]`: all happen or
+//! none. A call about an earlier incarnation of the sender changes nothing.
 
 use bytes::Bytes;
 use nacre_object::{
@@ -33,7 +33,7 @@ use crate::message::WaitingMessage;
 /// The class's name.
 pub(crate) const CLASS: &str = "channels";
 
-/// The class. Whatever runs methods of senders, receivers and the system pool has to know it.
+/// The class. A process that runs methods of senders, receivers and the system pool must have it.
 ///
 /// # Panics
 /// Never: its names are well formed.
@@ -195,8 +195,8 @@ fn next_waiting(view: &mut dyn ObjectView, number: u64) -> Result<Option<u64>> {
     range.entries.first().map(|entry| message_number(&entry.key)).transpose()
 }
 
-/// The number of the last message that waits behind this one. Only few are looked at: the steps double while there
-/// are more behind them, and are halved after that.
+/// The number of the last message that waits behind this one. Only few are looked at: the step
+/// doubles while there are more, and is then halved, as in a binary search.
 fn last_waiting(view: &mut dyn ObjectView, number: u64) -> Result<Option<u64>> {
     let Some(mut last) = next_waiting(view, number)? else { return Ok(None) };
     let mut step = 1;
@@ -211,7 +211,8 @@ fn last_waiting(view: &mut dyn ObjectView, number: u64) -> Result<Option<u64>> {
     Ok(Some(last))
 }
 
-/// Notes what the call before this has sent, if it was the call of a message with so many before it.
+/// Notes the messages that the call before this sent, if that call was caused by a message at this
+/// depth of its chain.
 fn lengthen_chains(view: &mut dyn ObjectView, depth: u32, called: String) -> Result<()> {
     let mut chains = chains(view)?;
     let Some(last) = last_waiting(view, chains.known_to)? else { return Ok(()) };

@@ -1,5 +1,5 @@
-//! The courier of a process: it marks objects before requests send, delivers what they sent, and looks for
-//! objects whose messages nobody delivers.
+//! The courier of a process. It marks objects before requests send, delivers their messages, and
+//! looks for objects whose messages no other process delivers.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -26,7 +26,7 @@ use crate::stats::{Counters, DeliveryStats};
 use crate::sweep::Sweeper;
 
 /// What a courier works in.
-pub struct Surroundings {
+pub struct CourierContext {
     /// Every object there is.
     pub store: Arc<dyn Store>,
     /// Their watchers.
@@ -45,18 +45,19 @@ pub struct Surroundings {
     pub is_alone: bool,
 }
 
-impl fmt::Debug for Surroundings {
+impl fmt::Debug for CourierContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Surroundings").field("node", &self.node).finish_non_exhaustive()
+        f.debug_struct("CourierContext").field("node", &self.node).finish_non_exhaustive()
     }
 }
 
-impl Surroundings {
+impl CourierContext {
     pub(crate) fn ledger(&self) -> Ledger {
         Ledger::new(Arc::clone(&self.store), Arc::clone(&self.locate))
     }
 
-    /// Whether nobody else has an object send. Its mark may lie on a target of ours though it does not.
+    /// Whether no other process lets this object send. Its mark may be on a target of ours although
+    /// the object is not.
     pub(crate) fn is_alone_with(&self, object: &ObjectId) -> bool {
         self.is_alone && self.served.contains(&self.locate.locate(object))
     }
@@ -96,7 +97,7 @@ pub(crate) struct Inner {
 }
 
 struct Running {
-    surroundings: Arc<Surroundings>,
+    context: Arc<CourierContext>,
     tasks: [AbortHandle; 2],
 }
 
@@ -134,13 +135,13 @@ impl Courier {
     }
 
     /// Puts it to work. Needs a tokio runtime.
-    pub fn start(&self, surroundings: Surroundings) {
-        let surroundings = Arc::new(surroundings);
-        let delivering = deliver(Arc::clone(&self.0), Arc::clone(&surroundings));
-        let sweeper = Sweeper { courier: self.clone(), surroundings: Arc::clone(&surroundings) };
+    pub fn start(&self, context: CourierContext) {
+        let context = Arc::new(context);
+        let delivering = deliver(Arc::clone(&self.0), Arc::clone(&context));
+        let sweeper = Sweeper { courier: self.clone(), context: Arc::clone(&context) };
         let tasks = [tokio::spawn(delivering), tokio::spawn(sweeper.run())];
         let tasks = tasks.map(|task| task.abort_handle());
-        *locked(&self.0.running) = Some(Running { surroundings, tasks });
+        *locked(&self.0.running) = Some(Running { context, tasks });
     }
 
     /// Ends its work, at any point: another courier goes on.
@@ -163,10 +164,11 @@ impl Courier {
         self.0.wake.notify_one();
     }
 
-    /// Makes sure that the object is marked, durably, before a request may send.
+    /// Makes sure that the object is durably marked before a request may send.
     ///
     /// # Errors
-    /// `Unavailable` if that cannot be: nothing may be sent. `Exhausted` past [`MAX_REMEMBERED_MARKS`].
+    /// `Unavailable` if it cannot be marked: the request must not send then. `Exhausted` past
+    /// [`MAX_REMEMBERED_MARKS`].
     pub(crate) async fn sending(&self, object: &ObjectId, source: &EntityName) -> Result<Sending> {
         let now = self.0.clock.monotonic();
         if !locked(&self.0.marks).begin(object, source, now) {
@@ -179,20 +181,20 @@ impl Courier {
         Ok(Sending { courier, object, source, outcome: Outcome::Unknown })
     }
 
-    fn surroundings(&self) -> Option<Arc<Surroundings>> {
-        locked(&self.0.running).as_ref().map(|of| Arc::clone(&of.surroundings))
+    fn context(&self) -> Option<Arc<CourierContext>> {
+        locked(&self.0.running).as_ref().map(|of| Arc::clone(&of.context))
     }
 
     /// Says in the cluster log that dead letters are delivered again.
     pub(crate) fn report_resent(&self, object: &ObjectId, resend: &Resend, by: &EntityName) {
-        let Some(surroundings) = self.surroundings() else { return };
+        let Some(context) = self.context() else { return };
         let count = resend.numbers.len();
         let text = format!("{by} has {count} dead letters of {object} delivered again");
         let event = Event::new(Severity::Info, text)
-            .node(surroundings.node.clone())
+            .node(context.node.clone())
             .field("object", object.to_string())
             .field("source", resend.source.clone());
-        surroundings.append(event);
+        context.append(event);
     }
 
     fn make_mark<'a>(&'a self, object: &'a ObjectId, now: Duration) -> Result<Making<'a>> {
@@ -208,10 +210,9 @@ impl Courier {
     }
 
     async fn store_mark(&self, object: &ObjectId, source: &EntityName, mark: Mark) -> Result<()> {
-        let surroundings = self
-            .surroundings()
-            .ok_or_else(|| Error::unavailable("nobody delivers messages yet"))?;
-        let ledger = surroundings.ledger();
+        let context =
+            self.context().ok_or_else(|| Error::unavailable("nobody delivers messages yet"))?;
+        let ledger = context.ledger();
         let key = Ledger::key(object, source, &self.0.process, mark);
         ledger.mark(&ledger.of(object), key, mark).await.map_err(|error| {
             Error::unavailable(format!("cannot note that messages are sent: {error}"))
@@ -219,8 +220,8 @@ impl Courier {
     }
 }
 
-/// A mark on its way to its ledger. Until this is dropped the sweeper leaves it alone: it may find it there
-/// before the request that waits for it hears that it is.
+/// A mark on its way to its ledger. Until this is dropped the sweeper leaves the mark alone: it may
+/// find the mark there before the request that waits for it has got the answer.
 struct Making<'a> {
     marks: &'a Mutex<Marks>,
     object: &'a ObjectId,
@@ -244,7 +245,7 @@ pub(crate) enum Outcome {
     Unknown,
 }
 
-/// A request that may send, while it is carried out. However it ends, its object is looked at.
+/// A request that may send, while it runs. However it ends, its object is looked at afterwards.
 pub(crate) struct Sending {
     courier: Courier,
     object: ObjectId,
@@ -272,13 +273,13 @@ impl Drop for Sending {
 }
 
 /// Delivers what is noted, for ever.
-async fn deliver(inner: Arc<Inner>, surroundings: Arc<Surroundings>) {
+async fn deliver(inner: Arc<Inner>, context: Arc<CourierContext>) {
     let mut rounds = FuturesUnordered::new();
     loop {
         while rounds.len() < PARALLEL_OBJECTS {
             let now = inner.clock.monotonic();
             let Some((object, holds)) = locked(&inner.schedule).next(now) else { break };
-            rounds.push(round(&inner, &surroundings, object, holds, now));
+            rounds.push(round(&inner, &context, object, holds, now));
         }
         // What is due while there is no room for it waits for room.
         let due = locked(&inner.schedule).next_due().filter(|_| rounds.len() < PARALLEL_OBJECTS);
@@ -295,13 +296,13 @@ async fn deliver(inner: Arc<Inner>, surroundings: Arc<Surroundings>) {
 
 async fn round(
     inner: &Inner,
-    surroundings: &Surroundings,
+    context: &CourierContext,
     object: ObjectId,
     holds: Holds,
     now: Duration,
 ) -> (ObjectId, Holds, usize) {
     let (marks, counters, pace) = (&inner.marks, &inner.counters, &inner.pace);
-    let round = Round { surroundings, object: &object, marks, counters, pace, now, holds };
+    let round = Round { context, object: &object, marks, counters, pace, now, holds };
     let (holds, waiting) = round.run().await;
     (object, holds, waiting)
 }

@@ -1,19 +1,23 @@
-//! One call of another object, and how it stays one.
+//! Delivers one message as a call of another object, exactly once.
 //!
-//! The call and the note that its message was received are one transaction on the receiver. It also notes how deep
-//! in a chain of messages those are that the call sent. A receiver that
-//! knows the sender tells by its note what it has received. One that does not may have forgotten it
-//! ([`crate::inbox`]), and then nothing there tells a repeated message from a new one. So each time that
-//! it forgets, its *generation* rises, and of an unknown sender it takes what was sent in the present
-//! generation alone: whoever is behind learns the generation first, looks *after that* whether the message
-//! still waits, and sends it once more.
+//! The call and the note that its message was received are one transaction on the receiver. The
+//! note also says how deep in a chain the messages are that the call sent.
 //!
-//! A message that the receiver refuses is noted there as refused, before it is given up: another courier may
-//! be about to deliver it too, and must not once it is a dead letter. So is one that may not be delivered for
-//! whom it was sent: grants change, and before they did an attempt may have succeeded whose answer was lost.
+//! A receiver that knows the sender tells by its note what it has received. A receiver that does
+//! not know the sender may have forgotten it ([`crate::inbox`]). It then cannot tell a repeated
+//! message from a new one. So each time the receiver forgets senders, its *generation* rises. From
+//! an unknown sender it accepts only messages sent in the present generation. A courier with an old
+//! generation first learns the new one, *then* checks that the message still waits at the sender,
+//! and sends it again.
 //!
-//! **Invariant:** a note goes only when its sender has settled what it says. Whoever looked at the sender
-//! before that holds an old generation and is refused; whoever looks after it finds no message.
+//! A message that the receiver refuses is noted there as refused before it is given up. Otherwise
+//! another courier that is about to deliver it could do so although it is a dead letter. The same
+//! holds for a message that may no longer be delivered on behalf of its sender's entity: an attempt
+//! before the grants changed may have succeeded without an answer.
+//!
+//! **Invariant:** a note is removed only when its sender has settled the messages it speaks of. A
+//! courier that looked at the sender before that has an old generation and is refused. A courier
+//! that looks afterwards finds no message.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -23,16 +27,17 @@ use nacre_object::{
 };
 
 use crate::class::own_call;
-use crate::courier::Surroundings;
+use crate::courier::CourierContext;
 use crate::format::{Accept, INBOX, Inbox, OUTBOX, Outbox, Queue, Received, sender_key, stored};
 use crate::marks::Marks;
 
-/// How often a receiver may forget senders while one message is on its way there, before the message waits.
+/// How often a receiver may forget senders while one message is on its way. After that the message
+/// waits.
 const MOST_GENERATIONS: usize = 4;
 
 /// A call on its way.
 pub(crate) struct Delivery<'a> {
-    pub surroundings: &'a Surroundings,
+    pub context: &'a CourierContext,
     pub marks: &'a Mutex<Marks>,
     pub sender: &'a ObjectId,
     pub queue: Queue,
@@ -50,8 +55,8 @@ struct Knowledge {
     generation: u64,
 }
 
-/// Whether the same may succeed later. A program that used up its budget would do so again; one that says
-/// that its object is full may not.
+/// Whether the same call may succeed later. A program that used up its budget would do so again; an
+/// object that is full may have space later.
 pub(crate) fn may_succeed_later(error: &Error) -> bool {
     match error.kind() {
         ErrorKind::Unavailable | ErrorKind::Stale => true,
@@ -61,8 +66,8 @@ pub(crate) fn may_succeed_later(error: &Error) -> bool {
 }
 
 impl Delivery<'_> {
-    /// What became of the message, by the receiver's note of it or a later one. Later ones are delivered
-    /// once this one is settled, whatever it came to.
+    /// The outcome of the message, judged by the receiver's note of it or of a later one. Later
+    /// messages are delivered only after this one is settled.
     fn outcome_of(&self, note: Received, refusal: Error) -> Result<u64> {
         match note == (Received { is_refused: true, ..self.message }) {
             true => Err(refusal),
@@ -70,8 +75,8 @@ impl Delivery<'_> {
         }
     }
 
-    /// Calls the method, unless that was done before; answers how many senders the receiver remembers if
-    /// this is a new one, else 0.
+    /// Calls the method, unless that was done before. Returns how many senders the receiver
+    /// remembers if this is a new one, else 0.
     pub async fn run(&self) -> Result<u64> {
         let mut generation = 0;
         for _ in 0..MOST_GENERATIONS {
@@ -103,19 +108,19 @@ impl Delivery<'_> {
     async fn attempt(&self, generation: u64) -> Result<u64> {
         self.check_sender().await?;
         let call = Request::new(self.receiver.clone(), vec![Op::Call(self.call.clone())])?;
-        self.surroundings.entities.judge(&self.source, Demand::Request(&call)).await?;
+        self.context.entities.judge(&self.source, Demand::Request(&call)).await?;
         self.submit(generation).await
     }
 
-    /// Whether a request of this entity can have sent the message. Who writes an object otherwise than by
-    /// its class could put there what he likes.
+    /// Checks that a request of this entity can have sent the message. A client that writes an
+    /// object past its class could forge messages.
     async fn check_sender(&self) -> Result<()> {
-        let Self { surroundings, sender, source, .. } = self;
+        let Self { context, sender, source, .. } = self;
         let is_known = {
             let marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
             marks.has(sender, source)
         };
-        if is_known || surroundings.ledger().sources(sender).await?.contains(source) {
+        if is_known || context.ledger().sources(sender).await?.contains(source) {
             return Ok(());
         }
         Err(Error::denied(format!("no request of {source} sent this message")))
@@ -127,7 +132,7 @@ impl Delivery<'_> {
         let ops = vec![begin, Op::Call(self.call.clone()), accept];
         let mut request = Request::new(self.receiver.clone(), ops)?;
         request.header.source = self.source.clone();
-        let reply = self.surroundings.store.submit(request).await?;
+        let reply = self.context.store.submit(request).await?;
         Ok(stored::<Inbox>("an inbox", last_output(reply)?)?.senders)
     }
 
@@ -142,12 +147,12 @@ impl Delivery<'_> {
         }
     }
 
-    /// Has the receiver note that it refused the message; answers what is noted then. A receiver that does
-    /// not exist is not made for it.
+    /// Makes the receiver note that it refused the message. Returns what is noted then. A missing
+    /// receiver is not created for it.
     async fn refuse(&self, generation: u64) -> Result<Received> {
         let refuse = own_call("refuse", &self.accept(generation))?;
         let request = Request::new(self.receiver.clone(), vec![refuse])?;
-        let outcome = self.surroundings.store.submit(request).await;
+        let outcome = self.context.store.submit(request).await;
         let refused = Received { is_refused: true, ..self.message };
         match outcome {
             Ok(reply) => match last_output(reply)? {
@@ -163,8 +168,7 @@ impl Delivery<'_> {
 
     async fn ask(&self) -> Result<Knowledge> {
         let note = sender_key(&self.queue.sender(self.sender));
-        let values =
-            read_keys(self.surroundings, self.receiver, [note.into(), INBOX.into()]).await?;
+        let values = read_keys(self.context, self.receiver, [note.into(), INBOX.into()]).await?;
         let [received, inbox] = values;
         let received = received.map(|note| stored::<Received>("what was received", note));
         let inbox: Inbox = stored("an inbox", inbox.unwrap_or_default())?;
@@ -173,7 +177,7 @@ impl Delivery<'_> {
 
     async fn still_waits(&self) -> Result<bool> {
         let keys = [self.queue.key(self.message.number).into(), OUTBOX.into()];
-        let [waiting, outbox] = read_keys(self.surroundings, self.sender, keys).await?;
+        let [waiting, outbox] = read_keys(self.context, self.sender, keys).await?;
         let outbox: Outbox = stored("an object's incarnation", outbox.unwrap_or_default())?;
         Ok(waiting.is_some() && outbox.incarnation == self.message.incarnation)
     }
@@ -189,12 +193,12 @@ fn last_output(mut reply: Reply) -> Result<Bytes> {
 
 /// Two keys of an object's map; of one that is not there, none.
 async fn read_keys(
-    surroundings: &Surroundings,
+    context: &CourierContext,
     object: &ObjectId,
     keys: [Bytes; 2],
 ) -> Result<[Option<Bytes>; 2]> {
     let request = Request::new(object.clone(), vec![Op::MapGet { keys: keys.into() }])?;
-    let reply = match surroundings.store.submit(request).await {
+    let reply = match context.store.submit(request).await {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok([None, None]),
         other => other?,
     };

@@ -1,4 +1,4 @@
-//! What lies in objects about messages, and what the class `channels` is asked.
+//! What objects store about messages, and the inputs and outputs of the class `channels`.
 //!
 //! | object | key | value |
 //! |---|---|---|
@@ -29,7 +29,7 @@ pub(crate) const CHAINS: &[u8] = b"@chains";
 pub(crate) const INBOX: &[u8] = b"@inbox";
 /// What keys of notes of senders begin with.
 pub(crate) const NOTES: &[u8] = b"@inbox.";
-/// Between a sender and which of its queues a note is about; in no name of an object.
+/// Separates a sender's name from the queue that a note is about. No object's name contains it.
 const OF_QUEUE: char = '\0';
 const RESENT: &str = "resent";
 
@@ -61,7 +61,7 @@ pub(crate) fn note_sender(key: &[u8]) -> Option<&str> {
     std::str::from_utf8(key.strip_prefix(NOTES)?).ok()
 }
 
-/// Messages that wait in an object, each with a number of its queue, and are delivered in that order.
+/// A queue of messages that wait in an object. They are numbered, and delivered in that order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Queue {
     /// As requests sent them.
@@ -101,7 +101,7 @@ impl Queue {
         }
     }
 
-    /// A message in it, from what is stored: the number it was sent with, and the message.
+    /// Decodes a stored message of the queue: the number with which it was sent, and the message.
     ///
     /// # Errors
     /// `Corrupt`.
@@ -121,8 +121,8 @@ pub(crate) fn marks_of(object: &ObjectId) -> Vec<u8> {
     format!("{object}\0").into_bytes()
 }
 
-/// Which incarnation of an object sends. It is the object's version from when its first message was about
-/// to be delivered, so an object that is made again after it was removed has a greater one.
+/// Which incarnation of an object sends. It is the object's version from when its first message was
+/// about to be delivered. So an object that is made again after its removal has a greater one.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(crate) struct Outbox {
     #[prost(uint64, tag = "1")]
@@ -132,8 +132,8 @@ pub(crate) struct Outbox {
     pub resent: u64,
 }
 
-/// Which waiting messages of an object were sent by methods that other messages called. Every other message is the
-/// first of its chain.
+/// Which waiting messages of an object were sent by methods that other messages called. Every other
+/// message is the first of its chain.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Chains {
     /// Messages up to this number are known: sent by a client's request, or among the links.
@@ -257,7 +257,8 @@ pub(crate) struct Resend {
     pub source: String,
 }
 
-/// That an object may have messages which an entity's requests sent, as the process knows that marked it.
+/// A mark: the object may have messages that requests of an entity sent. It is as the process knows
+/// it that made the mark.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub(crate) struct Mark {
     /// When it was made, by the clock of its maker: microseconds since 1970, UTC.

@@ -1,30 +1,31 @@
-//! Having a receiver forget the senders whose messages it received are settled.
+//! Makes a receiver forget senders whose messages are settled.
 //!
-//! A receiver notes the last message of each sender. The note is needed as long as that message, or one
-//! before it, may be delivered again: until the sender has settled it. Whether it has, the receiver cannot
-//! see; the courier that brought it one sender too many looks at each, and has it forget those.
+//! A receiver notes the last message of each sender. The note is needed as long as that message, or
+//! an earlier one, may be delivered again: until the sender has settled it. The receiver cannot see
+//! that. So when it has one sender too many, the courier looks at each sender, and makes the
+//! receiver forget those that have settled.
 //!
-//! **Invariant:** once nothing that a note speaks of waits at its sender, nothing of it ever will: numbers
-//! only rise, and an object that is made again is another incarnation. What is looked up stays true, and
-//! `forget` leaves a note alone that has changed since.
+//! **Invariant:** once no message that a note speaks of waits at its sender, none ever will:
+//! numbers only rise, and an object that is made again is another incarnation. So the courier's
+//! finding stays true, and `forget` leaves notes alone that have changed since.
 
 use bytes::Bytes;
 use futures::StreamExt;
 use nacre_object::{Error, ErrorKind, MapEntry, MapRange, ObjectId, Op, OpResult, Request, Result};
 
 use crate::class::own_call;
-use crate::courier::Surroundings;
+use crate::courier::CourierContext;
 use crate::format::{Forget, NOTES, Note, Queue, Received, message_number, note_sender, stored};
 use crate::limits::{PAGE_NOTES, PARALLEL_RECEIVERS};
 use crate::page::Page;
 
 /// Has a receiver forget the senders it need not remember.
-pub(crate) async fn tidy(surroundings: &Surroundings, receiver: &ObjectId) -> Result<()> {
+pub(crate) async fn tidy(context: &CourierContext, receiver: &ObjectId) -> Result<()> {
     let mut after = Bytes::new();
     loop {
         let range = Op::MapRange { after, prefix: NOTES.into(), limit: PAGE_NOTES };
         let request = Request::new(receiver.clone(), vec![range])?;
-        let mut reply = match surroundings.store.submit(request).await {
+        let mut reply = match context.store.submit(request).await {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
             other => other?,
         };
@@ -33,7 +34,7 @@ pub(crate) async fn tidy(surroundings: &Surroundings, receiver: &ObjectId) -> Re
         };
         let Some(last) = entries.last() else { return Ok(()) };
         after = last.key.clone();
-        forget(surroundings, receiver, entries).await?;
+        forget(context, receiver, entries).await?;
         if !more {
             return Ok(());
         }
@@ -42,38 +43,38 @@ pub(crate) async fn tidy(surroundings: &Surroundings, receiver: &ObjectId) -> Re
 
 /// Has it forget those of these that are settled.
 async fn forget(
-    surroundings: &Surroundings,
+    context: &CourierContext,
     receiver: &ObjectId,
     entries: Vec<MapEntry>,
 ) -> Result<()> {
-    let looks = entries.into_iter().map(|entry| settled_note(surroundings, entry));
+    let looks = entries.into_iter().map(|entry| settled_note(context, entry));
     let settled: Vec<_> = futures::stream::iter(looks).buffered(PARALLEL_RECEIVERS).collect().await;
     let notes: Vec<_> = settled.into_iter().flatten().collect();
     if notes.is_empty() {
         return Ok(());
     }
     let request = Request::new(receiver.clone(), vec![own_call("forget", &Forget { notes })?])?;
-    surroundings.store.submit(request).await.map(drop)
+    context.store.submit(request).await.map(drop)
 }
 
 /// A note that is not needed any more. One of a sender that cannot be asked stays.
-async fn settled_note(surroundings: &Surroundings, entry: MapEntry) -> Option<Note> {
+async fn settled_note(context: &CourierContext, entry: MapEntry) -> Option<Note> {
     let sender = note_sender(&entry.key)?.to_owned();
     let received = stored("what was received", entry.value).ok()?;
     let (object, queue) = Queue::of_sender(&sender)?;
-    let is_settled = is_settled(surroundings, &object, queue, received).await.ok()?;
+    let is_settled = is_settled(context, &object, queue, received).await.ok()?;
     is_settled.then_some(Note { sender, received })
 }
 
-/// Whether neither this message nor one before it waits at its sender, or ever will. One that is gone
-/// sends nothing.
+/// Whether neither this message nor an earlier one waits at its sender, or ever will. A sender that
+/// is gone sends nothing.
 async fn is_settled(
-    surroundings: &Surroundings,
+    context: &CourierContext,
     sender: &ObjectId,
     queue: Queue,
     received: Received,
 ) -> Result<bool> {
-    let Page { outbox, range: first, .. } = Page::first(surroundings, sender, queue).await?;
+    let Page { outbox, range: first, .. } = Page::first(context, sender, queue).await?;
     // What has no incarnation yet will have a later one.
     let Some(outbox) = outbox else { return Ok(true) };
     if outbox.incarnation != received.incarnation {

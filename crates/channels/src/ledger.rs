@@ -1,8 +1,8 @@
-//! Where it is written that an object may have messages: objects of the system pool, each with the marks of
-//! some objects.
+//! Ledgers record that an object may have messages. They are objects of the system pool, each with
+//! the marks of some objects.
 //!
-//! An object's ledger is one that lies where the object does, if there is one: what cannot be reached
-//! without the other is not needed without it either.
+//! An object's ledger is on the same target as the object, if there is one there. So both can be
+//! reached, or neither.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -77,7 +77,7 @@ impl Ledger {
         all.filter(|ledger| targets.contains(&self.locate.locate(ledger))).collect()
     }
 
-    /// The key under which a process marks an object for an entity: no two marks have the same.
+    /// The key under which a process marks an object for an entity. No two marks have the same key.
     pub fn key(object: &ObjectId, source: &EntityName, process: &str, mark: Mark) -> Bytes {
         format!("{object}\0{source}\0{process}\0{:016x}", mark.nonce).into()
     }
@@ -113,7 +113,8 @@ impl Ledger {
         }
     }
 
-    /// Some marks of a ledger that begin so, and where to go on. What is no mark is passed over.
+    /// Some marks of a ledger with this prefix, and where to continue. Malformed entries are
+    /// skipped.
     pub async fn page(
         &self,
         ledger: &ObjectId,

@@ -8,24 +8,25 @@ pub(crate) const PAGE_MESSAGES: u32 = 128;
 pub(crate) const PARALLEL_RECEIVERS: usize = 8;
 /// Objects whose messages are delivered at once: they share the process with requests.
 pub(crate) const PARALLEL_OBJECTS: usize = 16;
-/// Objects that wait to be looked at. Past it one is found again by its mark, at the next sweep.
+/// Objects that wait to be looked at. Any further object is found by its mark at the next sweep.
 pub(crate) const MAX_QUEUED_OBJECTS: usize = 65_536;
 /// Marks a process remembers; past it those of idle objects are forgotten, and made again when needed.
 pub(crate) const MAX_REMEMBERED_MARKS: usize = 65_536;
-/// Senders an object remembers, some hundred bytes each: those whose messages wait, and what [`Pace`] allows
-/// besides. Past it nothing is received from others.
+/// Senders that an object remembers, at some hundred bytes each: those whose messages wait, and
+/// further ones as [`Pace`] allows. Past this, messages of other senders are not received.
 pub(crate) const MAX_SENDERS: u64 = 65_536;
 /// Messages kept of those an object could not deliver; the oldest make room.
 pub(crate) const MAX_DEAD_LETTERS: usize = 64;
-/// Messages of a chain, in which each but the first was sent by the method that the one before it called. Objects that
-/// send to each other in a circle would go on for ever; a longer chain is taken for that.
+/// Messages of a chain, in which each message was sent by the method that the one before it called.
+/// Objects that send to each other in a circle would go on forever, so a longer chain is taken for
+/// a circle.
 pub(crate) const MAX_CHAIN: u32 = 256;
 /// Groups of waiting messages whose depths an object knows apart.
 pub(crate) const MAX_LINKS: usize = 256;
 /// Why a message was not delivered.
 pub(crate) const MAX_REASON_CHARACTERS: usize = 1024;
-/// Objects in which marks are kept: on Ceph, as many OSDs may share them; elsewhere, each target of a
-/// usual cluster has some.
+/// Number of ledgers. On Ceph this many OSDs may share them; elsewhere each target of a usual
+/// cluster has some.
 pub(crate) const LEDGERS: u64 = 64;
 /// Senders that are looked at together, to be forgotten by one transaction.
 pub(crate) const PAGE_NOTES: u32 = 128;
@@ -39,7 +40,8 @@ pub struct Pace {
     pub first_retry: Duration,
     /// And at most.
     pub last_retry: Duration,
-    /// A message that its receiver does not take for so long is given up: the others wait behind it.
+    /// A message that its receiver has not accepted for this long is given up, because others wait
+    /// behind it.
     pub give_up_after: Duration,
     /// An object that sent nothing for so long loses its mark, which the next message makes again.
     pub idle_after: Duration,
@@ -49,11 +51,11 @@ pub struct Pace {
     pub uncertain_for: Duration,
     /// A mark is trusted for so long by who made it, and then made again.
     pub trusted_for: Duration,
-    /// A mark of another process is taken away when it is so old and nothing waits. What lies between this
-    /// and the time above is how far clocks may differ.
+    /// A mark of another process that is this old is removed if no message waits. The difference
+    /// from `give_up_after` is how far clocks may differ.
     pub abandoned_after: Duration,
-    /// Whenever an object remembers so many senders more it forgets those whose messages are settled. Who
-    /// sends on after that pays a question more, once.
+    /// Each time an object remembers this many more senders, it forgets those whose messages are
+    /// settled. Such a sender's next message costs one more request.
     pub forget_every: u64,
 }
 

@@ -1,10 +1,14 @@
-//! The marks a process made, as it knows them. Pure: time is given.
+//! The marks that a process made, as it knows them. Pure: time is passed in.
 //!
-//! A request that may send counts as a use of its object's mark. **Invariant:** a mark that is in use, or
-//! trusted, is stored: it is forgotten here before it is taken away there. A mark is known before it is stored,
-//! as whoever finds it there may ask before its maker has heard that it is. Each has a place of its own there,
-//! so of several made at once any may become the one that is trusted; one that is neither known nor being made
-//! never will be again.
+//! A request that may send counts as a use of its object's mark.
+//!
+//! **Invariants:**
+//! - A mark that is in use or trusted is stored in its ledger. It is forgotten here before it is
+//!   removed there.
+//! - A mark is known here before it is stored, because a sweeper may find it there before its maker
+//!   gets the answer.
+//! - Each mark has a key of its own. If several are made at the same time, any of them may become
+//!   the trusted one. A mark that is neither known nor being made never becomes trusted.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -17,7 +21,7 @@ use crate::limits::MAX_REMEMBERED_MARKS;
 /// Marks by object.
 #[derive(Debug, Default)]
 pub(crate) struct Marks {
-    objects: HashMap<ObjectId, Vec<Known>>,
+    objects: HashMap<ObjectId, Vec<OwnMark>>,
     count: usize,
     /// Those on their way to where they are stored: one for each request that waits for it.
     being_made: HashMap<ObjectId, Vec<Mark>>,
@@ -25,7 +29,7 @@ pub(crate) struct Marks {
 
 /// A mark for one entity.
 #[derive(Debug)]
-struct Known {
+struct OwnMark {
     source: EntityName,
     mark: Mark,
     trusted_until: Duration,
@@ -45,11 +49,11 @@ pub(crate) struct Forgotten {
 }
 
 impl Marks {
-    fn find(&mut self, object: &ObjectId, source: &EntityName) -> Option<&mut Known> {
+    fn find(&mut self, object: &ObjectId, source: &EntityName) -> Option<&mut OwnMark> {
         self.objects.get_mut(object)?.iter_mut().find(|known| known.source == *source)
     }
 
-    /// Begins a use of a mark that is trusted; answers whether there is one.
+    /// Begins a use of a mark that is trusted; returns whether there is one.
     pub fn begin(&mut self, object: &ObjectId, source: &EntityName, now: Duration) -> bool {
         match self.find(object, source) {
             Some(known) if now < known.trusted_until => {
@@ -65,7 +69,7 @@ impl Marks {
         self.being_made.entry(object.clone()).or_default().push(mark);
     }
 
-    /// It is stored, and in use; or whether it is stored is not known, and nobody uses it.
+    /// The mark is stored, and in use; or it is unknown whether it is stored, and it is not used.
     pub fn end_making(&mut self, object: &ObjectId, mark: &Mark) {
         if let Some(being_made) = self.being_made.get_mut(object) {
             being_made.retain(|other| other != mark);
@@ -89,8 +93,14 @@ impl Marks {
             return;
         }
         let (source, never) = (source.clone(), Duration::ZERO);
-        let known =
-            Known { source, mark, trusted_until, uses: 1, idle_from: never, doubted_until: never };
+        let known = OwnMark {
+            source,
+            mark,
+            trusted_until,
+            uses: 1,
+            idle_from: never,
+            doubted_until: never,
+        };
         self.objects.entry(object.clone()).or_default().push(known);
         self.count += 1;
     }
@@ -123,7 +133,7 @@ impl Marks {
         known.is_some_and(|known| known.iter().any(|known| known.source == *source))
     }
 
-    /// Whether a request of an entity, which nobody waits for any more, may yet have an object send.
+    /// Whether an abandoned request of an entity may still let an object send.
     pub fn is_in_doubt(&self, object: &ObjectId, source: &EntityName, now: Duration) -> bool {
         let mut known = self.objects.get(object).into_iter().flatten();
         known.any(|known| known.source == *source && now < known.doubted_until)
@@ -134,20 +144,21 @@ impl Marks {
         self.forget(usize::MAX, |known| known.uses == 0 && known.idle_from <= now)
     }
 
-    /// Makes room for one more, if there is none: what is forgotten is found where it is stored. Answers whether
-    /// there is room: a mark of which a request may yet be carried out is not forgotten.
+    /// Makes space for one more mark, if there is none. Forgotten marks can still be found in their
+    /// ledgers. Returns whether there is space: a mark on which a running request depends is never
+    /// forgotten.
     pub fn make_room(&mut self, now: Duration) -> bool {
-        let is_due = |known: &Known| known.uses == 0 && known.doubted_until <= now;
+        let is_due = |known: &OwnMark| known.uses == 0 && known.doubted_until <= now;
         self.count < MAX_REMEMBERED_MARKS || !self.forget(1, is_due).is_empty()
     }
 
-    fn forget(&mut self, most: usize, is_due: impl Fn(&Known) -> bool) -> Vec<Forgotten> {
+    fn forget(&mut self, most: usize, is_due: impl Fn(&OwnMark) -> bool) -> Vec<Forgotten> {
         let mut forgotten = vec![];
         for (object, all) in &mut self.objects {
             while forgotten.len() < most
                 && let Some(at) = all.iter().position(&is_due)
             {
-                let Known { source, mark, .. } = all.swap_remove(at);
+                let OwnMark { source, mark, .. } = all.swap_remove(at);
                 forgotten.push(Forgotten { object: object.clone(), source, mark });
             }
             if forgotten.len() >= most {

@@ -69,10 +69,11 @@ impl WaitingMessage {
         })
     }
 
-    /// What it asks for, of an object in this pool.
+    /// What the message asks for, from an object in this pool.
     ///
     /// # Errors
-    /// `Invalid` if it names no object, class or method; `Corrupt` for a channel that is not delivered.
+    /// `Invalid` if it names no object, class or method; `Corrupt` for a channel that is not
+    /// delivered.
     pub(crate) fn errand(&self, pool: &PoolName) -> Result<Errand> {
         match (&*self.channel, &self.row[..]) {
             (REMOVE_OBJECT, _) => Ok(Errand::Remove),

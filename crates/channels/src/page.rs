@@ -3,10 +3,11 @@
 use bytes::Bytes;
 use nacre_object::{Error, ErrorKind, MapRange, ObjectId, Op, OpResult, Request, Result};
 
-use crate::courier::Surroundings;
+use crate::courier::CourierContext;
 use crate::format::{CHAINS, Chains, OUTBOX, Outbox, Queue, stored};
 
-/// Messages of a queue, and what the object says of all; of an object that is gone, nothing.
+/// Some messages of a queue, and the object's notes about all of its messages. Empty for an object
+/// that is gone.
 #[derive(Default)]
 pub(crate) struct Page {
     pub outbox: Option<Outbox>,
@@ -17,7 +18,7 @@ pub(crate) struct Page {
 impl Page {
     /// Up to `limit` messages behind a key.
     pub async fn read(
-        surroundings: &Surroundings,
+        context: &CourierContext,
         object: &ObjectId,
         queue: Queue,
         after: Bytes,
@@ -28,7 +29,7 @@ impl Page {
             Op::MapRange { after, prefix: queue.prefix().into(), limit },
         ];
         let request = Request::new(object.clone(), ops)?;
-        let reply = match surroundings.store.submit(request).await {
+        let reply = match context.store.submit(request).await {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
             other => other?,
         };
@@ -46,24 +47,20 @@ impl Page {
     }
 
     /// The first message of a queue.
-    pub async fn first(
-        surroundings: &Surroundings,
-        object: &ObjectId,
-        queue: Queue,
-    ) -> Result<Self> {
-        Self::read(surroundings, object, queue, Bytes::new(), 1).await
+    pub async fn first(context: &CourierContext, object: &ObjectId, queue: Queue) -> Result<Self> {
+        Self::read(context, object, queue, Bytes::new(), 1).await
     }
 }
 
 /// Whether nothing waits in an object.
-pub(crate) async fn is_empty(surroundings: &Surroundings, object: &ObjectId) -> Result<bool> {
-    let sent = Page::first(surroundings, object, Queue::Sent).await?;
+pub(crate) async fn is_empty(context: &CourierContext, object: &ObjectId) -> Result<bool> {
+    let sent = Page::first(context, object, Queue::Sent).await?;
     if !sent.range.entries.is_empty() {
         return Ok(false);
     }
     if sent.outbox.is_none_or(|outbox| outbox.resent == 0) {
         return Ok(true);
     }
-    let resent = Page::first(surroundings, object, Queue::Resent).await?;
+    let resent = Page::first(context, object, Queue::Resent).await?;
     Ok(resent.range.entries.is_empty())
 }

@@ -17,12 +17,13 @@ pub enum DeadLetters {
     Numbered(BTreeSet<u64>),
 }
 
-/// Has dead letters of an object wait again; answers how many. Each is delivered once, for whom it was sent,
-/// in the order of their numbers and independent of messages that were not given up. One that cannot be
-/// delivered now either is a dead letter again.
+/// Makes dead letters of an object wait again; returns how many. Each is delivered once, on behalf
+/// of its original sender, in the order of their numbers and independently of other messages. One
+/// that still cannot be delivered becomes a dead letter again.
 ///
 /// # Errors
-/// `NotFound` if one of them is none; `Denied` without the right `admin`; `Unavailable`: some may wait then.
+/// `NotFound` if one of them is not a dead letter; `Denied` without the right `admin`;
+/// `Unavailable`, and then some may wait.
 pub async fn resend(store: &dyn Store, object: &ObjectId, letters: &DeadLetters) -> Result<u64> {
     let dead = read_outbox(store, object).await?.dead;
     let dead: BTreeMap<_, _> =

@@ -1,9 +1,10 @@
-//! One look at an object's messages: those that can be delivered are.
+//! One round: looks at an object's messages and delivers those that can be delivered.
 //!
-//! Messages to one receiver go in the order of their numbers, those to different receivers side by side.
-//! What is done, or given up, is settled by a transaction on the sender a page. Whatever is lost in between
-//! is delivered again: the receiver knows what it has received, watchers may hear twice. Dead letters that
-//! are sent again are a queue of their own, which goes first.
+//! Messages to one receiver go in the order of their numbers; those to different receivers go
+//! concurrently. For each page, a transaction on the sender settles the messages that are done or
+//! given up. If that is lost, the messages are delivered again: the receiver knows what it has
+//! received, and watchers may be notified twice. Dead letters that are sent again are a queue of
+//! their own, which goes first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -14,7 +15,7 @@ use futures::StreamExt;
 use nacre_object::{Error, ErrorKind, ObjectId, Op, OpResult, Request, Result};
 
 use crate::class::own_call;
-use crate::courier::Surroundings;
+use crate::courier::CourierContext;
 use crate::delivery::{Delivery, may_succeed_later};
 use crate::format::{
     GivenUp, Link, Outbox, Queue, Received, Removal, Settlement, message_number, stored,
@@ -32,7 +33,7 @@ const DELIVERY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A round over one object.
 pub(crate) struct Round<'a> {
-    pub surroundings: &'a Surroundings,
+    pub context: &'a CourierContext,
     pub object: &'a ObjectId,
     pub marks: &'a Mutex<Marks>,
     pub counters: &'a Counters,
@@ -67,7 +68,8 @@ struct Delivered {
 }
 
 impl Round<'_> {
-    /// Delivers what can be; answers the receivers that are held, and how many messages wait for them.
+    /// Delivers what can be; returns the receivers that are held, and how many messages wait for
+    /// them.
     pub async fn run(mut self) -> (Holds, usize) {
         let mut waiting = 0;
         let outcome = self.deliver_all(&mut waiting).await;
@@ -121,7 +123,7 @@ impl Round<'_> {
     }
 
     async fn page(&self, queue: Queue, after: Bytes) -> Result<Page> {
-        Page::read(self.surroundings, self.object, queue, after, PAGE_MESSAGES).await
+        Page::read(self.context, self.object, queue, after, PAGE_MESSAGES).await
     }
 
     async fn deliver_page(
@@ -208,12 +210,12 @@ impl Round<'_> {
     /// A receiver that is not tidied now is when it has heard of as many senders more.
     async fn tidy(&self, receiver: &Receiver) {
         let Receiver::Object(receiver) = receiver else { return };
-        if tidy(self.surroundings, receiver).await.is_err() {
+        if tidy(self.context, receiver).await.is_err() {
             self.counters.failures.add(1);
         }
     }
 
-    /// Notes what became of messages to a receiver; answers how many wait.
+    /// Notes what became of messages to a receiver; returns how many wait.
     fn take_in(&mut self, delivered: Delivered, settlement: &mut Settlement) -> usize {
         let Delivered { receiver, done, failed, mut waiting, .. } = delivered;
         settlement.delivered.extend(done);
@@ -267,8 +269,8 @@ impl Round<'_> {
         delivered
     }
 
-    /// What is refused for good is settled before a later message goes to the same receiver: that would
-    /// note that everything before it was received.
+    /// A finally refused message is settled before a later message goes to the same receiver. The
+    /// receiver would otherwise note that it received everything before the later one.
     async fn give_up(&self, queue: Queue, message: Received, reason: Error) -> Result<()> {
         let Received { incarnation, number, .. } = message;
         let dead = vec![GivenUp { number, reason: reason.to_string() }];
@@ -276,7 +278,7 @@ impl Round<'_> {
         self.settle(Settlement { incarnation, dead, of_resent, ..Settlement::default() }).await
     }
 
-    /// Answers how many senders the receiver remembers if this is a new one, else 0.
+    /// Returns how many senders the receiver remembers if this is a new one, else 0.
     async fn carry_out(
         &self,
         queue: Queue,
@@ -284,17 +286,17 @@ impl Round<'_> {
         depth: u32,
         errand: Errand,
     ) -> Result<u64> {
-        let Self { surroundings, object: sender, marks, counters, .. } = self;
+        let Self { context, object: sender, marks, counters, .. } = self;
         match errand {
             Errand::Notify(payload) => {
-                surroundings.watch.notify(sender, payload).await?;
+                context.watch.notify(sender, payload).await?;
                 counters.notifications.add(1);
                 Ok(0)
             }
             Errand::Call { receiver, call, source } => {
                 let receiver = &receiver;
                 let delivery = Delivery {
-                    surroundings,
+                    context,
                     marks,
                     sender,
                     queue,
@@ -327,7 +329,7 @@ impl Round<'_> {
         }
         self.call_own(own_call("settle", &settlement)?).await?;
         self.counters.dead.add(settlement.dead.len() as u64);
-        self.surroundings.report(self.object, &settlement.dead);
+        self.context.report(self.object, &settlement.dead);
         Ok(())
     }
 
@@ -342,7 +344,7 @@ impl Round<'_> {
     /// A call of the object itself; an object that is gone has nothing more to do.
     async fn call_own(&self, op: Op) -> Result<Option<OpResult>> {
         let request = Request::new(self.object.clone(), vec![op])?;
-        match self.surroundings.store.submit(request).await {
+        match self.context.store.submit(request).await {
             Ok(reply) => Ok(reply.results.into_iter().next()),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),

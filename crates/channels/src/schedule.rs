@@ -1,7 +1,8 @@
-//! Which object's messages are delivered next. Pure: time is given.
+//! Decides which object's messages are delivered next. Pure: time is passed in.
 //!
-//! An object is looked at by one round at a time. What is noted of it meanwhile has it looked at again.
-//! Receivers that fail are held: left alone for a while that doubles, while other messages go on.
+//! An object is looked at by one round at a time. If something is noted of it meanwhile, it is
+//! looked at again. A receiver that fails is held: it is left alone for a time that doubles, while
+//! other messages go on.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
@@ -46,7 +47,8 @@ impl Holds {
         self.0.remove(receiver);
     }
 
-    /// It failed; answers whether it did so long enough that its first message is to be given up.
+    /// Notes a failure. Returns whether the receiver has failed for so long that its first message
+    /// is given up.
     pub fn failed(&mut self, receiver: &Receiver, pace: &Pace, now: Duration) -> bool {
         let first = Hold { failures: 0, since: now, until: now };
         let hold = self.0.entry(receiver.clone()).or_insert(first);
@@ -60,7 +62,8 @@ impl Holds {
         is_given_up
     }
 
-    /// Forgets the receivers that are to be asked again and were not: they have no messages any more.
+    /// Forgets receivers that were due and were not asked again, because they have no messages any
+    /// more.
     pub fn forget_due(&mut self, now: Duration) {
         self.0.retain(|_, hold| hold.until > now);
     }

@@ -16,12 +16,12 @@ use crate::format::{Accept, Resend};
 /// Whether a call may send, as the class runtime of the process knows.
 pub type Sends = dyn Fn(&ClassCall) -> bool + Send + Sync;
 
-/// The layer: before a request that may send is carried out its object is marked, and
-/// afterwards it is looked at.
+/// The layer that marks the object of a request that may send, before the request runs, and has the
+/// object looked at afterwards.
 ///
-/// A delivered call is carried out for whom the message says: only who may do anything can deliver, and
-/// what he delivers is somebody's. Likewise dead letters that are sent again: the object is marked for whom
-/// they were sent, and whoever asks for it vouches for that.
+/// A delivered call runs on behalf of the entity that the message names. Only an entity that may do
+/// anything can deliver, and it vouches for that name. The same holds for dead letters that are
+/// sent again.
 pub struct SendingLayer {
     next: Stack,
     sends: Arc<Sends>,

@@ -1,9 +1,10 @@
-//! Looking for objects whose messages nobody delivers, and taking away marks that are not needed.
+//! Looks for objects whose messages no process delivers, and removes marks that are not needed.
 //!
-//! **Invariant:** a mark is taken away only after a look at its object that found nothing waiting, and only
-//! if no request can have trusted it since: this process forgets its own first; of another's it must be
-//! known that it is over, or old enough that nobody trusts it any more. One beside which this process trusts
-//! another for the same is not needed, whatever waits.
+//! **Invariant:** a mark is removed only after its object was found to have no waiting message, and
+//! only if no request can have trusted the mark since. A mark of this process is first forgotten
+//! here. A mark of another process must be known to be over, or old enough that no process trusts
+//! it. A mark is also not needed if this process trusts another mark for the same object and
+//! entity.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -11,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use nacre_object::{ObjectId, Result};
 
-use crate::courier::{Courier, Surroundings};
+use crate::courier::{Courier, CourierContext};
 use crate::ledger::{Ledger, StoredMark};
 use crate::marks::Forgotten;
 use crate::page::is_empty;
@@ -21,12 +22,12 @@ const SWEEP_AGAIN: Duration = Duration::from_secs(1);
 
 pub(crate) struct Sweeper {
     pub courier: Courier,
-    pub surroundings: Arc<Surroundings>,
+    pub context: Arc<CourierContext>,
 }
 
 impl Sweeper {
     pub async fn run(self) {
-        let ledger = self.surroundings.ledger();
+        let ledger = self.context.ledger();
         loop {
             let ended = self.clear_idle(&ledger).await;
             let ended = ended.and(self.sweep(&ledger).await);
@@ -55,7 +56,7 @@ impl Sweeper {
 
     async fn clear(&self, ledger: &Ledger, forgotten: Forgotten) -> Result<()> {
         let Forgotten { object, source, mark } = forgotten;
-        if is_empty(&self.surroundings, &object).await? {
+        if is_empty(&self.context, &object).await? {
             let key = Ledger::key(&object, &source, &self.courier.inner().process, mark);
             ledger.unmark(&ledger.of(&object), key, mark).await?;
         } else {
@@ -68,7 +69,7 @@ impl Sweeper {
     /// Goes over all marks where this process serves.
     async fn sweep(&self, ledger: &Ledger) -> Result<()> {
         let mut outcome = Ok(());
-        for one in ledger.on(&self.surroundings.served) {
+        for one in ledger.on(&self.context.served) {
             outcome = outcome.and(self.sweep_ledger(ledger, &one).await);
         }
         outcome
@@ -94,7 +95,7 @@ impl Sweeper {
             Standing::Trusted => return Ok(()),
             Standing::Superseded => false,
             Standing::InDoubt | Standing::Unknown => {
-                !is_empty(&self.surroundings, &stored.object).await?
+                !is_empty(&self.context, &stored.object).await?
             }
         };
         if is_needed {
@@ -120,7 +121,8 @@ impl Sweeper {
         }
     }
 
-    /// Whether no process trusts a mark any more. Also of one that is known: it may have become so.
+    /// Whether no process trusts a mark any more. This is checked even for a known mark, because it
+    /// may have become trusted.
     fn is_over(&self, stored: &StoredMark) -> bool {
         let inner = self.courier.inner();
         if stored.process == inner.process {
@@ -129,7 +131,7 @@ impl Sweeper {
         }
         let age = inner.clock.now_micros().saturating_sub(stored.mark.at_micros);
         Duration::from_micros(age) >= inner.pace.abandoned_after
-            || self.surroundings.is_alone_with(&stored.object)
+            || self.context.is_alone_with(&stored.object)
     }
 }
 

@@ -1,6 +1,7 @@
-//! Objects that send to each other while answers are lost and processes die: every message of an
-//! acknowledged request is received once, in order, and of an unanswered one at most once; or it is a dead
-//! letter, and received once when it is sent again. Receivers forget senders meanwhile.
+//! Objects send to each other while answers are lost and processes die. Every message of an
+//! acknowledged request is received once, in order; one of an unanswered request at most once.
+//! Otherwise it is a dead letter, and is received once when it is sent again. Receivers forget
+//! senders meanwhile.
 
 mod support;
 
@@ -95,7 +96,8 @@ impl Run {
         self.begin();
     }
 
-    /// An object sends to one other or to two at once: each way has its numbers in order.
+    /// Makes an object send to one other object, or to two at once. The numbers on each way are in
+    /// order.
     async fn send(&mut self, number: i64) -> Result<(), String> {
         let from = *self.random.pick(&OBJECTS).unwrap();
         let first = self.random.below(OBJECTS.len() as u64) as usize;

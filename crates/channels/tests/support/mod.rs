@@ -11,7 +11,7 @@ use bytes::Bytes;
 use nacre_brados::Value;
 use nacre_calls::{OutputRows, decode_reply, encode_request};
 use nacre_channels::{
-    Courier, OutboxPage, Pace, SendingLayer, Surroundings, channels_class, read_outbox,
+    Courier, CourierContext, OutboxPage, Pace, SendingLayer, channels_class, read_outbox,
 };
 use nacre_class::{ClassProgram, ClassRuntime};
 use nacre_clock::{Clock, Random};
@@ -186,7 +186,7 @@ impl World {
         let maps = Maps::new(store.clone(), engine.clone());
         let node = NodeName::new("node").unwrap();
         let entities = Arc::new(LiveEntities::follow(&maps, node.clone(), CallRules::default()));
-        courier.start(Surroundings {
+        courier.start(CourierContext {
             store: store.clone(),
             watch: engine,
             locate: Arc::new(targets),
@@ -287,7 +287,7 @@ pub async fn until(is_so: impl AsyncFnMut() -> bool) {
     assert!(comes_to_be(is_so).await, "it did not come to be");
 }
 
-/// Waits until something is so; answers whether it came to be.
+/// Waits until something is so; returns whether it came to be.
 pub async fn comes_to_be(mut is_so: impl AsyncFnMut() -> bool) -> bool {
     let begun = Instant::now();
     while !is_so().await {

@@ -1,6 +1,6 @@
-//! What lies between a process and its objects in random runs: every request takes a while, and a bug of
-//! delivery may be planted. What is planted tells couriers something else than what happened, or does
-//! something else than they asked for; the code under test has no switch for it.
+//! A store between a process and its objects in random runs. Every request takes time, and a bug of
+//! delivery may be planted. A planted bug tells couriers something that did not happen, or does
+//! something that they did not ask for. The code under test has no switch for it.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -19,7 +19,7 @@ use super::calls;
 
 /// How long a request may take, one way.
 const MOST_LATENCY_MILLIS: u64 = 40;
-/// One in so many deliveries stands still on its way, for up to so long: another overtakes it.
+/// One in this many deliveries is delayed for up to this long, so that another overtakes it.
 const STANDS_STILL_ODDS: u64 = 6;
 const MOST_STANDSTILL_MILLIS: u64 = 1500;
 /// After which a delivery is carried out that was answered before.
@@ -85,7 +85,8 @@ fn is_mark(request: &Request) -> bool {
         && request.ops.iter().any(|op| matches!(op, Op::MapSet { .. }))
 }
 
-/// Whether a request looks for the first message that waits, to see whether what came before is settled.
+/// Whether a request reads the first waiting message, to see whether the messages before it are
+/// settled.
 fn asks_what_waits(request: &Request) -> bool {
     matches!(&request.ops[..], [_, Op::MapRange { limit: 1, .. }])
 }

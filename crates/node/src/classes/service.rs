@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use nacre::{Cluster, OWN_SOURCES, native_classes};
 use nacre_balance::LivePolicies;
-use nacre_channels::{Courier, DeliveryStats, Pace, Surroundings};
+use nacre_channels::{Courier, CourierContext, DeliveryStats, Pace};
 use nacre_class::{CalledClass, CallsSeen, ClassRuntime, FaultSink, ProgramFault, UnderWay};
 use nacre_clock::{Clock, Random};
 use nacre_log::LogEnv;
@@ -164,7 +164,7 @@ impl ClassService {
         });
         // After the programs: to what knows none, classes would not exist.
         if !served.targets.is_empty() {
-            self.0.courier.start(Surroundings {
+            self.0.courier.start(CourierContext {
                 store: cluster.store().clone(),
                 watch: cluster.store().clone(),
                 locate: cluster.store().clone(),
