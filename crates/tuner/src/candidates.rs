@@ -3,7 +3,7 @@
 use nacre_brados::layout::{Choices, HeaderPlace, TablePlace};
 use nacre_brados::{Compiled, Layout};
 
-/// Room in a slot besides the longest value: what a row has besides, and that the slot is used.
+/// Space in a slot besides the longest value, for the rest of the row and the slot's state.
 const SLOT_ROOM: usize = 64;
 /// Slots begin at multiples of so many bytes.
 const SLOT_ALIGNMENT: usize = 64;

@@ -1,19 +1,19 @@
-//! Physical design: which layout a Brados program is to have.
+//! Physical design: chooses the layout of a Brados program.
 //!
-//! A program can be kept in many layouts ([`nacre_brados::layout`]), and which is best depends on what it is
-//! asked for, on the engine and on the device. So an engine is measured once ([`Profile`]: whole
-//! transactions, by size, number of accesses and depth), a [`Workload`] says what will be asked, and
-//! [`tune`] predicts what each layout takes, measures the best few for real and chooses.
+//! A program can be kept in many layouts ([`nacre_brados::layout`]). Which is best depends on its
+//! requests, the engine and the device. So an engine is measured once ([`Profile`]: whole
+//! transactions, by size, number of accesses and depth), and a [`Workload`] describes the requests.
+//! [`tune`] predicts the cost of each layout, measures the best few for real, and chooses.
 //!
-//! - `workload`: what is asked;
-//! - `shape`, `sketch`: what a transaction touches, found by trying it on an object in memory;
-//! - `probe`, `profile`: what transactions take on an engine;
-//! - `own_engine`, `workbench`: where it is measured;
+//! - `workload`: the requests;
+//! - `shape`, `sketch`: what a transaction touches, found by running it on an object in memory;
+//! - `probe`, `profile`: the cost of transactions on an engine;
+//! - `own_engine`, `workbench`: the engine for measurements;
 //! - `predict`, `candidates`, `measure`, `tune`: the choice;
-//! - `observed`: the workload of a running class, from what is counted of its calls.
+//! - `observed`: the workload of a running class, from the counts of its calls.
 //!
-//! **Invariant:** a choice rests on the profile, the workload and measurements of this run; it says what it
-//! was predicted, what it measured, and what simple rules would have taken.
+//! **Invariant:** a choice rests on the profile, the workload and measurements of this run. It
+//! reports the predictions, the measurements, and what simple rules would have chosen.
 
 mod candidates;
 mod fingerprint;

@@ -22,8 +22,8 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
-    /// Makes the objects and fills them. `label` tells this program from others of the run, `names` its objects from
-    /// those that are there at the same time.
+    /// Makes the objects and fills them. `label` tells this program from others of the run; `names`
+    /// tells its objects from others that exist at the same time.
     pub async fn prepare(
         bench: &Workbench,
         label: &str,

@@ -1,4 +1,5 @@
-//! An engine to measure on, beside whatever runs: a folder of its own, or a pool of a Ceph cluster.
+//! An engine of its own for measurements, beside running ones: in a folder of its own, or in a pool
+//! of a Ceph cluster.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,7 +26,8 @@ pub struct OwnEngine {
 }
 
 impl OwnEngine {
-    /// An embedded engine, in a scratch folder in `base` that goes with it: the disk that is measured.
+    /// An embedded engine in a scratch folder in `base`, which is deleted with it. The disk of
+    /// `base` is the one that is measured.
     ///
     /// # Errors
     /// `Unavailable` if `base` cannot be written.

@@ -1,6 +1,7 @@
-//! What a workload will take in a layout: its transactions are tried on an object in memory that writes
-//! down their shapes, and an engine's profile says what such transactions take. The profile's are methods
-//! that hardly do anything else; what the program's own compute besides is measured while they are tried.
+//! Predicts the cost of a workload in a layout. The workload's transactions run on an object in
+//! memory that records their shapes, and the engine's profile gives the cost of such transactions.
+//! The methods of the profile compute almost nothing, so the program's own computation is measured
+//! during the runs and added.
 
 use std::sync::Arc;
 
@@ -43,10 +44,10 @@ struct Tried {
     seconds: f64,
 }
 
-/// Seconds from one transaction's end to the next's, on average over the mix.
+/// Predicts the seconds between the ends of two transactions, on average over the mix.
 ///
 /// # Errors
-/// `Invalid` if the source is no program or has no such method; whatever a request fails with.
+/// `Invalid` if the source is not a program or lacks the method; any error of a request.
 pub(crate) fn seconds(source: &str, workload: &Workload, profile: &Profile) -> Result<f64> {
     let mut trial = Trial::new(source)?;
     for Line { count, request } in &workload.fill {

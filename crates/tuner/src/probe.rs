@@ -1,7 +1,7 @@
-//! Measures what an engine takes for transactions of one shape.
+//! Measures the cost of transactions of one shape on an engine.
 //!
-//! A probe is a method in Luau (`probe.lua`) that touches its object `count` times in one way, so what is
-//! measured is a whole transaction: the call, the run, the access, the commit.
+//! A probe is a method in Luau (`probe.lua`) that touches its object `count` times in one way. So a
+//! whole transaction is measured: the call, the run, the access and the commit.
 
 use std::time::Duration;
 

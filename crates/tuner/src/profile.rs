@@ -1,9 +1,10 @@
-//! What transactions of any shape take on an engine: measured of some, computed for all.
+//! The cost of transactions of any shape on an engine: measured for some shapes, computed for all.
 //!
-//! For each way to touch an object, of several sizes, whole transactions are measured that do it once
-//! and [`MANY`] times, alone and with [`DEPTH`] under way. Of each is computed what one more access adds,
-//! and what is left when nothing is accessed: a transaction takes the one plus the others' sum. Between
-//! sizes it is linear, between depths it is geometric.
+//! For each kind of access and several sizes, whole transactions are measured that make the access
+//! once and [`MANY`] times, alone and with [`DEPTH`] in flight. From this follow the cost of one
+//! more access, and the cost of a transaction without any. A transaction costs the latter plus the
+//! sum of its accesses. Between sizes the cost is interpolated linearly, between depths
+//! geometrically.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -75,8 +76,8 @@ impl Pair {
 }
 
 impl Profile {
-    /// Measures an engine; `span` is spent on each of some hundred and fifty transactions. `progress` is
-    /// told what share is done.
+    /// Measures an engine; `span` is spent on each of some hundred and fifty transactions.
+    /// `progress` gets the share that is done.
     ///
     /// # Errors
     /// Those of the engine.
@@ -95,8 +96,8 @@ impl Profile {
         Ok(Self { format: FORMAT, engine, depths })
     }
 
-    /// Seconds from one transaction's end to the next's, if all have this shape and so many are under
-    /// way.
+    /// Seconds between the ends of two transactions, if all have this shape and `concurrency` of
+    /// them are in flight.
     pub fn seconds(&self, shape: &Shape, concurrency: usize) -> f64 {
         let [alone, deep] = [0, 1].map(|at| self.depths[at].seconds(shape));
         let share = (concurrency as f64).ln() / (DEPTH as f64).ln();
@@ -184,8 +185,8 @@ impl Depth {
             .sum::<f64>()
     }
 
-    /// What an access of so many bytes adds: on the line between its neighbours, before the first as the
-    /// first, behind the last on with the last slope.
+    /// The cost of one more access of this many bytes. Between measured sizes it is interpolated.
+    /// Below the first size it is that of the first; above the last it follows the last slope.
     fn of_access(&self, access: Access, bytes: usize) -> f64 {
         let Some(points) = self.added.get(&access) else { return LEAST_SECONDS };
         let behind = points.iter().position(|point| point.bytes >= bytes);
@@ -212,7 +213,8 @@ fn is_tried(access: Access, bytes: usize) -> bool {
 mod tests {
     use super::*;
 
-    /// A depth where a read adds a microsecond and one for each kilobyte, a write ten times that.
+    /// A depth at which a read costs one microsecond and one for each kilobyte, and a write ten
+    /// times that.
     fn depth(depth: usize) -> Depth {
         let seconds = |access: Access, bytes: usize| {
             let micros = 1.0 + bytes as f64 / 1000.0;

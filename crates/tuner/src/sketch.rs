@@ -11,10 +11,10 @@ use crate::shape::{Access, Shape};
 /// Longest stream: a layout with fixed places may begin far behind the start.
 const MAX_STREAM_BYTES: u64 = 256 * 1024 * 1024;
 
-/// An object, and the shape of the transaction under way.
+/// An object, and the shape of the running transaction.
 ///
-/// It has no bounds but one on its stream, and does not take a failed transaction back: the classes that
-/// are tried on it fail before they write.
+/// It has no bounds except one on its stream, and does not undo a failed transaction: the classes
+/// that run on it fail before they write.
 #[derive(Debug, Default)]
 pub(crate) struct Sketch {
     exists: bool,

@@ -1,14 +1,14 @@
-//! Which layout a program is to have for a workload.
+//! Chooses the layout of a program for a workload.
 //!
 //! 1. All legal layouts are enumerated, the plainest first.
-//! 2. What each takes is predicted from the engine's profile.
-//! 3. The best with its header in each place, the best that keeps its rows in another way, the plainest of those
-//!    that are as good within noise, and the plainest of all, which a program has that names none, are measured
-//!    for real, in turns.
-//! 4. Chosen is the plainest of those that are as good as the best within noise.
+//! 2. The cost of each is predicted from the engine's profile.
+//! 3. These are measured for real, in turns: the best with its header in each place; the best that
+//!    keeps its rows in another way; the plainest of those that are as good within noise; and the
+//!    plainest of all, which a program has that names no layout.
+//! 4. The plainest of those that are as good as the best within noise is chosen.
 //!
-//! With `sweep` all are measured, which tells what the choice is worth: how far it is from the best, and
-//! how far rules are that look at no engine.
+//! With `sweep` all are measured. That shows how far the choice is from the best, and how far rules
+//! are that do not look at the engine.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -78,10 +78,10 @@ impl Tuned {
     }
 }
 
-/// Chooses. `progress` is told what is being measured.
+/// Chooses a layout. `progress` is told what is being measured.
 ///
 /// # Errors
-/// `Invalid` if the program has mistakes; what its requests or the engine fail with.
+/// `Invalid` if the program has mistakes; any error of its requests or of the engine.
 pub async fn tune(
     bench: &Workbench,
     source: &str,
@@ -101,7 +101,7 @@ pub async fn tune(
             progress(layout);
             let source = with_layout(source, layout, &[]);
             let label = format!("{at}-{round}");
-            // Where RADOS puts an object is up to its name: within a round all layouts have it the same.
+            // RADOS places an object by its name. So in one round all layouts use the same names.
             let names = format!("round-{round}");
             let subject = Subject::prepare(bench, &label, &names, &source, workload).await?;
             let outcome = subject.run(workload, effort.span).await;
@@ -112,11 +112,11 @@ pub async fn tune(
     Ok(judge(&candidates, &seconds, &finalists, &measured, &runs))
 }
 
-/// What would be chosen by predictions alone: the plainest of those that are as good as the best. Nothing is
-/// measured; it computes for up to a second or two.
+/// What predictions alone would choose: the plainest layout of those that are as good as the best.
+/// Nothing is measured; the computation takes up to a second or two.
 ///
 /// # Errors
-/// `Invalid` if the program has mistakes; what its requests fail with.
+/// `Invalid` if the program has mistakes; any error of its requests.
 pub fn foresee(source: &str, workload: &Workload, profile: &Profile) -> Result<Tuned> {
     let candidates = candidates(source, workload)?;
     let seconds = predicted_seconds(&candidates, source, workload, profile)?;
@@ -150,8 +150,8 @@ fn candidates(source: &str, workload: &Workload) -> Result<Candidates> {
     Ok(Candidates::of(&compiled, workload.longest_bytes()))
 }
 
-/// What came of it, of all layouts: seconds a request as predicted, which are to choose from and which were
-/// measured, and their runs.
+/// The result for all layouts: predicted seconds a request, whether a layout may be chosen, whether
+/// it was measured, and its runs.
 fn judge(
     candidates: &Candidates,
     seconds: &[f64],
@@ -181,9 +181,10 @@ fn judge(
     Tuned { tried, chosen, rules: rules.to_vec() }
 }
 
-/// Which are measured for real: the best by prediction and those that have their tables where it has, as where the
-/// header lies differs by less than predictions do; the best that has its tables elsewhere; the plainest that is as
-/// good within noise; and the plainest of all.
+/// The layouts that are measured for real. First the best by prediction, with those that keep their
+/// tables in the same places, because the place of the header changes less than the error of
+/// predictions. Then the best that keeps its tables elsewhere, the plainest that is as good within
+/// noise, and the plainest of all.
 fn finalists(seconds: &[f64], layouts: &[Layout]) -> BTreeSet<usize> {
     let by_seconds = |a: &usize, b: &usize| seconds[*a].total_cmp(&seconds[*b]);
     let Some(first) = (0..seconds.len()).min_by(by_seconds) else { return BTreeSet::new() };
@@ -195,9 +196,9 @@ fn finalists(seconds: &[f64], layouts: &[Layout]) -> BTreeSet<usize> {
     finalists
 }
 
-/// The plainest of those measured, among the finalists, that are as good as the best.
+/// The plainest of the measured finalists that are as good as the best.
 ///
-/// A sweep's other measurements do not count: it is there to judge the choice.
+/// Other measurements of a sweep do not count, because the sweep is there to judge the choice.
 fn chosen(tried: &[Tried], finalists: &BTreeSet<usize>) -> usize {
     let rate = |at: &usize| tried[*at].measured.unwrap_or(0.0);
     let best = finalists.iter().map(rate).fold(0.0, f64::max);

@@ -43,7 +43,7 @@ impl Workbench {
     /// Makes a program callable as a class of this name.
     ///
     /// # Errors
-    /// `Invalid` if it is no program.
+    /// `Invalid` if the source is not a program.
     pub fn install(&self, class: &ClassName, source: &str) -> Result<()> {
         self.classes.install(&ClassProgram::new(class.clone(), 1, source))
     }
@@ -53,15 +53,15 @@ impl Workbench {
         self.classes.uninstall(class);
     }
 
-    /// An object that nobody else uses; `label` and `number` tell those of a run apart.
+    /// An object that is not used otherwise; `label` and `number` tell the objects of a run apart.
     ///
     /// # Errors
-    /// `Invalid` if the label is no part of a name.
+    /// `Invalid` if the label cannot be part of a name.
     pub fn object(&self, label: &str, number: usize) -> Result<ObjectId> {
         format!("{}/tuner-{}-{label}-{number}", self.pool, self.run).parse()
     }
 
-    /// Calls a method; answers its output.
+    /// Calls a method; returns its output.
     ///
     /// # Errors
     /// What the method or the store fails with.
@@ -80,7 +80,7 @@ impl Workbench {
         }
     }
 
-    /// Carries out a transaction; answers what its ops came to.
+    /// Carries out a transaction; returns what its ops came to.
     ///
     /// # Errors
     /// What the store fails with.
@@ -88,10 +88,10 @@ impl Workbench {
         Ok(self.store.submit(Request::new(object.clone(), ops)?).await?.results)
     }
 
-    /// The objects of this run that are there, or the first few of them.
+    /// The existing objects of this run, or the first few of them.
     ///
     /// # Errors
-    /// What the store fails with.
+    /// Any error of the store.
     pub async fn objects(&self) -> Result<Vec<ObjectName>> {
         let (pool, prefix) = (self.pool.clone(), format!("tuner-{}-", self.run));
         let request = ListRequest { pool, after: None, prefix, limit: MAX_LIST_ENTRIES };

@@ -1,4 +1,4 @@
-//! What a program will be asked for, as text.
+//! A workload: the requests that a program will get, in a text format.
 //!
 //! ```text
 //! # a log's stripe, mostly written
@@ -10,11 +10,11 @@
 //! mix 30    read 1, used
 //! ```
 //!
-//! `fill N` is done N times on each object before anything is measured, in the order of the lines; `mix W`
-//! is a share of what is measured. Each column of a request's row is a number, a text in quotes, `true`,
-//! `false`, `nil`, or drawn: `next` counts up for each object from 0, `used` is one of what `next` has given
-//! already, `below(N)` any number below N, `bytes(N)` so many bytes, `text(N of COUNT)` one of so many
-//! different texts of so many bytes.
+//! `fill N` is done N times on each object before the measurement, in the order of the lines. `mix
+//! W` is a share of the measured requests. Each column of a request's row is a number, a string in
+//! quotes, `true`, `false`, `nil`, or drawn at random: `next` counts up for each object from 0;
+//! `used` is a number that `next` has given already; `below(N)` is any number below N; `bytes(N)`
+//! is N bytes; `text(N of COUNT)` is one of COUNT different strings of N bytes.
 
 use std::fmt;
 
@@ -202,7 +202,7 @@ impl Pattern {
         Ok(Self { method: method.to_owned(), columns })
     }
 
-    /// A row, where `next` is the number that comes next for the object, and counts on if it is used.
+    /// Draws a row. `next` is the next number of the object, and is raised if the row uses it.
     pub fn draw(&self, next: &mut u64, random: &mut Random) -> Vec<Value> {
         self.columns.iter().map(|column| column.draw(next, random)).collect()
     }

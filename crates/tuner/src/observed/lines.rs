@@ -1,4 +1,4 @@
-//! The lines of a workload: requests of a method by their sizes, and what objects are filled with.
+//! The lines of an observed workload: requests of a method by size, and requests that fill objects.
 
 use nacre_brados::Value;
 use nacre_class::MethodSeen;
@@ -10,7 +10,8 @@ use crate::workload::{Column, Line, MAX_DRAWN_BYTES, Pattern};
 const LEAST_SHARE: f64 = 0.02;
 /// Weights of the mix add up to about this.
 const WEIGHTS: f64 = 10_000.0;
-/// What a request has for a column besides a text's own bytes, and for a number or a truth value.
+/// Bytes of a string column in a request besides the string itself, and of a number or a truth
+/// value.
 const TEXT_BYTES: f64 = 5.0;
 const NUMBER_BYTES: f64 = 9.0;
 const WORD_BYTES: f64 = 1.0;
@@ -41,8 +42,8 @@ fn text_bytes(column: &Column) -> Option<usize> {
     }
 }
 
-/// The sizes of a method's requests, each with how many had it: of a bucket what makes the sum come out
-/// right, within its bounds.
+/// The sizes of a method's requests, each with how many had it. Within each bucket's bounds the
+/// size is chosen so that the total is right.
 fn sizes(seen: &MethodSeen) -> Vec<(f64, f64)> {
     let requests = seen.requests as f64;
     let buckets: Vec<(f64, f64)> = (0_i32..)
@@ -81,8 +82,8 @@ fn sized(columns: &[Column], bytes: f64) -> Vec<Column> {
     columns
 }
 
-/// What objects have seen before: once whatever writes, but adds no rows; then what adds some, as often
-/// as it is asked. That may have been long ago.
+/// The requests that fill an object. First comes each writing method that adds no rows, once; then
+/// come methods that add rows, as often as they were called. That may have been long ago.
 pub(super) fn fill(
     asked: &[Asked<'_>],
     columns: impl Fn(&Asked<'_>) -> Vec<Column>,

@@ -1,21 +1,21 @@
-//! A workload from what a running class was asked.
+//! Makes a workload from the observed requests of a running class.
 //!
-//! Counted are methods, the bytes of their requests, and, of some requests, what their columns hold
-//! ([`nacre_class::CallsSeen`]). From that a workload is put together that asks alike:
+//! Observed are the methods, the bytes of their requests, and, for some requests, the values of
+//! their columns ([`nacre_class::CallsSeen`]). The workload asks alike:
 //!
 //! | observed | becomes |
 //! |---|---|
 //! | a method's requests of a size | a line of the mix, with as much weight |
-//! | a number that hardly changes, unless a table has its column for a key | the greatest |
+//! | a number that hardly changes, unless a table has its column as a key | the greatest |
 //! | numbers that rise or hardly repeat, of the method that adds most rows | `next` |
 //! | numbers among those, of another method | `used` |
 //! | other numbers | `below` the greatest |
-//! | texts | as long as they were, and as many different ones |
+//! | strings | of the same length, and as many different ones |
 //!
-//! Columns that are no keys mean the same in all methods that have one of the name: what seals an epoch and
-//! what is asked in one agree on it, or all would be refused.
+//! Columns that are not keys mean the same in all methods that have one of the name. So the method
+//! that seals an epoch and the requests in that epoch agree on it; otherwise all would be refused.
 //!
-//! What cannot be observed is assumed, and told with the workload.
+//! Anything that cannot be observed is assumed, and the assumption is reported with the workload.
 
 mod asked;
 mod columns;

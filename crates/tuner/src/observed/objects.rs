@@ -36,7 +36,7 @@ impl Rows {
 }
 
 impl Objects {
-    /// How many there are, and how many rows one has: as many as are known, or else assumed.
+    /// The number of objects, and of rows in each: the known numbers, or else assumed ones.
     pub(crate) fn assumed(&self) -> (u64, u64) {
         let rows = self.rows.counted().unwrap_or(ASSUMED_ROWS);
         (self.count.unwrap_or(ASSUMED_OBJECTS), rows)
