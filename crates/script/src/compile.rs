@@ -25,7 +25,7 @@ pub struct Script {
 }
 
 impl Script {
-    /// Compiles `source`. `name` and `version` are what faults of it are reported under.
+    /// Compiles `source`. Faults of the script are reported under `name` and `version`.
     ///
     /// # Errors
     /// The first syntax error, or that the source exceeds [`MAX_SOURCE_BYTES`].
@@ -37,8 +37,9 @@ impl Script {
         }
         let digest = Digest::of(source);
         let source = without_preamble(source);
-        // Level 1 of both: optimised as far as line numbers and tracebacks stay true.
-        // A chunk stays loaded while its globals change, so `_G` must not be resolved for good.
+        // Optimisation and debug level 1: optimised as far as line numbers and tracebacks stay
+        // correct. `_G` must not be resolved at load time, because a chunk stays loaded while its
+        // globals change.
         let compiler = Compiler::new()
             .set_optimization_level(1)
             .set_debug_level(1)
@@ -56,8 +57,8 @@ impl Script {
         })
     }
 
-    /// The same, executed once by each VM rather than for each run: for a script of which it is known
-    /// that nothing it defines ever changes afterwards.
+    /// Makes each VM run the chunk once instead of for each run. For scripts that are known to
+    /// define nothing that changes later.
     pub fn kept(self) -> Self {
         Self { is_kept: true, ..self }
     }
@@ -102,8 +103,8 @@ impl fmt::Debug for Script {
     }
 }
 
-/// A source without the byte order mark that editors put before it, and without its first line if that is for a
-/// shell, `#!…`. The lines keep their numbers.
+/// A source without a byte order mark, and without its first line if that is for a shell, `#!…`.
+/// Line numbers stay the same.
 fn without_preamble(source: &[u8]) -> &[u8] {
     let source = source.strip_prefix("\u{feff}".as_bytes()).unwrap_or(source);
     match source.starts_with(b"#!") {
@@ -112,8 +113,8 @@ fn without_preamble(source: &[u8]) -> &[u8] {
     }
 }
 
-/// What a source takes from its environment besides the libraries. Larger sources are generated, and name nothing
-/// that is not there.
+/// The names that a source takes from its environment besides the libraries. Larger sources are
+/// generated, and use no missing name.
 fn names_of(source: &[u8]) -> Vec<FreeName> {
     match std::str::from_utf8(source) {
         Ok(source) if source.len() <= MAX_NAMED_SOURCE_BYTES => free_names(source)
@@ -185,8 +186,8 @@ impl fmt::Display for CompileError {
 
 impl std::error::Error for CompileError {}
 
-/// The compiler gives no column but quotes the token it did not expect; if that stands once in the
-/// line, there it is.
+/// The compiler gives no column but quotes the unexpected token. If that token occurs once in the
+/// line, its column is used.
 fn column_of(message: &str, line: &str) -> Option<u32> {
     let got = message.split_once(", got ").or_else(|| message.split_once("near "))?.1;
     if got.starts_with("<eof>") {

@@ -1,11 +1,12 @@
-//! What a script finds in its environment: an allow-list, and nothing else.
+//! The environment of a script: an allow-list, and nothing else.
 //!
-//! The VM's globals and the library's tables are stripped to the names below, some functions are
-//! replaced by those of `prelude.luau`, the host library adds its own, and then everything is made
-//! read-only. Each run gets an empty table of globals that reads through to this base.
+//! The VM's globals and the library's tables are reduced to the names below. The functions of
+//! `prelude.luau` replace some of them, and the host library adds its own. Then everything is made
+//! read-only. Each run gets an empty table of globals that falls back to this base.
 //!
-//! The VM's own globals have to be the base, not a copy of it: the VM resolves the library functions
-//! a chunk names against them when it loads the chunk, whatever environment it runs in later.
+//! The base must be the VM's own globals, not a copy. When the VM loads a chunk, it resolves the
+//! library functions that the chunk names against its own globals, whatever environment the chunk
+//! runs in later.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -147,7 +148,7 @@ const PRELUDE_GLOBALS: &[&str] = &["_G", "pcall", "xpcall"];
 const PRELUDE_FUNCTIONS: &[(&str, &str)] =
     &[("math", "tointeger"), ("math", "type"), ("math", "ult")];
 
-/// Whether every script has a global, and the field of it if one is asked for. A host may add others.
+/// Whether every script has a global, and the given field of it. A host may add others.
 pub(crate) fn is_in_environment(global: &str, field: Option<&str>) -> bool {
     let Some((_, functions)) = LIBRARIES.iter().find(|(library, _)| *library == global) else {
         return GLOBALS.contains(&global) || PRELUDE_GLOBALS.contains(&global);

@@ -1,9 +1,9 @@
-//! Errors across the border of the VM, both ways.
+//! Carries errors across the border of the VM, both ways.
 //!
-//! Inwards, [`raise`] wraps an [`Error`] as the error a host function fails with; a script's `pcall`
-//! unwraps it to `false, negative_errno, message`. Outwards, [`explain`] turns whatever ended a run
-//! into an [`Error`]: a raised one is what it was, anything else is a `Fault`; either tells line and
-//! traceback in the script.
+//! Inwards, [`raise`] wraps an [`Error`] as the error of a host function; a script's `pcall`
+//! returns it as `false, negative_errno, message`. Outwards, [`explain`] turns whatever ended a run
+//! into an [`Error`]. A raised error is returned as it was; anything else becomes a `Fault`. Both
+//! get line and traceback in the script.
 
 use std::fmt;
 
@@ -74,7 +74,8 @@ pub(crate) fn explain(error: &mlua::Error, script: &Script) -> Error {
     }
 }
 
-/// What a program raised. The VM shows a table or a function by its address, which tells nobody anything.
+/// The message that a program raised. The VM prints a table or a function as an address, which is
+/// of no use to people.
 fn said(message: &str) -> String {
     match message.split_once(": 0x") {
         Some((value, address))
@@ -93,8 +94,8 @@ pub(crate) fn site_of(script: &Script, traceback: &str) -> FaultSite {
     FaultSite { program: script.name().to_owned(), version: script.version(), line, traceback }
 }
 
-/// Blames a program whose function returned something that makes no sense (`Invalid`), at the line where the program
-/// defines that function. Every other error stays as it is.
+/// Blames a program for an `Invalid` result of its function, at the line where the program defines
+/// that function. Every other error stays as it is.
 pub fn blame_definition(
     error: Error,
     program: &str,
@@ -120,8 +121,8 @@ const TRACEBACK: &str = "stack traceback:";
 /// What the VM puts before its own messages when it is our prelude that runs into them.
 const PRELUDE_POSITION: &str = "prelude:0: ";
 
-/// The frames of the script itself, one a line, innermost first: those of the host's library would
-/// only be in the way.
+/// The frames of the script itself, one a line, innermost first. Frames of the host's library are
+/// left out.
 fn frames_of(script: &Script, traceback: &str) -> String {
     let own = |frame: &&str| {
         frame.strip_prefix(script.name()).is_some_and(|rest| rest.starts_with(':'))

@@ -1,16 +1,17 @@
-//! Makes what functions keep between calls read-only, so that a script can stay loaded.
+//! Makes everything that functions keep between calls read-only, so that a script can stay loaded.
 //!
-//! A script that is loaded anew for each run forgets what its functions keep: globals, and variables of the chunk
-//! (upvalues). One that stays loaded would not. Here tables that its functions reach become read-only, so a function that
-//! keeps something in one fails. Where a function reaches a variable that is no table or function, nobody can tell
-//! whether it changes; the compiler has replaced constants by their values.
+//! A script that is loaded anew for each run loses its state: globals, and variables of the chunk
+//! (upvalues). A script that stays loaded would keep it. So all tables that its functions reach
+//! become read-only, and a function that changes one fails. If a function reaches a variable that
+//! is no table or function, it may change; constants do not count, because the compiler has
+//! replaced them by their values.
 
 use std::collections::HashSet;
 
 use mlua::{Function, Lua, MultiValue, Table, Value, ffi};
 
-/// Makes the globals of functions, and all tables that they reach, read-only. Returns whether the functions keep nothing
-/// between calls from then on.
+/// Makes the globals of functions, and all tables that they reach, read-only. Returns whether the
+/// functions keep no state between calls from then on.
 ///
 /// # Errors
 /// Those of the VM.

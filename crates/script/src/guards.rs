@@ -1,4 +1,5 @@
-//! The host side of `prelude.luau`: what has to be linear, bounded or seeded and so is done here.
+//! The host side of `prelude.luau`: functions that must be linear, bounded or seeded, and are
+//! therefore written in Rust.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -109,7 +110,8 @@ fn check_pattern(_: &Lua, (subject, pattern): (LuaString, LuaString)) -> mlua::R
     Ok(())
 }
 
-/// Bytes of the longest `[set]`: so many tests the matcher may make for one byte of the subject.
+/// The length of the longest `[set]` in bytes. The matcher may make this many tests for one byte of
+/// the subject.
 fn longest_set(pattern: &[u8]) -> usize {
     let mut longest = 0;
     let mut at = 0;
@@ -160,7 +162,7 @@ pub(crate) fn install_random(lua: &Lua, random: &Rc<RefCell<Random>>) -> mlua::R
     math.raw_set("randomseed", seed)
 }
 
-/// A fraction below 1, or a whole number from 1 or a first bound to a last one.
+/// Draws a fraction below 1, or an integer from 1 or a lower bound to an upper bound.
 fn draw(random: &mut Random, bounds: &[f64]) -> Result<f64, Error> {
     const FRACTION_BITS: u32 = f64::MANTISSA_DIGITS;
     let (first, last) = match *bounds {

@@ -36,9 +36,9 @@ impl<'a> Host<'a> {
 
     /// A function whose failures scripts are expected to catch.
     ///
-    /// It behaves as one made by [`Lua::create_function`], but `pcall(function, …)` takes a short
-    /// cut: the outcome is returned, not thrown, recorded with a traceback and caught, which costs
-    /// ten times as much as the rest of such a call.
+    /// It behaves like one made by [`Lua::create_function`], but `pcall(function, …)` takes a short
+    /// cut. The outcome is returned instead of being thrown, recorded with a traceback and caught,
+    /// which costs ten times as much as the rest of such a call.
     ///
     /// # Errors
     /// Those of the VM.

@@ -1,7 +1,7 @@
-//! Values of a VM as JSON, for hooks that keep or send what a program made.
+//! Converts values of a VM to JSON and back, for hooks that store or send a program's results.
 //!
-//! `nil` is `null`. A table is a list, or an object if its keys are strings; an empty table is an object. Numbers are
-//! doubles.
+//! `nil` is `null`. A table is a list, or an object if its keys are strings; an empty table is an
+//! object. Numbers are doubles.
 
 use mlua::{Lua, LuaString, Table, Value};
 use nacre_object::{Error, Result};
@@ -18,7 +18,7 @@ pub struct JsonBounds {
 }
 
 impl JsonBounds {
-    /// Copies a value out of a VM. No more of it is copied than is allowed.
+    /// Copies a value out of a VM. The size of the copy is bounded.
     ///
     /// # Errors
     /// `Invalid` for a value that JSON lacks; `Exhausted` for one that is too large.

@@ -1,21 +1,23 @@
-//! The sandboxed Luau VM that programs of every hook run in.
+//! The sandboxed Luau VM in which programs of every hook run.
 //!
 //! A [`Script`] is compiled source. A [`Vm`] runs scripts on one thread, one [`Run`] at a time:
 //!
 //! 1. [`Vm::start`] gives the run a fresh global environment and arms its [`Budget`];
-//! 2. [`Run::load`] executes the chunk, which defines functions and returns values;
+//! 2. [`Run::load`] runs the chunk, which defines functions and returns values;
 //! 3. [`Run::call`] calls one of them; results are plain [`Value`]s or VM handles;
-//! 4. dropping the run disarms the budget and throws its environment away.
+//! 4. dropping the run disarms the budget and drops its environment.
 //!
-//! Host functions are added once a VM, by the library given to [`Vm::new`]; they fail with
-//! [`raise`], which a script's `pcall` sees as `false, negative_errno, message`.
+//! The library given to [`Vm::new`] adds host functions once for each VM. They fail with [`raise`],
+//! which a script's `pcall` sees as `false, negative_errno, message`.
 //!
-//! **Invariant:** nothing a script did is visible to a later run: globals and locals of a chunk are
-//! made anew for each, and everything that is shared is read-only.
-//! **Invariant:** a script reaches no file, clock, randomness or other script but what its host
-//! handed it.
-//! **Invariant:** once a budget is exceeded the run ends `Exhausted`; no `pcall`, coroutine or
-//! error handler of the script can turn that into success.
+//! **Invariant:** the effects of a script are invisible to later runs. Globals and locals of a
+//! chunk are made anew for each run, and everything shared is read-only.
+//!
+//! **Invariant:** a script reaches no file, clock, randomness or other script except through its
+//! host.
+//!
+//! **Invariant:** once a budget is exceeded, the run ends with `Exhausted`. No `pcall`, coroutine
+//! or error handler of the script can turn that into success.
 
 mod compile;
 mod environment;
@@ -26,12 +28,12 @@ mod guards;
 mod host;
 mod interface_check;
 mod json;
-#[allow(unsafe_code, reason = "what the VM calls at every step; see the SAFETY comments")]
-mod leave;
 mod limits;
 mod meter;
 mod names;
 mod program_vm;
+#[allow(unsafe_code, reason = "what the VM calls at every step; see the SAFETY comments")]
+mod quantum;
 #[allow(unsafe_code, reason = "what the VM calls for each record; see the SAFETY comments")]
 mod quick;
 mod run;

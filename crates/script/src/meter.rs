@@ -1,9 +1,9 @@
 //! Watches one run: steps, time, and memory outside the VM's heap.
 //!
-//! The VM asks [`Meter::step`] at a call, loop iteration or matcher step, and gets leave for some
-//! more of them ([`crate::leave`]), which are counted the next time. Once a limit is exceeded there
-//! is no leave, and every further step is refused until the next run, so a script that catches the
-//! error gets no further than to the next call or iteration.
+//! The VM calls [`Meter::step`] at a call, loop iteration or matcher step. The meter grants a
+//! quantum of further steps ([`crate::quantum`]), which are counted at its next look. Once a limit is
+//! exceeded there is no quantum, and every further step fails until the next run. So a script that
+//! catches the error gets only to its next call or iteration.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -16,8 +16,8 @@ use nacre_clock::Clock;
 use nacre_object::{Error, Result};
 
 use crate::fault::raise;
-use crate::leave::Leave;
 use crate::limits::{MAX_UNEXAMINED_STEPS, QUICK_STEPS_TIME};
+use crate::quantum::Quantum;
 use nacre_program::{Budget, Limit};
 
 /// That a budget was exceeded.
@@ -33,10 +33,10 @@ pub(crate) struct Meter {
     running: RefCell<Option<Running>>,
     /// As of the last look.
     steps_left: Cell<u64>,
-    /// Steps there was leave for then, less those it was called back for.
+    /// Steps of the last quantum, less those that were called back.
     granted: Cell<u32>,
-    /// The leave of the run that this one was begun within.
-    outer: Cell<Leave>,
+    /// The quantum of the run within which this one was begun.
+    outer: Cell<Quantum>,
     exceeded: Cell<Option<Limit>>,
     interrupted_at: RefCell<String>,
     /// Heap size at which to collect garbage at the next step.
@@ -53,7 +53,8 @@ struct Running {
     seen: Duration,
     /// No reason to look closer before this.
     deadline: Duration,
-    /// The thread's time when the run began, as of the first closer look; where the clock can tell.
+    /// The thread's CPU time when the run began, read at the first closer look, if the clock can
+    /// tell it.
     thread_began: Option<Duration>,
     budget: Budget,
 }
@@ -91,8 +92,8 @@ impl Running {
         if took < QUICK_STEPS_TIME { Pace::Quick } else { Pace::Slow }
     }
 
-    /// What it has used: of a CPU where the clock can tell, as what it waited for the host, or for a CPU,
-    /// is not its own; else of the time that passed.
+    /// The time that the run has used. It is CPU time if the clock can tell it, because waits for
+    /// the host or for a CPU do not count; otherwise it is elapsed time.
     fn used(&mut self, now: Duration) -> Duration {
         let passed = now.saturating_sub(self.began);
         let Some(thread) = self.clock.thread_time() else { return passed };
@@ -103,8 +104,8 @@ impl Running {
     }
 }
 
-/// The time that a run has before it is looked at closer: most are over by then, and have not paid for
-/// asking what the thread had of a CPU, which is a system call.
+/// The time that a run has before the first closer look. Most runs are over by then, and so do not
+/// pay for reading the CPU time, which is a system call.
 fn unexamined(budget: &Budget) -> Duration {
     budget.time / 8
 }
@@ -115,7 +116,7 @@ impl Meter {
             running: RefCell::new(None),
             steps_left: Cell::new(u64::MAX),
             granted: Cell::new(0),
-            outer: Cell::new(Leave::NONE),
+            outer: Cell::new(Quantum::NONE),
             exceeded: Cell::new(None),
             interrupted_at: RefCell::default(),
             collect_at: Cell::new(usize::MAX),
@@ -134,7 +135,7 @@ impl Meter {
         self.collect_halfway_from(heap_bytes);
         self.host_bytes_limit.set(self.host_bytes.get().saturating_add(budget.memory_bytes));
         *self.running.borrow_mut() = Some(Running::new(clock, budget));
-        self.outer.set(Leave::NONE.give());
+        self.outer.set(Quantum::NONE.give());
         self.grant(MAX_UNEXAMINED_STEPS);
     }
 
@@ -146,7 +147,7 @@ impl Meter {
     /// Stops watching.
     pub fn disarm(&self) {
         self.granted.set(0);
-        self.outer.replace(Leave::NONE).give();
+        self.outer.replace(Quantum::NONE).give();
         *self.running.borrow_mut() = None;
         self.exceeded.set(None);
         self.steps_left.set(u64::MAX);
@@ -154,7 +155,7 @@ impl Meter {
         self.host_bytes_limit.set(usize::MAX);
     }
 
-    /// One step of the script, after those there was leave for; refused once a limit is exceeded.
+    /// One step of the script after its quantum; refused once a limit is exceeded.
     pub fn step(&self, lua: &Lua) -> mlua::Result<()> {
         self.look_soon();
         if let Some(limit) = self.exceeded.get() {
@@ -171,7 +172,8 @@ impl Meter {
         }
         if lua.used_memory() > self.collect_at.get() {
             // The VM collects in proportion to the number of allocations, not to their size, and
-            // not at all when its allocator refuses: large strings would end a run as garbage.
+            // not at all if its allocator refuses. Without this, large garbage strings would end a
+            // run.
             lua.gc_collect()?;
             self.collect_halfway_from(lua.used_memory());
         }
@@ -181,20 +183,20 @@ impl Meter {
         Ok(())
     }
 
-    /// Calls the leave back: the next step is looked at.
+    /// Takes the quantum back, so that the next step is looked at.
     pub fn look_soon(&self) {
         if self.granted.get() > 0 {
-            let unused = Leave::NONE.give().steps;
+            let unused = Quantum::NONE.give().steps;
             self.granted.set(self.granted.get() - unused);
         }
     }
 
-    /// Gives leave for so many steps, if the budget has them.
+    /// Grants a quantum of this many steps, if the budget has them.
     fn grant(&self, steps: u32) {
         let steps = u64::from(steps).min(self.steps_left.get()) as u32;
         let heap_kib = i32::try_from(self.collect_at.get() >> 10).unwrap_or(i32::MAX);
         self.granted.set(steps);
-        Leave { steps, heap_kib }.give();
+        Quantum { steps, heap_kib }.give();
     }
 
     /// Notes that a limit is exceeded and gives the error to raise.
@@ -242,7 +244,7 @@ impl Meter {
         self.collect_at.set(heap_bytes.saturating_add(room / 2));
     }
 
-    /// Outside of runs there is nothing to be late for, nor leave to give.
+    /// Outside of runs there is neither a deadline nor a quantum to grant.
     fn pace(&self) -> Pace {
         self.running.borrow_mut().as_mut().map_or(Pace::Slow, Running::pace)
     }
@@ -282,10 +284,10 @@ impl Pulse {
         self.0.step(lua)
     }
 
-    /// What the function is about to make of the run's output.
+    /// Checks the number of bytes that the function is about to return as output.
     ///
     /// # Errors
-    /// `Exhausted`, to be raised as it is, if the run may not hand back so many bytes.
+    /// `Exhausted`, to be raised as it is, if the run may not return so many bytes.
     pub fn check_output(&self, bytes: usize) -> mlua::Result<()> {
         self.0.check_output(bytes).map_err(raise)
     }
@@ -303,7 +305,7 @@ impl MemoryAccount {
     /// Takes `bytes`, collecting garbage first if that is needed to stay within the run's budget.
     ///
     /// # Errors
-    /// `Exhausted`, to be raised as it is, if the budget does not have them.
+    /// `Exhausted`, to be raised as it is, if the budget has too few bytes left.
     pub fn take(&self, lua: &Lua, bytes: usize) -> mlua::Result<()> {
         if !self.fits(bytes) {
             lua.gc_collect()?;

@@ -1,7 +1,8 @@
-//! The names that a source takes from its environment, and constructs of Lua 5.3 that Luau lacks.
+//! Finds the names that a source takes from its environment, and constructs of Lua 5.3 that Luau
+//! lacks.
 //!
-//! This reads tokens, not syntax. A name counts as the source's own if it is declared or assigned anywhere in it, so
-//! nothing is reported that the source may have defined.
+//! It reads tokens, not syntax. A name counts as the source's own if it is declared or assigned
+//! anywhere in the source. So a name that the source may have defined is never reported.
 
 use std::collections::HashSet;
 

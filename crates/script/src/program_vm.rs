@@ -8,8 +8,8 @@ use nacre_object::{Error, Result};
 use crate::{Host, Script, Vm};
 use nacre_program::Digest;
 
-/// Compiled programs that a thread keeps, of those that are not compiled when they become live. The least recently
-/// used goes first.
+/// Compiled programs that a thread keeps, if they are not compiled when they become live. The least
+/// recently used goes first.
 const MAX_CACHED_SCRIPTS: usize = 16;
 
 /// What a hook installs into the VM of its programs, and keeps beside it.
@@ -28,9 +28,10 @@ impl Library for () {
     }
 }
 
-/// The VM of a thread for one hook: a hook declares it as a `thread_local!`.
+/// The VM of a thread for one hook. A hook declares it as a `thread_local!`.
 ///
-/// **Invariant:** a VM that ran out of memory, or through which a panic went, runs nothing any more.
+/// **Invariant:** a VM that ran out of memory, or through which a panic passed, is never used
+/// again.
 pub struct ProgramVm<L>(RefCell<Option<LoadedVm<L>>>);
 
 /// A VM with the library of its hook.
@@ -83,7 +84,7 @@ impl<L: Library> LoadedVm<L> {
         Ok(Self { vm, library, scripts: Vec::new() })
     }
 
-    /// The compiled form of a source, which is compiled at most once while it is in use.
+    /// The compiled form of a source. It is compiled at most once while it is in use.
     ///
     /// # Errors
     /// `Fault` with program, version and line if it does not compile.

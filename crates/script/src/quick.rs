@@ -1,12 +1,14 @@
 //! Host functions that are called for each record.
 //!
-//! mlua hands a function its arguments as handles, each with a place of its own in the VM, and makes a
-//! text it returns in a protected call, as memory is limited: some hundred nanoseconds for each. A quick
-//! function sees texts where they lie, and its answer goes straight onto the stack. Arguments it is not
-//! made for it passes to an ordinary function behind it, which also raises the errors.
+//! mlua passes arguments as handles, each with a slot of its own in the VM, and makes a returned
+//! string in a protected call because memory is limited. Each costs some hundred nanoseconds. A
+//! quick function reads strings in place, and its answer goes directly onto the stack. If the
+//! arguments have other types, it passes them to an ordinary function, which also raises the
+//! errors.
 //!
-//! **Invariant:** while a quick function runs nothing of the VM runs, and what it answers is pushed after
-//! it has returned: an error of the VM, such as running out of memory, never goes through its body.
+//! **Invariant:** while a quick function runs, nothing of the VM runs, and its answer is pushed
+//! after it has returned. So an error of the VM, such as running out of memory, never unwinds
+//! through its body.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -32,8 +34,8 @@ impl QuickArguments<'_> {
     pub fn text(&self, position: usize) -> Option<&[u8]> {
         let index = self.index(position)?;
         let mut length = 0;
-        // SAFETY: the index is that of an argument. A text's bytes stay where they are while it is one,
-        // and are converted from nothing.
+        // SAFETY: the index is that of an argument. A string's bytes do not move while it is an
+        // argument, and no value is converted to a string here.
         unsafe {
             if ffi::lua_type(self.state, index) != ffi::LUA_TSTRING {
                 return None;
@@ -94,7 +96,7 @@ impl Numbers {
     /// How many there may be.
     pub const MAX: usize = 9;
 
-    /// Adds one; answers whether there was room for it.
+    /// Adds one; returns whether there was room for it.
     pub fn push(&mut self, number: f64) -> bool {
         let place = self.numbers.get_mut(self.count);
         let has_room = place.map(|place| *place = number).is_some();
@@ -108,7 +110,8 @@ impl Numbers {
     }
 }
 
-// What the VM has room for when it calls, `LUA_MINSTACK`, less a function and all it was given.
+// The stack slots that the VM guarantees to a called function, `LUA_MINSTACK`, must be enough for
+// all numbers.
 const _: () = assert!(Numbers::MAX < ffi::LUA_MINSTACK as usize);
 
 /// A text that needs no memory of its own.
@@ -162,8 +165,8 @@ pub(crate) fn function(
         Some(Failure::Error(error)) => Err(error),
         Some(Failure::Panic(panic)) => resume_unwind(panic),
     })?;
-    // SAFETY: memory of a userdata is aligned for what a `Quick` holds, which is moved into it before
-    // anything else can fail, and dropped by the VM; the closure takes both values off the stack.
+    // SAFETY: the memory of a userdata is aligned for a `Quick`. The value is moved into it before
+    // anything else can fail, and the VM drops it. The closure takes both values off the stack.
     unsafe {
         lua.exec_raw(behind, |state| {
             let place = ffi::lua_newuserdatadtor(state, size_of::<Quick>(), drop_quick);
@@ -181,8 +184,8 @@ unsafe extern "C" fn drop_quick(_: *mut ffi::lua_State, place: *mut c_void) {
 
 /// What the VM calls. Its upvalues are the `Quick` and the function behind it.
 unsafe extern "C-unwind" fn call(state: *mut ffi::lua_State) -> c_int {
-    // SAFETY: the upvalues are as `function` made them. The VM has room for what little is pushed, and
-    // leaves by unwinding, which drops what is alive here, if it is out of memory.
+    // SAFETY: the upvalues are those that `function` made. The stack has space for what is pushed.
+    // If the VM is out of memory, it unwinds, which drops all live values here.
     unsafe {
         let quick = ffi::lua_touserdata(state, ffi::lua_upvalueindex(1)).cast::<Quick>();
         let count = ffi::lua_gettop(state);
@@ -206,7 +209,8 @@ unsafe extern "C-unwind" fn call(state: *mut ffi::lua_State) -> c_int {
                 numbers.iter().for_each(|number| ffi::lua_pushnumber(state, *number));
                 1 + numbers.len() as c_int
             }
-            // A failure that did not get there, as calls were too deep, is not to be met later.
+            // If calls were nested too deeply to report this failure, it must not be reported for a
+            // later call.
             Ok(Ok(QuickAnswer::Pass)) => pass(state, count, &(*quick).failure, None),
             Ok(Err(error)) => pass(state, count, &(*quick).failure, Some(Failure::Error(error))),
             Err(panic) => pass(state, count, &(*quick).failure, Some(Failure::Panic(panic))),
@@ -222,7 +226,7 @@ unsafe fn push(state: *mut ffi::lua_State, text: &[u8]) -> c_int {
     1
 }
 
-/// Calls the function behind with all arguments, and with what it is to fail with.
+/// Calls the ordinary function with all arguments, and with the error that it is to raise, if any.
 ///
 /// # Safety
 /// Called by [`call`], with nothing pushed.

@@ -21,11 +21,11 @@ pub struct Terms<'a> {
     pub seed: u64,
 }
 
-/// A script in an environment of its own, under a budget that covers everything from
-/// [`Vm::start`] until this is dropped.
+/// A script in an environment of its own, under a budget that covers everything from [`Vm::start`]
+/// until this is dropped.
 ///
-/// Errors of every method: `Exhausted` past the budget; what a host function raised; else a `Fault`
-/// with line and traceback.
+/// Errors of every method: `Exhausted` past the budget; the error that a host function raised; else
+/// a `Fault` with line and traceback.
 pub struct Run<'vm> {
     vm: &'vm Vm,
     script: &'vm Script,
@@ -45,7 +45,7 @@ impl<'vm> Run<'vm> {
         Ok(self)
     }
 
-    /// Lets all later runs of a script that is kept have these globals, once its chunk was executed.
+    /// Lets all later runs of a kept script use these globals, after its chunk was run.
     pub fn keep(&self) {
         if self.script.is_kept() {
             self.vm.keep(self.script, self.globals());
@@ -58,7 +58,7 @@ impl<'vm> Run<'vm> {
         set().map_err(|error| self.explain(&error))
     }
 
-    /// Executes the chunk; answers what it returned.
+    /// Executes the chunk; returns what it returned.
     pub fn load(&self) -> Result<MultiValue> {
         self.call(self.chunk(), ())
     }

@@ -13,10 +13,10 @@ use crate::Script;
 use crate::environment::{Environment, new_lua};
 use crate::fault::{explain, site_of};
 use crate::host::Host;
-use crate::leave;
 use crate::limits::{MAX_CACHED_CHUNKS, MAX_RETAINED_BYTES};
 use crate::meter::Meter;
 use crate::names::FreeName;
+use crate::quantum;
 use crate::run::{Run, Terms};
 
 /// A sandboxed VM. It belongs to one thread and runs one script at a time.
@@ -43,7 +43,7 @@ struct Chunk {
 }
 
 impl Vm {
-    /// A VM whose scripts find, besides the standard environment, what `library` installs.
+    /// A VM whose scripts have the standard environment and what `library` installs.
     ///
     /// # Errors
     /// `Fault` if the library fails to install.
@@ -57,7 +57,7 @@ impl Vm {
         let environment = Environment::new(&lua, &meter, &random, library).map_err(broken)?;
         let watcher = meter.clone();
         lua.set_interrupt(move |lua| watcher.step(lua).map(|()| VmState::Continue));
-        leave::install(&lua).map_err(broken)?;
+        quantum::install(&lua).map_err(broken)?;
         lua.gc_collect().map_err(broken)?;
         let collected_bytes = Cell::new(lua.used_memory());
         Ok(Self {
@@ -88,8 +88,9 @@ impl Vm {
         self.damaged.get()
     }
 
-    /// Runs code of the script, which may allocate as much as its budget has. What the host does
-    /// for a run is not limited: every allocation that might fail costs it a protected call.
+    /// Runs code of the script, with the memory limit of its budget. The host's own allocations for
+    /// a run are not limited, because every allocation that may fail costs the host a protected
+    /// call.
     pub(crate) fn limited<R>(&self, body: impl FnOnce() -> R) -> R {
         self.limit_memory(self.meter.heap_limit());
         let result = body();
@@ -102,7 +103,7 @@ impl Vm {
         self.lua.set_memory_limit(bytes).expect("mlua allocates for its VMs");
     }
 
-    /// The loaded chunk of a script, and the environment it is set to: a fresh one, unless one is kept.
+    /// The loaded chunk of a script and its environment: a fresh one, unless one is kept.
     pub(crate) fn instantiate(&self, script: &Script) -> mlua::Result<(Function, Table)> {
         let (main, kept) = self.chunk(script)?;
         if let Some(globals) = kept {
@@ -168,8 +169,8 @@ impl Vm {
         self.verdict(script).err().unwrap_or_else(|| self.naming(explain(error, script), script))
     }
 
-    /// The error with the name that the environment lacks, if it is one of a call or field of `nil` and the line has
-    /// such a name. The VM itself does not tell names.
+    /// Adds the name that the environment lacks to an error about a call or field of `nil`, if the
+    /// line has such a name. The VM itself does not tell names.
     fn naming(&self, error: Error, script: &Script) -> Error {
         let is_of_nil = NIL_ERRORS.iter().any(|text| error.message().starts_with(text));
         let (true, Some(site)) = (is_of_nil, error.fault()) else { return error };

@@ -12,8 +12,8 @@ use nacre_program::Budget;
 use nacre_script::{Terms, Vm, raise};
 use support::{run, run_within, script, small, unhurried, vm};
 
-/// Runs a hostile script: it must end `Exhausted`, within twice its time of a CPU, and a replaced or the
-/// same VM must go on.
+/// Runs a hostile script. It must end with `Exhausted` within twice its CPU time, and the same VM
+/// or a replacement must go on.
 fn assert_stopped(source: &str) {
     let mut vm = vm();
     let budget = small();

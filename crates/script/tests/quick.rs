@@ -11,7 +11,8 @@ use nacre_object::{Error, ErrorKind};
 use nacre_script::{QuickAnswer, QuickArguments, ShortText, Vm, raise};
 use support::{run, run_within, small};
 
-/// A text of many bytes like no other (the VM has each text once), which are counted while it is there.
+/// A unique string of many bytes (the VM keeps each string once), whose memory is counted while it
+/// exists.
 struct Large(Vec<u8>);
 
 thread_local! {
@@ -39,8 +40,8 @@ impl AsRef<[u8]> for Large {
     }
 }
 
-/// A VM whose scripts can call `answer(word, …)`, which does what the word says; of other words, and of
-/// what is no text, the ordinary function behind it tells.
+/// A VM whose scripts can call `answer(word, …)`, which does what the word says. For other words
+/// and other values the ordinary function reports the error.
 fn vm() -> Vm {
     let quick = |arguments: &QuickArguments<'_>| {
         let Some(word) = arguments.text(1) else { return Ok(QuickAnswer::Pass) };

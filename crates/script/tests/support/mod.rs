@@ -20,8 +20,8 @@ pub fn unhurried() -> Budget {
     Budget { time: Duration::from_secs(60), ..small() }
 }
 
-/// A VM whose scripts can call `fail(message)` and `quiet(message)`, which raise `Conflict` unless
-/// the message is `fine`; the second is made to be caught.
+/// A VM whose scripts can call `fail(message)` and `quiet(message)`. Both raise `Conflict` unless
+/// the message is `fine`; `quiet` is made to be caught.
 pub fn vm() -> Vm {
     Vm::new(|host| {
         let fail = |_: &Lua, message: String| match message.as_str() {
@@ -38,7 +38,7 @@ pub fn script(source: &str) -> Script {
     Script::compile("test", 3, source.as_bytes()).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Runs a chunk without hurry; answers what it returned, as text.
+/// Runs a chunk without hurry; returns what it returned, as text.
 pub fn run(vm: &mut Vm, source: &str) -> Result<Vec<String>> {
     run_within(vm, source, &unhurried())
 }

@@ -1,12 +1,12 @@
-//! How far a script may go before its meter looks at it.
+//! The quantum of a script: how many steps it may make before its meter looks at it.
 //!
-//! The VM calls at every step: a call, a loop iteration, a step of the pattern matcher. A look takes
-//! longer than most steps, as a clock is read and the VM is entered by its safe side. So what the VM
-//! calls is [`count`], which counts the steps a meter has given the thread leave for and watches the
-//! heap; when either is used up it hands on to the look.
+//! The VM calls at every step: a call, a loop iteration, a step of the pattern matcher. A look
+//! takes longer than most steps, because it reads a clock and enters the VM through its safe
+//! interface. So the VM calls [`count`], which counts down the steps of the thread's quantum and
+//! watches the heap. When either is used up, it calls the meter.
 //!
-//! **Invariant:** a thread without leave looks at every step. One run at a time has leave; a run
-//! begun within another puts the other's aside.
+//! **Invariant:** a thread without a quantum is looked at at every step. One run at a time has a
+//! quantum; a run begun within another puts the other's aside.
 
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -21,32 +21,33 @@ type Interrupt = unsafe extern "C-unwind" fn(*mut ffi::lua_State, c_int);
 static LOOK: OnceLock<Interrupt> = OnceLock::new();
 
 thread_local! {
-    static LEAVE: Cell<Leave> = const { Cell::new(Leave::NONE) };
+    static QUANTUM: Cell<Quantum> = const { Cell::new(Quantum::NONE) };
 }
 
-/// What may happen unlooked at.
+/// Steps and heap growth that need no look of the meter.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Leave {
+pub(crate) struct Quantum {
     /// Steps.
     pub steps: u32,
     /// KiB that the heap may grow to.
     pub heap_kib: c_int,
 }
 
-impl Leave {
-    /// No leave.
+impl Quantum {
+    /// No quantum.
     pub const NONE: Self = Self { steps: 0, heap_kib: 0 };
 
-    /// Gives it to the run of this thread; answers what is left of the leave before.
+    /// Gives the quantum to the run of this thread. Returns the rest of the one before.
     pub fn give(self) -> Self {
-        LEAVE.replace(self)
+        QUANTUM.replace(self)
     }
 }
 
-/// Has the VM count before it looks. It has an interrupt already: what looks.
+/// Installs [`count`] as the VM's interrupt. The present interrupt is the look of the meter, which
+/// [`count`] calls.
 ///
 /// # Errors
-/// None but the VM's being out of memory.
+/// Only if the VM is out of memory.
 pub(crate) fn install(lua: &Lua) -> mlua::Result<()> {
     // SAFETY: nothing is pushed, and callbacks live as long as their VM.
     unsafe {
@@ -65,10 +66,10 @@ unsafe extern "C-unwind" fn count(state: *mut ffi::lua_State, collecting: c_int)
     if collecting >= 0 {
         return;
     }
-    let leave = LEAVE.get();
+    let quantum = QUANTUM.get();
     // SAFETY: asking for the size of the heap allocates nothing and raises nothing.
-    if leave.steps > 0 && unsafe { ffi::lua_gc(state, ffi::LUA_GCCOUNT, 0) } < leave.heap_kib {
-        LEAVE.set(Leave { steps: leave.steps - 1, ..leave });
+    if quantum.steps > 0 && unsafe { ffi::lua_gc(state, ffi::LUA_GCCOUNT, 0) } < quantum.heap_kib {
+        QUANTUM.set(Quantum { steps: quantum.steps - 1, ..quantum });
     } else if let Some(look) = LOOK.get() {
         // SAFETY: it is called as the VM would have.
         unsafe { look(state, collecting) }
