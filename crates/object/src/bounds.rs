@@ -1,7 +1,7 @@
 //! The checks of [`crate::limits`] that every implementation of [`crate::ObjectView`] makes.
 //!
 //! Names and values are checked wherever they are given, in reads too, so that a call that can
-//! never work fails alike on every engine.
+//! never work fails in the same way on every engine.
 
 use crate::limits::{
     MAX_ATTRIBUTE_NAME_BYTES, MAX_ATTRIBUTE_VALUE_BYTES, MAX_ATTRIBUTES, MAX_MAP_KEY_BYTES,
@@ -10,10 +10,11 @@ use crate::limits::{
 };
 use crate::{Error, Op, Result};
 
-/// Whether so many ops, and so much, may be one transaction.
+/// Checks that these ops may be one transaction.
 ///
 /// # Errors
-/// `Invalid` if there are none, more than `MAX_OPS`, or more than `MAX_REQUEST_KEYS` or `MAX_REQUEST_BYTES`.
+/// `Invalid` if there are none, more than `MAX_OPS`, or more than `MAX_REQUEST_KEYS` or
+/// `MAX_REQUEST_BYTES`.
 pub fn check_ops(ops: &[Op]) -> Result<()> {
     if ops.is_empty() || ops.len() > MAX_OPS {
         let text = format!("{} ops in one transaction", ops.len());
@@ -47,7 +48,7 @@ pub fn check_map_key(key: &[u8]) -> Result<()> {
 /// Checks the bounds of a map range, which may be empty.
 ///
 /// # Errors
-/// `Invalid` if one is longer than a key can be.
+/// `Invalid` if a bound is longer than a key can be.
 pub fn check_map_range(after: &[u8], prefix: &[u8]) -> Result<()> {
     let longest = after.len().max(prefix.len());
     if longest > MAX_MAP_KEY_BYTES {
@@ -120,7 +121,8 @@ pub fn check_stream_end(offset: u64, length: u64) -> Result<u64> {
     Ok(end)
 }
 
-/// Checks what a transaction would have written: stream data, keys, values and names, as given.
+/// Checks the number of bytes that a transaction writes: stream data, keys, values and names, as
+/// given.
 ///
 /// # Errors
 /// `Exhausted` past `MAX_TRANSACTION_BYTES`.

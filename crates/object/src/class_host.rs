@@ -37,24 +37,25 @@ pub struct CallContext {
 
 /// Runs methods. Engines are given one; `class::ClassRuntime` is the real one.
 pub trait ClassHost: Send + Sync {
-    /// Whether the method is declared to change nothing, so that it may run beside writers.
-    /// An unknown method is not. The host sees to it that such a method's writes are `Denied`: see
+    /// Whether the method is declared to change nothing, so that it may run beside writers. An
+    /// unknown method is not. The host makes sure that writes of such a method are `Denied`: see
     /// [`crate::ReadOnlyView`].
     fn is_read_only(&self, call: &ClassCall) -> bool;
 
-    /// Whether the method is over in a fraction of a millisecond, as most ops are, whatever its object holds: an
-    /// engine may run it on the thread of whoever asks.
+    /// Whether the method takes a fraction of a millisecond, as most ops do, whatever its object
+    /// holds. An engine may run such a method on the caller's thread.
     fn is_brief(&self, call: &ClassCall) -> bool {
         let _ = call;
         false
     }
 
-    /// Runs the method on `view`. Called on the engine's threads: it computes, it does not wait.
+    /// Runs the method on `view`. It is called on the engine's threads, so it may compute but not
+    /// wait.
     ///
     /// # Errors
-    /// Whatever makes the transaction fail: a negative status (`Error::from_status`), `Stale` if
-    /// `call.version` is not the live one, `Fault`, `Exhausted`, `Denied`. The caller drops what
-    /// the method did.
+    /// Any error that fails the transaction: a negative status (`Error::from_status`), `Stale` if
+    /// `call.version` is not the live one, `Fault`, `Exhausted`, `Denied`. The caller drops the
+    /// method's changes then.
     fn call(
         &self,
         call: &ClassCall,
@@ -62,8 +63,8 @@ pub trait ClassHost: Send + Sync {
         context: &CallContext,
     ) -> Result<CallReply>;
 
-    /// What the calls of one request may take together, from now on. Each ends in time by itself, but a
-    /// request may hold `MAX_OPS` of them.
+    /// The time that all calls of one request may take together, from now on. Each call ends in
+    /// time by itself, but a request may have `MAX_OPS` of them.
     fn allowance(&self) -> Box<dyn CallAllowance + '_> {
         Box::new(Unbounded)
     }

@@ -1,7 +1,7 @@
-//! What one watcher has yet to hear.
+//! The events that one watcher has not received yet.
 //!
-//! **Invariant:** a watcher hears everything in order or hears [`WatchEvent::Lost`]: a queue that
-//! overflows is emptied and holds that in place of what it held. Who tells never waits.
+//! **Invariant:** a watcher receives everything in order, or [`WatchEvent::Lost`]. A queue that
+//! overflows is emptied and then holds `Lost`. The sender never waits.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,11 +1,11 @@
-//! Who may do what, as a server asks it.
+//! Access control as a server uses it.
 //!
-//! A server knows a [`Peer`] by its connection, asks a [`Guard`] once whether the peer may come in,
-//! and from then on puts every message as a [`Demand`] before the [`Standing`] it was given. What
-//! the answers follow from (records, grants) is the guard's business.
+//! A server identifies a [`Peer`] by its connection. It asks a [`Guard`] once whether the peer is
+//! admitted, and gets a [`Standing`]. It then checks every message as a [`Demand`] with that
+//! standing. The guard alone knows the records and grants behind the answers.
 //!
-//! **Invariant:** a standing answers by what holds at that moment, so a change of grants reaches
-//! open sessions with their next message.
+//! **Invariant:** a standing answers by the grants at that time. So a change of grants reaches open
+//! sessions with their next message.
 
 use std::fmt;
 use std::sync::Arc;
@@ -57,10 +57,10 @@ pub enum Demand<'a> {
 /// Decides who may come in.
 #[async_trait]
 pub trait Guard: Send + Sync + fmt::Debug {
-    /// The standing of a peer who asks for a session.
+    /// The standing of a peer that asks for a session.
     ///
     /// # Errors
-    /// `Denied` if the peer may not come in; `Unavailable` if that cannot be told now.
+    /// `Denied` if the peer is not admitted; `Unavailable` if that cannot be decided now.
     async fn admit(&self, peer: &Peer) -> Result<Arc<dyn Standing>>;
 }
 
@@ -72,10 +72,10 @@ pub trait Standing: Send + Sync + fmt::Debug {
     /// Whose latency promise its requests count against now.
     fn tenant(&self) -> TenantName;
 
-    /// Whether this may happen now. Called for every message.
+    /// Checks whether a demand is allowed now. Called for every message.
     ///
     /// # Errors
-    /// `Denied`, with what is missing and what to do about it.
+    /// `Denied`, with the missing right and what to do about it.
     fn allow(&self, demand: Demand<'_>) -> Result<()>;
 
     /// Completes when the entity may no longer be here.

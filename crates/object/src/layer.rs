@@ -1,7 +1,7 @@
 //! `Layer`: one step of the path that a request takes to an engine.
 //!
-//! A [`Stack`] is a store with its watch. A layer wraps a stack and is the top of another one. It overrides what it
-//! cares about; everything else goes on to the next layer unchanged.
+//! A [`Stack`] is a store with its watch. A layer wraps a stack and is the top of another one. It
+//! overrides the methods it needs; all other calls go to the next layer unchanged.
 //!
 //! ```
 //! # use nacre_object::{Layer, Reply, Request, Result, Stack, Store};
@@ -73,7 +73,7 @@ trait WatchedStore: Store + Watch {}
 
 impl<S: Store + Watch> WatchedStore for S {}
 
-/// A store with its watch: an engine, a remote node, or either below some layers. Cheap to clone.
+/// A store with its watch: an engine or a remote node, alone or below some layers. Cheap to clone.
 #[derive(Clone)]
 pub struct Stack(Arc<dyn WatchedStore>);
 
@@ -117,8 +117,8 @@ impl fmt::Debug for Stack {
     }
 }
 
-/// Forwards [`Store`] and [`Watch`] to something with methods of the same names. An `async fn` would box each future
-/// once more.
+/// Forwards [`Store`] and [`Watch`] to a type with methods of the same names. An `async fn` would
+/// box each future once more.
 macro_rules! forward {
     ($type:ty, $($generic:ident: $bound:path)?) => {
         impl<$($generic: $bound)?> Store for $type {

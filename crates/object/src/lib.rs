@@ -1,10 +1,10 @@
-//! The words of nacre, and the two traits everything meets at.
+//! The vocabulary of nacre, and the two traits that everything meets at.
 //!
 //! An *object* is a name in a pool, with a byte stream, a sorted key–value map, attributes and a
 //! version. A *transaction* is a list of [`Op`]s on one object that happens wholly or not at all.
-//! Outside an object the waist is [`Store`]: engines, remote nodes and layers answer a
-//! [`Request`] alike, so they compose in any order. Inside an object the waist is [`ObjectView`]:
-//! what a running class method sees, whichever engine it runs on.
+//! [`Store`] is the outside of objects: engines, remote nodes and layers all answer a [`Request`]
+//! in the same way, so they compose in any order. [`ObjectView`] is the inside of an object: what a
+//! running class method sees, on every engine.
 //!
 //! **Invariant:** nothing here knows an engine, a wire format or a clock.
 

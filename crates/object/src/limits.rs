@@ -21,18 +21,18 @@ pub const MAX_ATTRIBUTES: usize = 256;
 pub const MAX_OBJECT_BYTES: u64 = 128 * 1024 * 1024;
 /// Ops in one transaction.
 pub const MAX_OPS: usize = 1024;
-/// Keys of maps that one request names, all ops together: each costs a look-up and some hundred bytes of
-/// memory, however short it is.
+/// Keys of maps that the ops of one request name together. Each costs a look-up and some hundred
+/// bytes of memory, however short it is.
 pub const MAX_REQUEST_KEYS: usize = 65_536;
 /// Payload of one request, all ops together.
 pub const MAX_REQUEST_BYTES: usize = 8 * 1024 * 1024;
 /// Payload of one reply, all results together.
 pub const MAX_REPLY_BYTES: usize = 8 * 1024 * 1024;
-/// Entries, values and names of one reply, all results together: each takes some bytes of a message, and a hundred
-/// of memory, however short it is.
+/// Entries, values and names in all results of one reply. Each takes some bytes of a message and a
+/// hundred of memory, however short it is.
 pub const MAX_REPLY_ENTRIES: usize = MAX_REPLY_BYTES / 16;
-/// What one transaction may change, class methods included: it is held in memory and logged as one
-/// record.
+/// Bytes that one transaction may change, including its class methods. They are held in memory and
+/// logged as one record.
 pub const MAX_TRANSACTION_BYTES: usize = 32 * 1024 * 1024;
 /// Entries returned by one map range; the caller pages on.
 pub const MAX_MAP_RANGE_ENTRIES: usize = 4096;

@@ -31,10 +31,10 @@ macro_rules! name_type {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// Checks and takes `text`.
+            /// Checks `text` and makes a name of it.
             ///
             /// # Errors
-            /// `Invalid` if it is empty, too long or holds a character it must not.
+            /// `Invalid` if it is empty, too long or holds a forbidden character.
             pub fn new(text: impl AsRef<str>) -> Result<Self> {
                 let text = text.as_ref();
                 let check: fn(&str) -> Result<()> = $check;
@@ -77,8 +77,8 @@ name_type!(
 name_type!(
     /// An object's name within its pool.
     ///
-    /// If it holds `{tag}`, placement looks at the tag alone, so objects with one tag share a
-    /// target (and can be cloned into each other).
+    /// If it contains `{tag}`, placement uses only the tag. So objects with one tag share a target,
+    /// and can be cloned into each other.
     ObjectName,
     check_object_name
 );
@@ -159,10 +159,10 @@ impl EntityName {
         Self("local".into())
     }
 
-    /// A node, as others know it: `node.NAME`.
+    /// The entity name of a node: `node.NAME`.
     ///
     /// # Errors
-    /// `Invalid` if the name is too long for that.
+    /// `Invalid` if the result is too long.
     pub fn of_node(node: &NodeName) -> Result<Self> {
         Self::new(format!("{NODE_ENTITY_PREFIX}{node}"))
     }
@@ -181,8 +181,8 @@ impl TenantName {
 }
 
 impl ObjectName {
-    /// What placement hashes: the text between the first `{` and the next `}` if there is any,
-    /// else the whole name.
+    /// The string that placement hashes: the part between the first `{` and the next `}` if there
+    /// is one, else the whole name.
     pub fn placement_key(&self) -> &str {
         let text = self.as_str();
         let tag = text.split_once('{').and_then(|(_, rest)| rest.split_once('}'));

@@ -44,7 +44,7 @@ impl NativeClass {
     /// Adds a method.
     ///
     /// # Panics
-    /// If the class has one of that name: two definitions are a mistake in the program text.
+    /// If the class has a method of that name: two definitions are a programming error.
     pub fn method(mut self, name: &str, access: MethodAccess, run: NativeMethod) -> Self {
         let name = MethodName::new(name).expect("method names are literals in the source");
         let previous = self.methods.insert(name, (access, run));

@@ -31,17 +31,17 @@ pub struct ObjectStat {
     /// When it was last changed: microseconds since 1970, UTC.
     pub modified_micros: u64,
     /// Rises with every transaction that changes the object, also over removal and re-creation of
-    /// the name: no version is ever seen twice.
+    /// the name. No version is ever used twice.
     pub version: u64,
 }
 
 /// One operation on an object. A list of them is a transaction.
 ///
-/// Ops run in order and see what earlier ones did. The first that fails ends the transaction, and
-/// nothing of it remains. A write to an absent object creates it; a read of one is `NotFound`.
+/// Ops run in order and see the effects of earlier ones. The first that fails ends the transaction,
+/// and nothing of it remains. A write to an absent object creates it; a read of one is `NotFound`.
 ///
 /// A transaction with a write among its ops changes the object and gives it a new version, even if
-/// everything is then as it was. Three things are no change: `Create` of an object that is there,
+/// its content stays the same. Three things are no change: `Create` of an existing object,
 /// `SnapshotCreate` and `SnapshotRemove`. A `Call` changes the object if the method wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Op {
@@ -68,8 +68,9 @@ pub enum Op {
         /// At most so many bytes.
         length: u64,
     },
-    /// Put bytes at `offset`; a gap before it reads as zeros. No bytes past the end of the stream
-    /// extend it to `offset`. `Exhausted` past `MAX_OBJECT_BYTES`, as are all that extend it.
+    /// Put bytes at `offset`; a gap before it reads as zeros. Empty data past the end of the stream
+    /// extends the stream to `offset`. `Exhausted` past `MAX_OBJECT_BYTES`, like all ops that
+    /// extend the stream.
     Write {
         /// First byte.
         offset: u64,
@@ -81,7 +82,7 @@ pub enum Op {
         /// The new content.
         data: Bytes,
     },
-    /// Put bytes at the end of the stream; answers the offset they went to.
+    /// Put bytes at the end of the stream; returns the offset they went to.
     Append {
         /// The bytes.
         data: Bytes,
@@ -117,7 +118,7 @@ pub enum Op {
         /// Its name.
         name: String,
     },
-    /// The values of some keys, in the order asked for; `None` for a key that is not there.
+    /// The values of some keys, in the order of the request; `None` for a missing key.
     MapGet {
         /// The keys.
         keys: Vec<Bytes>,
@@ -132,8 +133,8 @@ pub enum Op {
         /// The keys.
         keys: Vec<Bytes>,
     },
-    /// Entries with `prefix` and key greater than `after`, at most `limit`; with a limit of 0 only
-    /// whether there are any.
+    /// Entries with `prefix` and a key greater than `after`, at most `limit`. A limit of 0 only
+    /// tells whether there are any.
     MapRange {
         /// Exclusive lower bound; empty for none.
         after: Bytes,
@@ -151,8 +152,8 @@ pub enum Op {
         /// The header.
         value: Bytes,
     },
-    /// Keep the object, which must exist, as it is under a name; `Exists` if the name is taken,
-    /// `Exhausted` past `MAX_SNAPSHOTS` or `MAX_SNAPSHOT_ENTRIES`.
+    /// Keep the present state of the object, which must exist, under a name. `Exists` if the name
+    /// is taken, `Exhausted` past `MAX_SNAPSHOTS` or `MAX_SNAPSHOT_ENTRIES`.
     SnapshotCreate {
         /// The snapshot.
         snapshot: SnapshotName,
@@ -164,8 +165,8 @@ pub enum Op {
     },
     /// The snapshots of the object, by name; the object may be absent.
     SnapshotList,
-    /// Make stream, map, header and attributes what they were at the snapshot; the object may be
-    /// absent, and the snapshots stay. `NotFound` if there is none of that name.
+    /// Set stream, map, header and attributes to their state at the snapshot. The object may be
+    /// absent, and the snapshots stay. `NotFound` if there is no snapshot of that name.
     Rollback {
         /// The snapshot.
         snapshot: SnapshotName,

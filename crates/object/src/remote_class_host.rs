@@ -1,4 +1,5 @@
-//! `RemoteClassHost`: what an engine needs of a class host if it runs methods elsewhere, or more than once.
+//! `RemoteClassHost`: what an engine needs of a class host if it runs methods elsewhere, or more
+//! than once.
 
 use std::sync::Arc;
 
@@ -43,8 +44,9 @@ pub struct RemoteFault {
     pub limit: Option<String>,
 }
 
-/// A class host for an engine whose objects are elsewhere. The engine may have methods run next to the objects. It may
-/// also run a method here on what it has fetched so far, and again when something was missing.
+/// A class host for an engine whose objects are elsewhere. The engine may have methods run next to
+/// the objects. It may also run a method here on the parts it has fetched, and run it again when a
+/// part was missing.
 ///
 /// The defaults are those of a host without programs.
 pub trait RemoteClassHost: ClassHost {
@@ -54,8 +56,9 @@ pub trait RemoteClassHost: ClassHost {
         ClassForm::Here
     }
 
-    /// Runs the method as [`ClassHost::call`] does, but reports no fault: the engine does not know yet whether the run
-    /// counts. The faults are returned, each with the error of its request.
+    /// Runs the method as [`ClassHost::call`] does, but reports no fault, because the engine does
+    /// not know yet whether the run counts. The faults are returned, each with the error of its
+    /// request.
     fn call_unreported(
         &self,
         call: &ClassCall,
@@ -65,7 +68,7 @@ pub trait RemoteClassHost: ClassHost {
         (self.call(call, view, context), vec![])
     }
 
-    /// Hears of a fault of a run that counts, here or elsewhere. `error` is what the caller gets.
+    /// Reports a fault of a run that counts, here or elsewhere. `error` is what the caller gets.
     fn failed(&self, fault: &RemoteFault, error: &Error) {
         let _ = (fault, error);
     }

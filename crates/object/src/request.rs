@@ -33,8 +33,9 @@ pub struct IoHeader {
     pub tenant: TenantName,
     /// The object.
     pub object: ObjectId,
-    /// Read the object as it was at this snapshot, version and time included; `NotFound` if there
-    /// is none of that name. Writes are then `Invalid`, and so are calls of methods that may write.
+    /// Read the object as it was at this snapshot, including version and time. `NotFound` if there
+    /// is no snapshot of that name. Writes are then `Invalid`, and so are calls of methods that may
+    /// write.
     pub snapshot: Option<SnapshotName>,
     /// What the ops do, taken together.
     pub access: Access,
@@ -54,10 +55,11 @@ pub struct Request {
 }
 
 impl Request {
-    /// A request of the local entity; sessions replace the identity with the authenticated one.
+    /// A request of the local entity. A session replaces that entity by the authenticated one.
     ///
     /// # Errors
-    /// `Invalid` if [`bounds::check_ops`] says so, or if the object is to be cloned from itself.
+    /// `Invalid` if [`bounds::check_ops`] refuses the ops, or if the object is to be cloned from
+    /// itself.
     pub fn new(object: ObjectId, ops: Vec<Op>) -> Result<Self> {
         bounds::check_ops(&ops).map_err(|error| error.on(&object))?;
         let of_itself = |op: &&Op| op.source() == Some(&object.name);

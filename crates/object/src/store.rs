@@ -116,12 +116,12 @@ pub struct ListPage {
 /// Anything that answers requests on objects: an engine, a remote node, or a stack of layers.
 #[async_trait]
 pub trait Store: Send + Sync + fmt::Debug {
-    /// Runs a transaction. An `Ok` for one that changed something means it is synced; what any
-    /// reply tells survives a crash.
+    /// Runs a transaction. An `Ok` for a transaction that changed something means that the change
+    /// is synced. Everything that a reply tells survives a crash.
     ///
     /// # Errors
-    /// Whatever made it fail; nothing of it remains, except after `Unavailable`, which leaves
-    /// open whether it happened.
+    /// The error that failed it; nothing of it remains then. After `Unavailable` it may or may not
+    /// have happened.
     async fn submit(&self, request: Request) -> Result<Reply>;
 
     /// Names of a pool, in byte order. Not atomic over pages.
@@ -130,15 +130,15 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// `Unsupported` without [`Capability::List`].
     async fn list(&self, request: ListRequest) -> Result<ListPage>;
 
-    /// What this store can do. An op or header that needs more is `Unsupported` before anything
-    /// of its request runs.
+    /// What this store can do. A request with an op or header that needs more is refused with
+    /// `Unsupported` before any part of it runs.
     fn capabilities(&self) -> Capabilities;
 }
 
 /// What a watcher is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WatchEvent {
-    /// The object was changed; `version` is its version after, 0 if it was removed. Several changes
+    /// The object was changed; `version` is its new version, 0 if it was removed. Several changes
     /// may be reported as one, with the last version. Versions of one watch rise.
     Changed {
         /// The version after.
@@ -153,7 +153,7 @@ pub enum WatchEvent {
     Lost,
 }
 
-/// The events of one watched object, from the moment the watch was established. It ends when the
+/// The events of one watched object, from when the watch was established. The stream ends when the
 /// store closes; watch again then.
 pub type WatchStream = Pin<Box<dyn Stream<Item = WatchEvent> + Send>>;
 
@@ -167,7 +167,7 @@ pub trait Watch: Send + Sync {
     /// `Exhausted` past the store's bound of watches; `Unavailable`.
     async fn watch(&self, object: &ObjectId) -> Result<WatchStream>;
 
-    /// Tells every watcher of an object something; returns when it is on its way to all.
+    /// Sends a payload to every watcher of an object. Returns when it is on its way to all.
     ///
     /// # Errors
     /// `Unavailable`; `Invalid` past `MAX_NOTIFY_BYTES`.

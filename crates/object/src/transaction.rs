@@ -8,13 +8,14 @@ use crate::{
     SnapshotName,
 };
 
-/// What native ops can do beyond what a class method can: snapshots.
+/// What native ops can do beyond a class method: snapshots.
 ///
-/// Errors are those of [`ObjectView`]. By default every method is `Unsupported`: a view whose engine
-/// has no snapshots has nothing to add.
+/// Errors are those of [`ObjectView`]. By default every method is `Unsupported`, for engines
+/// without snapshots.
 pub trait TransactionView: ObjectView {
-    /// Keeps the object as the transaction has made it so far; `Exists` if the name is taken, `Exhausted` past
-    /// `MAX_SNAPSHOTS` or `MAX_SNAPSHOT_ENTRIES`; the object must exist.
+    /// Keeps the present state of the object, including the transaction's own changes. `Exists` if
+    /// the name is taken, `Exhausted` past `MAX_SNAPSHOTS` or `MAX_SNAPSHOT_ENTRIES`; the object
+    /// must exist.
     fn snapshot_create(&mut self, snapshot: &SnapshotName) -> Result<()> {
         no_snapshots(snapshot)
     }
@@ -29,8 +30,8 @@ pub trait TransactionView: ObjectView {
         Err(Error::unsupported("this engine has no snapshots"))
     }
 
-    /// Makes stream, map, header and attributes what they were; the object may be absent.
-    /// `NotFound` if there is no snapshot of that name.
+    /// Sets stream, map, header and attributes to their state at the snapshot; the object may be
+    /// absent. `NotFound` if there is no snapshot of that name.
     fn rollback(&mut self, snapshot: &SnapshotName) -> Result<()> {
         no_snapshots(snapshot)
     }
@@ -57,8 +58,9 @@ fn no_snapshots(snapshot: &SnapshotName) -> Result<()> {
 /// Applies `ops` in order. On an error the caller drops what `view` collected.
 ///
 /// # Errors
-/// The first op's that failed, with that op's name as operation; `Exhausted` if the results
-/// outgrow `MAX_REPLY_BYTES` or `MAX_REPLY_ENTRIES`, or the calls together what the host allows them.
+/// The error of the first op that failed, with that op's name as operation; `Exhausted` if the
+/// results exceed `MAX_REPLY_BYTES` or `MAX_REPLY_ENTRIES`, or the calls together exceed what the
+/// host allows.
 pub fn run_transaction(
     ops: &[Op],
     view: &mut dyn TransactionView,
@@ -170,7 +172,8 @@ fn must_exist(view: &mut dyn TransactionView) -> Result<()> {
     if view.exists()? { Ok(()) } else { Err(Error::not_found("no such object")) }
 }
 
-/// What is at the keys. A key may be named often, so a small request could ask for more than anybody holds.
+/// The values of the keys. One key may be named many times, so a small request could ask for a huge
+/// reply.
 fn get_all(
     keys: &[Bytes],
     view: &mut dyn TransactionView,

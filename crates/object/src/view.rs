@@ -6,15 +6,15 @@ use crate::{MapRange, ObjectStat, Result};
 
 /// One object as a running class method sees it, and as native ops are applied to it.
 ///
-/// Reads see the transaction's own earlier writes. All of it is committed if the transaction
-/// succeeds and dropped if it fails, so implementations only collect changes. Bounds of
-/// [`crate::limits`] are enforced by the implementation.
+/// Reads see the transaction's own earlier writes. All changes are committed if the transaction
+/// succeeds and dropped if it fails, so implementations only collect them. The implementation
+/// enforces the bounds of [`crate::limits`].
 ///
-/// Errors of every method: `Corrupt` if stored data fails its checksum, `Exhausted` past a bound
-/// of the object or the transaction, `Invalid` for a name or value that can never be accepted,
-/// before anything else (see [`crate::bounds`]). Where the object must exist, `NotFound` if it does
-/// not. A write to an absent object creates it. One that fails as `Invalid`, `NotFound` or `Exists` has
-/// changed nothing, so a method may go on after it.
+/// Errors of every method: `Corrupt` if stored data fails its checksum; `Exhausted` past a bound of
+/// the object or the transaction; `Invalid` for a name or value that can never be accepted, which
+/// is checked first (see [`crate::bounds`]). `NotFound` if the object must exist and does not. A
+/// write to an absent object creates it. A write that fails with `Invalid`, `NotFound` or `Exists`
+/// has changed nothing, so a method may go on after it.
 pub trait ObjectView {
     /// Whether the object exists.
     fn exists(&mut self) -> Result<bool>;
@@ -22,10 +22,10 @@ pub trait ObjectView {
     /// Size, time of change and version; the object must exist.
     ///
     /// Within a transaction that has changed the object, version and time are still those from
-    /// before it.
+    /// before the transaction.
     fn stat(&mut self) -> Result<ObjectStat>;
 
-    /// The version before this transaction. Of a name that is absent, 0 or some version that no object
+    /// The version before this transaction. For an absent name it is 0, or a version that no object
     /// of that name ever had.
     fn version(&mut self) -> Result<u64>;
 
@@ -38,14 +38,14 @@ pub trait ObjectView {
     /// Bytes `offset..offset+length`, cut at the end of the stream; the object must exist.
     fn read(&mut self, offset: u64, length: u64) -> Result<Bytes>;
 
-    /// Puts bytes at `offset`; a gap before it reads as zeros. The stream then ends at
-    /// `offset + data.len()` or later, for no data too.
+    /// Puts bytes at `offset`; a gap before it reads as zeros. The stream then ends at `offset +
+    /// data.len()` or later, also if the data is empty.
     fn write(&mut self, offset: u64, data: Bytes) -> Result<()>;
 
     /// Replaces the whole stream.
     fn write_full(&mut self, data: Bytes) -> Result<()>;
 
-    /// Puts bytes at the end of the stream; answers the offset they went to.
+    /// Puts bytes at the end of the stream; returns the offset they went to.
     fn append(&mut self, data: Bytes) -> Result<u64>;
 
     /// Cuts or extends (with zeros) the stream to `size` bytes.
@@ -84,8 +84,8 @@ pub trait ObjectView {
     /// must exist.
     fn map_range(&mut self, after: &[u8], prefix: &[u8], limit: usize) -> Result<MapRange>;
 
-    /// The last entry with `prefix` in key order; the object must exist. What a log's tail is
-    /// found by without reading the whole map.
+    /// The last entry with `prefix` in key order; the object must exist. A log finds its tail by
+    /// this without reading the whole map.
     fn map_last(&mut self, prefix: &[u8]) -> Result<Option<crate::MapEntry>>;
 
     /// The map's header, empty if none was set; the object must exist.
