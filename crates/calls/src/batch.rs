@@ -1,8 +1,8 @@
 //! Many requests of one method as one call: `METHOD.batch`, for every method of a Brados class.
 //!
-//! A batch is as many timesteps in one transaction, one after another, each of which sees what those
-//! before it did and has an outcome of its own. A request that is refused changes nothing and the next is
-//! carried out; if one fails after it began to write, the whole call fails.
+//! A batch runs its requests one after another in one transaction. Each sees the changes of those
+//! before it and has an outcome of its own. A refused request changes nothing, and the next one
+//! runs. If a request fails after it began to write, the whole call fails.
 //!
 //! | input | |
 //! |---|---|
@@ -10,10 +10,10 @@
 //! | `u32` | how many requests |
 //! | each: `u32`, bytes | its length and itself |
 //!
-//! The output says what came of the requests that were carried out, at least one. Whatever the limit, none is
-//! carried out any more once half of what a run may hand back is full, and one whose answer no longer fits is
-//! left to be asked again, as if it had not been carried out, unless it changed something. Neighbours that came
-//! to the same are told once, so that what an OSD returns of a change, 64 bytes, is enough where all went well:
+//! The output has the outcomes of the requests that ran, at least one. Whatever the limit, no
+//! further request runs once the output is half full. A request whose answer no longer fits is left
+//! to be sent again, unless it changed something. Adjacent equal outcomes are combined. So if
+//! everything succeeds, the 64 bytes that an OSD returns for a change are enough:
 //!
 //! | output | |
 //! |---|---|
@@ -27,8 +27,8 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use nacre_object::limits::MAX_REPLY_BYTES;
 use nacre_object::{CallReply, Error, Result, Status};
 
-/// What a method's name ends in if many requests of it are meant. No method of a Brados class itself is
-/// called so.
+/// The end of a method's name that stands for a batch of its requests. No method of a Brados class
+/// itself has such a name.
 pub const BATCH_SUFFIX: &str = ".batch";
 /// Requests of one batch: at some microseconds each they stay far below a call's time budget.
 pub const MAX_BATCH_REQUESTS: usize = 1024;
@@ -44,7 +44,7 @@ pub fn encode_batch(byte_limit: u32, requests: &[Vec<u8>]) -> Bytes {
     encode_batch_with(byte_limit, bytes, requests, |input, request| input.extend(request))
 }
 
-/// The same of requests that are made where they go; `bytes` is what they come to, as far as that is known.
+/// Encodes a batch whose requests are written in place; `bytes` is their estimated total length.
 pub fn encode_batch_with<T>(
     byte_limit: u32,
     bytes: usize,
@@ -64,10 +64,10 @@ pub fn encode_batch_with<T>(
     input.into()
 }
 
-/// What came of a batch of `asked` requests: of the first of them, at least one.
+/// The outcomes of a batch of `asked` requests: those of the first requests, at least one.
 ///
 /// # Errors
-/// `Corrupt` for what no batch answers.
+/// `Corrupt` for an output that no batch gives.
 pub fn decode_answers(mut output: Bytes, asked: usize) -> Result<Vec<CallReply>> {
     let mut answers = Vec::with_capacity(asked);
     while output.has_remaining() {
@@ -107,10 +107,10 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// The batch of an input.
+    /// Decodes the batch of an input.
     ///
     /// # Errors
-    /// `Invalid` if the input is no batch, or one of too many.
+    /// `Invalid` if the input is not a batch, or has too many requests.
     pub fn decode(mut input: Bytes) -> Result<Self> {
         let refused = || Error::invalid("the input is no batch").hint("see `encode_batch`");
         let byte_limit = input.try_get_u32_le().map_err(|_| refused())? as usize;
@@ -143,7 +143,7 @@ impl Batch {
     }
 }
 
-/// A batch that is being carried out: the requests that are left, and the answers of those before.
+/// A running batch: the requests that are left, and the outcomes of those before.
 #[derive(Debug)]
 pub struct Progress {
     left: usize,
@@ -170,7 +170,8 @@ impl Progress {
         sized(&mut self.requests)
     }
 
-    /// Whether there is room for an answer of so many bytes besides those before; for the first there is.
+    /// Whether an answer of this many bytes fits after those before it. The first answer always
+    /// fits.
     pub fn has_room_for(&self, bytes: usize) -> bool {
         self.last.is_none() || self.size() + ANSWER_HEAD_BYTES + bytes <= self.output_bytes
     }
@@ -191,7 +192,8 @@ impl Progress {
                 self.last = Some((1, CallReply { status, output }));
             }
         }
-        // As much again is left for what the next request comes to, which may have changed something by then.
+        // The other half is left for the answer of the next request, which may have changed
+        // something by then.
         if self.bytes >= self.byte_limit || self.size() >= self.output_bytes / 2 {
             self.end();
         }

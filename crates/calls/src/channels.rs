@@ -4,8 +4,8 @@
 pub const REMOVE_OBJECT: &str = "remove_object";
 /// Notifies the object's watchers.
 pub const NOTIFY: &str = "notify";
-/// Calls a method of another object. Others for rows of other shapes have names of which this is the
-/// beginning.
+/// Calls a method of another object. Channels for rows of other shapes have names that begin with
+/// this.
 pub const ENQUEUE: &str = "enqueue";
 
 /// Whether the channel of this name calls methods of other objects.

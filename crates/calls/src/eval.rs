@@ -1,8 +1,8 @@
 //! The class `lua`: a script that comes with its call, in either encoding `cls_lua` takes.
 //!
-//! - `eval_json`: an object with the strings `script` and `handler` and optionally `input`. Like the
-//!   parser of Ceph, ours lets pass a comma before a closing bracket and control characters within
-//!   strings.
+//! - `eval_json`: an object with the strings `script` and `handler` and optionally `input`. Like
+//!   Ceph's parser, this one accepts a comma before a closing bracket, and control characters
+//!   within strings.
 //! - `eval_bufferlist`: Ceph's encoding of a versioned struct. `u8` version, `u8` oldest version
 //!   that may read it, `u32` length of what follows; then script, handler and input, each as `u32`
 //!   length and bytes. All numbers are little-endian. Version 1.
@@ -69,7 +69,7 @@ impl EvalRequest {
     /// The request that is the input of `eval_json`.
     ///
     /// # Errors
-    /// `Invalid` if the input is no such request.
+    /// `Invalid` if the input is not such a request.
     pub fn from_json(input: &[u8]) -> Result<Self> {
         // Ceph reads the input as a C string.
         let text = input.split(|byte| *byte == 0).next().unwrap_or_default();
@@ -92,7 +92,7 @@ impl EvalRequest {
     /// The request that is the input of `eval_bufferlist`.
     ///
     /// # Errors
-    /// `Invalid` if the input is no such request.
+    /// `Invalid` if the input is not such a request.
     pub fn from_bufferlist(mut input: Bytes) -> Result<Self> {
         let truncated = |_| Error::invalid("the encoded script ends early");
         input.try_get_u8().map_err(truncated)?;

@@ -1,7 +1,7 @@
-//! What calls of classes carry: the rows of requests and replies of Brados classes, many requests as one batch, and
-//! a script that comes with its call.
+//! Encodes calls of classes and decodes their replies: rows of Brados classes, batches of requests,
+//! and scripts that come with a call.
 //!
-//! Clients encode calls and decode replies with this crate. They need neither the compiler nor the VM for it.
+//! Clients use this crate, and so need neither the compiler nor the VM.
 
 mod batch;
 mod channels;
@@ -24,9 +24,9 @@ pub use value::{Base, Type, Value};
 /// The method of every Brados class that moves an object's rows into the layout of the class.
 pub const MIGRATE_METHOD: &str = "layout_migrate";
 
-/// Columns of a collection: a row is packed and unpacked by one call, whose values lie on Lua's
+/// Columns of a collection. A row is packed and unpacked by one call, whose values are on Lua's
 /// stack.
 pub const MAX_COLUMNS: usize = 32;
-/// The greatest whole number, either sign: numbers of Luau are doubles, and from 2^53 on a sum may be
-/// rounded to it.
+/// The greatest integer, of either sign. Numbers of Luau are doubles, and sums from 2^53 on may be
+/// rounded.
 pub const MAX_INTEGER: i64 = (1 << 53) - 1;

@@ -1,10 +1,10 @@
-//! Requests and replies as bytes, for whoever calls a class.
+//! Encodes requests and decodes replies, for callers of a class.
 //!
-//! A value is a letter and what follows it: `n` nil, `t` true, `f` false, `i` a number (eight bytes,
-//! little-endian, signed), `s` a text or `b` bytes (length in four bytes, little-endian, then they
-//! themselves). A request is the values of its row, texts and bytes alike with `s`. A reply is, for
-//! each output that has rows: length of its name (one byte), name, width (one byte), number of rows
-//! (four bytes, little-endian), and the values row by row in the order of keys.
+//! A value is a letter and its content: `n` nil, `t` true, `f` false, `i` a number (eight bytes,
+//! little-endian, signed), `s` a string or `b` bytes (length in four bytes, little-endian, then the
+//! bytes). A request is the values of its row; strings and bytes both use `s`. A reply has for each
+//! output with rows: length of its name (one byte), name, width (one byte), number of rows (four
+//! bytes, little-endian), and the values row by row in the order of keys.
 
 use std::fmt;
 
@@ -40,7 +40,7 @@ pub fn encode_request(row: &[Value]) -> Vec<u8> {
     bytes
 }
 
-/// Puts the request of a row of numbers, with a text at its end if there is one, behind what is there: the text is
+/// Appends the request of a row of numbers, with a string at its end if there is one. The string is
 /// copied once.
 pub fn put_request(bytes: &mut Vec<u8>, numbers: &[i64], text: Option<&[u8]>) {
     numbers.iter().for_each(|number| push_int(bytes, *number));
@@ -74,11 +74,11 @@ pub fn decode_request(bytes: &[u8]) -> Result<Vec<Value>, Undecodable> {
     Ok(row)
 }
 
-/// Reads a request of these columns, `i` for each number and `s` for each text, without copying: `read` is given the
-/// numbers, and how many bytes each text has.
+/// Reads a request of these columns without copying: `i` for each number, `s` for each string.
+/// `read` gets the numbers and the length of each string.
 ///
 /// # Errors
-/// If the bytes are no such request; `read` may have been given some of it.
+/// If the bytes are not such a request. `read` may have got some of it.
 pub fn read_request(
     bytes: &[u8],
     columns: &[u8],

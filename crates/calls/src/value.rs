@@ -45,7 +45,8 @@ impl fmt::Display for Type {
     }
 }
 
-/// What a row holds in a column. Texts and bytes are the same here: their column tells them apart.
+/// The value of a column in a row. Strings and bytes are the same here; their column tells them
+/// apart.
 ///
 /// The order is that of replies and scans.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -85,7 +86,8 @@ impl fmt::Display for Value {
     }
 }
 
-/// A character of a text, written so that it can be read and is read back as it is.
+/// Writes a character of a string so that people can read it and the parser reads the same
+/// character back.
 fn write_shown(f: &mut fmt::Formatter<'_>, character: char) -> fmt::Result {
     match character.is_ascii() || character.is_control() {
         true => write!(f, "{}", character.encode_utf8(&mut [0; 4]).as_bytes().escape_ascii()),
