@@ -1,6 +1,6 @@
-//! What recording costs, in nanoseconds: a counter and a histogram, as one request does both; a
-//! border that work crosses, if it is not traced; a span, if it is.
-//! `cargo run --release -p nacre-telemetry --example record_cost`
+//! Measures the cost of recording in nanoseconds: a counter and a histogram, as one request records
+//! them; a border that untraced work crosses; and a span of traced work. `cargo run --release -p
+//! nacre-telemetry --example record_cost`
 
 use std::hint::black_box;
 use std::sync::Arc;

@@ -1,13 +1,13 @@
-//! A histogram of which recording costs two atomic additions.
+//! A histogram to which recording costs two atomic additions.
 //!
-//! Each bound is twice the one before. That is coarse, but the same everywhere, so histograms of
-//! all nodes and releases can be added up; and the bucket is found without looking for it.
+//! Each bound is twice the one before. That is coarse but the same everywhere, so histograms of all
+//! nodes and releases can be added. The bucket is computed, not searched.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Buckets with a bound; one more takes what is greater. From a microsecond this reaches to 16.8 s,
-/// past every deadline but those of waits.
+/// Buckets with a bound; one more takes greater values. From a microsecond on they reach 16.8 s,
+/// more than every deadline except those of waits.
 const BOUNDED: usize = 25;
 const NANOS_PER_SECOND: f64 = 1e9;
 
@@ -78,7 +78,7 @@ impl Sizes {
 /// A histogram as it was when it was read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HistogramSnapshot {
-    /// Each bucket's upper bound (inclusive) and how many values it counted, not those below it; the
+    /// Each bucket's inclusive upper bound and its own count, without the buckets below it. The
     /// last bound is `f64::MAX`.
     pub buckets: Vec<(f64, u64)>,
     /// The sum of all values.

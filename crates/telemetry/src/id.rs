@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The number of a trace or of a span; 0 is none. Written as 16 hexadecimal digits, also in JSON,
-/// where many readers take numbers for doubles.
+/// The number of a trace or of a span; 0 means none. It is written as 16 hexadecimal digits, also
+/// in JSON, because many JSON readers take numbers for doubles.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize,
 )]

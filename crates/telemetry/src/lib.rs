@@ -1,11 +1,11 @@
-//! What rooms record of themselves: counters and histograms, cheaply enough for every request, and
-//! spans of the requests that are traced.
+//! Counters, histograms and spans, cheap enough to record for every request.
 //!
-//! A room owns its instruments and records into them directly: no registry, no labels, no lock, a
-//! few relaxed atomic additions. Whoever exports them (the node) reads them when it is asked. Spans
-//! are different: they go to the process' [`Spans`], by the [`Trace`] their work belongs to.
+//! A crate owns its instruments and records into them directly, with a few relaxed atomic additions
+//! and without registry, labels or locks. The node reads and exports them when it is asked. Spans
+//! are recorded only for traced requests. They go to the process's [`Spans`], found by the
+//! [`Trace`] of the work.
 //!
-//! **Invariant:** nothing here knows a socket, and time is the clock's that it is given.
+//! **Invariant:** nothing here uses a socket, and time comes only from the clock that is passed in.
 
 mod counter;
 mod histogram;

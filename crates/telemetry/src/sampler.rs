@@ -22,8 +22,8 @@ impl Sampling {
     }
 }
 
-/// Picks one in so many. One belongs to one task, so picking is counting down: a request that is
-/// not picked costs a subtraction and a branch.
+/// Picks one request in so many. A sampler belongs to one task, so picking is counting down: a
+/// request that is not picked costs a subtraction and a branch.
 #[derive(Debug)]
 pub struct Sampler {
     spans: Arc<Spans>,
@@ -39,7 +39,7 @@ impl Sampler {
         sampler
     }
 
-    /// Begins a trace with its first span for the next request, if it is picked; what runs
+    /// If the next request is picked, begins a trace with its first span. Work that runs
     /// [`traced`](crate::traced) by it belongs to that trace, in every process it goes through.
     pub fn begin(&mut self, name: &'static str) -> Option<OpenSpan> {
         Some(self.pick()?.begin(name))
@@ -55,9 +55,9 @@ impl Sampler {
         Some(self.spans.join(Id(self.random.next_u64().max(1)), Id::NONE))
     }
 
-    /// Requests that are not picked before the next that is. Drawn anew each time, so that no rhythm
-    /// of the requests is in step with it, and the first one drawn as the others, so that many short
-    /// sessions are sampled as one long one.
+    /// How many requests are skipped before the next picked one. It is drawn anew each time, so
+    /// that it never follows a rhythm of the requests. The first gap is drawn too, so that many
+    /// short sessions are sampled like one long session.
     fn gap(&mut self) -> u32 {
         let span = 2 * u64::from(self.one_in) - 1;
         self.random.below(span) as u32

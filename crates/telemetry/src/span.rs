@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Id;
 
-/// A longer text in a field is cut: names of objects may be longer, and a span must stay small.
+/// A longer string in a field is cut. Names of objects may be longer, and a span must stay small.
 const MAX_TEXT_BYTES: usize = 128;
 /// What says more about one span belongs into another span.
 const MAX_FIELDS: usize = 8;

@@ -1,6 +1,7 @@
-//! What a process remembers of the traces that went through it.
+//! The finished spans that a process keeps.
 //!
-//! Finished spans lie in a ring; the oldest gives way. One short lock, which only traced work takes.
+//! They are in a ring, where the newest replaces the oldest. Only traced work takes the ring's
+//! lock, which is held briefly.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,8 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Fields, Id, OpenSpan, Sampler, Span, Trace};
 
-/// Finished spans a process remembers. A span takes some 300 bytes, a few times that with the
-/// longest fields: a megabyte or two in all, and at least the last hundred requests.
+/// Finished spans that a process keeps. A span takes some 300 bytes, or a few times that with the
+/// longest fields. So they take a megabyte or two, and cover at least the last hundred traced
+/// requests.
 pub const MAX_SPANS: usize = 4096;
 
 /// The finished spans of one process, and the numbers of new ones.

@@ -1,12 +1,12 @@
-//! The trace that work belongs to: an id, the span it is a part of, and where spans are kept.
+//! The trace that work belongs to: an id, the enclosing span, and where spans are kept.
 //!
-//! A task's trace goes with it: [`traced`] makes it current whenever the task runs, and whatever
-//! sends a message, or hands the work to a thread, takes the current one along. So nothing between
-//! the two need know of traces, and work that is not traced pays one look at a thread's own variable
-//! at each such border. Tasks that are spawned begin without.
+//! A task's trace travels with it: [`traced`] makes it current whenever the task runs. Code that
+//! sends a message, or hands the work to a thread, passes the current trace along. So nothing in
+//! between need know of traces, and untraced work pays one look at a thread-local variable at each
+//! such border. Spawned tasks begin without a trace.
 //!
-//! Times are the clock's UTC microseconds, cut, never rounded: on one machine a part never seems to
-//! begin before its whole, or to end after it, in whichever process it ran.
+//! Times are the clock's UTC microseconds, rounded down. So on one machine a part never seems to
+//! begin before its whole, or to end after it, whichever process it ran in.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
