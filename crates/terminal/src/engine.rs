@@ -33,10 +33,11 @@ impl Engine {
         }
     }
 
-    /// Refuses a Ceph cluster that cannot be used, before a folder is made that would remember it.
+    /// Refuses a Ceph cluster that cannot be used, before a folder is made whose file would name
+    /// it.
     ///
     /// # Errors
-    /// As [`PlainClient::connect`].
+    /// Those of [`PlainClient::connect`].
     pub async fn check_reachable(&self) -> Result<()> {
         if let Self::Ceph(entry) = self {
             PlainClient::connect(entry.parse()?, "").await?;
@@ -44,10 +45,10 @@ impl Engine {
         Ok(())
     }
 
-    /// The cluster, if it has this engine or none was asked for.
+    /// Returns the cluster if it has this engine, or if no engine was asked for.
     ///
     /// # Errors
-    /// `Invalid` if its data is kept elsewhere.
+    /// `Invalid` if another engine keeps its data.
     pub fn check(&self, cluster: ClusterFile) -> Result<ClusterFile> {
         match self {
             Self::Ceph(asked) if cluster.engine() != Some(asked) => {

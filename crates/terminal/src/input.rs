@@ -37,10 +37,10 @@ impl Input {
     }
 }
 
-/// A time to measure, in seconds.
+/// Parses a time to measure, in seconds.
 ///
 /// # Errors
-/// A text for clap if it is no number, or none that is sensible.
+/// A message for clap if it is not a number, or not a sensible one.
 pub fn seconds(text: &str) -> std::result::Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.05..=3600.0).contains(&seconds) => Ok(seconds),
@@ -48,7 +48,7 @@ pub fn seconds(text: &str) -> std::result::Result<f64, String> {
     }
 }
 
-/// A file's content, `-` being standard input; at most what one request may carry.
+/// Reads a file, or standard input for `-`; at most what one request may carry.
 ///
 /// # Errors
 /// `NotFound` if it cannot be read, `Invalid` if it is too large.
@@ -79,10 +79,11 @@ fn read_at_most(path: &Path, most: usize) -> Result<Option<Bytes>> {
     Ok((content.len() <= most).then(|| content.into()))
 }
 
-/// A file's content piece by piece, `-` being standard input. Reading blocks, so a thread of its own does it.
+/// Reads a file piece by piece, or standard input for `-`. Reading blocks, so a thread of its own
+/// does it.
 ///
 /// # Errors
-/// `NotFound` if there is no such file; an item is an error if it cannot be read on.
+/// `NotFound` if there is no such file; an item is an error if the rest cannot be read.
 pub fn read_pieces(
     path: &Path,
 ) -> Result<impl Stream<Item = Result<Bytes>> + Unpin + Send + use<>> {
@@ -107,7 +108,7 @@ pub fn read_pieces(
     Ok(stream::poll_fn(move |context| receiver.poll_recv(context)))
 }
 
-/// The text of a program, a workload or a script.
+/// Reads the source of a program, a workload or a script.
 ///
 /// # Errors
 /// `NotFound` if it cannot be read, `Invalid` if it is too large or not UTF-8.

@@ -4,7 +4,7 @@
 //! - `failure`: errors and exit statuses;
 //! - `usage`: errors of a command line that cannot be understood;
 //! - `signals`: SIGINT and SIGTERM;
-//! - `reader`: whether somebody still reads the output;
+//! - `reader`: whether the output still has a reader;
 //! - `input`, `engine`: arguments that several commands take.
 
 pub mod engine;

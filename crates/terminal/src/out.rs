@@ -1,7 +1,7 @@
-//! What the command prints: text for people, or one JSON document for programs.
+//! Prints the results of a command: text for people, or one JSON document for programs.
 //!
-//! A command whose reader goes away ends as others do, by the way back through its callers: it may have started
-//! servers and made folders.
+//! A command whose reader goes away ends in the ordinary way, by returning to its callers, because
+//! it may have started servers and made folders.
 
 use std::fmt::{self, Write as _};
 use std::io::{self, ErrorKind, Write};
@@ -13,7 +13,8 @@ use serde::Serialize;
 
 use crate::reader;
 
-/// Characters of a table's cell. A value may have a million, and all other rows are padded to the longest.
+/// Characters of a table's cell. A value may have a million, and all other rows would be padded to
+/// its length.
 const MAX_CELL_CHARS: usize = 1024;
 // A width that text is padded to.
 const _: () = assert!(MAX_CELL_CHARS <= u16::MAX as usize);
@@ -58,8 +59,8 @@ impl Out {
         self.line(&line)
     }
 
-    /// The same for what is done to its end, read or not: whether somebody still reads. That nobody does is
-    /// then not why the command ends.
+    /// Like the function above, for work that goes on without a reader. Returns whether the output
+    /// still has a reader. A missing reader is then not the reason why the command ends.
     pub fn show_while_read(
         self,
         value: &impl Serialize,
@@ -101,7 +102,8 @@ pub fn note(text: &str) {
     let _ = writeln!(io::stderr(), "{}", escaped(text, &['\n', '\t']));
 }
 
-/// The same for programs: a line of JSON, in which control characters are written as JSON has them.
+/// Like the function above, for programs: prints a line of JSON, in which control characters are
+/// escaped.
 pub fn note_json(value: &serde_json::Value) {
     let _ = writeln!(io::stderr(), "{}", json_line(value));
 }
@@ -135,8 +137,8 @@ pub fn text_bytes(bytes: &[u8]) -> String {
     }
 }
 
-/// What somebody else named or wrote, for a terminal: without control characters, so that it forges no line
-/// and moves no cursor.
+/// Makes a string of unknown origin printable on a terminal. It removes control characters, so that
+/// the string can neither forge a line nor move the cursor.
 pub fn printable(text: &str) -> String {
     escaped(text, &[])
 }
@@ -156,8 +158,8 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A moment for people: UTC with microseconds, as logs give it. One past the year 9999, which no clock
-/// says but whoever writes a record can, is its number.
+/// A time for people: UTC with microseconds, as in logs. A time past the year 9999, which only a
+/// forged record has, is printed as its number.
 pub fn utc(micros: u64) -> String {
     let mut text = String::new();
     let moment = UNIX_EPOCH + Duration::from_micros(micros);
@@ -174,7 +176,8 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// Columns that fit a header and rows. A longer cell of a later row moves the cells after it.
+    /// Computes columns that fit the header and the rows. If a later row has a longer cell, the
+    /// cells after it are shifted.
     pub fn of(header: &[&str], rows: &[Vec<String>]) -> Self {
         let mut widths: Vec<_> = header.iter().map(|cell| cell.chars().count()).collect();
         for row in rows {
@@ -185,8 +188,8 @@ impl Columns {
         Self { widths }
     }
 
-    /// A line of cells. What stands in a cell stays there; of one that is longer than people read its
-    /// beginning is shown, and JSON has all of it.
+    /// Prints a line of cells. Text stays within its cell. If a cell is too long, only its
+    /// beginning is printed; the JSON output has all of it.
     pub fn line<'a>(&self, cells: impl Iterator<Item = &'a str>) -> String {
         let padded: Vec<_> = cells
             .map(shown_cell)

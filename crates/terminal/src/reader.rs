@@ -1,7 +1,8 @@
-//! Whether somebody reads what the command prints.
+//! Detects whether the output of a command still has a reader.
 //!
-//! A reader that goes away (`nacre … | head`) is no failure: the command ends quietly. A command that waits for
-//! something to print asks the kernel, as it would otherwise notice at its next line only, which may never come.
+//! A reader that goes away (`nacre … | head`) is no failure: the command ends quietly. A command
+//! that waits for something to print asks the kernel. Otherwise it would notice only with its next
+//! line, which may never come.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +13,8 @@ use tokio::io::unix::AsyncFd;
 
 static IS_GONE: AtomicBool = AtomicBool::new(false);
 
-/// Whether the reader of standard output is gone. If so, that is why the command ended, whatever its error says.
+/// Whether the reader of standard output is gone. If so, that is why the command ended, whatever
+/// its error says.
 pub fn is_gone() -> bool {
     IS_GONE.load(Ordering::Relaxed)
 }
@@ -23,7 +25,7 @@ pub fn gone() -> Error {
     Error::unavailable("nobody reads the output any more")
 }
 
-/// Goes on though the reader is gone. Answers whether that was so.
+/// Goes on though the reader is gone. Returns whether that was so.
 pub fn forget_gone() -> bool {
     IS_GONE.swap(false, Ordering::Relaxed)
 }

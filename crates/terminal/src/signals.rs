@@ -1,7 +1,7 @@
-//! SIGINT and SIGTERM: how a command hears them, and the exit status that follows.
+//! SIGINT and SIGTERM: how a command handles them, and the exit status that follows.
 //!
-//! A command that must finish or remove something listens here and ends by itself; the kernel ends every other
-//! command. A shell sees the same status either way: 128 plus the number of the signal.
+//! A command that must finish or remove something listens here and ends by itself. The kernel ends
+//! every other command. A shell sees the same status either way: 128 plus the number of the signal.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -14,7 +14,8 @@ const SIGNAL_STATUS: u8 = 128;
 const SIGINT: u8 = 2;
 const SIGTERM: u8 = 15;
 
-/// This signal ends the process whatever it is doing: it may hang in a write that nobody reads.
+/// The signal of this number in a row ends the process whatever it is doing. It may hang in a write
+/// that has no reader.
 const LAST_WARNING: usize = 3;
 
 /// The last signal heard; 0 before the first.
@@ -27,7 +28,8 @@ static ENDED_BY: AtomicU8 = AtomicU8::new(0);
 pub struct Interrupts(watch::Receiver<usize>);
 
 impl Interrupts {
-    /// Listens from now on: SIGINT and SIGTERM no longer end the process. Call it inside a Tokio runtime.
+    /// Listens for SIGINT and SIGTERM, which no longer end the process from now on. Call it inside
+    /// a Tokio runtime.
     ///
     /// # Errors
     /// `Unavailable` if the kernel refuses the handlers.
@@ -85,8 +87,9 @@ pub fn exit_status() -> Option<u8> {
     }
 }
 
-/// Runs some work to its end. If a signal arrives first, the work is dropped, which removes its scratch
-/// folders, and the command fails: a script must not take half of a result for the whole.
+/// Runs some work to its end. If a signal arrives first, the work is dropped, which removes its
+/// scratch folders, and the command fails: a script must not take a partial result for a complete
+/// one.
 pub async fn unless_interrupted<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     let interrupts = Interrupts::hear()?;
     tokio::select! {
