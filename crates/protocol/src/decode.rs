@@ -1,8 +1,8 @@
-//! From the protocol's types to nacre's: the border where everything that came in is checked.
+//! Converts the protocol's types to nacre's, and checks everything that was received.
 //!
-//! **Invariant:** what leaves this module is well formed and within the bounds of
-//! `nacre_object::limits`. From a client: `Invalid` says what is wrong. From a node: an answer that
-//! makes no sense is `Corrupt`, as no retry would help.
+//! **Invariant:** every value that leaves this module is well formed and within the bounds of
+//! `nacre_object::limits`. For a client's message, `Invalid` says what is wrong. A malformed answer
+//! of a node is `Corrupt`, because no retry would help.
 
 use bytes::Bytes;
 use nacre_object::limits::{MAX_IDENTIFIER_BYTES, MAX_OBJECT_NAME_BYTES};

@@ -1,14 +1,15 @@
-//! The messages: what requests, replies and errors look like as bytes, wherever they travel: in
-//! sessions between clients and nodes, and in calls of our class inside an OSD.
+//! The messages: requests, replies and errors as bytes. They travel in sessions between clients and
+//! nodes, and in calls of nacre's class inside an OSD.
 //!
-//! They are written down in `proto/nacre/v1/*.proto`. [`encode`] and [`decode`] go between them and
+//! `proto/nacre/v1/*.proto` defines them. [`encode`] and [`decode`] convert between them and
 //! nacre's own types.
 //!
-//! **Invariant:** nothing that comes in is believed: names, bounds and numbers are checked in
-//! [`decode`]; what would take far more memory decoded than encoded is found out before, in [`unfold`].
+//! **Invariant:** received data is never trusted. [`decode`] checks names, bounds and numbers.
+//! [`unfold`] detects messages that would take far more memory decoded than encoded.
 
-/// What client and object class must agree on: `osd.proto`, and what the native classes do. Whoever
-/// changes either counts this up, so that neither takes the other for what it is not.
+/// The version of everything that client and object class must agree on: `osd.proto`, and the
+/// behaviour of the native classes. Raise it with every change of either, so that neither
+/// misunderstands the other.
 pub const OSD_INTERFACE: u32 = 4;
 
 pub mod decode;

@@ -1,11 +1,12 @@
-//! What a client's message unfolds to when it is decoded, found out before it is.
+//! Computes the memory that a client's message takes when it is decoded, before it is decoded.
 //!
-//! An op of two bytes becomes one of a hundred, an empty key a handle of thirty: a message within the
-//! bound on its bytes can be a gigabyte in memory before anybody looks at what it says. So its
-//! repeated fields are counted first, by a walk over the tags that keeps nothing.
+//! An op of two bytes becomes one of a hundred, and an empty key a handle of thirty. So a message
+//! within the bound on its bytes can take a gigabyte of memory before any of its content is
+//! checked. Therefore its repeated fields are counted first, by a walk over the tags that keeps
+//! nothing.
 //!
-//! **Invariant:** what is counted is never less than what decoding makes of the same bytes. Where they
-//! make no sense the walk ends, and so does decoding, which says so.
+//! **Invariant:** a count is never less than what decoding makes of the same bytes. At malformed
+//! bytes the walk ends, and so does decoding, which reports the error.
 
 use nacre_object::{Error, Result};
 use prost::encoding::{DecodeContext, WireType, decode_varint, skip_field};
