@@ -112,12 +112,12 @@ impl Batch {
     /// # Errors
     /// `Invalid` if the input is not a batch, or has too many requests.
     pub fn decode(mut input: Bytes) -> Result<Self> {
-        let refused = || Error::invalid("the input is no batch").hint("see `encode_batch`");
+        let refused = || Error::invalid("the input is not a batch").hint("see `encode_batch`");
         let byte_limit = input.try_get_u32_le().map_err(|_| refused())? as usize;
         let count = input.try_get_u32_le().map_err(|_| refused())? as usize;
         if count > MAX_BATCH_REQUESTS {
-            return Err(Error::invalid(format!("a batch of {count} requests"))
-                .hint(format!("at most {MAX_BATCH_REQUESTS}")));
+            return Err(Error::invalid(format!("a batch cannot have {count} requests"))
+                .hint(format!("send at most {MAX_BATCH_REQUESTS}")));
         }
         let batch = Self { byte_limit, output_bytes: MAX_REPLY_BYTES, count, requests: input };
         let found = batch.requests().fold((0, 0), |(count, bytes), request| {
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_that_came_to_the_same_are_told_once() {
+    fn equal_adjacent_outcomes_are_combined() {
         let batch = Batch::decode(encode_batch(1000, &[vec![1], vec![], vec![2, 3]])).unwrap();
         assert_eq!(batch.requests().collect::<Vec<_>>(), [&[1][..], &[], &[2, 3]]);
         let all = [answer(0, "a"), answer(0, "a"), answer(-22, "a"), answer(0, "a")];
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn the_output_stays_within_what_a_run_may_hand_back() {
+    fn the_output_of_a_batch_stays_within_the_bound_of_a_run() {
         // Of answers of ten bytes, which are 22 each with what is before them.
         for (bytes, carried_out) in [(0, 1), (44, 1), (46, 2), (88, 2), (90, 3), (10_000, 4)] {
             let requests = [vec![1], vec![2], vec![3], vec![4]];
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_that_came_to_the_same_take_room_once() {
+    fn equal_adjacent_outcomes_take_space_once() {
         let batch = Batch::decode(encode_batch(u32::MAX, &vec![vec![1]; 100])).unwrap().within(60);
         let mut progress = Progress::of(batch);
         while progress.next_request().is_some() {
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_short_or_long_is_refused() {
+    fn a_truncated_or_too_long_batch_is_refused() {
         let input = encode_batch(7, &[vec![1, 2], vec![3]]);
         for length in 0..input.len() {
             assert!(Batch::decode(input.slice(..length)).is_err(), "{length}");

@@ -55,7 +55,7 @@ impl EvalRequest {
     pub fn to_json(&self) -> Result<Bytes> {
         let text = |bytes: &Bytes| {
             String::from_utf8(bytes.to_vec()).map_err(|_| {
-                Error::invalid("JSON carries text only").hint(format!("use {EVAL_BUFFERLIST}"))
+                Error::invalid("JSON can only carry UTF-8").hint(format!("use {EVAL_BUFFERLIST}"))
             })
         };
         let object = serde_json::json!({
@@ -150,14 +150,14 @@ mod tests {
     }
 
     #[test]
-    fn both_encodings_and_back() {
+    fn a_script_request_can_be_encoded_and_decoded_both_ways() {
         let request = sample();
         assert_eq!(EvalRequest::from_bufferlist(request.to_bufferlist()).unwrap(), request);
         assert_eq!(EvalRequest::from_json(&request.to_json().unwrap()).unwrap(), request);
     }
 
     #[test]
-    fn the_binary_encoding_is_cephs() {
+    fn the_binary_encoding_equals_that_of_ceph() {
         let expected = b"\x01\x01\x11\0\0\0\x01\0\0\0x\x01\0\0\0h\x03\0\0\0in\n";
         assert_eq!(&sample().to_bufferlist()[..], expected);
         // A later version with more fields, and something after the struct.

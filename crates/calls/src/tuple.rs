@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_of_the_columns_is_refused() {
+    fn a_request_of_other_columns_is_refused() {
         let row = request(&[Value::Int(7), text("abc")]);
         for length in 0..row.len() {
             assert_eq!(read(&row[..length], b"is"), None, "{length} bytes");

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_shown_as_it_is_and_other_bytes_are_escaped() {
+    fn a_value_prints_text_as_it_is_and_escapes_other_bytes() {
         for (bytes, shown) in [
             ("grün 日本".as_bytes(), "'grün 日本'"),
             (b"it's \\ \n\0", r"'it\'s \\ \n\x00'"),

@@ -63,7 +63,7 @@ pub(crate) fn own_call(method: &str, input: &impl Message) -> Result<Op> {
 
 fn input_of<Question: Message + Default>(input: Bytes) -> Result<Question> {
     Question::decode(input)
-        .map_err(|cause| Error::invalid(format!("the input is no message of this method: {cause}")))
+        .map_err(|cause| Error::invalid(format!("the input cannot be decoded: {cause}")))
 }
 
 fn done() -> Result<CallReply> {
@@ -133,7 +133,7 @@ fn resend(input: Bytes, view: &mut dyn ObjectView, _: &CallContext) -> Result<Ca
         let letter = if view.exists()? { view.map_get(&key)? } else { None };
         let letter = letter.ok_or_else(|| {
             Error::not_found(format!("no message {number} was given up"))
-                .hint("`nacre class outbox` lists those that were; it may have been sent again")
+                .hint("see the messages that were given up with `nacre class outbox`; this one may have been sent again")
         })?;
         let DeadLetter { message, .. } = stored("a dead letter", letter)?;
         let sent_for = WaitingMessage::decode(number, &message)?.source;
@@ -146,8 +146,8 @@ fn resend(input: Bytes, view: &mut dyn ObjectView, _: &CallContext) -> Result<Ca
         view.map_remove(&key)?;
     }
     if view.map_range(&[], Queue::Resent.prefix(), MAX_DEAD_LETTERS)?.more {
-        let most = format!("{MAX_DEAD_LETTERS} messages wait to be delivered again");
-        return Err(Error::exhausted(most).hint("wait until some are"));
+        let most = format!("{MAX_DEAD_LETTERS} messages already wait to be delivered again");
+        return Err(Error::exhausted(most).hint("wait until some are delivered"));
     }
     view.map_set(OUTBOX, outbox.encode_to_vec().into())?;
     done()
@@ -273,11 +273,15 @@ fn inbox(view: &mut dyn ObjectView) -> Result<Inbox> {
 fn remember_another(view: &mut dyn ObjectView, generation: u64) -> Result<Inbox> {
     let mut inbox = inbox(view)?;
     if inbox.generation != generation {
-        return Err(Error::stale("senders were forgotten since this message was looked at"));
+        return Err(Error::stale(
+            "the receiver has forgotten senders since the courier read this message",
+        ));
     }
     if inbox.senders >= MAX_SENDERS {
-        return Err(Error::exhausted(format!("messages of {MAX_SENDERS} objects wait for others"))
-            .hint("send through fewer objects, or to more"));
+        return Err(Error::exhausted(format!(
+            "the object already keeps {MAX_SENDERS} senders whose messages wait"
+        ))
+        .hint("send from fewer objects, or to more"));
     }
     inbox.senders += 1;
     view.map_set(INBOX, inbox.encode_to_vec().into())?;

@@ -62,7 +62,7 @@ impl CourierContext {
         self.is_alone && self.served.contains(&self.locate.locate(object))
     }
 
-    /// Says in the cluster log that messages were given up. Nobody waits for it.
+    /// Reports to the cluster log that messages were given up. The caller does not wait for it.
     pub(crate) fn report(&self, object: &ObjectId, dead: &[GivenUp]) {
         let Some(first) = dead.first() else { return };
         let text = format!("{} messages of {object} were given up: {}", dead.len(), first.reason);
@@ -202,7 +202,7 @@ impl Courier {
         let mark = Mark { at_micros: self.0.clock.now_micros(), nonce };
         let mut marks = locked(&self.0.marks);
         if !marks.make_room(now) {
-            let text = format!("{MAX_REMEMBERED_MARKS} objects may be sending already");
+            let text = format!("{MAX_REMEMBERED_MARKS} objects are already marked as sending");
             return Err(Error::exhausted(text).hint("try again once requests are answered"));
         }
         marks.begin_making(object, mark);
@@ -210,8 +210,9 @@ impl Courier {
     }
 
     async fn store_mark(&self, object: &ObjectId, source: &EntityName, mark: Mark) -> Result<()> {
-        let context =
-            self.context().ok_or_else(|| Error::unavailable("nobody delivers messages yet"))?;
+        let context = self
+            .context()
+            .ok_or_else(|| Error::unavailable("this process does not deliver messages yet"))?;
         let ledger = context.ledger();
         let key = Ledger::key(object, source, &self.0.process, mark);
         ledger.mark(&ledger.of(object), key, mark).await.map_err(|error| {

@@ -101,10 +101,10 @@ impl Delivery<'_> {
                 return Ok(0);
             }
         }
-        Err(Error::unavailable("the receiver forgets senders all the time").on(self.receiver))
+        Err(Error::unavailable("the receiver forgot senders during each attempt").on(self.receiver))
     }
 
-    /// Calls the method, if whoever sent the message may have that done now.
+    /// Calls the method, if the sender's entity may do that now.
     async fn attempt(&self, generation: u64) -> Result<u64> {
         self.check_sender().await?;
         let call = Request::new(self.receiver.clone(), vec![Op::Call(self.call.clone())])?;

@@ -252,7 +252,7 @@ pub(crate) struct ResentMessage {
 pub(crate) struct Resend {
     #[prost(uint64, repeated, tag = "1")]
     pub numbers: Vec<u64>,
-    /// For whom all of them were sent.
+    /// The entity on whose behalf all of them were sent.
     #[prost(string, tag = "2")]
     pub source: String,
 }
@@ -338,7 +338,8 @@ pub(crate) struct Unmark {
 /// # Errors
 /// `Corrupt`.
 pub(crate) fn stored<Stored: Message + Default>(what: &str, bytes: Bytes) -> Result<Stored> {
-    Stored::decode(bytes).map_err(|cause| Error::corrupt(format!("{what} makes no sense: {cause}")))
+    Stored::decode(bytes)
+        .map_err(|cause| Error::corrupt(format!("{what} cannot be decoded: {cause}")))
 }
 
 #[cfg(test)]
@@ -363,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn past_the_bound_the_first_links_are_joined_with_the_longer_chain() {
+    fn past_the_bound_the_oldest_notes_of_chains_are_merged() {
         let mut chains = Chains::default();
         for number in 1..=MAX_LINKS as u64 + 1 {
             chains.add(number, if number == 1 { 9 } else { 2 }, "c.a".to_owned(), 1);

@@ -45,7 +45,7 @@ pub struct Pace {
     pub give_up_after: Duration,
     /// An object that sent nothing for so long loses its mark, which the next message makes again.
     pub idle_after: Duration,
-    /// Between looks for idle objects, and for those whose messages nobody delivers.
+    /// The time between looks for idle objects, and for objects whose messages no process delivers.
     pub sweep_every: Duration,
     /// A call that was not answered may still be carried out so much later.
     pub uncertain_for: Duration,

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_is_forgotten_when_nobody_uses_it_for_a_while() {
+    fn an_unused_mark_is_forgotten_after_a_while() {
         let (object, local) = names();
         let mut marks = Marks::default();
         assert!(!marks.begin(&object, &local, seconds(0)));
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn of_those_made_at_once_the_last_that_was_heard_of_is_known() {
+    fn of_several_marks_made_at_once_the_last_confirmed_is_known() {
         let (object, local) = names();
         let mut marks = Marks::default();
         for nonce in [2, 1] {
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_made_by_forgetting_what_no_request_depends_on() {
+    fn space_is_made_by_forgetting_marks_that_no_request_depends_on() {
         let local = EntityName::local();
         let object =
             |n: usize| ObjectId::new("data".parse().unwrap(), n.to_string().parse().unwrap());
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn who_marked_an_object_is_known() {
+    fn a_process_knows_for_which_entities_it_marked_an_object() {
         let (object, local) = names();
         let (alice, bob) = (EntityName::new("alice").unwrap(), EntityName::new("bob").unwrap());
         let mut marks = Marks::default();

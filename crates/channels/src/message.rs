@@ -13,7 +13,7 @@ const UNREADABLE: &str = "unreadable";
 pub struct WaitingMessage {
     /// Its number: messages of one incarnation of an object are numbered as they are sent.
     pub number: u64,
-    /// Whose request sent it; nobody's where that was not told.
+    /// The entity whose request sent the message, if that is known.
     pub source: String,
     /// The channel it was sent into.
     pub channel: String,
@@ -40,7 +40,7 @@ pub(crate) enum Errand {
 }
 
 fn unreadable() -> Error {
-    Error::corrupt("a message makes no sense")
+    Error::corrupt("the message is malformed")
 }
 
 impl WaitingMessage {
@@ -59,7 +59,7 @@ impl WaitingMessage {
         Ok(Self { number, source, channel, row })
     }
 
-    /// The same for whoever looks: what makes no sense is shown as it is.
+    /// Decodes a message for people. A malformed one is shown as it is.
     pub(crate) fn shown(number: u64, stored: &[u8]) -> Self {
         Self::decode(number, stored).unwrap_or_else(|_| Self {
             number,
@@ -98,7 +98,7 @@ impl WaitingMessage {
 fn text(value: &Value) -> Result<&str> {
     match value {
         Value::Bytes(bytes) => {
-            std::str::from_utf8(bytes).map_err(|_| Error::invalid("a name that is not UTF-8"))
+            std::str::from_utf8(bytes).map_err(|_| Error::invalid("the name is not UTF-8"))
         }
         _ => Err(unreadable()),
     }
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_nothing_or_makes_no_sense_is_refused() {
+    fn a_malformed_message_or_one_without_a_receiver_is_refused() {
         let row = [Value::text(""), Value::text("c"), Value::text("put")];
         assert!(errand(ENQUEUE, &row).is_err(), "an empty name");
         assert!(errand(ENQUEUE, &row[..2]).is_err(), "no method");

@@ -1,4 +1,4 @@
-//! What an object has sent, for whoever looks.
+//! Lists the messages that an object has sent, for people.
 
 use bytes::Bytes;
 use nacre_object::{Error, MapEntry, MapRange, ObjectId, Op, OpResult, Request, Result, Store};

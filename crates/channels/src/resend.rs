@@ -47,5 +47,5 @@ pub async fn resend(store: &dyn Store, object: &ObjectId, letters: &DeadLetters)
 fn not_dead(number: u64, object: &ObjectId) -> Error {
     Error::not_found(format!("no message {number} was given up"))
         .on(object)
-        .hint("`nacre class outbox` lists those that were; it may have been sent again")
+        .hint("see the messages that were given up with `nacre class outbox`; this one may have been sent again")
 }

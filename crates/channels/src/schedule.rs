@@ -14,7 +14,7 @@ use crate::limits::{MAX_QUEUED_OBJECTS, Pace};
 /// Where messages go.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Receiver {
-    /// Nobody yet: the sender itself does not answer.
+    /// No receiver yet: the sender itself does not answer.
     Itself,
     /// The sender's watchers.
     Watchers,
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_looked_at_by_one_round_and_again_if_something_came() {
+    fn an_object_has_one_round_at_a_time_and_another_if_messages_came() {
         let (mut schedule, object) = (Schedule::default(), object());
         schedule.note(&object);
         schedule.note(&object);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receiver_that_fails_is_left_alone_for_longer_and_longer_and_then_given_up() {
+    fn a_failing_receiver_is_held_for_doubling_times_and_then_given_up() {
         let pace = Pace { give_up_after: millis(1000), ..Pace::default() };
         let (mut schedule, object) = (Schedule::default(), object());
         schedule.note(&object);
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_noted_does_not_wait_for_a_receiver_that_is_held() {
+    fn other_messages_do_not_wait_for_a_held_receiver() {
         let (mut schedule, object) = (Schedule::default(), object());
         schedule.note(&object);
         let (_, mut holds) = schedule.next(millis(0)).unwrap();

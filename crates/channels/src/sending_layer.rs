@@ -40,7 +40,7 @@ impl SendingLayer {
         Self { next, sends, courier }
     }
 
-    /// Carries out a request that may send for somebody.
+    /// Runs a request that may send on behalf of an entity.
     async fn send(&self, source: &EntityName, request: Request) -> Result<Reply> {
         let mut sending = self.courier.sending(&request.header.object, source).await?;
         let outcome = self.next.submit(request).await;

@@ -52,7 +52,7 @@ async fn an_object_sends_to_itself_and_in_a_circle() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn watchers_are_told() {
+async fn watchers_get_a_sent_notification() {
     let world = World::new();
     let process = world.process(1);
     let object = "data/a".parse().unwrap();
@@ -102,7 +102,7 @@ async fn an_object_that_changes_before_it_is_removed_stays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_not_delivered_when_its_process_died_is_delivered_by_another() {
+async fn another_process_delivers_the_messages_of_a_dead_process() {
     let world = World::new();
     let dying = world.process(1);
     dying.faults.follow(on(is_look, Fault::FailBefore));
@@ -119,7 +119,7 @@ async fn what_was_not_delivered_when_its_process_died_is_delivered_by_another() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_delivered_and_not_settled_is_not_delivered_again() {
+async fn a_delivered_but_unsettled_message_is_not_delivered_again() {
     let world = World::new();
     let dying = world.process(1);
     dying.faults.follow(on(|request| calls(request, "settle"), Fault::FailBefore));
@@ -175,7 +175,7 @@ async fn two_couriers_deliver_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_is_made_anew_begins_anew() {
+async fn an_object_made_anew_is_a_new_sender() {
     let world = World::new();
     let process = world.process(1);
     for number in 0..3 {
@@ -221,7 +221,7 @@ fn is_of_ledger(request: &Request) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mark_stays_though_its_process_has_not_heard_yet_that_it_is_there() {
+async fn a_mark_stays_although_its_process_awaits_the_answer() {
     let world = World::new();
     for is_alone in [false, true] {
         let dying = world.start(1, PACE, is_alone);
@@ -285,7 +285,7 @@ async fn of_two_marks_made_at_once_the_one_that_is_trusted_stays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mark_stays_though_its_ledger_is_on_a_target_that_somebody_else_has_alone() {
+async fn a_mark_stays_although_another_process_alone_serves_its_ledger() {
     let world = World::new();
     let [one, two] = world.one_for_each_target();
     for number in 0..2 * PACE.sweep_every.as_secs() as i64 {
@@ -300,7 +300,7 @@ async fn a_mark_stays_though_its_ledger_is_on_a_target_that_somebody_else_has_al
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_of_a_request_that_was_carried_out_long_after_its_answer_is_delivered_soon() {
+async fn a_message_of_a_request_that_ran_after_its_timeout_is_delivered_soon() {
     let world = World::new();
     let process = world.process(1);
     process.faults.follow(on(calls_relay, Fault::FailBefore));
@@ -320,7 +320,7 @@ fn calls_relay(request: &Request) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mark_that_nobody_heard_of_is_taken_away() {
+async fn a_mark_whose_answer_was_lost_is_removed() {
     let world = World::new();
     let process = world.process(1);
     process.faults.follow(on(is_of_ledger, Fault::FailAfter));
@@ -333,7 +333,7 @@ async fn a_mark_that_nobody_heard_of_is_taken_away() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_sent_unless_its_object_is_marked() {
+async fn a_request_sends_nothing_unless_its_object_is_marked() {
     let world = World::new();
     let process = world.process(1);
     process.faults.follow(on(is_of_ledger, Fault::FailBefore));
@@ -369,7 +369,7 @@ async fn a_mark_of_another_process_stays_as_long_as_it_may_be_trusted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_refused_is_a_dead_letter_though_that_is_not_settled_at_first() {
+async fn a_refused_message_becomes_a_dead_letter_even_if_settling_fails_at_first() {
     let world = World::new();
     let process = world.process(1);
     let mut settlements = 0;

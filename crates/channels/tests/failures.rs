@@ -25,7 +25,7 @@ async fn reasons(world: &World, object: &str) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_can_never_be_delivered_is_given_up_and_holds_nothing_up() {
+async fn an_undeliverable_message_is_given_up_and_delays_no_other() {
     let world = World::new();
     let process = world.process(1);
     let astray = |to: &str, class: &str, method: &str| [to, class, method].map(Value::text);
@@ -59,7 +59,7 @@ async fn what_can_never_be_delivered_is_given_up_and_holds_nothing_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_receiver_that_is_away_holds_up_its_own_messages_alone() {
+async fn an_absent_receiver_delays_only_its_own_messages() {
     let world = World::new();
     let process = world.process(1);
     cut_off(&process, "data/b");
@@ -77,7 +77,7 @@ async fn a_receiver_that_is_away_holds_up_its_own_messages_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_that_cannot_be_read_keep_no_others_waiting() {
+async fn unreadable_objects_delay_no_others() {
     // So many that some are behind one that cannot be read in its ledger.
     const SENDERS: usize = 200;
     const UNREADABLE: usize = 20;
@@ -103,7 +103,7 @@ async fn objects_that_cannot_be_read_keep_no_others_waiting() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_that_is_not_taken_for_long_is_given_up() {
+async fn a_message_that_is_not_accepted_for_long_is_given_up() {
     let world = World::new();
     let process = world.process(1);
     cut_off(&process, "data/b");
@@ -118,7 +118,7 @@ async fn a_message_that_is_not_taken_for_long_is_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_sends_more_than_may_wait_is_held_back() {
+async fn a_sender_with_too_many_waiting_messages_is_refused() {
     let world = World::new();
     let process = world.process(1);
     cut_off(&process, "data/b");
@@ -191,7 +191,7 @@ const MAY_PASS: &str = "x pool=data class=relay method=pass";
 const MAY_ALL: &str = "x pool=data class=relay";
 
 #[tokio::test(start_paused = true)]
-async fn what_was_delivered_is_no_dead_letter_though_whoever_sent_it_may_do_it_no_more() {
+async fn a_delivered_message_is_no_dead_letter_although_its_sender_lost_the_right() {
     let world = World::new();
     let process = world.process(1);
     add_entity(&process, "alice", &[MAY_ALL]).await;
@@ -210,7 +210,7 @@ async fn what_was_delivered_is_no_dead_letter_though_whoever_sent_it_may_do_it_n
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_its_sender_may_do_no_more_is_refused_to_a_courier_that_began_before() {
+async fn an_early_courier_cannot_deliver_once_the_sender_lost_the_right() {
     let world = World::new();
     let (slow, quick) = (world.process(1), world.process(2));
     add_entity(&slow, "alice", &[MAY_ALL]).await;
@@ -237,7 +237,7 @@ async fn what_its_sender_may_do_no_more_is_refused_to_a_courier_that_began_befor
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_delivered_is_no_dead_letter_though_nothing_says_any_more_who_sent_it() {
+async fn a_delivered_message_is_no_dead_letter_although_its_mark_is_gone() {
     let world = World::new();
     let dying = world.process(1);
     lose_first_answer_of(&dying, "data/b");
@@ -256,7 +256,7 @@ async fn what_was_delivered_is_no_dead_letter_though_nothing_says_any_more_who_s
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_does_what_whoever_sent_it_may_do() {
+async fn a_message_has_the_rights_of_its_sender() {
     let world = World::new();
     let process = world.process(1);
     add_entity(&process, "alice", &["x pool=data class=relay method=pass"]).await;
@@ -272,7 +272,7 @@ async fn a_message_does_what_whoever_sent_it_may_do() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_message_causes_has_the_rights_of_who_sent_it_too() {
+async fn messages_caused_by_a_message_have_the_rights_of_its_sender() {
     let world = World::new();
     let process = world.process(1);
     let grants = [
@@ -321,7 +321,7 @@ async fn a_message_that_no_request_sent_is_not_delivered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_makes_no_sense_is_given_up() {
+async fn a_malformed_message_is_given_up() {
     let world = World::new();
     let process = world.process(1);
     process.pass("a", "b", 1).await.unwrap();
@@ -376,7 +376,7 @@ async fn objects_that_send_to_each_other_in_a_circle_are_stopped_and_nothing_is_
 }
 
 #[tokio::test(start_paused = true)]
-async fn any_number_of_short_chains_may_go_through_the_same_objects() {
+async fn any_number_of_short_chains_may_pass_the_same_objects() {
     let world = World::new();
     let process = world.process(1);
     for number in 0..2 * MAX_CHAIN {

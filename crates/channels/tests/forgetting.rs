@@ -70,7 +70,7 @@ async fn senders_whose_messages_wait_are_remembered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_under_way_when_its_sender_was_forgotten_is_refused() {
+async fn a_message_in_flight_is_refused_if_its_sender_was_forgotten() {
     let world = World::new();
     let (slow, quick) = (world.process(1), world.start(2, FORGETFUL, false));
     // One courier has looked at the message, and is slow to deliver it.
@@ -167,7 +167,7 @@ async fn a_dead_letter_that_waits_again_outlives_its_process() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dead_letter_is_sent_again_for_whom_it_was_sent() {
+async fn a_dead_letter_is_resent_on_behalf_of_its_original_sender() {
     let world = World::new();
     let process = world.process(1);
     let entities = Entities::new(process.maps.clone());

@@ -17,17 +17,17 @@ use crate::{Error, Op, Result};
 /// `MAX_REQUEST_BYTES`.
 pub fn check_ops(ops: &[Op]) -> Result<()> {
     if ops.is_empty() || ops.len() > MAX_OPS {
-        let text = format!("{} ops in one transaction", ops.len());
+        let text = format!("a transaction cannot have {} ops", ops.len());
         return Err(Error::invalid(text).hint(format!("send 1 to {MAX_OPS}")));
     }
     let keys: usize = ops.iter().map(Op::key_count).sum();
     if keys > MAX_REQUEST_KEYS {
-        return Err(Error::invalid(format!("a transaction of {keys} map keys"))
+        return Err(Error::invalid(format!("a transaction cannot name {keys} map keys"))
             .hint(format!("at most {MAX_REQUEST_KEYS} keys fit; split it")));
     }
     let payload: usize = ops.iter().map(Op::payload_bytes).sum();
     if payload > MAX_REQUEST_BYTES {
-        return Err(Error::invalid(format!("a transaction of {payload} bytes"))
+        return Err(Error::invalid(format!("a transaction of {payload} bytes is too large"))
             .hint(format!("at most {MAX_REQUEST_BYTES} bytes fit; split it")));
     }
     Ok(())
@@ -39,7 +39,7 @@ pub fn check_ops(ops: &[Op]) -> Result<()> {
 /// `Invalid` unless it has 1 to `MAX_MAP_KEY_BYTES` bytes.
 pub fn check_map_key(key: &[u8]) -> Result<()> {
     if key.is_empty() || key.len() > MAX_MAP_KEY_BYTES {
-        return Err(Error::invalid(format!("a map key of {} bytes", key.len()))
+        return Err(Error::invalid(format!("a map key cannot have {} bytes", key.len()))
             .hint(format!("use 1 to {MAX_MAP_KEY_BYTES} bytes")));
     }
     Ok(())
@@ -52,7 +52,7 @@ pub fn check_map_key(key: &[u8]) -> Result<()> {
 pub fn check_map_range(after: &[u8], prefix: &[u8]) -> Result<()> {
     let longest = after.len().max(prefix.len());
     if longest > MAX_MAP_KEY_BYTES {
-        return Err(Error::invalid(format!("a range bound of {longest} bytes"))
+        return Err(Error::invalid(format!("the bound of a range cannot have {longest} bytes"))
             .hint(format!("keys have at most {MAX_MAP_KEY_BYTES} bytes")));
     }
     Ok(())
@@ -64,9 +64,10 @@ pub fn check_map_range(after: &[u8], prefix: &[u8]) -> Result<()> {
 /// `Invalid` past `MAX_MAP_VALUE_BYTES`.
 pub fn check_map_value(value: &[u8]) -> Result<()> {
     if value.len() > MAX_MAP_VALUE_BYTES {
-        return Err(Error::invalid(format!("a map value of {} bytes", value.len())).hint(format!(
-            "at most {MAX_MAP_VALUE_BYTES} bytes fit; larger ones belong in the byte stream"
-        )));
+        return Err(Error::invalid(format!("a map value of {} bytes is too large", value.len()))
+            .hint(format!(
+                "at most {MAX_MAP_VALUE_BYTES} bytes fit; larger ones belong in the byte stream"
+            )));
     }
     Ok(())
 }
@@ -90,8 +91,11 @@ pub fn check_attribute_name(name: &str) -> Result<()> {
 /// `Invalid` past `MAX_ATTRIBUTE_VALUE_BYTES`.
 pub fn check_attribute_value(value: &[u8]) -> Result<()> {
     if value.len() > MAX_ATTRIBUTE_VALUE_BYTES {
-        return Err(Error::invalid(format!("an attribute value of {} bytes", value.len()))
-            .hint(format!("at most {MAX_ATTRIBUTE_VALUE_BYTES} bytes fit")));
+        return Err(Error::invalid(format!(
+            "an attribute value of {} bytes is too large",
+            value.len()
+        ))
+        .hint(format!("at most {MAX_ATTRIBUTE_VALUE_BYTES} bytes fit")));
     }
     Ok(())
 }
@@ -102,8 +106,8 @@ pub fn check_attribute_value(value: &[u8]) -> Result<()> {
 /// `Exhausted` past `MAX_ATTRIBUTES`.
 pub fn check_attribute_count(count: usize) -> Result<()> {
     if count > MAX_ATTRIBUTES {
-        return Err(Error::exhausted(format!("{count} attributes"))
-            .hint(format!("an object has at most {MAX_ATTRIBUTES}; use its map")));
+        return Err(Error::exhausted(format!("an object cannot have {count} attributes"))
+            .hint(format!("use at most {MAX_ATTRIBUTES}, or the object's map")));
     }
     Ok(())
 }
@@ -115,7 +119,7 @@ pub fn check_attribute_count(count: usize) -> Result<()> {
 pub fn check_stream_end(offset: u64, length: u64) -> Result<u64> {
     let end = offset.saturating_add(length);
     if end > MAX_OBJECT_BYTES {
-        return Err(Error::exhausted(format!("a byte stream of {end} bytes"))
+        return Err(Error::exhausted(format!("a byte stream of {end} bytes is too long"))
             .hint(format!("an object holds at most {MAX_OBJECT_BYTES} bytes")));
     }
     Ok(end)
@@ -128,7 +132,7 @@ pub fn check_stream_end(offset: u64, length: u64) -> Result<u64> {
 /// `Exhausted` past `MAX_TRANSACTION_BYTES`.
 pub fn check_transaction_bytes(bytes: usize) -> Result<()> {
     if bytes > MAX_TRANSACTION_BYTES {
-        return Err(Error::exhausted(format!("a transaction that writes {bytes} bytes"))
+        return Err(Error::exhausted(format!("the transaction writes too much: {bytes} bytes"))
             .hint(format!("at most {MAX_TRANSACTION_BYTES} bytes fit; split it")));
     }
     Ok(())

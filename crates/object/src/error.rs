@@ -22,13 +22,13 @@ pub enum ErrorKind {
     Invalid,
     /// An epoch or version has moved on; refresh it and retry.
     Stale,
-    /// Somebody else changed it first; re-read and retry.
+    /// Another client changed it first: read again and retry.
     Conflict,
     /// Not permitted.
     Denied,
     /// A budget or space is used up.
     Exhausted,
-    /// Nobody answers at the moment; retry later. The operation may have happened.
+    /// There is no answer at present: retry later. The operation may have happened.
     Unavailable,
     /// This store cannot do it.
     Unsupported,
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn text_names_operation_object_cause_and_remedy() {
+    fn an_error_prints_operation_object_cause_and_remedy() {
         let error = Error::invalid("epoch 0").during("seal").on("data/a").hint("epochs start at 1");
         assert_eq!(error.to_string(), "seal: data/a: invalid: epoch 0; epochs start at 1");
         let error = error.at(&TargetName::new("storage.1").unwrap());

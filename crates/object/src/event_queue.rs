@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn events_come_in_order_and_then_the_end() {
+    fn events_come_in_order_and_the_end_comes_last() {
         let queue = EventQueue::default();
         queue.push(changed(1));
         queue.push(changed(2));
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_notifications_carry_is_bounded() {
+    fn the_bytes_of_waiting_notifications_are_bounded() {
         let queue = EventQueue::default();
         let notified = || WatchEvent::Notified { payload: vec![0; MAX_NOTIFY_BYTES].into() };
         let fitting = MAX_QUEUED_NOTIFY_BYTES / MAX_NOTIFY_BYTES;

@@ -23,9 +23,9 @@ pub const FINGERPRINT_BYTES: usize = 32;
 pub enum Peer {
     /// A process of the user who runs the node, or of root.
     Local,
-    /// Whoever holds the key of a certificate of the cluster's authority.
+    /// A peer with the key of a certificate of the cluster's authority.
     Certified {
-        /// Whom the certificate names.
+        /// The entity that the certificate names.
         entity: EntityName,
         /// SHA-256 of the certificate: another one of the same name is another.
         fingerprint: [u8; FINGERPRINT_BYTES],
@@ -64,7 +64,7 @@ pub trait Guard: Send + Sync + fmt::Debug {
     async fn admit(&self, peer: &Peer) -> Result<Arc<dyn Standing>>;
 }
 
-/// Who somebody is and what they may do, as long as they are here.
+/// The entity of a session, and what it may do as long as the session lasts.
 pub trait Standing: Send + Sync + fmt::Debug {
     /// Who it is.
     fn entity(&self) -> &EntityName;
@@ -82,7 +82,7 @@ pub trait Standing: Send + Sync + fmt::Debug {
     fn ended(&self) -> BoxFuture<'static, ()>;
 }
 
-/// A standing that may do everything, for ever: that of whoever runs the node, and of nodes.
+/// A standing that may always do everything: that of nodes, and of the user who runs the node.
 #[derive(Debug, Clone)]
 pub struct Unlimited {
     entity: EntityName,
@@ -95,7 +95,7 @@ impl Unlimited {
         Self { entity, tenant: TenantName::standard() }
     }
 
-    /// That of whoever runs the node.
+    /// The standing of the user who runs the node.
     pub fn local() -> Self {
         Self::new(EntityName::local())
     }
@@ -119,7 +119,7 @@ impl Standing for Unlimited {
     }
 }
 
-/// Lets in who runs the node, and nobody else.
+/// Admits only the user who runs the node.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LocalOnly;
 
@@ -128,10 +128,10 @@ impl Guard for LocalOnly {
     async fn admit(&self, peer: &Peer) -> Result<Arc<dyn Standing>> {
         match peer {
             Peer::Local => Ok(Arc::new(Unlimited::local())),
-            Peer::Certified { entity, .. } => {
-                Err(crate::Error::denied(format!("this node knows no entities, so no {entity}"))
-                    .hint("connect on the node's machine, as the user who runs it"))
-            }
+            Peer::Certified { entity, .. } => Err(crate::Error::denied(format!(
+                "this node keeps no entities, so it cannot admit {entity}"
+            ))
+            .hint("connect on the node's machine, as the user who runs it")),
         }
     }
 }

@@ -154,7 +154,8 @@ impl PoolName {
 const NODE_ENTITY_PREFIX: &str = "node.";
 
 impl EntityName {
-    /// Whoever runs the node: what a process of that user on the same machine is.
+    /// The user who runs the node. Every process of that user on the node's machine has this
+    /// entity.
     pub fn local() -> Self {
         Self("local".into())
     }
@@ -174,7 +175,7 @@ impl EntityName {
 }
 
 impl TenantName {
-    /// The tenant of whoever was given no other.
+    /// The tenant of entities that were given no other.
     pub fn standard() -> Self {
         Self("default".into())
     }
@@ -242,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_decides_placement_alone() {
+    fn only_the_tag_of_a_name_decides_placement() {
         let key = |text| ObjectName::new(text).unwrap().placement_key().to_owned();
         assert_eq!(key("a{t}b"), "t");
         assert_eq!(key("{t}"), "t");

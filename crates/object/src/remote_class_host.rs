@@ -7,14 +7,14 @@ use crate::{
     CallContext, CallReply, ClassCall, ClassHost, ClassName, Error, NoClasses, ObjectView, Result,
 };
 
-/// How a class can be run by somebody else than its host.
+/// How a process other than the host can run a class.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClassForm {
     /// Only the host itself can run it, or it does not know the class.
     Here,
     /// Everybody of the same release has it.
     Native,
-    /// Whoever has its source can.
+    /// Any process that has its source can.
     Program(ClassSource),
 }
 

@@ -64,7 +64,7 @@ impl Request {
         bounds::check_ops(&ops).map_err(|error| error.on(&object))?;
         let of_itself = |op: &&Op| op.source() == Some(&object.name);
         if let Some(op) = ops.iter().find(of_itself) {
-            return Err(Error::invalid("an object is not copied from itself")
+            return Err(Error::invalid("an object cannot be copied from itself")
                 .during(op.name())
                 .on(&object)
                 .hint("roll back to the snapshot"));

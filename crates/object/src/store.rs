@@ -144,7 +144,7 @@ pub enum WatchEvent {
         /// The version after.
         version: u64,
     },
-    /// Somebody notified the object's watchers.
+    /// A client notified the object's watchers.
     Notified {
         /// What they said.
         payload: Bytes,
@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn capabilities_are_a_set() {
+    fn capabilities_can_be_combined_like_sets() {
         let all = Capabilities::all();
         let some = all.without(Capability::Clone);
         assert!(all.has(Capability::Clone) && !some.has(Capability::Clone));

@@ -108,7 +108,7 @@ fn run_op(
         Op::Read { offset, length } => {
             // A read longer than a reply can hold is the caller's mistake, not a short read.
             if *length > MAX_REPLY_BYTES as u64 && view.stat()?.size > MAX_REPLY_BYTES as u64 {
-                return Err(Error::exhausted(format!("a read of {length} bytes"))
+                return Err(Error::exhausted(format!("a read of {length} bytes is too long"))
                     .hint(format!("read at most {MAX_REPLY_BYTES} bytes at a time")));
             }
             view.read(*offset, *length).map(OpResult::Data)
@@ -162,7 +162,9 @@ fn run_guard(op: &Op, view: &mut dyn TransactionView) -> Result<OpResult> {
         _ if !exists => Err(Error::not_found("no such object")),
         Op::AssertVersion(expected) => match view.version()? {
             version if version == *expected => Ok(OpResult::Done),
-            version => Err(Error::conflict(format!("version is {version}, not {expected}"))),
+            version => {
+                Err(Error::conflict(format!("the object's version is {version}, not {expected}")))
+            }
         },
         _ => Ok(OpResult::Done),
     }

@@ -48,7 +48,7 @@ impl ClassHost for RequestClasses<'_> {
         match self.find(&call.class) {
             Some(runtime) => runtime.call(call, view, context),
             None => Err(Error::unsupported(format!("there is no class {}", call.class))
-                .hint("`nacre program list` shows the classes there are")),
+                .hint("see all classes with `nacre program ls`")),
         }
     }
 

@@ -47,7 +47,7 @@ pub(crate) fn last_stored(
         }
     }
     Err(Error::exhausted(format!("the last key was not found in {MAX_LOOKS} looks"))
-        .hint("name more of what the keys begin with"))
+        .hint("give a longer prefix"))
 }
 
 /// A key between `low` and `high` (`None` is the end of the prefix). `None` if at most a few keys

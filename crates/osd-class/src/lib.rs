@@ -20,12 +20,12 @@
 mod attributes;
 mod change;
 mod classes;
+mod fault_capture;
 mod last_entry;
 mod map;
 mod object_info;
 mod osd_class;
 mod osd_object;
-mod fault_capture;
 #[cfg(feature = "plugin")]
 mod plugin;
 mod program_cache;

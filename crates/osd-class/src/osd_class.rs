@@ -151,8 +151,8 @@ impl OsdClass {
         named: Vec<pb::OsdProgram>,
     ) -> Result<Vec<(ClassName, Arc<ClassRuntime>)>, Refusal> {
         if named.len() > MAX_REQUEST_PROGRAMS {
-            let error = Error::invalid(format!("{} programs with a request", named.len()));
-            return Err(error.hint(format!("at most {MAX_REQUEST_PROGRAMS}")).into());
+            let error = Error::invalid(format!("a request cannot carry {} programs", named.len()));
+            return Err(error.hint(format!("send at most {MAX_REQUEST_PROGRAMS}")).into());
         }
         let mut programs = Vec::with_capacity(named.len());
         let mut needed = Vec::new();

@@ -62,8 +62,9 @@ impl ProgramCache {
     pub fn compile(&self, key: &ProgramKey, source: &[u8]) -> Result<Arc<ClassRuntime>> {
         let digest = Digest::of(source);
         if digest != key.digest {
-            let text = format!("a source of {} with the digest {digest}", key.class);
-            return Err(Error::invalid(text).hint(format!("{} was announced", key.digest)));
+            let text = format!("the source of {} has the digest {digest}", key.class);
+            return Err(Error::invalid(text)
+                .hint(format!("send the source with the announced digest {}", key.digest)));
         }
         let source = std::str::from_utf8(source)
             .map_err(|_| Error::invalid(format!("the source of {} is not UTF-8", key.class)))?;

@@ -49,16 +49,22 @@ impl Placement {
     /// is not a positive number.
     pub fn new(targets: Vec<Target>) -> Result<Self> {
         if targets.is_empty() || targets.len() > MAX_TARGETS {
-            return Err(Error::invalid(format!("a placement over {} targets", targets.len()))
-                .hint(format!("use 1 to {MAX_TARGETS}")));
+            return Err(Error::invalid(format!(
+                "a placement cannot have {} targets",
+                targets.len()
+            ))
+            .hint(format!("use 1 to {MAX_TARGETS}")));
         }
         for (i, target) in targets.iter().enumerate() {
             if !target.weight.is_normal() || target.weight < 0.0 {
-                let text = format!("weight {} of target {}", target.weight, target.name);
-                return Err(Error::invalid(text).hint("weights are positive numbers"));
+                let text = format!(
+                    "the weight {} of target {} is not possible",
+                    target.weight, target.name
+                );
+                return Err(Error::invalid(text).hint("use a positive number"));
             }
             if targets[..i].iter().any(|other| other.name == target.name) {
-                return Err(Error::invalid(format!("two targets named {}", target.name)));
+                return Err(Error::invalid(format!("two targets have the name {}", target.name)));
             }
         }
         let seeds = targets.iter().map(|target| xxh3_64(target.name.as_str().as_bytes())).collect();
@@ -91,7 +97,8 @@ impl Placement {
             let Some(source) = op.source() else { continue };
             let other = self.locate_object(&object.pool, source);
             if other != target {
-                let text = format!("{source} is on target {other}, its copy on {target}");
+                let text =
+                    format!("{source} is on target {other}, but its copy would be on {target}");
                 return Err(Error::unsupported(text)
                     .during(op.name())
                     .on(object)

@@ -39,7 +39,7 @@ pub fn object(pool: &str, name: &str) -> Result<ObjectId> {
 
 fn op(message: pb::Op) -> Result<Op> {
     let Some(op) = message.op else {
-        return Err(Error::unsupported("an op that is not known here")
+        return Err(Error::unsupported("the node does not know this op")
             .hint("the client speaks a newer protocol"));
     };
     Ok(match op {
@@ -166,7 +166,7 @@ fn within(what: &str, text: &str, most: usize) -> Result<()> {
     if text.len() <= most {
         return Ok(());
     }
-    Err(Error::invalid(format!("{what} of {} bytes", text.len()))
+    Err(Error::invalid(format!("{what} of {} bytes is too long", text.len()))
         .hint(format!("at most {most} bytes fit")))
 }
 
@@ -250,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_as_long_as_names_may_be() {
+    fn the_decoder_bounds_the_lengths_of_names() {
         let asked = |service: usize, method: usize| {
             let [service, method] = [service, method].map(|length| "x".repeat(length));
             ask(pb::Ask { service, method, input: Bytes::new() }).map(drop)

@@ -56,7 +56,7 @@ impl Unfolded {
             Self { keys, .. } if self.keys > keys => format!("{keys} keys and entries"),
             _ => return Ok(()),
         };
-        Err(Error::invalid(format!("more than {what} in one transaction")).hint("split it"))
+        Err(Error::invalid(format!("a transaction cannot have more than {what}")).hint("split it"))
     }
 }
 
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_may_be_is_refused_wherever_it_is() {
+    fn a_message_past_a_bound_is_refused_wherever_the_excess_is() {
         assert!(refusal(&encoded(vec![Op::Append(Bytes::new()); 5])).contains("4 ops"));
         assert!(refusal(&encoded(vec![get(7)])).contains("6 keys"));
         assert!(refusal(&encoded(vec![get(3), set(4)])).contains("6 keys"));
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn other_messages_and_nonsense_unfold_to_nothing() {
+    fn other_and_malformed_messages_are_counted_as_empty() {
         let ask = pb::Ask {
             service: "s".to_owned(),
             input: encoded(vec![get(9)]).into(),

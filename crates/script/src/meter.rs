@@ -97,7 +97,7 @@ impl Running {
     fn used(&mut self, now: Duration) -> Duration {
         let passed = now.saturating_sub(self.began);
         let Some(thread) = self.clock.thread_time() else { return passed };
-        // How much it had until now nobody has looked: as much as it may have unexamined.
+        // The time so far was not measured, so the whole unexamined time is assumed.
         let before = passed.min(unexamined(&self.budget));
         let began = *self.thread_began.get_or_insert(thread.saturating_sub(before));
         thread.saturating_sub(began)
@@ -262,7 +262,7 @@ fn describe(limit: Limit, budget: &Budget) -> Error {
         Limit::Time => ("ran longer than", &format!("{} ms", budget.time.as_millis())),
         Limit::Steps => ("took more than", &format!("{} steps", budget.steps)),
         Limit::Memory => ("used more than", &format!("{} bytes of memory", budget.memory_bytes)),
-        Limit::Output => ("handed back more than", &format!("{} bytes", budget.output_bytes)),
+        Limit::Output => ("returned more than", &format!("{} bytes", budget.output_bytes)),
     };
     Error::exhausted(format!("the script {what} {allowed}"))
 }

@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_has_its_place() {
+    fn a_name_has_its_line_and_column() {
         let names = free_names("local ü = 'ä'\n\treturn load('x')");
         assert_eq!((names[0].line, names[0].column), (2, 9));
     }

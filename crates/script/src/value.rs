@@ -78,21 +78,21 @@ fn read(value: &mlua::Value, depth: usize, entries_left: &mut usize) -> Result<V
         mlua::Value::Number(value) => Value::Number(*value),
         mlua::Value::String(text) => Value::text(text.as_bytes()),
         mlua::Value::Table(_) if depth == 0 => {
-            return Err(Error::invalid(format!("tables nested deeper than {MAX_VALUE_DEPTH}")));
+            return Err(Error::invalid(format!("tables are nested deeper than {MAX_VALUE_DEPTH}")));
         }
         mlua::Value::Table(table) => {
             let mut entries = Vec::new();
             for pair in table.pairs::<mlua::Value, mlua::Value>() {
-                let (key, value) =
-                    pair.map_err(|error| Error::invalid(format!("an odd table: {error}")))?;
+                let (key, value) = pair
+                    .map_err(|error| Error::invalid(format!("a table cannot be read: {error}")))?;
                 *entries_left = entries_left.checked_sub(1).ok_or_else(|| {
-                    Error::invalid(format!("tables of more than {MAX_VALUE_ENTRIES} entries"))
+                    Error::invalid(format!("tables have more than {MAX_VALUE_ENTRIES} entries"))
                 })?;
                 let key = read(&key, depth - 1, entries_left)?;
                 entries.push((key, read(&value, depth - 1, entries_left)?));
             }
             Value::Table(entries)
         }
-        other => return Err(Error::invalid(format!("a {} is no plain value", other.type_name()))),
+        other => return Err(Error::invalid(format!("a {} is not plain data", other.type_name()))),
     })
 }

@@ -30,7 +30,7 @@ fn assert_stopped(source: &str) {
 }
 
 #[test]
-fn loops_end() {
+fn endless_loops_end_with_exhausted() {
     assert_stopped("while true do end");
     assert_stopped("local function spin() while true do end end while true do pcall(spin) end");
     assert_stopped(
@@ -45,7 +45,7 @@ fn loops_end() {
 }
 
 #[test]
-fn loops_in_coroutines_end() {
+fn endless_loops_in_coroutines_end_with_exhausted() {
     assert_stopped("coroutine.wrap(function() while true do end end)()");
     assert_stopped(
         "local function spin() while true do end end while true do coroutine.resume(coroutine.create(spin)) end",
@@ -69,7 +69,7 @@ fn a_swallowed_abort_still_fails_the_run() {
 }
 
 #[test]
-fn searches_end() {
+fn long_searches_end_with_exhausted() {
     assert_stopped("('a'):rep(50000):find(('.-'):rep(20) .. 'b')");
     assert_stopped("('a'):rep(30):find(('a*'):rep(30) .. 'b')");
     assert_stopped("while true do pcall(string.find, ('a'):rep(50000), ('.-'):rep(20) .. 'b') end");
@@ -88,7 +88,7 @@ fn searches_end() {
 }
 
 #[test]
-fn long_library_calls_end() {
+fn long_library_calls_end_with_exhausted() {
     assert_stopped("while true do table.move({}, 1, 2^31 - 2, 2) end");
     assert_stopped("local t = {} t[2^20] = 1 while true do table.move(t, 1, 2^30, 2, {}) end");
     assert_stopped("local t = table.create(900000, 0.1) while true do table.concat(t) end");
@@ -106,7 +106,7 @@ fn long_library_calls_end() {
 }
 
 #[test]
-fn error_objects_cannot_hold_the_host_up() {
+fn error_objects_cannot_delay_the_host() {
     assert_stopped("error(setmetatable({}, {__tostring = function() while true do end end}))");
     assert_stopped(
         "error(setmetatable({}, {__tostring = function() while true do pcall(error) end end}))",
@@ -114,7 +114,7 @@ fn error_objects_cannot_hold_the_host_up() {
 }
 
 #[test]
-fn allocation_ends() {
+fn endless_allocation_ends_with_exhausted() {
     assert_stopped("local s = 'x' while true do s = s .. s end");
     assert_stopped("local s = 'x' while true do pcall(function() s = s .. s end) end");
     assert_stopped("local t = {} while true do t[#t + 1] = {} end");
@@ -182,7 +182,7 @@ fn every_step_counts_though_not_every_one_is_looked_at() {
 }
 
 #[test]
-fn a_run_within_a_run_neither_takes_nor_gives_it_steps() {
+fn a_nested_run_does_not_change_the_steps_of_the_outer_one() {
     let mut vm = Vm::new(|host| {
         let nest = |_: &Lua, iterations: u64| {
             run(&mut support::vm(), &format!("for i = 1, {iterations} do end")).map_err(raise)?;
@@ -202,7 +202,7 @@ fn a_run_within_a_run_neither_takes_nor_gives_it_steps() {
 }
 
 #[test]
-fn time_is_the_injected_clocks() {
+fn a_run_is_timed_by_the_injected_clock() {
     let mut vm = vm();
     let manual = Arc::new(ManualClock::at(0));
     let clock: Arc<dyn Clock> = manual.clone();
@@ -239,7 +239,7 @@ impl Clock for BusyMachine {
 }
 
 #[test]
-fn where_the_clock_can_tell_what_a_thread_waits_for_is_not_its_own() {
+fn waits_do_not_count_if_the_clock_can_tell_cpu_time() {
     let mut vm = vm();
     let clock: Arc<dyn Clock> = Arc::new(BusyMachine(ManualClock::at(0)));
     let budget = Budget { time: Duration::from_millis(5), ..Budget::default() };
@@ -291,7 +291,7 @@ fn heap_bytes(vm: &mut Vm) -> usize {
 }
 
 #[test]
-fn loaded_scripts_are_no_garbage_that_each_run_would_look_for() {
+fn loaded_scripts_do_not_cause_a_collection_in_each_run() {
     let mut vm = vm();
     // As much as stays loaded at most, and more than may stay as garbage.
     for number in 0..64 {

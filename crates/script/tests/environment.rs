@@ -16,7 +16,7 @@ fn check(vm: &mut Vm, source: &str) {
 }
 
 #[test]
-fn nothing_that_reaches_outside_is_there() {
+fn the_environment_has_no_function_that_reaches_outside() {
     let mut vm = vm();
     let absent = "load loadstring loadfile dofile require getfenv setfenv collectgarbage gcinfo \
                   newproxy print os io debug package module vector class integer";
@@ -27,7 +27,7 @@ fn nothing_that_reaches_outside_is_there() {
 }
 
 #[test]
-fn the_library_of_the_list_is_there() {
+fn the_environment_has_every_function_of_the_list() {
     let mut vm = vm();
     let present = "assert error getmetatable ipairs next pairs pcall rawequal rawget rawlen rawset \
                    select setmetatable tonumber tostring type typeof unpack xpcall string.pack \
@@ -61,7 +61,7 @@ fn library_tables_and_the_metatable_of_strings_cannot_be_changed() {
 }
 
 #[test]
-fn a_run_sees_nothing_of_an_earlier_one() {
+fn a_run_sees_no_state_of_an_earlier_run() {
     let mut vm = vm();
     let source = "count = (count or 0) + 1
                   string = { mine = true }
@@ -105,7 +105,7 @@ fn random_numbers_depend_on_the_seed_alone() {
 }
 
 #[test]
-fn replaced_functions_behave_as_the_library_does() {
+fn replaced_functions_behave_like_the_library() {
     let mut vm = vm();
     // Long subjects and patterns take the guarded paths, short ones the library's own.
     check(

@@ -20,7 +20,7 @@ fn a_fault_tells_program_version_line_and_traceback() {
 }
 
 #[test]
-fn a_raised_error_that_is_not_caught_is_what_it_was_with_its_line() {
+fn an_uncaught_host_error_keeps_its_kind_and_gets_a_line() {
     let error = run(&mut vm(), "\n\nfail('taken')").unwrap_err();
     assert_eq!((error.kind(), error.message()), (ErrorKind::Conflict, "taken"));
     assert_eq!((error.status(), error.has_own_status()), (-125, true));
@@ -40,7 +40,7 @@ fn a_raised_table_or_function_is_not_shown_by_its_address() {
 }
 
 #[test]
-fn a_raised_error_that_is_caught_is_status_and_message() {
+fn a_caught_host_error_gives_status_and_message() {
     let mut vm = vm();
     let caught = "return pcall(fail, 'taken')";
     assert_eq!(run(&mut vm, caught).unwrap(), ["false", "-125", "taken"]);
@@ -55,7 +55,7 @@ fn a_raised_error_that_is_caught_is_status_and_message() {
 }
 
 #[test]
-fn a_function_made_to_be_caught_behaves_as_any_other() {
+fn a_function_made_to_be_caught_behaves_like_any_other() {
     let mut vm = vm();
     let mut outcome = |name: &str, arguments: &str| {
         run(&mut vm, &format!("return pcall({name}, {arguments})")).unwrap()
@@ -75,7 +75,7 @@ fn a_function_made_to_be_caught_behaves_as_any_other() {
 }
 
 #[test]
-fn an_ordinary_error_that_is_caught_is_the_value_it_was_raised_with() {
+fn a_caught_ordinary_error_is_the_value_that_was_raised() {
     let mut vm = vm();
     assert_eq!(run(&mut vm, "return pcall(error, 'x', 0)").unwrap(), ["false", "x"]);
     assert_eq!(run(&mut vm, "return pcall(error)").unwrap(), ["false", "nil"]);

@@ -33,7 +33,7 @@ fn in_nacre(vm: &mut Vm, expression: &str) -> String {
 }
 
 #[test]
-fn the_environment_does_what_lua_53_does() {
+fn the_environment_behaves_like_lua_53() {
     let mut vm = vm();
     for expression in [
         "('x'):rep(3, ',')",

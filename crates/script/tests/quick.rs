@@ -70,7 +70,7 @@ fn vm() -> Vm {
 }
 
 #[test]
-fn each_answer_arrives() {
+fn every_kind_of_quick_answer_arrives() {
     let mut vm = vm();
     let mut returned = |call: &str| run(&mut vm, &format!("return {call}")).unwrap();
     assert_eq!(returned("select('#', answer('done'))"), ["0"]);
@@ -101,7 +101,7 @@ fn failures_are_raised_and_caught_like_those_of_any_host_function() {
 }
 
 #[test]
-fn they_may_be_called_from_anywhere_with_any_number_of_arguments() {
+fn quick_functions_can_be_called_from_anywhere_with_any_number_of_arguments() {
     let mut vm = vm();
     let mut returned = |source: &str| run(&mut vm, source).unwrap();
     let many = "local many = table.create(5000, 'x') return ";
@@ -125,7 +125,7 @@ fn they_may_be_called_from_anywhere_with_any_number_of_arguments() {
 }
 
 #[test]
-fn a_failure_that_was_not_raised_is_not_met_later() {
+fn a_failure_that_was_not_raised_is_not_raised_later() {
     let mut vm = vm();
     // At some depth there is no room for the function behind.
     let source = "local function deep()
@@ -147,7 +147,7 @@ fn a_panic_goes_through_to_the_host() {
 }
 
 #[test]
-fn what_they_answer_counts_against_the_memory_of_the_run() {
+fn quick_answers_count_against_the_memory_of_the_run() {
     let hoard = "local all = {} while true do all[#all + 1] = answer('large') end";
     let caught = "while true do pcall(function() local all = {} while true do \
                   all[#all + 1] = answer('large') end end) end";
@@ -159,7 +159,7 @@ fn what_they_answer_counts_against_the_memory_of_the_run() {
 }
 
 #[test]
-fn a_short_text_has_room_for_so_much() {
+fn a_short_text_holds_up_to_its_stated_length() {
     assert!(ShortText::of(&[7; 60], &[8; 4]).is_some());
     assert!(ShortText::of(&[7; 60], &[8; 5]).is_none());
     assert!(ShortText::of(&[7; 65], b"").is_none());

@@ -52,7 +52,7 @@ fn a_chunk_that_stays_loaded_sees_each_runs_own_globals() {
 }
 
 #[test]
-fn what_is_no_plain_data_or_too_much_of_it_is_invalid() {
+fn values_that_are_no_plain_data_or_too_large_are_refused() {
     let mut vm = support::vm();
     for source in [
         "function f() return f end",

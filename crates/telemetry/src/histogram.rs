@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_told_in_seconds_and_the_longest_have_a_bucket() {
+    fn durations_are_reported_in_seconds_and_the_longest_have_a_bucket() {
         let durations = Durations::default();
         let bound = 1 << (BOUNDED - 1);
         for micros in [1, bound, bound + 1, 1 << 40] {

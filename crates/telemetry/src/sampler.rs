@@ -1,4 +1,4 @@
-//! Which of the requests that nobody asked to trace are traced.
+//! Chooses which requests are traced although no client asked for it.
 
 use std::sync::Arc;
 

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_span_carries_is_bounded() {
+    fn the_size_of_a_span_is_bounded() {
         let long = "ä".repeat(MAX_TEXT_BYTES);
         let fields = (0..20).fold(Fields::default(), |fields, _| fields.with("object", &*long));
         assert_eq!(fields.iter().count(), MAX_FIELDS);

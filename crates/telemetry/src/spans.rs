@@ -61,12 +61,12 @@ impl Spans {
         self.join(self.next_id(), Id::NONE).begin(name)
     }
 
-    /// The trace that somebody else began, below their span.
+    /// Continues a trace that another process began, below that process's span.
     pub fn join(self: &Arc<Self>, trace_id: Id, parent: Id) -> Trace {
         Trace::new(Arc::clone(self), trace_id, parent)
     }
 
-    /// Picks one in `one_in` of what nobody asked to trace.
+    /// Picks one in `one_in` of the requests that no client asked to trace.
     pub fn sampler(self: &Arc<Self>, one_in: u32) -> Sampler {
         Sampler::new(Arc::clone(self), Random::seeded(self.next_id().0), one_in)
     }
@@ -148,7 +148,7 @@ impl Trace {
             parent: self.parent(),
             name: name.into(),
             start_micros,
-            // A clock that was set back meanwhile: it took some time, nobody knows how long.
+            // The clock was set back meanwhile, so the duration is unknown.
             duration_micros: end_micros.saturating_sub(start_micros),
             fields,
         });
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_give_way_and_no_more_than_the_bound_are_kept() {
+    fn the_newest_spans_replace_the_oldest_within_the_bound() {
         let (_, spans) = spans();
         let first = spans.begin("first").trace().id();
         assert_eq!(spans.of(first).len(), 1);

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn untraced_work_leaves_nothing() {
+    fn untraced_work_records_no_span() {
         let spans = Spans::new(Arc::new(ManualClock::default()), Random::seeded(1));
         let mut work = pin!(traced(None, async { OpenSpan::here("part").is_none() }));
         let mut context = Context::from_waker(Waker::noop());

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_is_made_absolute_and_the_rest_is_kept() {
+    fn an_engines_path_is_made_absolute_and_its_other_settings_kept() {
         let here = std::env::current_dir().unwrap();
         let engine: Engine = "ceph:a/ceph.conf?user=me".parse().unwrap();
         let expected = format!("ceph:{}/a/ceph.conf?user=me", here.display());

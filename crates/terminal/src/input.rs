@@ -99,7 +99,7 @@ pub fn read_pieces(
             let read = input.by_ref().take(PIECE_BYTES as u64).read_to_end(&mut piece);
             let read = read.map_err(|error| unreadable(&name, &error));
             let is_last = read.as_ref().map_or(true, |length| *length == 0);
-            // Nobody receives any more: then nobody wants to know.
+            // The receiver is gone, so the rest is not needed.
             if pieces.blocking_send(read.map(|_| piece.into())).is_err() || is_last {
                 return;
             }

@@ -98,7 +98,7 @@ fn written(result: io::Result<()>) -> Result<()> {
 
 /// Says something to the person at the terminal, beside the output.
 pub fn note(text: &str) {
-    // Nobody may be reading; that must not stop the work.
+    // The output may have no reader; that must not stop the work.
     let _ = writeln!(io::stderr(), "{}", escaped(text, &['\n', '\t']));
 }
 
@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_moves_the_cursor_or_begins_a_line_of_its_own() {
+    fn a_printed_string_cannot_move_the_cursor_or_begin_a_line() {
         assert_eq!(printable("grün, 'x' and \\"), "grün, 'x' and \\");
         assert_eq!(printable("a\u{1b}[2J\r\nb\u{9b}1m\t"), r"a\u{1b}[2J\r\nb\u{9b}1m\t");
         let rows = [vec!["a\nb".to_owned(), "c".to_owned()]];
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_cell_nobody_reads_to_its_end_the_beginning_is_shown() {
+    fn a_too_long_cell_is_cut() {
         for chars in [MAX_CELL_CHARS, MAX_CELL_CHARS + 1, 1 << 20] {
             let rows = [["ä".repeat(chars), "b".to_owned()].to_vec()];
             let shown = table(&["one", "two"], &rows);
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn json_has_no_control_characters_and_means_the_same() {
+    fn printed_json_escapes_control_characters_without_changing_its_meaning() {
         let value = serde_json::json!({ "m": "a\u{7f}b\u{85}\n\u{1b}ä" });
         let line = json_line(&value);
         assert!(!line.contains(char::is_control), "{line:?}");
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_past_every_calendar_is_shown_by_its_number() {
+    fn a_time_past_the_year_9999_is_printed_as_a_number() {
         assert_eq!(utc(1_000_000), "1970-01-01T00:00:01.000000Z");
         let last = 253_402_300_799_999_999;
         assert_eq!(utc(last), "9999-12-31T23:59:59.999999Z");

@@ -22,7 +22,7 @@ pub fn is_gone() -> bool {
 /// Takes note that the reader is gone; the error for the work that printed.
 pub fn gone() -> Error {
     IS_GONE.store(true, Ordering::Relaxed);
-    Error::unavailable("nobody reads the output any more")
+    Error::unavailable("the output has no reader any more")
 }
 
 /// Goes on though the reader is gone. Returns whether that was so.
@@ -30,7 +30,7 @@ pub fn forget_gone() -> bool {
     IS_GONE.swap(false, Ordering::Relaxed)
 }
 
-/// Does work that prints, until it ends or nobody can read its output any more.
+/// Does work that prints, until it ends or its output has no reader any more.
 pub async fn while_read<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::select! {
         biased;

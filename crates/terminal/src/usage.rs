@@ -17,7 +17,8 @@ pub fn tell(error: &clap::Error) -> ExitCode {
     ExitCode::from(fail(&as_error(error), Out::new(true)))
 }
 
-/// Whether `--json` is among the arguments: the line was not understood, so nobody else can say.
+/// Whether `--json` is among the arguments. The command line could not be parsed, so this looks at
+/// the arguments themselves.
 fn is_json_wanted(arguments: impl Iterator<Item = impl AsRef<OsStr>>) -> bool {
     let mut options = arguments.take_while(|argument| argument.as_ref() != "--");
     options.any(|argument| argument.as_ref() == "--json")
@@ -44,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_is_wanted_by_an_option_and_by_no_value() {
+    fn json_is_requested_by_an_option_and_never_by_a_value() {
         assert!(is_json_wanted(["object", "--json", "get"].iter()));
         assert!(!is_json_wanted(["log", "append", "--", "--json"].iter()));
     }

@@ -118,7 +118,7 @@ impl Profile {
     /// `Invalid` if it is something else or of another release.
     pub fn from_json(text: &str) -> Result<Self> {
         let unusable = |what: String| {
-            Error::invalid(format!("this is no profile of an engine: {what}"))
+            Error::invalid(format!("this is not a profile of an engine: {what}"))
                 .hint("measure one with `nacre brados profile`")
         };
         let profile: Self =
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transaction_takes_its_base_and_what_each_access_adds() {
+    fn a_transaction_costs_its_base_plus_its_accesses() {
         let profile = depth(1);
         let reads = Shape { touches: vec![(Access::MapGet, 2000), (Access::MapGet, 2000)] };
         assert!(is_about(profile.seconds(&reads), 2e-5 + 2.0 * 3e-6));
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_outside_those_measured_go_on_as_their_neighbours_do() {
+    fn costs_outside_the_measured_sizes_are_extrapolated() {
         let profile = depth(1);
         let least = profile.of_access(Access::MapSet, 16);
         assert_eq!(profile.of_access(Access::MapSet, 0), least);

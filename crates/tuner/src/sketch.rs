@@ -86,7 +86,7 @@ impl ObjectView for Sketch {
     fn write(&mut self, offset: u64, data: Bytes) -> Result<()> {
         let end = offset.saturating_add(data.len() as u64);
         if end > MAX_STREAM_BYTES {
-            return Err(Error::exhausted(format!("a stream of {end} bytes")));
+            return Err(Error::exhausted(format!("a stream of {end} bytes is too long")));
         }
         let access = match end > self.stream.len() as u64 {
             true => Access::StreamAppend,
@@ -114,7 +114,7 @@ impl ObjectView for Sketch {
 
     fn truncate(&mut self, size: u64) -> Result<()> {
         if size > MAX_STREAM_BYTES {
-            return Err(Error::exhausted(format!("a stream of {size} bytes")));
+            return Err(Error::exhausted(format!("a stream of {size} bytes is too long")));
         }
         self.note(Access::StreamWrite, 0);
         self.exists = true;

@@ -145,7 +145,7 @@ fn plainest_of_best(seconds: &[f64]) -> Option<usize> {
 fn candidates(source: &str, workload: &Workload) -> Result<Candidates> {
     let compiled = nacre_brados::compile(source).map_err(|errors| {
         Error::invalid(format!("the program has mistakes: {errors}"))
-            .hint("see `nacre brados check`")
+            .hint("see the mistakes with `nacre brados check`")
     })?;
     Ok(Candidates::of(&compiled, workload.longest_bytes()))
 }
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_program_with_mistakes_one_is_told_and_nothing_doubtful() {
+    fn a_program_with_mistakes_is_refused_without_its_warnings() {
         let source = "state do\n  table :unread, [:name:string] => [:size:int]\n\
                       interface input, :put, [:name:string, :size:int]\nend\n\
                       bloom do\n  unread <+ put\nend\nlayout unread: slots(64)\n";
@@ -258,13 +258,13 @@ mod tests {
     }
 
     #[test]
-    fn of_those_that_are_predicted_alike_the_plainest_is_foreseen() {
+    fn of_layouts_with_equal_predictions_the_plainest_is_foreseen() {
         assert_eq!(plainest_of_best(&[1.2, 1.05, 1.0]), Some(1));
         assert_eq!(plainest_of_best(&[]), None);
     }
 
     #[test]
-    fn of_those_that_measure_alike_the_plainest_is_chosen() {
+    fn of_layouts_with_equal_measurements_the_plainest_is_chosen() {
         assert_eq!(chosen(&tried(&[98.0, 100.0, 99.0]), &BTreeSet::from([2, 1, 0])), 0);
         assert_eq!(chosen(&tried(&[90.0, 100.0, 99.0]), &BTreeSet::from([2, 1, 0])), 1);
         // What was not predicted well is not chosen, even if a sweep has found it good.

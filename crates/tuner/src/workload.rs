@@ -138,7 +138,9 @@ impl Workload {
             "fill" => self.fill.push(Line::parse(rest, MAX_FILL)?),
             "mix" => self.mix.push(Line::parse(rest, MAX_WEIGHT)?),
             other => {
-                return Err(format!("no `{other}`: there are objects, concurrency, fill and mix"));
+                return Err(format!(
+                    "`{other}` is not known: use objects, concurrency, fill or mix"
+                ));
             }
         }
         Ok(())
@@ -231,7 +233,7 @@ impl Column {
             "nil" => Self::Is(Value::Nil),
             "true" | "false" => Self::Is(Value::Bool(text == "true")),
             _ => Self::Is(Value::Int(text.parse().map_err(|_| {
-                format!("no column `{text}`: a number, 'text', true, false, nil, next, used, below(N), bytes(N) or text(N of COUNT)")
+                format!("`{text}` is not a column: write a number, 'text', true, false, nil, next, used, below(N), bytes(N) or text(N of COUNT)")
             })?)),
         })
     }
@@ -312,7 +314,7 @@ mod tests {
         mix 1 note 'a', true, nil, below(2)";
 
     #[test]
-    fn a_text_may_have_commas_and_hashes() {
+    fn a_string_may_contain_commas_and_hashes() {
         let workload = Workload::parse("mix 1 put 'a,b', 'a#b', 1 # 'c', 2").unwrap();
         let row = workload.mix[0].request.draw(&mut 0, &mut Random::seeded(1));
         assert_eq!(row, [Value::text("a,b"), Value::text("a#b"), Value::Int(1)]);
@@ -338,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_differ_as_often_as_they_are_to() {
+    fn drawn_strings_have_the_given_number_of_values() {
         let workload = Workload::parse("mix 1 put text(5 of 3), text(1 of 99)").unwrap();
         let (mut next, mut random) = (0, Random::seeded(3));
         let mut drawn = || workload.mix[0].request.draw(&mut next, &mut random);
@@ -358,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mix_is_as_its_weights() {
+    fn drawn_requests_follow_the_weights_of_the_mix() {
         let workload = Workload::parse(LOG).unwrap();
         let mut random = Random::seeded(2);
         let writes = (0..5000).filter(|_| workload.pick(&mut random).method == "write").count();
@@ -366,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_told_with_its_line() {
+    fn a_malformed_workload_is_refused_with_its_line() {
         for (text, line) in [
             ("objects 0\nmix 1 a", 1),
             ("mix 1 a\nobjects 9999", 2),

@@ -149,12 +149,13 @@ impl CalledObject {
                 }
                 Change::Truncate(size) => nacre_truncate(context, narrowed(*size)?),
                 Change::SetAttribute { name, value } => {
-                    let name = CString::new(name.as_str())
-                        .map_err(|_| Error::invalid("an attribute's name with a zero byte"))?;
+                    let name = CString::new(name.as_str()).map_err(|_| {
+                        Error::invalid("the name of an attribute cannot contain a zero byte")
+                    })?;
                     nacre_set_attribute(context, name.as_ptr(), RawBytes::of(value))
                 }
                 Change::RemoveAttribute(_) => {
-                    return Err(Error::unsupported("no object class removes an attribute"));
+                    return Err(Error::unsupported("an object class cannot remove an attribute"));
                 }
                 Change::ClearMap => nacre_clear_map(context),
                 Change::SetEntries(entries) => {

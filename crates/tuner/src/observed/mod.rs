@@ -54,8 +54,8 @@ pub struct Derived {
 pub fn workload_of(compiled: &Compiled, seen: &CallsSeen, objects: Objects) -> Result<Derived> {
     let asked: Vec<Asked<'_>> = asked(compiled, seen);
     if asked.iter().all(|method| method.seen.requests == 0) {
-        return Err(Error::not_found("nothing is known of what the class is asked")
-            .hint("its calls are counted from when it is first live on a node"));
+        return Err(Error::not_found("no call of the class has been counted yet")
+            .hint("its calls are counted once it is live on a node"));
     }
     let (counting, settings) = (counting_method(&asked), settings(&asked));
     let columns = |method: &Asked<'_>| -> Vec<Column> {
@@ -85,7 +85,7 @@ pub fn workload_of(compiled: &Compiled, seen: &CallsSeen, objects: Objects) -> R
     Ok(Derived { workload, assumed: assumed(&asked, objects) })
 }
 
-/// What is in a workload though nobody has observed it.
+/// The assumptions in a workload that were not observed.
 fn assumed(asked: &[Asked<'_>], objects: Objects) -> Vec<String> {
     let mut assumed = vec![];
     if objects.rows.counted().is_none() {

@@ -1,8 +1,8 @@
 //! What is known of a class's objects: how many there are, and how many rows each has.
 
-/// Rows of an object, where nobody has looked.
+/// Rows of an object if they are unknown.
 pub(super) const ASSUMED_ROWS: u64 = 128;
-/// Objects, where nobody has looked.
+/// Number of objects if it is unknown.
 pub(super) const ASSUMED_OBJECTS: u64 = 32;
 
 /// What is known of a class's objects.
@@ -17,7 +17,7 @@ pub struct Objects {
 /// How many rows there are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Rows {
-    /// Nobody has looked.
+    /// Unknown.
     #[default]
     Unknown,
     /// About so many.

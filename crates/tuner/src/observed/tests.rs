@@ -45,7 +45,7 @@ fn log_requests(reads: u64, bytes: usize) -> Vec<(&'static str, Vec<Value>)> {
 }
 
 #[test]
-fn a_log_is_asked_as_it_was() {
+fn the_observed_workload_of_a_log_asks_like_its_clients() {
     let seen = counted(LOG, log_requests(3, 1000));
     let objects = Objects { count: Some(4), rows: Rows::About(200) };
     let derived = workload_of(&compile(LOG).unwrap(), &seen, objects).unwrap();
@@ -55,7 +55,7 @@ fn a_log_is_asked_as_it_was() {
 }
 
 #[test]
-fn what_was_not_observed_is_said() {
+fn the_workload_reports_what_was_not_observed() {
     let seen = counted(LOG, log_requests(0, 100));
     let derived = workload_of(&compile(LOG).unwrap(), &seen, Objects::default()).unwrap();
     let assumed = derived.assumed.join("; ");
@@ -65,7 +65,7 @@ fn what_was_not_observed_is_said() {
 }
 
 #[test]
-fn few_numbers_are_rows_where_they_are_keys_and_one_else() {
+fn a_repeating_number_names_rows_if_it_is_a_key_and_is_constant_otherwise() {
     let read = |at: i64| ("read", vec![Value::Int(at % 3), Value::Int(at % 4)]);
     let seen = counted(LOG, (0..100).map(read));
     let derived = workload_of(&compile(LOG).unwrap(), &seen, Objects::default()).unwrap();
@@ -113,7 +113,7 @@ fn statuses(source: &str, workload: &Workload, mix: usize) -> Vec<String> {
 }
 
 #[test]
-fn what_a_log_is_asked_is_carried_out_however_often_its_epoch_changed() {
+fn the_observed_requests_of_a_log_succeed_however_often_its_epoch_changed() {
     for epochs in [1, 9, 20] {
         let seen = counted(LOG, reconfigured(epochs));
         let objects = Objects { count: Some(4), rows: Rows::About(200) };
@@ -127,7 +127,7 @@ fn what_a_log_is_asked_is_carried_out_however_often_its_epoch_changed() {
 }
 
 #[test]
-fn what_was_asked_long_ago_has_filled_objects_all_the_same() {
+fn old_requests_still_count_as_filling_objects() {
     let mut seen = counted(LOG, log_requests(3, 100));
     for (name, method) in &mut seen.methods {
         if name != "read" {
@@ -145,7 +145,7 @@ fn what_was_asked_long_ago_has_filled_objects_all_the_same() {
 }
 
 #[test]
-fn a_number_that_is_no_key_is_no_reason_to_leave_out_what_writes_it() {
+fn a_method_that_sets_a_number_that_is_no_key_is_in_the_workload() {
     let source = "state do
   table :log, [:at:int] => [:data:bytes]
   table :term, [] => [:term:int]
@@ -172,7 +172,7 @@ end
 }
 
 #[test]
-fn texts_of_which_nobody_knows_how_many_there_are_hardly_repeat() {
+fn strings_of_unknown_number_hardly_repeat() {
     let put = |at: u64| ("put", vec![Value::text(&format!("{at}")), Value::text("v")]);
     let seen = counted(KV, (0..64 * 20_000).map(put));
     let workload = workload_of(&compile(KV).unwrap(), &seen, Objects::default()).unwrap();
@@ -183,7 +183,7 @@ fn texts_of_which_nobody_knows_how_many_there_are_hardly_repeat() {
 }
 
 #[test]
-fn sizes_that_differ_are_lines_of_their_own_and_texts_as_many_as_they_were() {
+fn different_sizes_become_lines_with_the_observed_number_of_strings() {
     let put = |at: usize| {
         let key = Value::text(&format!("key{:03}", at % 50));
         ("put", vec![key, Value::Bytes(vec![b'v'; if at.is_multiple_of(4) { 3000 } else { 20 }])])
@@ -205,7 +205,7 @@ fn sizes_that_differ_are_lines_of_their_own_and_texts_as_many_as_they_were() {
 
 /// Whatever was counted, the workload is one that a file could hold.
 #[test]
-fn derived_workloads_are_workloads() {
+fn a_derived_workload_can_be_printed_and_parsed() {
     for seed in 0..50 {
         let mut random = Random::seeded(seed);
         let requests = (0..200).map(|_| {
