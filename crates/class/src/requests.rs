@@ -53,9 +53,9 @@ impl Requests {
         self.current.borrow()
     }
 
-    /// What the method gets of the request. If the request has the columns that were registered for
-    /// the method, that is its length, its numbers and the lengths of its strings, so that no
-    /// string of the VM is made. Otherwise it is the request or its head, and its length.
+    /// The arguments that the method gets for the request. If the request has the method's
+    /// registered columns, they are its length, its numbers and the lengths of its strings. Then no
+    /// string of the VM is made. Otherwise they are the request or its head, and its length.
     pub fn shown(&self, columns: Option<&[u8]>) -> QuickAnswer {
         let request = self.current.borrow();
         if let Some(numbers) = columns.and_then(|columns| numbers(&request, columns)) {

@@ -25,14 +25,14 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     /// Writes all of `data` at `offset`. It survives a crash only after [`DiskFile::sync`].
     ///
     /// # Errors
-    /// What the operating system says; part of `data` may then have been written.
+    /// Any error of the operating system. Part of `data` may have been written then.
     fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()>;
 
     /// Makes all bytes written so far, and the file's length, survive a crash.
     ///
     /// # Errors
-    /// What the operating system says. Writes since the last successful sync may then be lost, even
-    /// if a later sync succeeds.
+    /// Any error of the operating system. Writes since the last successful sync may then be lost,
+    /// even if a later sync succeeds.
     fn sync(&self) -> io::Result<()>;
 
     /// Makes the file `length` bytes long and reserves disk space for all of them.

@@ -88,7 +88,7 @@ impl SegmentSource {
     /// Returns a new segment of at least `min_bytes`, and has the next one prepared as `fill` says.
     ///
     /// # Errors
-    /// What the operating system says; nothing of the segment remains.
+    /// Any error of the operating system; nothing of the segment remains then.
     pub fn take(&self, min_bytes: u32, fill: Fill) -> io::Result<Segment> {
         let shared = &self.shared;
         let mut state = shared.lock();

@@ -1,5 +1,5 @@
-//! What is on the disk, which of it is safe, and what is left after a power cut. This module does
-//! no IO.
+//! The state of the disk: its content, the part that is safe, and the part that survives a power
+//! cut. This module does no IO.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
