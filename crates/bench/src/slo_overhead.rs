@@ -1,5 +1,8 @@
 //! `slo-overhead`: what the layer costs that keeps promises, while nobody is limited. Durable writes in one process, which
 //! have the least beside it.
+//!
+//! *measured*: promises are not enforced. *ordered*: they are, and a tenant has one, which sends nothing. The writes are those
+//! of a tenant without a promise.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,8 +11,13 @@ use bytes::Bytes;
 use nacre_clock::{Clock, Random, SystemClock};
 use nacre_embedded::{EmbeddedEngine, Options};
 use nacre_node::ClassService;
-use nacre_object::{Op, Request, Result, Stack, Store, TargetName};
-use nacre_slo::{NodeSlo, OneTarget, SloLayer, SloState};
+use nacre_object::{Op, Request, Result, Stack, Store, TargetName, TenantName};
+use nacre_qos::scheduler::Commits;
+use nacre_qos::{ArrivalCurve, Profile, ProfileRow, RateBurst};
+use nacre_slo::{
+    MAX_OUTSTANDING_IN_GROUPS, NodeSlo, OneTarget, Promise, PromisedFlow, SloLayer, SloState,
+    StoredProfile,
+};
 
 use crate::bench::Setup;
 use crate::figure::{Better, Figure};
@@ -20,6 +28,7 @@ use crate::scratch;
 const WORKERS: usize = 64;
 const SIZES: [usize; 2] = [128, 4096];
 const OBJECTS: u64 = 10_000;
+const TARGET: &str = "measured";
 /// The part of the rate without the layer that is aimed at.
 const AIM: f64 = 0.97;
 
@@ -31,9 +40,9 @@ pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result
     let engine = EmbeddedEngine::open(options)?;
     let bare = Stack::new(engine.clone());
     let with = |is_enforced| -> Result<Arc<dyn Store>> {
-        let target = OneTarget(TargetName::new("measured")?);
+        let target = OneTarget(TargetName::new(TARGET)?);
         let node = NodeSlo::new(target, Arc::clone(&clock));
-        node.apply(SloState { is_enforced, ..SloState::default() });
+        node.apply(SloState { is_enforced, ..promised()? });
         Ok(bare.clone().wrapped_by(|next| SloLayer::new(next, node)).as_store())
     };
     let stores: [Arc<dyn Store>; 3] = [bare.as_store(), with(false)?, with(true)?];
@@ -54,6 +63,36 @@ pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result
     }
     engine.close();
     Ok(())
+}
+
+/// A tenant is promised a latency at the target.
+fn promised() -> Result<SloState> {
+    let row = ProfileRow { bytes: 512, read_bytes_per_second: 1e9, write_bytes_per_second: 1e8 };
+    let profile = StoredProfile {
+        profile: Profile::new(vec![row])?,
+        outstanding: MAX_OUTSTANDING_IN_GROUPS,
+        commits: Commits::InGroups,
+        fingerprint: "made up".to_owned(),
+        uncertainty: 0.0,
+        measured_at_micros: 0,
+    };
+    let bucket = RateBurst { rate: 0.1, burst_seconds: 0.01 };
+    let curve = ArrivalCurve::lower_envelope(&[bucket])?;
+    let promise = Promise {
+        slo_seconds: 0.1,
+        percentile: 99.0,
+        bound_seconds: 0.1,
+        priority: 0,
+        placement_epoch: 0,
+        flows: vec![PromisedFlow { target: TARGET.to_owned(), curve, bucket }],
+        traffic: "none".to_owned(),
+    };
+    let (target, tenant) = (TargetName::new(TARGET)?, TenantName::new("promised")?);
+    Ok(SloState {
+        profiles: [(target, profile)].into(),
+        promises: [(tenant, promise)].into(),
+        ..SloState::default()
+    })
 }
 
 async fn writes(store: &Arc<dyn Store>, size: usize, span: Duration) -> Result<f64> {

@@ -8,6 +8,7 @@ use nacre_conformance::wait::eventually;
 use nacre_conformance::{MemoryStore, TestClasses};
 use nacre_node::LocalCluster;
 use nacre_object::{Op, Request, Stack, Store, TargetName, TenantName};
+use nacre_qos::scheduler::Commits;
 use nacre_qos::sharing::Claim;
 use nacre_qos::{IoKind, Profile, ProfileRow};
 use nacre_slo::{
@@ -31,6 +32,7 @@ async fn open(folder: &TempDir) -> LocalCluster {
     let stored = StoredProfile {
         profile: Profile::new(vec![row]).unwrap(),
         outstanding: MAX_OUTSTANDING,
+        commits: Commits::Singly,
         fingerprint: "made up".to_owned(),
         uncertainty: 0.0,
         measured_at_micros: 0,

@@ -9,7 +9,7 @@ use nacre_clock::Random;
 use nacre_conformance::SeedCases;
 use nacre_qos::scheduler::{DeviceLimits, KindLimits, TenantSettings, Ties};
 use nacre_qos::simulate::{
-    Scenario, SimulatedQueue, SimulatedRequest, SimulatedTenant, Step, simulate,
+    Scenario, SimulatedDevice, SimulatedQueue, SimulatedRequest, SimulatedTenant, Step, simulate,
 };
 use nacre_qos::{
     Admission, ArrivalCurve, Candidate, IoKind, MarkovSource, QueueFlow, RateBurst,
@@ -66,7 +66,7 @@ fn tenant(priority: u32, slots: &[u32]) -> SimulatedTenant {
 fn latencies(random: &mut Random, priorities: &[u32]) -> Vec<Vec<Duration>> {
     let limits = KindLimits { requests: 1, bytes: 1 << 30 };
     let limits = DeviceLimits { reads: limits, writes: limits };
-    let queue = SimulatedQueue { limits, ties: Ties::FirstCome };
+    let queue = SimulatedQueue { limits, ties: Ties::FirstCome, device: SimulatedDevice::Serial };
     let tenants = priorities.iter().map(|priority| tenant(*priority, &slots(random))).collect();
     simulate(&Scenario { queues: vec![queue], tenants }).unwrap()
 }

@@ -13,7 +13,7 @@ use nacre_clock::Random;
 use nacre_conformance::seeds;
 use nacre_qos::scheduler::{DeviceLimits, KindLimits, TenantSettings, Ties};
 use nacre_qos::simulate::{
-    Scenario, SimulatedQueue, SimulatedRequest, SimulatedTenant, Step, simulate,
+    Scenario, SimulatedDevice, SimulatedQueue, SimulatedRequest, SimulatedTenant, Step, simulate,
 };
 use nacre_qos::{
     Admission, ArrivalCurve, Candidate, IoKind, Queue, QueueFlow, Verdict, priorities,
@@ -89,7 +89,11 @@ fn worst(set: &[&Asking]) -> f64 {
     let kind = KindLimits { requests: OUTSTANDING / 2, bytes: 1 << 30 };
     let limits = DeviceLimits { reads: kind, writes: kind };
     let scenario = Scenario {
-        queues: vec![SimulatedQueue { limits, ties: Ties::FirstCome }],
+        queues: vec![SimulatedQueue {
+            limits,
+            ties: Ties::FirstCome,
+            device: SimulatedDevice::Serial,
+        }],
         tenants: set.iter().zip(priorities(&slos)).map(own).collect(),
     };
     let latencies = simulate(&scenario).unwrap();

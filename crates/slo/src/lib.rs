@@ -32,7 +32,7 @@ pub use layer::{
     BackgroundWork, Located, Miss, MissCause, NodeSlo, OneTarget, Parts, SloLayer, TargetOf,
     TargetReport, TenantReport,
 };
-pub use limits::{MAX_OUTSTANDING, MAX_QUEUE_WAIT};
+pub use limits::{MAX_OUTSTANDING, MAX_OUTSTANDING_IN_GROUPS, MAX_QUEUE_WAIT};
 pub use order::{Candidate, NoOrders, Order, Orders};
 #[cfg(feature = "programs")]
 pub use order::{LiveOrders, OrderHook, OrderProgram, OrderPrograms};

@@ -6,12 +6,20 @@ use std::time::Duration;
 use nacre_program::Budget;
 use nacre_qos::scheduler::{DeviceLimits, KindLimits};
 
-/// What may be outstanding at a target. Sixteen writes are enough to share a sync; three megabytes are written in some
-/// milliseconds.
+/// What may be outstanding at a target that does each write by itself. Three megabytes are written in some milliseconds.
 pub const MAX_OUTSTANDING: DeviceLimits = DeviceLimits {
     reads: KindLimits { requests: 16, bytes: 3 << 19 },
     writes: KindLimits { requests: 16, bytes: 3 << 20 },
 };
+/// What may be outstanding at a target that commits writes in groups: two groups of 32 writes, of which one is synced while
+/// the other gathers. A sync then costs about as much as a third of its group. A write may wait for twice these bytes, so
+/// they are half as many.
+pub const MAX_OUTSTANDING_IN_GROUPS: DeviceLimits = DeviceLimits {
+    reads: KindLimits { requests: 16, bytes: 3 << 19 },
+    writes: KindLimits { requests: 64, bytes: 3 << 19 },
+};
+/// Calls of methods that a target is taken to run side by side. A method of which fewer run is charged a part of its time.
+pub(crate) const CALLS_SIDE_BY_SIDE: usize = 16;
 /// How long a request may wait in a queue. Its sender gives up after 30 s.
 pub const MAX_QUEUE_WAIT: Duration = Duration::from_secs(20);
 /// Tenants whose latencies a target tells apart, besides those with a promise. Each takes about 100 KiB.

@@ -11,11 +11,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use nacre_clock::Clock;
 use nacre_object::{Error, ObjectId, Op, Request, Result, Store, TargetName};
-use nacre_qos::scheduler::DeviceLimits;
+use nacre_qos::scheduler::{Commits, DeviceLimits};
 use nacre_qos::{IoKind, Profile, ProfileRow};
 use tokio::task::JoinSet;
 
-use crate::limits::{LONGEST_MEASUREMENT, MAX_OUTSTANDING, PROFILE_SAMPLES};
+use crate::limits::{
+    LONGEST_MEASUREMENT, MAX_OUTSTANDING, MAX_OUTSTANDING_IN_GROUPS, PROFILE_SAMPLES,
+};
 use crate::records::StoredProfile;
 
 /// What to measure.
@@ -27,19 +29,35 @@ pub struct ProfilePlan {
     pub of_each: Duration,
     /// What identifies the engine and the release.
     pub fingerprint: String,
+    /// How the engine makes writes durable.
+    pub commits: Commits,
 }
 
 impl ProfilePlan {
     /// Sizes from 512 bytes to 1 MiB, in about this time.
-    pub fn within(total: Duration, fingerprint: String) -> Self {
+    pub fn within(total: Duration, fingerprint: String, commits: Commits) -> Self {
         let sizes = [512, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20];
         let of_each = total / (sizes.len() * IoKind::ALL.len()) as u32;
-        Self { sizes: sizes.into(), of_each, fingerprint }
+        Self { sizes: sizes.into(), of_each, fingerprint, commits }
+    }
+
+    /// What may be outstanding at a target, while it is measured and later.
+    pub fn outstanding(&self) -> DeviceLimits {
+        match self.commits {
+            Commits::Singly => MAX_OUTSTANDING,
+            Commits::InGroups => MAX_OUTSTANDING_IN_GROUPS,
+        }
+    }
+
+    /// The objects of each target that a measurement needs.
+    pub fn objects(&self) -> usize {
+        let DeviceLimits { reads, writes } = self.outstanding();
+        reads.requests.max(writes.requests)
     }
 }
 
 /// Measures targets. `objects` has some objects of each target, which are written and read, and [removed](remove_objects)
-/// by the caller; as many as may be outstanding. `progress` is told what is measured next.
+/// by the caller; [as many](ProfilePlan::objects) as may be outstanding. `progress` is told what is measured next.
 ///
 /// # Errors
 /// Those of the store; `Exhausted` if a target did not answer any request of some kind in time.
@@ -57,7 +75,8 @@ pub async fn profile_targets(
         // There is something to read once it was written.
         for kind in [IoKind::Write, IoKind::Read] {
             progress(&format!("{}s of {bytes} bytes", kind.as_str()));
-            let samples = measure_all(store, objects, kind, *bytes, plan.of_each).await?;
+            let size = Size { kind, bytes: *bytes, depth: depth(plan.outstanding(), kind, *bytes) };
+            let samples = measure_all(store, objects, size, plan.of_each).await?;
             for (target, samples) in objects.keys().zip(samples) {
                 if samples.iter().all(|sample| *sample == 0.0) {
                     let text = format!("{target} answered no {} of {bytes} bytes", kind.as_str());
@@ -80,7 +99,8 @@ pub async fn profile_targets(
     let stored = |(target, rows): (&TargetName, Vec<ProfileRow>)| {
         let stored = StoredProfile {
             profile: Profile::new(rows)?,
-            outstanding: MAX_OUTSTANDING,
+            outstanding: plan.outstanding(),
+            commits: plan.commits,
             fingerprint: plan.fingerprint.clone(),
             uncertainty: uncertainty.get(target).copied().unwrap_or_default(),
             measured_at_micros: clock.now_micros(),
@@ -96,16 +116,24 @@ fn depth(limits: DeviceLimits, kind: IoKind, bytes: u64) -> usize {
     limits.requests.min((limits.bytes / bytes.max(1)).max(1) as usize)
 }
 
+/// What is measured at a time.
+#[derive(Debug, Clone, Copy)]
+struct Size {
+    kind: IoKind,
+    bytes: u64,
+    /// Requests that are outstanding at each target.
+    depth: usize,
+}
+
 /// As [`measure`], for longer if a target has answered nothing: a busy disk may stall for a second.
 async fn measure_all(
     store: &Arc<dyn Store>,
     objects: &BTreeMap<TargetName, Vec<ObjectId>>,
-    kind: IoKind,
-    bytes: u64,
+    size: Size,
     mut time: Duration,
 ) -> Result<Vec<Vec<f64>>> {
     loop {
-        let samples = measure(store, objects, kind, bytes, time).await?;
+        let samples = measure(store, objects, size, time).await?;
         let have_all_answered =
             samples.iter().all(|of_target| of_target.iter().any(|one| *one > 0.0));
         if have_all_answered || time > LONGEST_MEASUREMENT {
@@ -119,15 +147,14 @@ async fn measure_all(
 async fn measure(
     store: &Arc<dyn Store>,
     objects: &BTreeMap<TargetName, Vec<ObjectId>>,
-    kind: IoKind,
-    bytes: u64,
+    Size { kind, bytes, depth }: Size,
     time: Duration,
 ) -> Result<Vec<Vec<f64>>> {
     let is_over = Arc::new(AtomicBool::new(false));
     let counts: Vec<_> = objects.keys().map(|_| Arc::new(AtomicU64::new(0))).collect();
     let mut workers: JoinSet<Result<()>> = JoinSet::new();
     for (objects, count) in objects.values().zip(&counts) {
-        for object in objects.iter().take(depth(MAX_OUTSTANDING, kind, bytes)) {
+        for object in objects.iter().take(depth) {
             let (store, object, count) = (Arc::clone(store), object.clone(), Arc::clone(count));
             let is_over = Arc::clone(&is_over);
             workers.spawn(async move {

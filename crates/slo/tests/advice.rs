@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use nacre_object::TargetName;
-use nacre_qos::scheduler::{DeviceLimits, KindLimits};
+use nacre_qos::scheduler::{Commits, DeviceLimits, KindLimits};
 use nacre_qos::{ArrivalCurve, IoKind, Profile, ProfileRow, RateBurst};
 use nacre_slo::{
     Ask, Promise, PromisedFlow, Rate, SloState, Spread, StoredProfile, Traffic, advise,
@@ -29,6 +29,7 @@ fn state(requests_per_second: &[f64]) -> SloState {
         let stored = StoredProfile {
             profile: Profile::new(vec![row]).unwrap(),
             outstanding: DeviceLimits { reads: kind, writes: kind },
+            commits: Commits::Singly,
             fingerprint: String::new(),
             uncertainty: 0.0,
             measured_at_micros: 0,

@@ -11,7 +11,7 @@ use nacre_conformance::{MemoryStore, TestClasses};
 use nacre_object::{
     ClassCall, ErrorKind, Layer, Op, Reply, Request, Result, Stack, Store, TargetName, TenantName,
 };
-use nacre_qos::scheduler::{DeviceLimits, KindLimits};
+use nacre_qos::scheduler::{Commits, DeviceLimits, KindLimits};
 use nacre_qos::{ArrivalCurve, IoKind, Profile, ProfileRow, RateBurst};
 use nacre_slo::{
     MissCause, NodeSlo, OneTarget, Promise, PromisedFlow, SloLayer, SloState, StoredProfile,
@@ -128,6 +128,7 @@ fn state() -> SloState {
     let profile = StoredProfile {
         profile: Profile::new(vec![row]).unwrap(),
         outstanding: DeviceLimits { reads: kind, writes: kind },
+        commits: Commits::Singly,
         fingerprint: String::new(),
         uncertainty: 0.0,
         measured_at_micros: 0,

@@ -12,7 +12,7 @@ use nacre_load::median;
 use nacre_object::{Error, Result, TenantName};
 use nacre_qos::scheduler::{DeviceLimits, KindLimits, TenantSettings, Ties};
 use nacre_qos::simulate::{
-    Scenario, SimulatedQueue, SimulatedRequest, SimulatedTenant, Step, simulate,
+    Scenario, SimulatedDevice, SimulatedQueue, SimulatedRequest, SimulatedTenant, Step, simulate,
 };
 use nacre_qos::trace::{Place, Trace, TraceRecord};
 use nacre_qos::{
@@ -291,7 +291,7 @@ struct Run {
 fn run(traces: &[Trace; 3], treatments: &[Treatment; 3]) -> Result<Run> {
     let limits = KindLimits { requests: OUTSTANDING, bytes: u64::MAX };
     let limits = DeviceLimits { reads: limits, writes: limits };
-    let queue = SimulatedQueue { limits, ties: Ties::FirstCome };
+    let queue = SimulatedQueue { limits, ties: Ties::FirstCome, device: SimulatedDevice::Serial };
     let work = Duration::from_secs_f64(SERVICE_SECONDS);
     let (mut tenants, mut numbers) = (vec![], vec![]);
     for (number, (trace, treatment)) in traces.iter().zip(treatments).enumerate() {

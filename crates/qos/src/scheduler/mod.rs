@@ -26,6 +26,8 @@
 //!   negative.
 //! - Few requests are outstanding at the device ([`DeviceLimits`]). While a tenant within its limits waits for room,
 //!   nothing of a lower priority is sent.
+//! - A device may commit writes in groups ([`Commits`]). Then as many writes must be outstanding as two groups have: one
+//!   group is synced while the other gathers. Room is counted in requests and bytes all the same.
 //! - The device may serve requests in any order. Once a full device has been sent since a request went out, nothing
 //!   of a lower priority is sent until that request is done.
 //! - A queue has bounds. A request that finds it full, or that would miss its deadline, is refused with the time to
@@ -46,7 +48,7 @@ mod tenant;
 mod waiting;
 
 pub use core::{Next, Refused, Scheduler, Sent};
-pub use settings::{DeviceLimits, KindLimits, Share, TenantSettings, Ties};
+pub use settings::{Commits, DeviceLimits, KindLimits, Share, TenantSettings, Ties};
 pub use tenant::{NewRequest, RequestId, TenantId, TenantState, Work};
 pub use waiting::{ServiceOrder, Waiting};
 

@@ -139,6 +139,37 @@ impl DeviceLimits {
     }
 }
 
+/// How a device makes writes durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Commits {
+    /// Each request is done by itself.
+    #[default]
+    Singly,
+    /// One sync commits all writes that wait. Reads are served beside it.
+    InGroups,
+}
+
+impl Commits {
+    /// Whether each request is done by itself.
+    pub fn are_single(&self) -> bool {
+        *self == Self::Singly
+    }
+
+    /// The longest time for which a device that is full delays a request that comes now. The arguments are the work of all
+    /// reads and of all writes that may be outstanding.
+    ///
+    /// A write is done when its group is. So the group that a write is in delays it, beside all that was outstanding when
+    /// it came. A group is no more than what may be outstanding.
+    pub fn blocking_seconds(self, reads_seconds: f64, writes_seconds: f64) -> f64 {
+        let own_group = match self {
+            Self::Singly => 0.0,
+            Self::InGroups => writes_seconds,
+        };
+        reads_seconds + writes_seconds + own_group
+    }
+}
+
 /// Which of several tenants within their limits is next if their priorities are equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -1,10 +1,11 @@
 //! A queue with its scheduler and its device.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use nacre_object::Result;
 
+use super::device::{AtDevice, Device};
 use super::{SimulatedQueue, Step};
 use crate::IoKind;
 use crate::scheduler::{
@@ -21,15 +22,14 @@ pub(super) struct Traveller {
     pub(super) step: usize,
 }
 
-/// A scheduler, and a device that serves in the order in which it is sent requests.
+/// A scheduler, and the device behind it.
 #[derive(Debug)]
 pub(super) struct Queue {
     scheduler: Scheduler,
     /// By the place of the tenant in the scenario.
     tenants: BTreeMap<usize, TenantId>,
-    travellers: BTreeMap<RequestId, (Traveller, Duration)>,
-    device: VecDeque<RequestId>,
-    is_serving: bool,
+    travellers: BTreeMap<RequestId, (Traveller, AtDevice)>,
+    device: Device,
 }
 
 impl Queue {
@@ -38,8 +38,7 @@ impl Queue {
             scheduler: Scheduler::new(queue.limits, queue.ties)?,
             tenants: BTreeMap::new(),
             travellers: BTreeMap::new(),
-            device: VecDeque::new(),
-            is_serving: false,
+            device: Device::new(queue.device, queue.limits),
         })
     }
 
@@ -62,28 +61,33 @@ impl Queue {
         let work = Work::seconds(step.work.as_secs_f64())?;
         let request = NewRequest { tenant, kind, bytes, work, deadline: None };
         let Ok(id) = self.scheduler.enqueue(request, now) else { return Ok(false) };
-        self.travellers.insert(id, (traveller, step.work));
+        self.travellers.insert(id, (traveller, AtDevice { id, kind, bytes, work: step.work }));
         Ok(true)
     }
 
-    /// The next request that the device begins to serve, if it is not serving one: when that will be done.
-    pub(super) fn begin(&mut self, now: Time) -> Option<Time> {
+    /// Sends what may go, and lets the device begin. Answers the lanes of the device that have begun, each with the time at
+    /// which it is done.
+    pub(super) fn begin(&mut self, now: Time) -> Vec<(usize, Time)> {
+        let mut begun = vec![];
+        if self.device.begins_at_once() {
+            begun = self.device.begin(now);
+        }
         while let Next::Send(sent) = self.scheduler.next(now) {
-            self.device.push_back(sent.request);
+            if let Some((_, request)) = self.travellers.get(&sent.request) {
+                self.device.send(*request);
+            }
         }
-        if self.is_serving {
-            return None;
-        }
-        let (_, work) = self.travellers.get(self.device.front()?)?;
-        self.is_serving = true;
-        Some(now + *work)
+        begun.extend(self.device.begin(now));
+        begun
     }
 
-    /// Takes note that the device has done what it was serving.
-    pub(super) fn finish(&mut self, now: Time) -> Option<Traveller> {
-        self.is_serving = false;
-        let id = self.device.pop_front()?;
-        self.scheduler.complete(id, None, now);
-        self.travellers.remove(&id).map(|(traveller, _)| traveller)
+    /// Takes note that the device has done what it was serving on a lane.
+    pub(super) fn finish(&mut self, lane: usize, now: Time) -> Vec<Traveller> {
+        let done = self.device.finish(lane);
+        for id in &done {
+            self.scheduler.complete(*id, None, now);
+        }
+        let travellers = done.iter().filter_map(|id| self.travellers.remove(id));
+        travellers.map(|(traveller, _)| traveller).collect()
     }
 }

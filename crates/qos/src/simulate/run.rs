@@ -13,8 +13,8 @@ use crate::scheduler::Time;
 /// What happens at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// The device of a queue is done with a request.
-    Done { queue: usize },
+    /// The device of a queue is done with what it served on a lane.
+    Done { queue: usize, lane: usize },
     /// A request comes to the queue of its step.
     Arrival(Traveller),
 }
@@ -95,8 +95,8 @@ impl Run<'_> {
                     return Ok(());
                 }
             },
-            Event::Done { queue } => {
-                if let Some(traveller) = self.queues[queue].finish(now) {
+            Event::Done { queue, lane } => {
+                for traveller in self.queues[queue].finish(lane, now) {
                     let next = Traveller { step: traveller.step + 1, ..traveller };
                     self.plan(now, Event::Arrival(next));
                 }
@@ -114,8 +114,8 @@ impl Run<'_> {
             return;
         }
         for queue in std::mem::take(&mut self.touched) {
-            if let Some(done) = self.queues[queue].begin(now) {
-                self.plan(done, Event::Done { queue });
+            for (lane, done) in self.queues[queue].begin(now) {
+                self.plan(done, Event::Done { queue, lane });
             }
         }
     }

@@ -12,6 +12,34 @@ pub struct SimulatedQueue {
     pub limits: DeviceLimits,
     /// The order of equal priorities.
     pub ties: Ties,
+    /// How it serves what it is sent.
+    pub device: SimulatedDevice,
+}
+
+/// How a device serves requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SimulatedDevice {
+    /// One after the other, in the order in which they are sent.
+    #[default]
+    Serial,
+    /// Reads one after the other, and writes beside them in groups. A group is all writes that wait when it begins. They
+    /// are done together.
+    Groups {
+        /// How long the sync of a group takes, however much is in it. A write takes its work, less its part of the syncs of
+        /// a full device: that has two groups.
+        sync: Duration,
+        /// When the next group begins.
+        next: NextGroup,
+    },
+}
+
+/// When a device begins a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NextGroup {
+    /// As soon as the last group is done, with the writes that waited meanwhile.
+    AtOnce,
+    /// Once those have sent their next writes that the last group has answered.
+    Gathered,
 }
 
 /// What a request asks of one queue.

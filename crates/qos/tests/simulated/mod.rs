@@ -3,11 +3,14 @@
 use std::time::Duration;
 
 use nacre_clock::Random;
-use nacre_qos::scheduler::{DeviceLimits, KindLimits, Share, TenantSettings, Ties};
+use nacre_qos::scheduler::{Commits, DeviceLimits, KindLimits, Share, TenantSettings, Ties};
 use nacre_qos::simulate::{
-    Scenario, SimulatedQueue, SimulatedRequest, SimulatedTenant, Step, simulate,
+    NextGroup, Scenario, SimulatedDevice, SimulatedQueue, SimulatedRequest, SimulatedTenant, Step,
+    simulate,
 };
-use nacre_qos::{Admission, Candidate, IoKind, Queue, QueueFlow, RateBurst, Sharing, Verdict};
+use nacre_qos::{
+    Admission, Admitted, Candidate, IoKind, Queue, QueueFlow, RateBurst, Sharing, Verdict,
+};
 
 use crate::common::{name, random_curve};
 
@@ -71,13 +74,41 @@ fn topology(random: &mut Random) -> Topology {
     }
 }
 
+/// A device that commits in groups, and the least work of a request: its part of the syncs.
+fn device(
+    random: &mut Random,
+    limits: DeviceLimits,
+    admission: &Admission,
+) -> (SimulatedDevice, f64) {
+    let next = *random.pick(&[NextGroup::AtOnce, NextGroup::Gathered]).unwrap();
+    let passes = |flow: usize, candidate: &Candidate| {
+        candidate.legs.iter().flatten().filter(|own| **own == flow).count() as f64
+    };
+    // Every request must fit into its bucket.
+    let bursts = admission.tenants().iter().flat_map(|tenant| {
+        let of = |(flow, bucket): (usize, &RateBurst)| {
+            bucket.burst_seconds / passes(flow, &tenant.candidate)
+        };
+        tenant.buckets.iter().enumerate().map(of).collect::<Vec<_>>()
+    });
+    let part = (1 + random.below(1000)) as f64 / 1000.0;
+    let least = bursts.fold(LONGEST_SECONDS, f64::min) * part;
+    let sync = Duration::from_secs_f64(least * limits.writes.requests as f64 / 2.0);
+    (SimulatedDevice::Groups { sync, next }, least)
+}
+
 /// Runs a seed; an error if a conforming request took longer than its bound.
-pub fn run(seed: u64) -> Result<Told, String> {
+pub fn run(seed: u64, commits: Commits) -> Result<Told, String> {
     let mut random = Random::seeded(seed);
     let topology = topology(&mut random);
     let mut limits = || KindLimits { requests: 1 + random.below(2) as usize, bytes: 1 << 30 };
-    let limits = DeviceLimits { reads: limits(), writes: limits() };
-    let blocking_seconds = limits.blocking_requests() as f64 * LONGEST_SECONDS;
+    let mut limits = DeviceLimits { reads: limits(), writes: limits() };
+    if commits == Commits::InGroups {
+        // A group that is synced, and one that gathers.
+        limits.writes.requests *= 2;
+    }
+    let of = |kind: KindLimits| kind.requests as f64 * LONGEST_SECONDS;
+    let blocking_seconds = commits.blocking_seconds(of(limits.reads), of(limits.writes));
     let queue = |number| Queue { name: format!("queue {number}"), blocking_seconds };
     let mut admission = Admission::new((0..topology.queues).map(queue).collect(), 0).unwrap();
     let mut told = Told::default();
@@ -87,7 +118,11 @@ pub fn run(seed: u64) -> Result<Told, String> {
             Verdict::Refused => told.refused += 1,
         }
     }
-    let queue = SimulatedQueue { limits, ties: Ties::FirstCome };
+    let (device, least_work) = match commits {
+        Commits::Singly => (SimulatedDevice::Serial, 1e-9),
+        Commits::InGroups => device(&mut random, limits, &admission),
+    };
+    let queue = SimulatedQueue { limits, ties: Ties::FirstCome, device };
     let mut scenario = Scenario { queues: vec![queue; topology.queues], tenants: vec![] };
     let mut habits = vec![];
     for (tenant, priority) in admission.tenants().iter().zip(admission.priorities()) {
@@ -100,11 +135,11 @@ pub fn run(seed: u64) -> Result<Told, String> {
             (flow.queue, TenantSettings { share, ..unbounded() })
         });
         let settings = settings.collect();
-        let requests = traffic(&mut random, &tenant.candidate, &tenant.buckets, habit);
+        let requests = traffic(&mut random, tenant, habit, least_work);
         scenario.tenants.push(SimulatedTenant { settings, requests });
     }
     for _ in 0..random.below(3) {
-        scenario.tenants.push(bystander(&mut random, &topology));
+        scenario.tenants.push(bystander(&mut random, &topology, least_work));
     }
     let latencies = simulate(&scenario).map_err(|error| error.to_string())?;
     told.rogues = habits.iter().filter(|habit| **habit == Habit::Rogue).count();
@@ -160,9 +195,9 @@ fn candidate(random: &mut Random, topology: &Topology, number: u64) -> Candidate
 /// Requests that keep to the buckets, unless the habit is that of a rogue.
 fn traffic(
     random: &mut Random,
-    candidate: &Candidate,
-    buckets: &[RateBurst],
+    Admitted { candidate, buckets }: &Admitted,
     habit: Habit,
+    least_work: f64,
 ) -> Vec<SimulatedRequest> {
     let mut now = 0.0;
     let mut levels = vec![(0.0_f64, 0.0_f64); buckets.len()];
@@ -179,7 +214,7 @@ fn traffic(
             .filter(|flow| passes(*flow) > 0.0)
             .map(|flow| buckets[flow].burst_seconds / passes(flow));
         let most = room.fold(LONGEST_SECONDS, f64::min);
-        let work = ((most * part * 1e9).floor() / 1e9).max(1e-9);
+        let work = ((most * part * 1e9).floor() / 1e9).max(least_work);
         now += match habit {
             Habit::Greedy => 0.0,
             Habit::Bursty if random.one_in(40) => random.below(1000) as f64 / 2000.0,
@@ -217,13 +252,15 @@ fn traffic(
 }
 
 /// A tenant without a promise that asks for all it can get.
-fn bystander(random: &mut Random, topology: &Topology) -> SimulatedTenant {
+fn bystander(random: &mut Random, topology: &Topology, least_work: f64) -> SimulatedTenant {
     let settings = (0..topology.queues).map(|queue| (queue, unbounded())).collect();
     let mut now = Duration::ZERO;
     let mut request = |_| {
         now += Duration::from_micros(random.below(3000));
         let leg = random.pick(&topology.legs).unwrap();
-        let work = Duration::from_secs_f64(LONGEST_SECONDS * random.below(1001) as f64 / 1000.0);
+        let work = LONGEST_SECONDS * random.below(1001) as f64 / 1000.0;
+        let work =
+            Duration::from_secs_f64(if least_work > 1e-9 { work.max(least_work) } else { work });
         SimulatedRequest {
             at: now,
             kind: *random.pick(&IoKind::ALL).unwrap(),

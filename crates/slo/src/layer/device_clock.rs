@@ -4,8 +4,13 @@
 //! moment. The virtual clock runs at that rate; a request's work is what the virtual clock moved on from its start to its
 //! end. When the target has all the requests that it can take, they get exactly the time that passes. Nothing else can
 //! tell what a method took.
+//!
+//! A target that commits writes in groups takes far more writes side by side than methods that compute. So there is a second
+//! virtual clock, for calls, with a `depth` of its own.
 
 use std::time::Duration;
+
+use crate::limits::CALLS_SIDE_BY_SIDE;
 
 /// The clock of one target.
 #[derive(Debug)]
@@ -13,20 +18,28 @@ pub(super) struct DeviceClock {
     depth: usize,
     outstanding: usize,
     /// How much of the target one request has had since the target began to be watched.
-    virtual_seconds: f64,
+    virtual_time: Share,
     busy_seconds: f64,
     read_at: Duration,
+}
+
+/// How much of a target one request has had.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Share {
+    /// If the target is full with as many requests as it may have.
+    pub seconds: f64,
+    /// If it is full with [`CALLS_SIDE_BY_SIDE`] requests.
+    pub call_seconds: f64,
 }
 
 impl DeviceClock {
     /// Of an idle target that serves so many requests side by side.
     pub fn new(depth: usize) -> Self {
-        let (virtual_seconds, busy_seconds) = (0.0, 0.0);
         Self {
             depth: depth.max(1),
             outstanding: 0,
-            virtual_seconds,
-            busy_seconds,
+            virtual_time: Share::default(),
+            busy_seconds: 0.0,
             read_at: Duration::ZERO,
         }
     }
@@ -38,22 +51,26 @@ impl DeviceClock {
     }
 
     /// A request is sent to the target; answers the reading to [end](Self::end) it with.
-    pub fn begin(&mut self, now: Duration) -> f64 {
+    pub fn begin(&mut self, now: Duration) -> Share {
         self.advance(now);
         self.outstanding += 1;
-        self.virtual_seconds
+        self.virtual_time
     }
 
-    /// A request is done; answers the seconds that the target was busy with it.
-    pub fn end(&mut self, begun: f64, now: Duration) -> f64 {
+    /// A request is done; answers how much of the target it had.
+    pub fn end(&mut self, begun: Share, now: Duration) -> Share {
         self.advance(now);
         self.outstanding = self.outstanding.saturating_sub(1);
-        (self.virtual_seconds - begun).max(0.0)
+        let Share { seconds, call_seconds } = self.virtual_time;
+        Share {
+            seconds: (seconds - begun.seconds).max(0.0),
+            call_seconds: (call_seconds - begun.call_seconds).max(0.0),
+        }
     }
 
     /// A request that was begun never went to the target.
     pub fn forget(&mut self, now: Duration) {
-        self.end(0.0, now);
+        self.end(Share::default(), now);
     }
 
     /// The time for which the target was busy: a part of the time counts as that part while it could take more.
@@ -70,9 +87,12 @@ impl DeviceClock {
     fn advance(&mut self, now: Duration) {
         let passed = now.saturating_sub(self.read_at).as_secs_f64();
         self.read_at = self.read_at.max(now);
-        let share = passed / self.outstanding.max(self.depth) as f64;
-        self.virtual_seconds += share;
-        self.busy_seconds += share * self.outstanding as f64;
+        let share = |depth: usize| passed / self.outstanding.max(depth) as f64;
+        let (seconds, call_seconds) =
+            (share(self.depth), share(self.depth.min(CALLS_SIDE_BY_SIDE)));
+        self.virtual_time.seconds += seconds;
+        self.virtual_time.call_seconds += call_seconds;
+        self.busy_seconds += seconds * self.outstanding as f64;
     }
 }
 
@@ -87,8 +107,8 @@ mod tests {
         let first = clock.begin(at(10));
         let second = clock.begin(at(12));
         // Two seconds with half of the target, two with the other request.
-        assert_eq!(clock.end(first, at(14)), 2.0);
-        assert_eq!(clock.end(second, at(18)), 3.0);
+        assert_eq!(clock.end(first, at(14)).seconds, 2.0);
+        assert_eq!(clock.end(second, at(18)).seconds, 3.0);
         assert_eq!((clock.busy_seconds(at(99)), clock.outstanding()), (5.0, 0));
     }
 
@@ -97,7 +117,17 @@ mod tests {
         let at = Duration::from_secs;
         let mut clock = DeviceClock::new(1);
         let begun: Vec<_> = (0..4).map(|_| clock.begin(at(0))).collect();
-        let work: Vec<_> = begun.into_iter().map(|begun| clock.end(begun, at(8))).collect();
+        let work: Vec<_> = begun.into_iter().map(|begun| clock.end(begun, at(8)).seconds).collect();
         assert_eq!(work, [2.0; 4]);
+    }
+
+    #[test]
+    fn a_method_is_charged_more_than_its_part_of_a_target_that_takes_many_writes() {
+        let at = Duration::from_secs;
+        let mut clock = DeviceClock::new(4 * CALLS_SIDE_BY_SIDE);
+        let begun = clock.begin(at(0));
+        let share = clock.end(begun, at(64));
+        let call_seconds = 64.0 / CALLS_SIDE_BY_SIDE as f64;
+        assert_eq!(share, Share { seconds: call_seconds / 4.0, call_seconds });
     }
 }

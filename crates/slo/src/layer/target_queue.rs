@@ -21,7 +21,7 @@ use nacre_telemetry::HistogramSnapshot;
 use tokio::sync::oneshot;
 
 use super::cost::{Charging, Cost};
-use super::device_clock::DeviceClock;
+use super::device_clock::{DeviceClock, Share};
 use super::drift::Drift;
 use super::meter::Meter;
 use super::ordering::Ordering;
@@ -30,8 +30,8 @@ use super::report::TargetReport;
 use super::tenant::{Tenant, Watched};
 use super::{Miss, MissCause};
 use crate::limits::{
-    BACKGROUND_WEIGHT, MAX_METERED_TENANTS, MAX_OUTSTANDING, MAX_QUEUE_WAIT, SYSTEM_BURST_SECONDS,
-    SYSTEM_RATE,
+    BACKGROUND_WEIGHT, MAX_METERED_TENANTS, MAX_OUTSTANDING_IN_GROUPS, MAX_QUEUE_WAIT,
+    SYSTEM_BURST_SECONDS, SYSTEM_RATE,
 };
 use crate::order::Orders;
 use crate::records::{SloState, background_tenant, system_tenant};
@@ -65,7 +65,7 @@ struct Inner {
 #[derive(Debug, Clone, Copy)]
 enum Admission {
     /// It goes; the second is the reading of the device clock.
-    Sent { is_within: bool, begun: f64 },
+    Sent { is_within: bool, begun: Share },
     /// It waited for too long.
     Expired,
 }
@@ -77,7 +77,7 @@ pub(super) struct Permit {
     tenant: TenantName,
     came_at: Duration,
     cost: Cost,
-    begun: f64,
+    begun: Share,
     is_within: bool,
     /// `None` if it passed no scheduler.
     request: Option<RequestId>,
@@ -101,7 +101,8 @@ impl TargetQueue {
         state: Arc<SloState>,
     ) -> Arc<Self> {
         let others = TenantName::new("nacre.others").expect("a literal");
-        let scheduler = Scheduler::new(MAX_OUTSTANDING, Ties::FirstCome).expect("a constant");
+        let scheduler =
+            Scheduler::new(MAX_OUTSTANDING_IN_GROUPS, Ties::FirstCome).expect("a constant");
         let inner = Inner {
             state: Arc::default(),
             parts: None,
@@ -110,7 +111,7 @@ impl TargetQueue {
             tenants: BTreeMap::new(),
             others,
             waiting: BTreeMap::new(),
-            device: DeviceClock::new(MAX_OUTSTANDING.writes.requests),
+            device: DeviceClock::new(MAX_OUTSTANDING_IN_GROUPS.writes.requests),
             drift: Drift::default(),
             ordering: Ordering::new(orders),
         };
@@ -205,7 +206,7 @@ impl TargetQueue {
         came_at: Duration,
         cost: Cost,
         request: Option<RequestId>,
-        (is_within, begun): (bool, f64),
+        (is_within, begun): (bool, Share),
     ) -> Permit {
         let queue = Arc::clone(self);
         Permit { queue, tenant, came_at, cost, begun, is_within, request, is_left: false }
@@ -275,7 +276,8 @@ impl TargetQueue {
 impl Inner {
     fn limits(&self, target: &TargetName) -> DeviceLimits {
         let whole = self.state.profiles.get(target).map(|stored| stored.outstanding);
-        let whole = whole.unwrap_or(MAX_OUTSTANDING);
+        // Nobody is promised anything at a target without a profile.
+        let whole = whole.unwrap_or(MAX_OUTSTANDING_IN_GROUPS);
         self.parts.as_ref().map_or(whole, |parts| parts.limits(whole))
     }
 
@@ -421,16 +423,16 @@ impl Permit {
         let queue = Arc::clone(&self.queue);
         let now = queue.clock.monotonic();
         let inner = &mut *queue.lock();
-        let took_seconds = inner.device.end(self.begun, now);
+        let took = inner.device.end(self.begun, now);
         let bytes = moved_bytes.unwrap_or(self.cost.bytes.into());
         let by_profile = inner.profile_work(&queue.target, &self.cost, bytes);
         let work = match (self.cost.charging, by_profile) {
             (Charging::Before | Charging::ByReply, Some(seconds)) => {
-                inner.drift.add(took_seconds, seconds, now);
+                inner.drift.add(took.seconds, seconds, now);
                 seconds
             }
-            (Charging::ByTime, Some(seconds)) => took_seconds.max(seconds),
-            (Charging::ByTimeAlone, _) | (_, None) => took_seconds,
+            (Charging::ByTime, Some(seconds)) => took.call_seconds.max(seconds),
+            (Charging::ByTimeAlone, _) | (_, None) => took.call_seconds,
         };
         if let Some(request) = self.request {
             inner.scheduler.complete(request, Some(work), now);

@@ -1,6 +1,6 @@
 //! What requests cost on a target, as it was measured.
 
-use nacre_qos::scheduler::{DeviceLimits, KindLimits};
+use nacre_qos::scheduler::{Commits, DeviceLimits, KindLimits};
 use nacre_qos::{IoKind, Profile};
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +14,9 @@ pub struct StoredProfile {
     pub profile: Profile,
     /// What may be outstanding at the target; it was measured with that.
     pub outstanding: DeviceLimits,
+    /// How the target makes writes durable.
+    #[serde(default, skip_serializing_if = "Commits::are_single")]
+    pub commits: Commits,
     /// The engine, and the release that measured.
     pub fingerprint: String,
     /// The greatest half-width of a confidence interval, as a part of its mean.
@@ -43,7 +46,7 @@ impl StoredProfile {
     /// The longest time for which the target is busy with what was sent to it before, and with nacre's own requests.
     ///
     /// Of `n` requests with `b` bytes in all, each at least the work of the smallest size, the work is at most
-    /// `n * work(smallest) + b * (most work for each further byte)`.
+    /// `n * work(smallest) + b * (most work for each further byte)`. [`Commits::blocking_seconds`] has the rest.
     pub fn blocking_seconds(&self) -> f64 {
         let of_kind = |kind: IoKind| {
             let KindLimits { requests, bytes } = self.outstanding.of(kind);
@@ -59,7 +62,8 @@ impl StoredProfile {
             let bytes = bytes.saturating_add(last.bytes);
             requests as f64 * least + bytes as f64 * most_per_byte
         };
-        IoKind::ALL.into_iter().map(of_kind).fold(0.0, f64::max) + SYSTEM_BURST_SECONDS
+        let [reads, writes] = IoKind::ALL.map(of_kind);
+        self.commits.blocking_seconds(reads, writes) + SYSTEM_BURST_SECONDS
     }
 }
 
@@ -74,6 +78,7 @@ mod tests {
         StoredProfile {
             profile: Profile::new(rows).unwrap(),
             outstanding: DeviceLimits { reads: kind, writes: kind },
+            commits: Commits::Singly,
             fingerprint: String::new(),
             uncertainty: 0.0,
             measured_at_micros: 0,
@@ -90,11 +95,33 @@ mod tests {
         // One second for 1,000 bytes, and for 4,000 two.
         let stored = stored(vec![row(1000, 1000.0), row(4000, 2000.0)]);
         let blocking = stored.blocking_seconds();
+        // As many reads and writes.
         for (small, large) in [(4, 0), (1, 2), (2, 2), (0, 3)] {
-            let work = f64::from(small) + f64::from(large) * 2.0;
+            let work = 2.0 * (f64::from(small) + f64::from(large) * 2.0);
             assert!(blocking >= work, "{small} and {large} take {work} s, not {blocking} s");
         }
-        assert!(blocking < 8.0, "{blocking}");
+        assert!(blocking < 16.0, "{blocking}");
+    }
+
+    #[test]
+    fn where_writes_are_committed_in_groups_a_request_may_wait_for_one_group_more() {
+        let row =
+            ProfileRow { bytes: 1000, read_bytes_per_second: 1e6, write_bytes_per_second: 1e5 };
+        let singly = stored(vec![row]);
+        let in_groups = StoredProfile { commits: Commits::InGroups, ..singly.clone() };
+        let own_group = in_groups.blocking_seconds() - singly.blocking_seconds();
+        // Four writes of 10 ms.
+        assert!((own_group - 0.04).abs() < 1e-9, "{own_group}");
+    }
+
+    #[test]
+    fn a_profile_that_does_not_say_how_writes_become_durable_is_of_one_that_does_each_by_itself() {
+        let row =
+            ProfileRow { bytes: 1000, read_bytes_per_second: 1e6, write_bytes_per_second: 1e5 };
+        let mut value = serde_json::to_value(stored(vec![row])).unwrap();
+        value.as_object_mut().unwrap().remove("commits");
+        let read: StoredProfile = serde_json::from_value(value).unwrap();
+        assert_eq!(read.commits, Commits::Singly);
     }
 
     #[test]

@@ -8,7 +8,8 @@ use nacre::{Cluster, ClusterFile};
 use nacre_clock::{Clock, Random, SystemClock};
 use nacre_object::{ErrorKind, PoolName, Result, Store, TargetName};
 use nacre_qos::IoKind;
-use nacre_slo::{MAX_OUTSTANDING, ProfilePlan, StoredProfile, profile_targets, remove_objects};
+use nacre_qos::scheduler::Commits;
+use nacre_slo::{ProfilePlan, StoredProfile, profile_targets, remove_objects};
 use serde::{Deserialize, Serialize};
 
 use super::input::read_json;
@@ -90,14 +91,17 @@ pub(crate) async fn measure(
 ) -> Result<Vec<(TargetName, StoredProfile)>> {
     let pool = PoolName::new(POOL)?;
     cluster.create_pool(&pool).await?;
-    let depth = MAX_OUTSTANDING.reads.requests.max(MAX_OUTSTANDING.writes.requests);
+    let (engine, commits) = match file.engine() {
+        None => ("embedded", Commits::InGroups),
+        Some(engine) => (engine, Commits::Singly),
+    };
+    let fingerprint = format!("{engine}, nacre {}", env!("CARGO_PKG_VERSION"));
+    let plan = ProfilePlan::within(time, fingerprint, commits);
     // Of two who measure at a time each has objects of its own.
     let prefix = format!("{:016x}", Random::from_system().next_u64());
-    let objects = Targets::new(file, cluster)?.objects(&pool, &prefix, depth).await?;
+    let objects = Targets::new(file, cluster)?.objects(&pool, &prefix, plan.objects()).await?;
     let store: Arc<dyn Store> = cluster.store().clone();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-    let engine = file.engine().unwrap_or("embedded").to_owned();
-    let plan = ProfilePlan::within(time, format!("{engine}, nacre {}", env!("CARGO_PKG_VERSION")));
     let progress = |what: &str| note(&format!("measuring {what} on {} targets", objects.len()));
     let measured =
         unless_interrupted(profile_targets(&store, &objects, &plan, &clock, progress)).await;
