@@ -80,6 +80,7 @@ fn promised() -> Result<SloState> {
     let curve = ArrivalCurve::lower_envelope(&[bucket])?;
     let promise = Promise {
         slo_seconds: 0.1,
+        violation: None,
         percentile: 99.0,
         bound_seconds: 0.1,
         priority: 0,

@@ -55,5 +55,6 @@ fn tenant(random: &mut Random, number: usize) -> Result<PlacedTenant> {
         burst *= 1.1 + 0.5 * part();
     }
     let curve = ArrivalCurve::lower_envelope(&lines)?;
-    Ok(PlacedTenant { tenant: TenantName::new(format!("t{number}"))?, slo_seconds, curve })
+    let tenant = TenantName::new(format!("t{number}"))?;
+    Ok(PlacedTenant { tenant, slo_seconds, violation: None, curve })
 }

@@ -15,7 +15,7 @@ const CRATE: &str = env!("CARGO_MANIFEST_DIR");
 const SHORT_RUN: u64 = 1_000;
 
 /// One of each kind of value the command takes, a line each; words are separated by `|`.
-const SAMPLES: [&str; 41] = [
+const SAMPLES: [&str; 42] = [
     "init|--targets|3|--metadata|2|--listen|127.0.0.1:7000|--tls-only",
     "up|--metrics-port|9100",
     "demo|--help",
@@ -45,14 +45,15 @@ const SAMPLES: [&str; 41] = [
     "log|read|l",
     "balancer|simulate|p.lua|--ranks|5|--units|9|--seconds|60|--tick|2.5|--seed|7",
     "balancer|cephfs|push|p.lua|--name|p|--fs|f|--ceph|/c?user=u|--watch|7",
-    "slo|admit|gold|--latency|20ms|--rate|100|--bytes|4096|--op|read|--burst|8|--few-objects",
+    "slo|admit|gold|--latency|20ms|--rate|100|--bytes|4k|--op|read|--burst|8|--few-objects|--violation|0.001",
     "slo|whatif|gold|--latency|0.5s|--trace-file|t|--format|msr|--pool|p|--percentile|99.9",
     "slo|replay|t|u|--pool|p|--speed|2|--hdr-log|h|--no-prepare",
     "slo|watch|gold|--seconds|30",
     "slo|order|earliest_deadline",
     "slo|advise|--apply|--json",
     "slo|curve|t|--profile|p|--targets|3|--estimator|uniform|--format|msr|--block-bytes|4096",
-    "slo|place|f|--profile|p|--plain",
+    "slo|place|f|--profile|p|--plain|--violation|0.01",
+    "slo|bound|f|--violation|0.01",
     "route|put|f|--force",
     "route|trace|entity:alice|r|data/o|0..4KiB",
     "route|tail|on|--pool|p|--alpha|3|--recent|5|--average|60|--least|20",

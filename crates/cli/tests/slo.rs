@@ -92,6 +92,11 @@ fn the_bound_of_tenants_with_given_buckets_is_told() {
     assert_eq!(latencies, [Some(1.5), Some(1.5), Some(6.4), Some(6.4)]);
     let (_, printed, _) = slo(folder.path(), &["bound", &sample("bound.json")]);
     assert!(printed.contains("6400.000 ms"), "{printed}");
+    let likely = json(folder.path(), &["bound", &sample("bound.json"), "--violation", "0.1"]);
+    for (likely, certain) in likely.as_array().unwrap().iter().zip(bounds.as_array().unwrap()) {
+        assert_eq!((&likely["violation"], &certain["violation"]), (&0.1.into(), &Value::Null));
+        assert!(likely["latency_seconds"].as_f64() <= certain["latency_seconds"].as_f64());
+    }
 }
 
 #[test]
@@ -105,6 +110,9 @@ fn tenants_are_placed_and_who_does_not_fit_is_told_why() {
     assert!(refusal.contains("what would fit"), "{refusal}");
     let plain = json(folder.path(), &["place", &sample("place.json"), "--plain"]);
     assert_eq!(plain["tenants"], places["tenants"]);
+    let likely = json(folder.path(), &["place", &sample("place.json"), "--violation", "0.1"]);
+    assert!(likely["placed"].as_u64().unwrap() >= 3, "{likely}");
+    assert_eq!(likely["tenants"][0]["violation"], 0.1);
 }
 
 #[test]
@@ -166,6 +174,7 @@ fn a_cluster_promises_what_its_profile_allows_and_nothing_else() {
     let (status, said) = cluster.fails(&admit("admit", "gold", "0.01"));
     assert!(status == 1 && said.contains("evict it first"), "{said}");
     assert!(cluster.run(&["slo", "ls"]).contains("0.01 writes of 4096 bytes a second"));
+    stochastic_promises_are_told_apart(&cluster);
 
     cluster.run(&["slo", "pool", "data", "gold"]);
     cluster.run(&["slo", "enforce", "on"]);
@@ -184,6 +193,43 @@ fn a_cluster_promises_what_its_profile_allows_and_nothing_else() {
 
     cluster.run(&["slo", "evict", "gold"]);
     assert_eq!(cluster.json(&["slo", "status"])["tenants"]["gold"]["slo_seconds"], Value::Null);
+}
+
+/// Beside gold, which has a deterministic promise.
+fn stochastic_promises_are_told_apart(cluster: &RunningCluster) {
+    let web = |verb| {
+        [
+            "slo",
+            verb,
+            "web",
+            "--latency",
+            "20s",
+            "--violation",
+            "0.01",
+            "--rate",
+            "1",
+            "--bytes",
+            "4k",
+        ]
+    };
+    assert!(cluster.run(&web("whatif")).contains("stochastic, violation 0.01"));
+    let promise = &cluster.json(&web("admit"))["promise"];
+    assert_eq!((&promise["violation"], &promise["priority"]), (&0.01.into(), &1.into()));
+    let listed = cluster.run(&["slo", "ls"]);
+    assert!(listed.contains("deterministic") && listed.contains("violation 0.01"), "{listed}");
+    let tenants = &cluster.json(&["slo", "status"])["tenants"];
+    assert_eq!(
+        (&tenants["web"]["violation"], &tenants["gold"]["violation"]),
+        (&0.01.into(), &Value::Null)
+    );
+    let greedy = ["slo", "whatif", "greedy", "--latency", "20s", "--violation", "0.01"];
+    let (_, said) =
+        cluster.fails(&[&greedy[..], &["--rate", "1000000000", "--bytes", "4k"]].concat());
+    assert!(said.contains("by the stochastic bound for a violation of 0.01"), "{said}");
+    let (status, _) =
+        cluster.fails(&[&greedy[..6], &["1.5", "--rate", "1", "--bytes", "4k"]].concat());
+    assert_eq!(status, 2, "a violation is below 1");
+    cluster.run(&["slo", "evict", "web"]);
 }
 
 /// How many decisions of programs `nacre slo status` counts.

@@ -56,6 +56,7 @@ async fn ask(
     let ask = Ask {
         tenant: name(tenant),
         slo_seconds: millis as f64 / 1e3,
+        violation: None,
         percentile: 99.0,
         traffic: Traffic::Rate(rate, Spread::Even),
         replaces: false,

@@ -26,12 +26,13 @@ pub mod trace;
 
 pub use admission::{
     Admission, Admitted, Alternative, BoundsQuestion, BucketAtQueue, Candidate, Estimator,
-    FirstFit, Fit, Layout, Miss, Overload, PlacedTenant, Placement, Queue, QueueFlow, QueueTraces,
-    Refusal, Sharing, TenantBound, TenantQuestion, Verdict, bounds, first_fit,
+    FirstFit, Fit, Layout, LikelyMiss, Miss, Overload, PlacedTenant, Placement, Queue, QueueFlow,
+    QueueTraces, Refusal, Sharing, TenantBound, TenantQuestion, Verdict, bounds, first_fit,
 };
 pub use calculus::{
-    Flow, MarkovSource, RateBurst, Service, StochasticQueue, latency_with_probability,
-    legs_latency, meets, priorities, queue_delays, stages_latency, violation_probability,
+    Flow, MarkovSource, RateBurst, Service, SharedQueue, StochasticQueue, late_probability,
+    latency_with_probability, legs_latency, meets, priorities, queue_delays, stages_latency,
+    violation_probability,
 };
 pub use curve::{ArrivalCurve, Envelope, Segment, WorkArrival, WorkTrace};
 pub use io_kind::IoKind;

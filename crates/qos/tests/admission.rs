@@ -200,7 +200,9 @@ fn a_refusal_says_who_would_miss_what_and_what_would_fit() {
     }
     let text = refusal.to_string();
     assert!(
-        text.starts_with("late is refused with 12.0 ms; first would miss its 12.0 ms by 2.000 ms"),
+        text.starts_with(
+            "late is refused with 12.0 ms by the deterministic bound; first would miss its 12.0 ms by 2.000 ms"
+        ),
         "{text}"
     );
     assert!(text.contains("instead of 12.0 ms"), "{text}");
@@ -292,6 +294,7 @@ fn fast_first_fit_places_as_plain_first_fit_does() {
                 PlacedTenant {
                     tenant: name(&format!("t{number}")),
                     slo_seconds,
+                    violation: random.one_in(3).then_some(0.01),
                     curve: random_curve(&mut random, 1.2, slo_seconds / 2.0),
                 }
             })

@@ -75,6 +75,7 @@ pub struct AdvisedTarget {
 struct Tenant {
     name: TenantName,
     slo_seconds: f64,
+    violation: Option<f64>,
     flows: Vec<QueueFlow>,
     /// The flow at each target if all its requests go there, where that is known.
     alone: Option<Vec<QueueFlow>>,
@@ -118,8 +119,8 @@ pub fn advise(
             Traffic::Rate(rate, _) => Some(Traffic::Rate(*rate, Spread::Anywhere).flows(state)?),
             Traffic::Trace { .. } | Traffic::Curves(_) => None,
         };
-        let (name, slo_seconds) = (ask.tenant.clone(), ask.slo_seconds);
-        tenants.push(Tenant { name, slo_seconds, flows, alone });
+        let (name, slo_seconds, violation) = (ask.tenant.clone(), ask.slo_seconds, ask.violation);
+        tenants.push(Tenant { name, slo_seconds, violation, flows, alone });
     }
     advisor.advise(tenants)
 }
@@ -140,7 +141,8 @@ impl Advisor<'_> {
             };
             let flows = promise.flows.iter().map(flow).collect::<Result<_>>()?;
             let (name, slo_seconds) = (name.clone(), promise.slo_seconds);
-            tenants.push(Tenant { name, slo_seconds, flows, alone: None });
+            let violation = promise.violation;
+            tenants.push(Tenant { name, slo_seconds, violation, flows, alone: None });
         }
         tenants.sort_by(|one, other| one.slo_seconds.total_cmp(&other.slo_seconds));
         Ok(tenants)
@@ -268,7 +270,10 @@ impl Advisor<'_> {
                 Ok(QueueFlow { queue: flow.queue, curve })
             };
             let flows = tenant.flows.iter().map(flow).collect::<Result<_>>()?;
-            let candidate = Candidate::on_devices(tenant.name.clone(), tenant.slo_seconds, flows);
+            let candidate = Candidate {
+                violation: tenant.violation,
+                ..Candidate::on_devices(tenant.name.clone(), tenant.slo_seconds, flows)
+            };
             is_in.push(admission.admit(candidate)? == Verdict::Admitted);
         }
         let mut bounds = admission.latencies().into_iter();

@@ -22,6 +22,8 @@ pub struct Ask<'a> {
     pub tenant: TenantName,
     /// The latency, in seconds.
     pub slo_seconds: f64,
+    /// The part of its requests that may take longer, if a stochastic promise will do ([`Candidate::violation`]).
+    pub violation: Option<f64>,
     /// Of a hundred of its requests so many are measured against the latency.
     pub percentile: f64,
     /// For which traffic.
@@ -209,6 +211,7 @@ fn decide(state: &SloState, ask: &Ask<'_>) -> Result<(Outcome, Vec<Change>)> {
     let epoch = admission.placement_epoch();
     let candidate = Candidate {
         placement_epoch: epoch,
+        violation: ask.violation,
         ..Candidate::on_devices(ask.tenant.clone(), ask.slo_seconds, flows)
     };
     if admission.admit(candidate.clone())? == Verdict::Refused {
@@ -249,7 +252,8 @@ fn admission_of(state: &SloState) -> Result<Admission> {
         };
         let flows = promise.flows.iter().map(flow).collect::<Result<_>>()?;
         let candidate = Candidate::on_devices(tenant.clone(), promise.slo_seconds, flows);
-        let candidate = Candidate { placement_epoch: epoch, ..candidate };
+        let violation = promise.violation;
+        let candidate = Candidate { placement_epoch: epoch, violation, ..candidate };
         Ok(Admitted { candidate, buckets: promise.flows.iter().map(|flow| flow.bucket).collect() })
     };
     let tenants = state.promises.iter().map(admitted).collect::<Result<_>>()?;
@@ -270,6 +274,7 @@ fn promises_of(
         let flows = candidate.flows.iter().zip(&admitted.buckets);
         let promise = Promise {
             slo_seconds: candidate.slo_seconds,
+            violation: candidate.violation,
             percentile: known.map_or(ask.percentile, |known| known.percentile),
             // An admitted tenant has a bound.
             bound_seconds: bound.unwrap_or(candidate.slo_seconds),

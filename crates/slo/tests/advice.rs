@@ -49,6 +49,7 @@ fn promise(state: &mut SloState, tenant: &str, slo_seconds: f64, flows: &[(usize
     };
     let promise = Promise {
         slo_seconds,
+        violation: None,
         percentile: 99.0,
         bound_seconds: slo_seconds,
         priority: 0,
@@ -100,6 +101,7 @@ fn another_tenant_makes_room_for_one_that_was_refused() {
     let ask = Ask {
         tenant: "newcomer".parse().unwrap(),
         slo_seconds: 0.2,
+        violation: None,
         percentile: 99.0,
         traffic: Traffic::Rate(rate, Spread::Even),
         replaces: false,

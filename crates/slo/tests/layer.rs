@@ -136,6 +136,7 @@ fn state() -> SloState {
     let bucket = RateBurst { rate: 0.2, burst_seconds: 0.05 };
     let promise = Promise {
         slo_seconds: 0.1,
+        violation: None,
         percentile: 99.0,
         bound_seconds: 0.1,
         priority: 0,

@@ -3,8 +3,10 @@
 use nacre_object::{Error, Result, TenantName};
 use serde::{Deserialize, Serialize};
 
-use super::{Candidate, Queue, QueueFlow, check};
-use crate::calculus::{meets, priorities};
+use super::candidate::priorities_of;
+use super::check::Check;
+use super::{Candidate, Queue, QueueFlow};
+use crate::calculus::meets;
 use crate::{ArrivalCurve, RateBurst};
 
 /// Tenants with their buckets, and the queues that they share.
@@ -25,6 +27,9 @@ pub struct TenantQuestion {
     pub tenant: String,
     /// The latency that it was promised. A shorter one is served first.
     pub slo_seconds: f64,
+    /// The part of its requests that may take longer, if it was promised a stochastic bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub violation: Option<f64>,
     /// What it brings to each queue.
     pub flows: Vec<BucketAtQueue>,
     /// Ways of a request, each the places of the flows that it passes one after the other. If there are none, each
@@ -54,7 +59,10 @@ pub struct TenantBound {
     pub priority: usize,
     /// What it was promised.
     pub slo_seconds: f64,
-    /// No request takes longer; `None` if there is no bound.
+    /// The part of its requests that may take longer, if it was promised a stochastic bound.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub violation: Option<f64>,
+    /// No request takes longer, or no more than `violation` says; `None` if there is no bound.
     pub latency_seconds: Option<f64>,
     /// Whether the promise is kept.
     pub is_kept: bool,
@@ -72,16 +80,16 @@ pub fn bounds(question: &BoundsQuestion) -> Result<Vec<TenantBound>> {
     let candidates = candidates.collect::<Result<Vec<_>>>()?;
     let tenants: Vec<_> = candidates.iter().collect();
     let buckets = question.tenants.iter().map(TenantQuestion::buckets).collect::<Vec<_>>();
-    let latencies = check::latencies(&question.queues, &tenants, &buckets);
-    let slos: Vec<_> = question.tenants.iter().map(|tenant| tenant.slo_seconds).collect();
+    let latencies = Check::new(&question.queues, &tenants, &buckets).latencies();
     let bound = |((tenant, latency_seconds), priority): ((&TenantQuestion, _), _)| TenantBound {
         tenant: tenant.tenant.clone(),
         priority,
         slo_seconds: tenant.slo_seconds,
+        violation: tenant.violation,
         latency_seconds,
         is_kept: meets(latency_seconds, tenant.slo_seconds),
     };
-    Ok(question.tenants.iter().zip(latencies).zip(priorities(&slos)).map(bound).collect())
+    Ok(question.tenants.iter().zip(latencies).zip(priorities_of(&tenants)).map(bound).collect())
 }
 
 impl TenantQuestion {
@@ -102,6 +110,7 @@ impl TenantQuestion {
         let flows = self.flows.iter().zip(self.buckets()).map(flow).collect::<Result<_>>()?;
         let tenant = TenantName::new(&self.tenant)?;
         let mut candidate = Candidate::on_devices(tenant, self.slo_seconds, flows);
+        candidate.violation = self.violation;
         if !self.legs.is_empty() {
             candidate.legs.clone_from(&self.legs);
         }

@@ -1,5 +1,8 @@
 //! What asks for admission.
 
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
 use nacre_object::{Error, Result, TenantName};
 use serde::{Deserialize, Serialize};
 
@@ -50,13 +53,45 @@ pub enum Sharing {
     Uniform,
 }
 
+/// Where a tenant comes in the order of service: lower ones first.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Rank {
+    pub(super) slo_seconds: f64,
+    is_stochastic: bool,
+}
+
+impl Eq for Rank {}
+
+impl PartialOrd for Rank {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Rank {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let by_slo = self.slo_seconds.total_cmp(&other.slo_seconds);
+        by_slo.then(self.is_stochastic.cmp(&other.is_stochastic))
+    }
+}
+
+/// The priority of each tenant: the first is 0, and equal ranks have equal priorities.
+pub(super) fn priorities_of(tenants: &[&Candidate]) -> Vec<usize> {
+    let mut priorities: BTreeMap<_, _> = tenants.iter().map(|tenant| (tenant.rank(), 0)).collect();
+    priorities.values_mut().enumerate().for_each(|(place, priority)| *priority = place);
+    tenants.iter().map(|tenant| priorities[&tenant.rank()]).collect()
+}
+
 /// A tenant that asks for a promise.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Candidate {
     /// The tenant.
     pub tenant: TenantName,
-    /// The latency that no request exceeds.
+    /// The latency that no request exceeds, or as few as `violation` says.
     pub slo_seconds: f64,
+    /// A *stochastic* promise: at most this part of the requests may take longer. Such tenants must be independent of each
+    /// other. `None` is a *deterministic* promise: no request may.
+    pub violation: Option<f64>,
     /// What it brings to each queue, in any order, each queue once.
     pub flows: Vec<QueueFlow>,
     /// Ways of a request, each the flows that it passes one after the other. Legs are taken beside each other.
@@ -71,8 +106,14 @@ impl Candidate {
     /// A tenant whose requests each go to one of some devices, or to several at once, and pass no other queue.
     pub fn on_devices(tenant: TenantName, slo_seconds: f64, flows: Vec<QueueFlow>) -> Self {
         let legs = (0..flows.len()).map(|flow| vec![flow]).collect();
-        let (sharing, placement_epoch) = (Sharing::default(), 0);
-        Self { tenant, slo_seconds, flows, legs, sharing, placement_epoch }
+        let (violation, sharing, placement_epoch) = (None, Sharing::default(), 0);
+        Self { tenant, slo_seconds, violation, flows, legs, sharing, placement_epoch }
+    }
+
+    /// The place in the order of service. Of equal SLOs the deterministic promises come first, so that no stochastic promise
+    /// delays them.
+    pub(super) fn rank(&self) -> Rank {
+        Rank { slo_seconds: self.slo_seconds, is_stochastic: self.violation.is_some() }
     }
 
     /// Whether the candidate makes sense for this many queues.
@@ -83,6 +124,16 @@ impl Candidate {
                 "an SLO of {} s; it must be above 0 and at most {MAX_SLO_SECONDS} s",
                 self.slo_seconds
             ));
+        }
+        if let Some(violation) = self.violation {
+            if !(violation > 0.0 && violation < 1.0) {
+                return wrong(format!(
+                    "a violation of {violation}; it is a number between 0 and 1"
+                ));
+            }
+            if self.legs.iter().any(|leg| leg.len() != 1) {
+                return wrong("a stochastic promise on a way through several queues".to_owned());
+            }
         }
         if self.flows.is_empty() || self.flows.len() > MAX_QUEUES_OF_TENANT {
             return wrong(format!(

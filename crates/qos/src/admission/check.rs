@@ -1,44 +1,160 @@
 //! Whether buckets keep the promises, by network calculus.
+//!
+//! A deterministic promise is checked with all that the buckets of others allow, those with stochastic promises included. A
+//! stochastic one takes only other stochastic ones to be independent: what deterministic promises allow may come at the worst
+//! time.
 
+use super::candidate::priorities_of;
 use super::{Candidate, Queue};
-use crate::calculus::{Flow, legs_latency, priorities, queue_delays, stages_latency};
+use crate::calculus::{
+    Flow, SharedQueue, late_probability, legs_latency, meets, queue_delays, stages_latency,
+};
+use crate::limits::MAX_SLO_SECONDS;
 use crate::{RateBurst, Service};
 
-/// The bound on the latency of each tenant with these buckets; `None` if there is no bound.
-///
-/// The tenants must be all that use the queues of any of them.
-pub(super) fn latencies(
-    queues: &[Queue],
-    tenants: &[&Candidate],
-    buckets: &[Vec<RateBurst>],
-) -> Vec<Option<f64>> {
-    let slos: Vec<_> = tenants.iter().map(|tenant| tenant.slo_seconds).collect();
-    let priorities = priorities(&slos);
-    let mut at_queue: Vec<Vec<(usize, usize)>> = vec![vec![]; queues.len()];
-    for (at, tenant) in tenants.iter().enumerate() {
-        for (flow, traffic) in tenant.flows.iter().enumerate() {
-            at_queue[traffic.queue].push((at, flow));
+/// Steps of the search for the latency that has a probability. The result is exact to a thousandth.
+const SEARCH_STEPS: usize = 16;
+/// The least latency that is tried, as a part of the SLO.
+const LEAST_PART: f64 = 1.0 / 1024.0;
+
+/// Tenants with their buckets, and the queues that they share. They must be all that use the queues of any of them.
+pub(super) struct Check<'a> {
+    queues: &'a [Queue],
+    tenants: &'a [&'a Candidate],
+    buckets: &'a [Vec<RateBurst>],
+    priorities: Vec<usize>,
+    /// The tenants at each queue, each with the place of its flow.
+    at_queue: Vec<Vec<(usize, usize)>>,
+}
+
+impl<'a> Check<'a> {
+    pub(super) fn new(
+        queues: &'a [Queue],
+        tenants: &'a [&'a Candidate],
+        buckets: &'a [Vec<RateBurst>],
+    ) -> Self {
+        let mut at_queue: Vec<Vec<(usize, usize)>> = vec![vec![]; queues.len()];
+        for (at, tenant) in tenants.iter().enumerate() {
+            for (flow, traffic) in tenant.flows.iter().enumerate() {
+                at_queue[traffic.queue].push((at, flow));
+            }
         }
+        Self { queues, tenants, buckets, priorities: priorities_of(tenants), at_queue }
     }
-    let mut delays: Vec<Vec<Option<f64>>> =
-        tenants.iter().map(|tenant| vec![None; tenant.flows.len()]).collect();
-    for (queue, present) in queues.iter().zip(&at_queue) {
-        let flows: Vec<_> = present
-            .iter()
-            .map(|(at, flow)| Flow { bucket: buckets[*at][*flow], priority: priorities[*at] })
-            .collect();
-        let service = Service { latency_seconds: queue.blocking_seconds, ..Service::DEVICE };
-        for ((at, flow), delay) in present.iter().zip(queue_delays(service, &flows)) {
-            delays[*at][*flow] = delay;
-        }
+
+    /// Whether every tenant has what it was promised.
+    pub(super) fn are_kept(&self) -> bool {
+        let bounds = self.bounds();
+        let mut tenants = self.tenants.iter().zip(bounds).enumerate();
+        tenants.all(|(at, (tenant, bound))| self.is_kept(at, tenant, bound))
     }
-    let latency = |(at, tenant): (usize, &&Candidate)| {
-        let flow_latency = |flow: usize| {
-            let held_back = tenant.flows[flow].curve.shaper_delay(buckets[at][flow])?;
-            Some(held_back + delays[at][flow]?)
+
+    fn is_kept(&self, at: usize, tenant: &Candidate, bound: Option<f64>) -> bool {
+        let is_likely = |violation: f64| self.probability(at, tenant.slo_seconds) <= violation;
+        meets(bound, tenant.slo_seconds) || tenant.violation.is_some_and(is_likely)
+    }
+
+    /// The latency of each tenant that no request exceeds, or no more of them than was promised; `None` if there is none.
+    pub(super) fn latencies(&self) -> Vec<Option<f64>> {
+        let bounds = self.bounds().into_iter().zip(self.tenants).enumerate();
+        let latency =
+            |(at, (bound, tenant)): (usize, (Option<f64>, &&Candidate))| match tenant.violation {
+                None => bound,
+                Some(violation) => self.latency_with(at, violation, bound),
+            };
+        bounds.map(latency).collect()
+    }
+
+    /// How likely a request of each tenant takes longer than its SLO, at most.
+    pub(super) fn probabilities(&self) -> Vec<f64> {
+        let bounds = self.bounds().into_iter().zip(self.tenants).enumerate();
+        let probability = |(at, (bound, tenant)): (usize, (Option<f64>, &&Candidate))| match (
+            meets(bound, tenant.slo_seconds),
+            tenant.violation,
+        ) {
+            (true, _) => 0.0,
+            (false, None) => 1.0,
+            (false, Some(_)) => self.probability(at, tenant.slo_seconds),
         };
-        let leg = |leg: &Vec<usize>| stages_latency(leg.iter().map(|flow| flow_latency(*flow)));
-        legs_latency(tenant.legs.iter().map(leg))
-    };
-    tenants.iter().enumerate().map(latency).collect()
+        bounds.map(probability).collect()
+    }
+
+    /// The latency of each tenant that no request exceeds.
+    fn bounds(&self) -> Vec<Option<f64>> {
+        let mut delays: Vec<Vec<Option<f64>>> =
+            self.tenants.iter().map(|tenant| vec![None; tenant.flows.len()]).collect();
+        for (queue, present) in self.queues.iter().zip(&self.at_queue) {
+            let flow = |(at, flow): &(usize, usize)| Flow {
+                bucket: self.buckets[*at][*flow],
+                priority: self.priorities[*at],
+            };
+            let flows: Vec<_> = present.iter().map(flow).collect();
+            let service = Service { latency_seconds: queue.blocking_seconds, ..Service::DEVICE };
+            for ((at, flow), delay) in present.iter().zip(queue_delays(service, &flows)) {
+                delays[*at][*flow] = delay;
+            }
+        }
+        let latency = |(at, tenant): (usize, &&Candidate)| {
+            let flow_latency = |flow: usize| Some(self.held_back(at, flow)? + delays[at][flow]?);
+            let leg = |leg: &Vec<usize>| stages_latency(leg.iter().map(|flow| flow_latency(*flow)));
+            legs_latency(tenant.legs.iter().map(leg))
+        };
+        self.tenants.iter().enumerate().map(latency).collect()
+    }
+
+    /// How long the bucket of a flow holds back what its curve allows.
+    fn held_back(&self, at: usize, flow: usize) -> Option<f64> {
+        self.tenants[at].flows[flow].curve.shaper_delay(self.buckets[at][flow])
+    }
+
+    /// How likely a request of a tenant takes longer, at most. It may pass all flows of the tenant.
+    fn probability(&self, at: usize, latency: f64) -> f64 {
+        let of_flow = |flow: usize| match self.held_back(at, flow) {
+            Some(held_back) => self.probability_at(at, flow, latency - held_back),
+            None => 1.0,
+        };
+        (0..self.tenants[at].flows.len()).map(of_flow).sum()
+    }
+
+    fn probability_at(&self, at: usize, flow: usize, latency: f64) -> f64 {
+        let queue = self.tenants[at].flows[flow].queue;
+        let (mut certain, mut higher, mut equals) = (RateBurst::default(), vec![], vec![]);
+        for (other, flow) in self.at_queue[queue].iter().filter(|(other, _)| *other != at) {
+            let bucket = self.buckets[*other][*flow];
+            let is_independent = self.tenants[*other].violation.is_some();
+            match self.priorities[*other].cmp(&self.priorities[at]) {
+                std::cmp::Ordering::Greater => {}
+                _ if !is_independent => certain = certain.plus(bucket),
+                std::cmp::Ordering::Less => higher.push(bucket),
+                std::cmp::Ordering::Equal => equals.push(bucket),
+            }
+        }
+        let shared = SharedQueue {
+            blocking_seconds: self.queues[queue].blocking_seconds,
+            certain,
+            higher: &higher,
+            equals: &equals,
+            own: self.buckets[at][flow],
+        };
+        late_probability(&shared, latency)
+    }
+
+    /// The least latency that a request exceeds with this probability at most. `bound` is one that none exceeds.
+    fn latency_with(&self, at: usize, violation: f64, bound: Option<f64>) -> Option<f64> {
+        let holds = |latency: f64| self.probability(at, latency) <= violation;
+        let mut high = match bound {
+            Some(bound) => bound,
+            None if holds(MAX_SLO_SECONDS) => MAX_SLO_SECONDS,
+            None => return None,
+        };
+        let mut low = (self.tenants[at].slo_seconds * LEAST_PART).min(high);
+        for _ in 0..SEARCH_STEPS {
+            let middle = (low * high).sqrt();
+            match holds(middle) {
+                true => high = middle,
+                false => low = middle,
+            }
+        }
+        Some(high)
+    }
 }

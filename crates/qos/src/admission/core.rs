@@ -2,10 +2,11 @@
 
 use nacre_object::{Error, Result, TenantName};
 
-use super::program::{Promises, solve};
-use super::{Candidate, Queue, check};
+use super::candidate::priorities_of;
+use super::check::Check;
+use super::program::{Promises, Stochastic, solve};
+use super::{Candidate, Queue};
 use crate::RateBurst;
-use crate::calculus::{meets, priorities};
 use crate::limits::MAX_TENANTS;
 
 /// What came of a candidate.
@@ -139,18 +140,28 @@ impl Admission {
         self.tenants.len() < before
     }
 
-    /// The bound on the latency of each tenant, in the order of their admission.
+    /// The bound on the latency of each tenant, in the order of their admission: no request takes longer. With a stochastic
+    /// promise, no more of them than the promise allows.
     pub fn latencies(&self) -> Vec<Option<f64>> {
+        self.checked(|check| check.latencies())
+    }
+
+    /// How likely a request of each tenant takes longer than was promised, at most, in the order of their admission.
+    pub fn probabilities(&self) -> Vec<f64> {
+        self.checked(|check| check.probabilities())
+    }
+
+    fn checked<T>(&self, check: impl FnOnce(&Check<'_>) -> T) -> T {
         let tenants: Vec<_> = self.tenants.iter().map(|admitted| &admitted.candidate).collect();
         let buckets: Vec<_> =
             self.tenants.iter().map(|admitted| admitted.buckets.clone()).collect();
-        check::latencies(&self.queues, &tenants, &buckets)
+        check(&Check::new(&self.queues, &tenants, &buckets))
     }
 
     /// The priority of each tenant, in the order of their admission: 0 is served first.
     pub fn priorities(&self) -> Vec<usize> {
-        let slos = self.tenants.iter().map(|admitted| admitted.candidate.slo_seconds);
-        priorities(&slos.collect::<Vec<_>>())
+        let tenants: Vec<_> = self.tenants.iter().map(|admitted| &admitted.candidate).collect();
+        priorities_of(&tenants)
     }
 
     pub(super) fn check(&self, candidate: &Candidate) -> Result<()> {
@@ -218,12 +229,9 @@ impl Admission {
         group: &[usize],
     ) -> Option<Vec<Vec<RateBurst>>> {
         let members = self.members(candidate, group);
-        let buckets = solve(&self.queues, &members, Promises::Kept)?;
-        let latencies = check::latencies(&self.queues, &members, &buckets);
-        let is_kept = latencies
-            .iter()
-            .zip(&members)
-            .all(|(latency, member)| meets(*latency, member.slo_seconds));
-        is_kept.then_some(buckets)
+        Stochastic::tried(&members).iter().find_map(|stochastic| {
+            let buckets = solve(&self.queues, &members, Promises::Kept, *stochastic)?;
+            Check::new(&self.queues, &members, &buckets).are_kept().then_some(buckets)
+        })
     }
 }

@@ -16,8 +16,10 @@ const ROUNDING: f64 = 1e-9;
 pub struct PlacedTenant {
     /// The tenant.
     pub tenant: TenantName,
-    /// The latency that no request exceeds.
+    /// The latency that no request exceeds, or as few as `violation` says.
     pub slo_seconds: f64,
+    /// The part of its requests that may take longer ([`Candidate::violation`]).
+    pub violation: Option<f64>,
     /// The work that it brings to its target.
     pub curve: ArrivalCurve,
 }
@@ -84,7 +86,10 @@ impl PlacedTenant {
     /// The tenant with all its objects on this target.
     pub fn on(&self, target: usize) -> Candidate {
         let flow = QueueFlow { queue: target, curve: self.curve.clone() };
-        Candidate::on_devices(self.tenant.clone(), self.slo_seconds, vec![flow])
+        Candidate {
+            violation: self.violation,
+            ..Candidate::on_devices(self.tenant.clone(), self.slo_seconds, vec![flow])
+        }
     }
 }
 
@@ -92,6 +97,7 @@ impl PlacedTenant {
 #[derive(Debug, Clone)]
 struct Load {
     slo_seconds: f64,
+    is_stochastic: bool,
     /// The corners of its r-b curve.
     corners: Vec<RateBurst>,
 }
@@ -99,7 +105,8 @@ struct Load {
 impl Load {
     fn of(tenant: &PlacedTenant) -> Self {
         let corners = tenant.curve.lines().to_vec();
-        Self { slo_seconds: tenant.slo_seconds * USABLE, corners }
+        let is_stochastic = tenant.violation.is_some();
+        Self { slo_seconds: tenant.slo_seconds * USABLE, is_stochastic, corners }
     }
 
     /// The least that the load adds to a row that counts rates and bursts so. It is at a corner.
@@ -111,17 +118,21 @@ impl Load {
 }
 
 /// Whether two rows of the linear program together rule out all rates and bursts on a target: the row of its capacity,
-/// and the row of one promise. Several weights of the first are tried.
+/// and the row of one promise. Several weights of the first are tried. A stochastic promise has no row.
 fn is_ruled_out(loads: &[Load], more: &Load, blocking_seconds: f64) -> bool {
     let all = || loads.iter().chain([more]);
-    all().any(|promised| {
+    let rates: f64 = all().map(|load| load.least(1.0, 0.0)).sum();
+    if rates > USABLE + ROUNDING {
+        return true;
+    }
+    all().filter(|load| !load.is_stochastic).any(|promised| {
         let slo = promised.slo_seconds;
         (0..=WEIGHTS).any(|step| {
             let capacity = f64::from(step) / f64::from(WEIGHTS);
             let promise = 1.0 - capacity;
             let least = all().map(|load| match load.slo_seconds {
                 own if own < slo => load.least(1.0, promise / slo),
-                own if own == slo => load.least(capacity, promise / slo),
+                own if own == slo && !load.is_stochastic => load.least(capacity, promise / slo),
                 _ => load.least(capacity, 0.0),
             });
             let most = capacity * USABLE + promise * (1.0 - blocking_seconds / slo);

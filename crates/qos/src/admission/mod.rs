@@ -8,6 +8,10 @@
 //! 3. checks the solution again by network calculus (`check`), because a solver only nearly keeps its rows;
 //! 4. keeps the new rates and bursts if everybody meets the promise, and otherwise the former ones.
 //!
+//! A promise is deterministic, or stochastic ([`Candidate::violation`]). A stochastic one is kept if the deterministic bound
+//! meets it, or if the probability of a longer latency is as low as promised. A deterministic one is checked as if all
+//! tenants burst at once, those with stochastic promises included, so none of these weakens it.
+//!
 //! [`Admission::refusal`] says who would miss what, and what would fit. [`first_fit`] finds targets for many tenants.
 //!
 //! **Invariant:** at any time the calculus confirms the promise of every admitted tenant.
@@ -26,4 +30,4 @@ pub use candidate::{Candidate, Queue, QueueFlow, Sharing};
 pub use core::{Admission, Admitted, Verdict};
 pub use estimator::{Estimator, Layout, QueueTraces};
 pub use first_fit::{FirstFit, PlacedTenant, Placement, first_fit};
-pub use refusal::{Alternative, Fit, Miss, Overload, Refusal};
+pub use refusal::{Alternative, Fit, LikelyMiss, Miss, Overload, Refusal};

@@ -9,6 +9,9 @@
 //!   bursts of all flows on the way with an SLO up to `S`, over `S`, and the rates at `j` of those with a shorter
 //!   SLO, add up to 1 at most. This is the bound of the calculus, solved for 1.
 //!
+//! A stochastic promise has no such row of its own, because its bound is not linear. The caller tries several weights of the
+//! bursts of these tenants beside their rates ([`Stochastic`]). In the rows of deterministic promises they count as all others.
+//!
 //! Coefficients reach 6e-8. The solver keeps rows within an absolute tolerance, so each row is scaled to a largest
 //! coefficient of 1, and a burst is counted in SLOs of its tenant.
 
@@ -16,6 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use microlp::{ComparisonOp, OptimizationDirection, Problem, SolveOptions, Variable};
 
+use super::candidate::Rank;
 use super::{Candidate, Queue, Sharing};
 use crate::RateBurst;
 
@@ -35,6 +39,45 @@ pub(super) enum Promises {
     Overrun,
 }
 
+/// How the buckets of tenants with stochastic promises are chosen.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Stochastic {
+    /// So that the calculus confirms their promises, as if they were deterministic.
+    Bounded,
+    /// So that the sum of their rates, and of their bursts in SLOs times this weight, is least.
+    Weighted(f64),
+}
+
+impl Stochastic {
+    /// What is tried, one after the other, if there are stochastic promises.
+    pub(super) const ALL: [Self; 5] = [
+        Self::Bounded,
+        Self::Weighted(1.0),
+        Self::Weighted(0.3),
+        Self::Weighted(0.1),
+        Self::Weighted(0.0),
+    ];
+
+    /// What is tried for these tenants: without stochastic promises all is the same.
+    pub(super) fn tried(tenants: &[&Candidate]) -> &'static [Self] {
+        let is_stochastic = |tenant: &&Candidate| tenant.violation.is_some();
+        if tenants.iter().any(is_stochastic) { &Self::ALL } else { &Self::ALL[..1] }
+    }
+
+    /// Whether the promise of a tenant is a row of the program.
+    fn has_row(self, tenant: &Candidate) -> bool {
+        tenant.violation.is_none() || self == Self::Bounded
+    }
+
+    /// What the burst of a tenant counts, in SLOs, beside its rate.
+    fn burst_weight(self, tenant: &Candidate) -> f64 {
+        match self {
+            Self::Weighted(weight) if tenant.violation.is_some() => weight,
+            Self::Weighted(_) | Self::Bounded => 0.0,
+        }
+    }
+}
+
 /// The buckets of each tenant, one for each of its flows; `None` if there is no solution.
 ///
 /// Each bucket lies on or above the r-b curve of its flow: what the solver rounded down is corrected. The caller checks
@@ -43,13 +86,14 @@ pub(super) fn solve(
     queues: &[Queue],
     tenants: &[&Candidate],
     promises: Promises,
+    stochastic: Stochastic,
 ) -> Option<Vec<Vec<RateBurst>>> {
-    let mut program = Program::new(tenants, promises);
+    let mut program = Program::new(tenants, promises, stochastic);
     program.add_curves(tenants);
     if promises == Promises::Kept {
         program.add_capacities(queues, tenants);
     }
-    program.add_promises(queues, tenants);
+    program.add_promises(queues, tenants, stochastic);
     program.solve(tenants)
 }
 
@@ -67,7 +111,7 @@ fn usable(tenant: &Candidate) -> f64 {
 }
 
 impl Program {
-    fn new(tenants: &[&Candidate], promises: Promises) -> Self {
+    fn new(tenants: &[&Candidate], promises: Promises, stochastic: Stochastic) -> Self {
         let mut problem = Problem::new(OptimizationDirection::Minimize);
         let (weight, highest_rate, highest_burst, overrun) = match promises {
             Promises::Kept => (1.0, USABLE, USABLE, None),
@@ -80,7 +124,8 @@ impl Program {
         for tenant in tenants {
             let mut pair = |_| {
                 let rate = problem.add_var(weight, (0.0, highest_rate));
-                (rate, problem.add_var(0.0, (0.0, highest_burst)))
+                let burst_weight = weight * stochastic.burst_weight(tenant);
+                (rate, problem.add_var(burst_weight, (0.0, highest_burst)))
             };
             variables.push(match tenant.sharing {
                 Sharing::OwnBuckets => (0..tenant.flows.len()).map(pair).collect(),
@@ -136,12 +181,14 @@ impl Program {
         }
     }
 
-    fn add_promises(&mut self, queues: &[Queue], tenants: &[&Candidate]) {
-        for (way, slo) in ways(tenants) {
+    fn add_promises(&mut self, queues: &[Queue], tenants: &[&Candidate], stochastic: Stochastic) {
+        let with_row = tenants.iter().copied().filter(|tenant| stochastic.has_row(tenant));
+        for (way, rank) in ways(with_row) {
             let blocking: f64 = way.iter().map(|queue| queues[*queue].blocking_seconds).sum();
             for queue in &way {
-                let row = self.promise(tenants, &way, *queue, slo.0);
-                self.add_row(row, ComparisonOp::Le, 1.0 - blocking / slo.0);
+                let row = self.promise(tenants, &way, *queue, rank);
+                let usable = rank.slo_seconds * USABLE;
+                self.add_row(row, ComparisonOp::Le, 1.0 - blocking / usable);
             }
         }
     }
@@ -152,16 +199,17 @@ impl Program {
         tenants: &[&Candidate],
         way: &[usize],
         queue: usize,
-        slo: f64,
+        rank: Rank,
     ) -> BTreeMap<Sortable, f64> {
         let mut row = BTreeMap::new();
-        for (at, tenant) in tenants.iter().enumerate().filter(|(_, tenant)| usable(tenant) <= slo) {
+        let slo = rank.slo_seconds * USABLE;
+        for (at, tenant) in tenants.iter().enumerate().filter(|(_, tenant)| tenant.rank() <= rank) {
             for (flow, traffic) in tenant.flows.iter().enumerate() {
                 let (rate, burst) = self.variables[at][flow];
                 if way.contains(&traffic.queue) {
                     *row.entry(Sortable(burst)).or_insert(0.0) += usable(tenant) / slo;
                 }
-                if traffic.queue == queue && usable(tenant) < slo {
+                if traffic.queue == queue && tenant.rank() < rank {
                     *row.entry(Sortable(rate)).or_insert(0.0) += 1.0;
                 }
             }
@@ -208,32 +256,13 @@ fn flow_at(tenant: &Candidate, queue: usize) -> Option<usize> {
     tenant.flows.iter().position(|flow| flow.queue == queue)
 }
 
-/// The ways through queues, each with the SLOs of the tenants that take it.
-fn ways(tenants: &[&Candidate]) -> BTreeSet<(Vec<usize>, Slo)> {
-    let of = |tenant: &&Candidate| {
-        let slo = Slo(usable(tenant));
+/// The ways through queues, each with the ranks of the tenants that take it.
+fn ways<'a>(tenants: impl Iterator<Item = &'a Candidate>) -> BTreeSet<(Vec<usize>, Rank)> {
+    let of = |tenant: &'a Candidate| {
         let queues = |leg: &Vec<usize>| leg.iter().map(|flow| tenant.flows[*flow].queue).collect();
-        tenant.legs.iter().map(|leg| (queues(leg), slo)).collect::<Vec<_>>()
+        tenant.legs.iter().map(|leg| (queues(leg), tenant.rank())).collect::<Vec<_>>()
     };
-    tenants.iter().flat_map(of).collect()
-}
-
-/// An SLO that can be sorted.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Slo(f64);
-
-impl Eq for Slo {}
-
-impl PartialOrd for Slo {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Slo {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.0.total_cmp(&other.0)
-    }
+    tenants.flat_map(of).collect()
 }
 
 /// A variable that can be sorted.

@@ -4,8 +4,9 @@ use std::fmt;
 
 use nacre_object::{Result, TenantName};
 
-use super::program::{Promises, USABLE, solve};
-use super::{Admission, Candidate, check};
+use super::check::Check;
+use super::program::{Promises, Stochastic, USABLE, solve};
+use super::{Admission, Candidate};
 use crate::ArrivalCurve;
 use crate::calculus::meets;
 use crate::limits::MAX_SLO_SECONDS;
@@ -22,6 +23,17 @@ pub struct Miss {
     pub slo_seconds: f64,
     /// The latency that it could have; `None` if there is no bound.
     pub latency_seconds: Option<f64>,
+    /// If the promise is stochastic.
+    pub stochastic: Option<LikelyMiss>,
+}
+
+/// How much more often than promised requests may take longer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LikelyMiss {
+    /// The part of the requests that may take longer.
+    pub violation: f64,
+    /// The part that could.
+    pub probability: f64,
 }
 
 /// A queue that would have more work than it can do.
@@ -60,6 +72,8 @@ pub struct Refusal {
     pub tenant: TenantName,
     /// What it asked for.
     pub slo_seconds: f64,
+    /// The part of its requests that may take longer, if it asked for a stochastic promise.
+    pub violation: Option<f64>,
     /// Who would miss the promise, if the overrun were shared as evenly as it can be.
     pub misses: Vec<Miss>,
     /// Where there would be too much work.
@@ -95,6 +109,7 @@ impl Admission {
         Ok(Some(Refusal {
             tenant: candidate.tenant.clone(),
             slo_seconds: candidate.slo_seconds,
+            violation: candidate.violation,
             misses: self.misses(candidate),
             overloads: self.overloads(candidate),
             fit,
@@ -104,16 +119,16 @@ impl Admission {
     fn misses(&self, candidate: &Candidate) -> Vec<Miss> {
         let group = self.group(candidate);
         let members = self.members(candidate, &group);
-        let latencies = match solve(&self.queues, &members, Promises::Overrun) {
-            Some(buckets) => check::latencies(&self.queues, &members, &buckets),
-            None => vec![None; members.len()],
+        let tried = Stochastic::tried(&members);
+        // Of several the middle one: it weighs bursts neither as much as rates nor not at all.
+        let stochastic = tried[tried.len() / 2];
+        let Some(buckets) = solve(&self.queues, &members, Promises::Overrun, stochastic) else {
+            return members.iter().map(|member| miss(member, None, 1.0)).collect();
         };
-        let missed = members.iter().zip(latencies).filter_map(|(member, latency_seconds)| {
-            let is_missed = !meets(latency_seconds, member.slo_seconds);
-            let (tenant, slo_seconds) = (member.tenant.clone(), member.slo_seconds);
-            is_missed.then_some(Miss { tenant, slo_seconds, latency_seconds })
-        });
-        missed.collect()
+        let check = Check::new(&self.queues, &members, &buckets);
+        let outcomes = members.iter().zip(check.latencies()).zip(check.probabilities());
+        let missed = outcomes.filter(|((member, latency), _)| !meets(*latency, member.slo_seconds));
+        missed.map(|((member, latency), probability)| miss(member, latency, probability)).collect()
     }
 
     fn overloads(&self, candidate: &Candidate) -> Vec<Overload> {
@@ -169,6 +184,15 @@ impl Admission {
     }
 }
 
+fn miss(member: &Candidate, latency_seconds: Option<f64>, probability: f64) -> Miss {
+    Miss {
+        tenant: member.tenant.clone(),
+        slo_seconds: member.slo_seconds,
+        latency_seconds,
+        stochastic: member.violation.map(|violation| LikelyMiss { violation, probability }),
+    }
+}
+
 /// The candidate when its requests come this many times as slowly.
 fn slower(candidate: &Candidate, share: f64) -> Option<Candidate> {
     let mut slower = candidate.clone();
@@ -184,12 +208,21 @@ fn slower(candidate: &Candidate, share: f64) -> Option<Candidate> {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is refused with {}", self.tenant, Milliseconds(self.slo_seconds))?;
+        write!(f, "{} is refused with {} by ", self.tenant, Milliseconds(self.slo_seconds))?;
+        match self.violation {
+            None => write!(f, "the deterministic bound")?,
+            Some(violation) => write!(f, "the stochastic bound for a violation of {violation}")?,
+        }
         for Overload { queue, rate } in &self.overloads {
             write!(f, "; {queue} would have {:.1}% of the work that it can do", rate * 100.0)?;
         }
-        for Miss { tenant, slo_seconds, latency_seconds } in &self.misses {
+        for Miss { tenant, slo_seconds, latency_seconds, stochastic } in &self.misses {
             write!(f, "; {tenant} would miss its {}", Milliseconds(*slo_seconds))?;
+            if let Some(LikelyMiss { violation, probability }) = stochastic {
+                let probability = *probability;
+                write!(f, " with a probability of {probability:.2e}, and {violation} may")?;
+                continue;
+            }
             match latency_seconds {
                 Some(latency) => {
                     write!(f, " by {}", Milliseconds(latency - slo_seconds))?;

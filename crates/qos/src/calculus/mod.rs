@@ -3,6 +3,7 @@
 //! Admission asks [`queue_delays`] whether everybody meets the promised latency. All functions answer `None` where
 //! there is no bound, and where a number is missing (NaN). So admission refuses in doubt.
 
+mod independent;
 mod latency;
 mod priority;
 mod queue;
@@ -10,6 +11,7 @@ mod rate_burst;
 mod service;
 mod stochastic;
 
+pub use independent::{SharedQueue, late_probability};
 pub use latency::{legs_latency, meets, stages_latency};
 pub use priority::priorities;
 pub use queue::{Flow, queue_delays};

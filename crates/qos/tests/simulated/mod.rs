@@ -185,6 +185,7 @@ fn candidate(random: &mut Random, topology: &Topology, number: u64) -> Candidate
     Candidate {
         tenant: name(&format!("t{number}")),
         slo_seconds,
+        violation: None,
         flows,
         legs,
         sharing: if random.one_in(4) { Sharing::Uniform } else { Sharing::OwnBuckets },

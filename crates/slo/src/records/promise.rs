@@ -8,11 +8,15 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Promise {
-    /// The latency that its requests do not exceed, in seconds.
+    /// The latency that its requests do not exceed, or as few as `violation` says; in seconds.
     pub slo_seconds: f64,
+    /// The part of its requests that may take longer: the promise is stochastic. `None`: it is deterministic.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub violation: Option<f64>,
     /// Of a hundred of its requests so many are measured against the latency. The bound holds for all.
     pub percentile: f64,
-    /// The bound that was computed when somebody was last admitted, in seconds.
+    /// The bound that was computed when somebody was last admitted, in seconds: as `slo_seconds`, no request exceeds it, or
+    /// as few as `violation` says.
     pub bound_seconds: f64,
     /// Lower numbers are served first.
     pub priority: u32,
@@ -46,10 +50,19 @@ impl Promise {
     /// How errors and listings name the promise of a tenant.
     pub fn describe(&self, tenant: &TenantName) -> String {
         format!(
-            "{tenant}: p{} within {:.1} ms for {}",
+            "{tenant}: p{} within {:.1} ms for {} ({})",
             self.percentile,
             self.slo_seconds * 1e3,
-            self.traffic
+            self.traffic,
+            self.bound_name()
         )
+    }
+
+    /// By which bound the tenant was admitted, in words.
+    pub fn bound_name(&self) -> String {
+        match self.violation {
+            None => "deterministic".to_owned(),
+            Some(violation) => format!("stochastic, violation {violation}"),
+        }
     }
 }

@@ -13,9 +13,9 @@ use nacre_slo::{Ask, Outcome, Promise, Rate, Spread, Traffic};
 use serde_json::json;
 
 use super::input::{read_json, read_trace};
-use super::milliseconds;
 use super::targets::Targets;
 use super::watch::Watched;
+use super::{milliseconds, units};
 use crate::out::Out;
 
 /// Who is to be promised what, for which traffic
@@ -24,8 +24,11 @@ pub struct AdmitArguments {
     /// The tenant: what `nacre entity tenant` or `nacre slo pool` says of its requests
     tenant: TenantName,
     /// The latency that its requests must not exceed, as 20ms or 0.5s
-    #[arg(long, value_name = "TIME", value_parser = latency)]
+    #[arg(long, value_name = "TIME", value_parser = units::latency)]
     latency: Duration,
+    /// The part of its requests that may take longer, as 0.001; only for tenants that are independent of each other
+    #[arg(long, value_name = "PROBABILITY", value_parser = units::violation)]
+    violation: Option<f64>,
     /// The percentage of its requests that is measured against it
     #[arg(long, value_name = "PERCENT", default_value_t = 99.0)]
     percentile: f64,
@@ -37,8 +40,8 @@ pub struct AdmitArguments {
         requires = "bytes"
     )]
     rate: Option<f64>,
-    /// The size of each
-    #[arg(long, value_name = "BYTES")]
+    /// The size of each, as 4096 or 4k
+    #[arg(long, value_name = "BYTES", value_parser = units::size)]
     bytes: Option<u64>,
     /// Whether they read or write
     #[arg(long, value_name = "KIND", default_value = "write", value_parser = ["read", "write"])]
@@ -65,24 +68,11 @@ pub struct AdmitArguments {
     #[arg(long, default_value = "data")]
     pool: PoolName,
     /// The size of the objects that a traced volume consists of
-    #[arg(long, value_name = "BYTES", default_value_t = 4 << 20)]
+    #[arg(long, value_name = "BYTES", default_value_t = 4 << 20, value_parser = units::size)]
     block_bytes: u64,
     /// How targets are modelled: per-target, uniform, optimistic, pessimistic
     #[arg(long, value_name = "NAME", default_value_t)]
     estimator: Estimator,
-}
-
-/// A latency with its unit.
-pub(super) fn latency(text: &str) -> std::result::Result<Duration, String> {
-    let (number, unit) = match text.strip_suffix("ms") {
-        Some(number) => (number, 1e-3),
-        None => (text.strip_suffix('s').ok_or("say a unit: 20ms or 0.5s")?, 1.0),
-    };
-    let seconds = number.trim().parse::<f64>().map_err(|_| "say a number: 20ms or 0.5s")? * unit;
-    match seconds > 0.0 && seconds <= nacre_qos::limits::MAX_SLO_SECONDS {
-        true => Ok(Duration::from_secs_f64(seconds)),
-        false => Err("a latency is above 0 and at most an hour".to_owned()),
-    }
 }
 
 /// Whether the answer takes effect.
@@ -129,6 +119,7 @@ pub(super) async fn admit(
     let ask = Ask {
         tenant: arguments.tenant.clone(),
         slo_seconds: arguments.latency.as_secs_f64(),
+        violation: arguments.violation,
         percentile: arguments.percentile,
         traffic,
         replaces: arguments.replace,
@@ -154,8 +145,14 @@ fn admitted_text(tenant: &TenantName, promise: &Promise, effect: Effect) -> Stri
         Effect::Admit => "admitted",
         Effect::WhatIf => "would be admitted",
     };
+    let requests = match promise.violation {
+        None => "no request".to_owned(),
+        Some(violation) => {
+            format!("if tenants are independent, at most {violation} of the requests")
+        }
+    };
     format!(
-        "{word}: {}; no request within these limits takes longer than {}",
+        "{word}: {}; {requests} within these limits takes longer than {}",
         promise.describe(tenant),
         milliseconds(promise.bound_seconds)
     )
@@ -184,19 +181,4 @@ async fn places(
         }
     }
     Ok(places)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_latency_has_a_unit() {
-        assert_eq!(latency("20ms"), Ok(Duration::from_millis(20)));
-        assert_eq!(latency("0.5s"), Ok(Duration::from_millis(500)));
-        assert_eq!(latency("1.5 ms"), Ok(Duration::from_micros(1500)));
-        for wrong in ["20", "ms", "0ms", "-1s", "nans", "2h", "4000s"] {
-            assert!(latency(wrong).is_err(), "{wrong}");
-        }
-    }
 }

@@ -10,7 +10,7 @@ use nacre_slo::{Advice, Ask, Rate, SloState, Spread, Traffic, advise};
 use serde::Serialize;
 
 use super::targets::Targets;
-use super::{admit, latency, milliseconds};
+use super::{latency, milliseconds, units};
 use crate::out::{Out, table};
 
 /// Whom to advise for, and whether to do it
@@ -20,13 +20,16 @@ pub struct AdviseArguments {
     #[arg(long = "for", value_name = "TENANT", requires_all = ["latency", "rate", "bytes"])]
     newcomer: Option<TenantName>,
     /// The latency that its requests must not exceed, as 20ms or 0.5s
-    #[arg(long, value_name = "TIME", value_parser = admit::latency, requires = "newcomer")]
+    #[arg(long, value_name = "TIME", value_parser = units::latency, requires = "newcomer")]
     latency: Option<Duration>,
     /// How many requests it sends a second
     #[arg(long, value_name = "PER_SECOND", requires = "newcomer")]
     rate: Option<f64>,
-    /// The size of each
-    #[arg(long, value_name = "BYTES", requires = "newcomer")]
+    /// The part of its requests that may take longer, as 0.001; only for tenants that are independent of each other
+    #[arg(long, value_name = "PROBABILITY", value_parser = units::violation, requires = "newcomer")]
+    violation: Option<f64>,
+    /// The size of each, as 4096 or 4k
+    #[arg(long, value_name = "BYTES", value_parser = units::size, requires = "newcomer")]
     bytes: Option<u64>,
     /// Whether they read or write
     #[arg(long, value_name = "KIND", default_value = "write", value_parser = ["read", "write"])]
@@ -82,6 +85,7 @@ impl AdviseArguments {
         Some(Ask {
             tenant,
             slo_seconds: latency.as_secs_f64(),
+            violation: self.violation,
             percentile: 99.0,
             traffic: Traffic::Rate(Rate { kind, bytes, per_second, burst: self.burst }, spread),
             replaces: true,

@@ -6,7 +6,7 @@ use nacre_object::Result;
 use nacre_qos::{BoundsQuestion, TenantBound, bounds};
 
 use super::input::read_json;
-use super::{latency, milliseconds};
+use super::{bound_name, latency, milliseconds, units};
 use crate::out::{Out, printable, table};
 
 /// Which tenants
@@ -14,11 +14,17 @@ use crate::out::{Out, printable, table};
 pub struct BoundArguments {
     /// Queues and tenants with their token buckets, in JSON (docs/slo.md); `-` is standard input
     file: PathBuf,
+    /// The part of their requests that may take longer, as 0.001, of tenants of which the file does not say it
+    #[arg(long, value_name = "PROBABILITY", value_parser = units::violation)]
+    violation: Option<f64>,
 }
 
 /// Finds the bounds, and shows them.
 pub(super) fn bound(arguments: &BoundArguments, out: Out) -> Result<()> {
-    let question: BoundsQuestion = read_json(&arguments.file, "question about bounds")?;
+    let mut question: BoundsQuestion = read_json(&arguments.file, "question about bounds")?;
+    for tenant in &mut question.tenants {
+        tenant.violation = tenant.violation.or(arguments.violation);
+    }
     let bounds = bounds(&question)?;
     out.show(&bounds, || text(&bounds))
 }
@@ -29,10 +35,11 @@ fn text(bounds: &[TenantBound]) -> String {
             printable(&bound.tenant),
             bound.priority.to_string(),
             milliseconds(bound.slo_seconds),
+            bound_name(bound.violation),
             latency(bound.latency_seconds),
             if bound.is_kept { "kept" } else { "missed" }.to_owned(),
         ]
     };
     let rows: Vec<_> = bounds.iter().map(row).collect();
-    table(&["tenant", "priority", "SLO", "longest latency", "promise"], &rows)
+    table(&["tenant", "priority", "SLO", "bound", "longest latency", "promise"], &rows)
 }

@@ -9,7 +9,7 @@ use nacre_qos::{ArrivalCurve, Dip, Estimator, Layout, Profile, QueueTraces};
 use serde::Serialize;
 
 use super::input::{read_json, read_trace};
-use super::milliseconds;
+use super::{milliseconds, units};
 use crate::out::{Out, note, table};
 
 /// Which trace, and on what
@@ -32,7 +32,7 @@ pub struct CurveArguments {
     #[arg(long, value_name = "NAME", default_value_t)]
     estimator: Estimator,
     /// The size of the objects that a traced volume consists of
-    #[arg(long, value_name = "BYTES", default_value_t = 4 << 20)]
+    #[arg(long, value_name = "BYTES", default_value_t = 4 << 20, value_parser = units::size)]
     block_bytes: u64,
 }
 

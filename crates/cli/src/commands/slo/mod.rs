@@ -10,6 +10,7 @@ mod profile;
 mod replay;
 mod status;
 mod targets;
+mod units;
 mod watch;
 
 use clap::{Subcommand, ValueEnum};
@@ -141,4 +142,9 @@ fn milliseconds(seconds: f64) -> String {
 /// A latency bound.
 fn latency(seconds: Option<f64>) -> String {
     seconds.map_or_else(|| "no bound".to_owned(), milliseconds)
+}
+
+/// By which bound a tenant has a promise: one that no request exceeds, or as few as this.
+fn bound_name(violation: Option<f64>) -> String {
+    violation.map_or_else(|| "deterministic".to_owned(), |part| format!("violation {part}"))
 }

@@ -11,7 +11,7 @@ use nacre_qos::{
 use serde::{Deserialize, Serialize};
 
 use super::input::{read_json, read_trace};
-use super::{latency, milliseconds};
+use super::{bound_name, latency, milliseconds, units};
 use crate::out::{Out, printable, table};
 
 /// Which tenants, and how
@@ -25,6 +25,9 @@ pub struct PlaceArguments {
     /// Solve the linear program for each target, also where a quick check rules it out. The placement is the same
     #[arg(long)]
     plain: bool,
+    /// The part of their requests that may take longer, as 0.001, of tenants of which the file does not say it
+    #[arg(long, value_name = "PROBABILITY", value_parser = units::violation)]
+    violation: Option<f64>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -39,6 +42,7 @@ struct Question {
 struct Tenant {
     tenant: String,
     slo_seconds: f64,
+    violation: Option<f64>,
     /// What `nacre slo curve --json` prints.
     curve: Option<ArrivalCurve>,
     /// A file with a trace, in place of a curve.
@@ -60,6 +64,9 @@ struct Placed {
 struct PlacedOne {
     tenant: String,
     slo_seconds: f64,
+    /// The part of its requests that may take longer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    violation: Option<f64>,
     target: Option<String>,
     priority: Option<usize>,
     bucket: Option<RateBurst>,
@@ -74,7 +81,10 @@ pub(super) fn place(arguments: &PlaceArguments, out: Out) -> Result<()> {
     let profile =
         arguments.profile.as_deref().map(|path| read_json(path, "profile")).transpose()?;
     let tenants = question.tenants.iter().map(|tenant| tenant.read(profile.as_ref()));
-    let tenants = tenants.collect::<Result<Vec<_>>>()?;
+    let mut tenants = tenants.collect::<Result<Vec<_>>>()?;
+    for tenant in &mut tenants {
+        tenant.violation = tenant.violation.or(arguments.violation);
+    }
     let mode = if arguments.plain { FirstFit::Plain } else { FirstFit::Fast };
     let placement = first_fit(question.targets, tenants.clone(), mode)?;
     let placed = placed(&tenants, &placement)?;
@@ -113,7 +123,8 @@ impl Tenant {
             }
         };
         let tenant = TenantName::new(&self.tenant)?;
-        Ok(PlacedTenant { tenant, slo_seconds: self.slo_seconds, curve })
+        let (slo_seconds, violation) = (self.slo_seconds, self.violation);
+        Ok(PlacedTenant { tenant, slo_seconds, violation, curve })
     }
 }
 
@@ -132,6 +143,7 @@ fn placed(tenants: &[PlacedTenant], placement: &Placement) -> Result<Placed> {
         rows.push(PlacedOne {
             tenant: tenant.tenant.to_string(),
             slo_seconds: tenant.slo_seconds,
+            violation: tenant.violation,
             target: target.map(|target| admission.queues()[target].name.clone()),
             priority: own.as_ref().map(|(_, priority)| *priority),
             bucket: own.as_ref().and_then(|((own, _), _)| own.buckets.first().copied()),
@@ -165,6 +177,7 @@ fn text(placed: &Placed) -> String {
         vec![
             printable(&one.tenant),
             milliseconds(one.slo_seconds),
+            bound_name(one.violation),
             one.target.as_deref().map_or_else(|| "none".to_owned(), printable),
             one.bucket.map_or_else(String::new, |bucket| format!("{:.4}", bucket.rate)),
             one.bucket.map_or_else(String::new, |bucket| milliseconds(bucket.burst_seconds)),
@@ -172,7 +185,7 @@ fn text(placed: &Placed) -> String {
         ]
     };
     let rows: Vec<_> = placed.tenants.iter().map(row).collect();
-    let header = ["tenant", "SLO", "target", "rate", "burst", "longest latency"];
+    let header = ["tenant", "SLO", "bound", "target", "rate", "burst", "longest latency"];
     let mut lines = vec![
         table(&header, &rows),
         format!("{} placed, {} refused", placed.placed, placed.refused),

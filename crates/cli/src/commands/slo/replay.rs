@@ -26,7 +26,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use super::input::read_trace;
-use super::milliseconds;
+use super::{milliseconds, units};
 use crate::out::{Out, note, table};
 
 /// Requests under way at most; past it they are sent late, and the report says so.
@@ -51,7 +51,7 @@ pub struct ReplayArguments {
     #[arg(long, default_value = "data")]
     pool: PoolName,
     /// The size of the objects that a traced volume consists of
-    #[arg(long, value_name = "BYTES", default_value_t = 4 << 20, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "BYTES", default_value_t = 4 << 20, value_parser = units::size)]
     block_bytes: u64,
     /// How many times as fast as it was recorded
     #[arg(long, value_name = "TIMES", default_value_t = 1.0)]

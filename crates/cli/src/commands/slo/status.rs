@@ -8,15 +8,15 @@ use nacre_slo::{SloState, TargetReport, TenantReport};
 use serde::Serialize;
 use serde_json::json;
 
-use super::milliseconds;
 use super::targets::Targets;
+use super::{bound_name, milliseconds};
 use crate::listing::{Limit, Listing};
 use crate::out::{Out, printable, table};
 
 /// Shows the promises.
 pub(super) async fn ls(cluster: &Cluster, limit: Limit, out: Out) -> Result<()> {
-    const HEADER: [&str; 6] =
-        ["tenant", "percentile", "promised", "longest possible", "priority", "traffic"];
+    const HEADER: [&str; 7] =
+        ["tenant", "percentile", "promised", "bound", "longest possible", "priority", "traffic"];
     let state = cluster.slos().state().await?;
     Listing::table(out, limit, &HEADER).all(
         state.promises,
@@ -26,6 +26,7 @@ pub(super) async fn ls(cluster: &Cluster, limit: Limit, out: Out) -> Result<()> 
                 tenant.to_string(),
                 format!("p{}", promise.percentile),
                 milliseconds(promise.slo_seconds),
+                bound_name(promise.violation),
                 milliseconds(promise.bound_seconds),
                 promise.priority.to_string(),
                 promise.traffic.clone(),
@@ -39,6 +40,9 @@ pub(super) async fn ls(cluster: &Cluster, limit: Limit, out: Out) -> Result<()> 
 struct TenantStatus {
     slo_seconds: Option<f64>,
     percentile: Option<f64>,
+    /// The part of its requests that may take longer, if its promise is stochastic.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    violation: Option<f64>,
     #[serde(flatten)]
     report: TenantReport,
 }
@@ -85,6 +89,7 @@ fn tenants(state: &SloState, targets: &[TargetReport]) -> Result<BTreeMap<String
         let all = tenants.entry(tenant.to_string()).or_default();
         all.slo_seconds = Some(promise.slo_seconds);
         all.percentile = Some(promise.percentile);
+        all.violation = promise.violation;
     }
     Ok(tenants)
 }
@@ -93,6 +98,7 @@ fn text(status: &Status) -> String {
     let header = [
         "tenant",
         "promised",
+        "bound",
         "p50, last minute",
         "p99",
         "p99.9",
@@ -106,7 +112,7 @@ fn text(status: &Status) -> String {
     ];
     let millis = |seconds: Option<f64>| seconds.map_or_else(|| "-".to_owned(), milliseconds);
     let row = |(tenant, status): (&String, &TenantStatus)| {
-        let TenantStatus { slo_seconds, percentile, report } = status;
+        let TenantStatus { slo_seconds, percentile, violation, report } = status;
         let promised = slo_seconds.zip(*percentile);
         vec![
             printable(tenant),
@@ -114,6 +120,7 @@ fn text(status: &Status) -> String {
                 || "-".to_owned(),
                 |(slo, percentile)| format!("p{percentile} {}", milliseconds(slo)),
             ),
+            promised.map_or_else(|| "-".to_owned(), |_| bound_name(*violation)),
             millis(report.minute.percentile_seconds(50.0)),
             millis(report.minute.percentile_seconds(99.0)),
             millis(report.minute.percentile_seconds(99.9)),

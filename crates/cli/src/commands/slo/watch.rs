@@ -58,6 +58,7 @@ pub(super) async fn watch(arguments: &WatchArguments, file: &ClusterFile, out: O
     let ask = Ask {
         tenant: tenant.clone(),
         slo_seconds: IMPOSSIBLE_SECONDS,
+        violation: None,
         percentile: 99.0,
         traffic: Traffic::Curves(curves.clone()),
         replaces: false,

@@ -130,6 +130,7 @@ async fn admit(
     let ask = Ask {
         tenant: TenantName::new(wish.name)?,
         slo_seconds: (wish.alone * alone_seconds * 1e3).ceil() / 1e3,
+        violation: None,
         percentile: 99.0,
         traffic: Traffic::Rate(rate, Spread::Even),
         replaces: false,

@@ -1,0 +1,159 @@
+//! How likely a request is late when tenants are independent of each other and nothing is known of them but their buckets.
+//!
+//! The deterministic bound assumes that all tenants burst at once. [`late_probability`] bounds how often independent tenants
+//! do. It needs no model of their traffic: a flow with the bucket `(r, b)` brings at most `b + r t` in any time `t`, and
+//! `r t` on average. Of all such flows the one that brings all or nothing has the greatest mean of `exp(theta * work)`:
+//!
+//! ```text
+//! 1 + r t / (b + r t) * (exp(theta (b + r t)) - 1)
+//! ```
+//!
+//! This is the bound of Boorstyn, Burchard, Liebeherr and Oottamakorn (*Statistical service assurances for traffic scheduling
+//! algorithms*). The time back from the request is cut into spans. For each span the bound of Chernoff says how likely the
+//! flows brought too much since then, with the best `theta`. The probabilities of all spans add up.
+//!
+//! The flow whose request is looked at counts with all that its bucket allows, because its requests may come in bursts.
+//!
+//! **Invariant:** numbers that make no sense give the probability 1.
+
+use super::RateBurst;
+
+/// The first spans are this part of the latency.
+const FIRST_SPAN: f64 = 1.0 / 32.0;
+/// Spans grow by this part of the time back from the request, at least and at most.
+const GROWTH: (f64, f64) = (0.01, 0.125);
+/// More spans than any queue needs whose load is not close to all that it can do.
+const MAX_SPANS: usize = 4096;
+/// Steps of the search for the best `theta`. Each narrows it to 0.62 of what it was.
+const THETA_STEPS: usize = 32;
+/// The searched values of `theta`: from this over the room to [`MOST_THETA`] over the least burst.
+const LEAST_THETA: f64 = 1e-2;
+/// A burst with a probability of `exp(-50)` or more is not missed.
+const MOST_THETA: f64 = 50.0;
+/// Exponentials of more than this are not computed.
+const LARGE_EXPONENT: f64 = 50.0;
+
+/// A queue that does one second of work a second, and the flows that are served before a request of one of them, or in turn
+/// with it.
+#[derive(Debug, Clone, Copy)]
+pub struct SharedQueue<'a> {
+    /// The longest time for which requests of lower priority keep the queue busy.
+    pub blocking_seconds: f64,
+    /// What is served first and may come at the worst time: the sum of flows that are not taken to be independent.
+    pub certain: RateBurst,
+    /// Independent flows that are served first.
+    pub higher: &'a [RateBurst],
+    /// Independent flows of the same priority.
+    pub equals: &'a [RateBurst],
+    /// The flow whose request is looked at.
+    pub own: RateBurst,
+}
+
+/// The most work of an independent flow in a time span, and the probability that it comes.
+#[derive(Debug, Clone, Copy)]
+struct AllOrNothing {
+    work_seconds: f64,
+    probability: f64,
+}
+
+impl AllOrNothing {
+    fn of(flow: &RateBurst, seconds: f64) -> Self {
+        let work_seconds = flow.work_within(seconds);
+        let probability = if work_seconds > 0.0 { flow.rate * seconds / work_seconds } else { 0.0 };
+        Self { work_seconds, probability }
+    }
+
+    /// The logarithm of the mean of `exp(theta * work)`.
+    fn log_mean(&self, theta: f64) -> f64 {
+        let exponent = theta * self.work_seconds;
+        if exponent <= LARGE_EXPONENT {
+            return (self.probability * exponent.exp_m1()).ln_1p();
+        }
+        // The same without numbers that are too large.
+        let all = exponent + self.probability.ln();
+        match all > 0.0 {
+            true => all + ((1.0 - self.probability) * (-all).exp()).ln_1p(),
+            false => (all.exp() - self.probability).ln_1p(),
+        }
+    }
+}
+
+impl SharedQueue<'_> {
+    fn all(&self) -> RateBurst {
+        let independent = self.higher.iter().chain(self.equals);
+        let sum = independent.fold(self.certain, |sum, flow| sum.plus(*flow));
+        sum.plus(self.own)
+    }
+
+    /// How likely the flows have brought more since up to `back` seconds ago than the queue could do since `after`, which is
+    /// later, and until the latency is over.
+    fn is_too_much(&self, back: f64, after: f64, latency: f64) -> f64 {
+        let certain = self.certain.work_within(back + latency) + self.own.work_within(back);
+        let room = after + latency - self.blocking_seconds - certain;
+        if room.is_nan() || room < 0.0 {
+            return 1.0;
+        }
+        let higher = self.higher.iter().map(|flow| AllOrNothing::of(flow, back + latency));
+        let equals = self.equals.iter().map(|flow| AllOrNothing::of(flow, back));
+        let flows: Vec<_> = higher.chain(equals).filter(|flow| flow.work_seconds > 0.0).collect();
+        let most: f64 = flows.iter().map(|flow| flow.work_seconds).sum();
+        match most <= room {
+            true => 0.0,
+            false => chernoff(&flows, room),
+        }
+    }
+}
+
+/// How likely independent flows bring more than `room`.
+fn chernoff(flows: &[AllOrNothing], room: f64) -> f64 {
+    /// The golden section.
+    const SECTION: f64 = 0.618_033_988_749_894_9;
+    let least = flows.iter().map(|flow| flow.work_seconds).fold(f64::INFINITY, f64::min);
+    let exponent = |log_theta: f64| {
+        let theta = log_theta.exp();
+        flows.iter().map(|flow| flow.log_mean(theta)).sum::<f64>() - theta * room
+    };
+    let (mut low, mut high) = ((LEAST_THETA / room.max(least)).ln(), (MOST_THETA / least).ln());
+    let mut best = 0.0_f64;
+    for _ in 0..THETA_STEPS {
+        let width = (high - low) * SECTION;
+        let (left, right) = (high - width, low + width);
+        let (at_left, at_right) = (exponent(left), exponent(right));
+        best = best.min(at_left).min(at_right);
+        match at_left < at_right {
+            true => high = right,
+            false => low = left,
+        }
+    }
+    best.exp()
+}
+
+/// How likely a request takes longer than a latency, at most.
+pub fn late_probability(queue: &SharedQueue<'_>, latency_seconds: f64) -> f64 {
+    let all = queue.all();
+    let is_stable = all.is_valid() && all.rate < 1.0 && queue.blocking_seconds >= 0.0;
+    if !(is_stable && latency_seconds > 0.0 && latency_seconds.is_finite()) {
+        return 1.0;
+    }
+    let growth = ((1.0 - all.rate) / 2.0).clamp(GROWTH.0, GROWTH.1);
+    let (mut after, mut sum) = (0.0, 0.0);
+    for _ in 0..MAX_SPANS {
+        let back = after + (latency_seconds * FIRST_SPAN).max(after * growth);
+        sum += queue.is_too_much(back, after, latency_seconds);
+        if sum.is_nan() || sum >= 1.0 {
+            return 1.0;
+        }
+        let most = all.work_within(back) + latency_seconds * rate_of(queue.higher, queue.certain);
+        // From here on even all bursts together are done in time.
+        if queue.blocking_seconds + most <= after + latency_seconds {
+            return sum;
+        }
+        after = back;
+    }
+    1.0
+}
+
+/// The rate at which flows bring work that is served before a request that waits.
+fn rate_of(higher: &[RateBurst], certain: RateBurst) -> f64 {
+    higher.iter().fold(certain, |sum, flow| sum.plus(*flow)).rate
+}
