@@ -85,6 +85,7 @@ fn promised() -> Result<SloState> {
         bound_seconds: 0.1,
         priority: 0,
         placement_epoch: 0,
+        profile_epoch: None,
         flows: vec![PromisedFlow { target: TARGET.to_owned(), curve, bucket }],
         traffic: "none".to_owned(),
     };

@@ -175,6 +175,7 @@ fn a_cluster_promises_what_its_profile_allows_and_nothing_else() {
     assert!(status == 1 && said.contains("evict it first"), "{said}");
     assert!(cluster.run(&["slo", "ls"]).contains("0.01 writes of 4096 bytes a second"));
     stochastic_promises_are_told_apart(&cluster);
+    bounds_of_other_profiles_are_shown(&cluster);
 
     cluster.run(&["slo", "pool", "data", "gold"]);
     cluster.run(&["slo", "enforce", "on"]);
@@ -230,6 +231,20 @@ fn stochastic_promises_are_told_apart(cluster: &RunningCluster) {
         cluster.fails(&[&greedy[..6], &["1.5", "--rate", "1", "--bytes", "4k"]].concat());
     assert_eq!(status, 2, "a violation is below 1");
     cluster.run(&["slo", "evict", "web"]);
+}
+
+/// With the promise of gold, which was made with a profile of 16 requests.
+fn bounds_of_other_profiles_are_shown(cluster: &RunningCluster) {
+    let listed = cluster.run(&["slo", "ls"]);
+    assert!(listed.contains("the same") && !listed.contains("drifted"), "{listed}");
+    let targets = ["storage.0", "storage.1"];
+    load_profile(cluster, &targets, 4096);
+    let gold = cluster.json(&["slo", "ls"]);
+    assert_eq!(gold["has_drifted"], true);
+    let bound = gold["promise"]["bound_seconds"].as_f64();
+    assert!(gold["present_bound_seconds"].as_f64() > bound, "{gold}");
+    assert!(cluster.run(&["slo", "ls"]).contains("drifted"));
+    load_fast_profile(cluster, &targets);
 }
 
 /// How many decisions of programs `nacre slo status` counts.

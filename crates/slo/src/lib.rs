@@ -19,6 +19,7 @@ mod gateway_sharing;
 mod layer;
 mod limits;
 mod order;
+mod present;
 mod profiler;
 mod records;
 mod slos;
@@ -36,6 +37,7 @@ pub use limits::{MAX_OUTSTANDING, MAX_OUTSTANDING_IN_GROUPS, MAX_QUEUE_WAIT};
 pub use order::{Candidate, NoOrders, Order, Orders};
 #[cfg(feature = "programs")]
 pub use order::{LiveOrders, OrderHook, OrderProgram, OrderPrograms};
+pub use present::{PresentBound, present_bounds};
 pub use profiler::{ProfilePlan, profile_targets, remove_objects};
 pub use records::{
     Promise, PromisedFlow, SloState, StoredProfile, background_tenant, system_tenant,

@@ -231,7 +231,7 @@ fn decide(state: &SloState, ask: &Ask<'_>) -> Result<(Outcome, Vec<Change>)> {
 }
 
 /// The tenants that were admitted, to the targets that have a profile.
-fn admission_of(state: &SloState) -> Result<Admission> {
+pub(crate) fn admission_of(state: &SloState) -> Result<Admission> {
     let targets: Vec<_> = state.profiles.keys().collect();
     let queues = state.profiles.iter().map(|(target, stored)| Queue {
         name: target.to_string(),
@@ -267,6 +267,7 @@ fn promises_of(
     ask: &Ask<'_>,
 ) -> Vec<(TenantName, Promise)> {
     let bounds = admission.latencies();
+    let profile_epoch = state.profile_epoch();
     let all = admission.tenants().iter().zip(bounds).zip(admission.priorities());
     all.map(|((admitted, bound), priority)| {
         let candidate = &admitted.candidate;
@@ -280,6 +281,10 @@ fn promises_of(
             bound_seconds: bound.unwrap_or(candidate.slo_seconds),
             priority: priority as u32,
             placement_epoch: candidate.placement_epoch,
+            profile_epoch: match known {
+                Some(known) => known.profile_epoch,
+                None => Some(profile_epoch),
+            },
             flows: flows
                 .map(|(flow, bucket)| PromisedFlow {
                     target: admission.queues()[flow.queue].name.clone(),

@@ -54,6 +54,7 @@ fn promise(state: &mut SloState, tenant: &str, slo_seconds: f64, flows: &[(usize
         bound_seconds: slo_seconds,
         priority: 0,
         placement_epoch: placement_epoch(state.profiles.keys()),
+        profile_epoch: None,
         flows: flows.iter().map(flow).collect(),
         traffic: String::new(),
     };

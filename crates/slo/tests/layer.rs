@@ -141,6 +141,7 @@ fn state() -> SloState {
         bound_seconds: 0.1,
         priority: 0,
         placement_epoch: 0,
+        profile_epoch: None,
         flows: vec![PromisedFlow {
             target: target().to_string(),
             curve: ArrivalCurve::lower_envelope(&[bucket]).unwrap(),

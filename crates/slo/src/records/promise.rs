@@ -22,6 +22,10 @@ pub struct Promise {
     pub priority: u32,
     /// The placement that the curves were made for ([`placement_epoch`](crate::placement_epoch)).
     pub placement_epoch: u64,
+    /// The profiles that the curves were made with ([`SloState::profile_epoch`](crate::SloState::profile_epoch)); `None` if an
+    /// earlier release stored the promise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile_epoch: Option<u64>,
     /// Its traffic by target.
     pub flows: Vec<PromisedFlow>,
     /// The traffic in words, as it was asked for.

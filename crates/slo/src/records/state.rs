@@ -8,6 +8,7 @@ use nacre_qos::limits::{MAX_WEIGHT, MIN_WEIGHT};
 use nacre_registry::MapState;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::{Promise, StoredProfile};
 
@@ -62,6 +63,14 @@ impl SloState {
             })?;
         }
         Ok(state)
+    }
+
+    /// Changes whenever a profile does.
+    pub fn profile_epoch(&self) -> u64 {
+        let profiles: Vec<_> =
+            self.profiles.iter().map(|(target, stored)| (target.as_str(), stored)).collect();
+        // JSON of other languages has no larger whole numbers.
+        xxh3_64(&encode(&profiles)) & ((1 << 53) - 1)
     }
 
     fn read(&mut self, key: &str, value: &Bytes) -> Result<()> {

@@ -4,23 +4,52 @@ use std::collections::BTreeMap;
 
 use nacre::{Cluster, ClusterFile};
 use nacre_object::Result;
-use nacre_slo::{SloState, TargetReport, TenantReport};
+use nacre_slo::{PresentBound, Promise, SloState, TargetReport, TenantReport, present_bounds};
 use serde::Serialize;
 use serde_json::json;
 
 use super::targets::Targets;
-use super::{bound_name, milliseconds};
+use super::{bound_name, latency, milliseconds};
 use crate::listing::{Limit, Listing};
-use crate::out::{Out, printable, table};
+use crate::out::{Out, note, printable, table};
 
-/// Shows the promises.
+/// Shows the promises, each with its bound as it was computed and as it is with the profiles of now.
 pub(super) async fn ls(cluster: &Cluster, limit: Limit, out: Out) -> Result<()> {
-    const HEADER: [&str; 7] =
-        ["tenant", "percentile", "promised", "bound", "longest possible", "priority", "traffic"];
+    const HEADER: [&str; 8] = [
+        "tenant",
+        "percentile",
+        "promised",
+        "bound",
+        "longest possible",
+        "with the profiles of now",
+        "priority",
+        "traffic",
+    ];
     let state = cluster.slos().state().await?;
+    let present = match present_bounds(&state) {
+        Ok(present) => present,
+        Err(error) => {
+            note(&format!("the bounds of now are not known: {error}"));
+            BTreeMap::new()
+        }
+    };
+    if present.values().any(|present| present.has_drifted) {
+        note(
+            "profiles have changed since tenants were admitted: bounds of now are for what their token buckets allow; admit \
+             them again with --replace",
+        );
+    }
     Listing::table(out, limit, &HEADER).all(
         state.promises,
-        |(tenant, promise)| json!({ "tenant": tenant.as_str(), "promise": promise }),
+        |(tenant, promise)| {
+            let now = present.get(tenant);
+            json!({
+                "tenant": tenant.as_str(),
+                "promise": promise,
+                "present_bound_seconds": now.and_then(|now| now.bound_seconds),
+                "has_drifted": now.map(|now| now.has_drifted),
+            })
+        },
         |(tenant, promise)| {
             vec![vec![
                 tenant.to_string(),
@@ -28,11 +57,24 @@ pub(super) async fn ls(cluster: &Cluster, limit: Limit, out: Out) -> Result<()> 
                 milliseconds(promise.slo_seconds),
                 bound_name(promise.violation),
                 milliseconds(promise.bound_seconds),
+                present.get(tenant).map_or_else(|| "?".to_owned(), |now| now_text(promise, now)),
                 promise.priority.to_string(),
                 promise.traffic.clone(),
             ]]
         },
     )
+}
+
+/// The bound of now, where it differs from the one that was computed.
+fn now_text(promise: &Promise, now: &PresentBound) -> String {
+    /// Parts of the bound that come from rounding.
+    const ROUNDING: f64 = 1e-3;
+    let is_same = |bound: f64| (bound / promise.bound_seconds - 1.0).abs() < ROUNDING;
+    let text = match now.bound_seconds {
+        Some(bound) if is_same(bound) => "the same".to_owned(),
+        bound => latency(bound),
+    };
+    if now.has_drifted { format!("{text}, drifted") } else { text }
 }
 
 /// What one tenant saw on all targets together, beside what it was promised.

@@ -1,0 +1,38 @@
+//! What promises are worth with the profiles of now.
+//!
+//! A bound is computed when somebody is admitted. Later measurements may have changed the profiles, and other promises may
+//! have ended. [`present_bounds`] computes it anew, for requests within the token buckets that tenants have.
+
+use std::collections::BTreeMap;
+
+use nacre_object::{Result, TenantName};
+
+use crate::records::SloState;
+use crate::slos::admission_of;
+
+/// The bound of a tenant as things are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PresentBound {
+    /// As [`Promise::bound_seconds`](crate::Promise::bound_seconds); `None` if there is no bound any more.
+    pub bound_seconds: Option<f64>,
+    /// Whether a profile has changed since the tenant was admitted. Then its traffic may be more work than its token buckets
+    /// allow.
+    pub has_drifted: bool,
+}
+
+/// The bound of each tenant as things are.
+///
+/// # Errors
+/// `Stale` if a promise was made for other targets.
+pub fn present_bounds(state: &SloState) -> Result<BTreeMap<TenantName, PresentBound>> {
+    let admission = admission_of(state)?;
+    let epoch = state.profile_epoch();
+    let present = admission.tenants().iter().zip(admission.latencies());
+    let present = present.map(|(admitted, bound_seconds)| {
+        let tenant = &admitted.candidate.tenant;
+        let made_with = state.promises.get(tenant).and_then(|promise| promise.profile_epoch);
+        let has_drifted = made_with.is_some_and(|made_with| made_with != epoch);
+        (tenant.clone(), PresentBound { bound_seconds, has_drifted })
+    });
+    Ok(present.collect())
+}
