@@ -7,14 +7,15 @@ use crate::{BRADOS_CLASS, NATIVE_CLASS, PROGRAM_CLASS};
 
 /// The pool in which logs are kept that a grant can name.
 const LOG_POOL: &str = "log";
-/// What a reader of a log may call on its objects: a hole must not stop a reader for ever, so filling is part
-/// of reading. Classes in Brados have batches of a method by its name and `.batch`.
+/// The methods that a reader of a log may call on its objects. Filling is one of them: otherwise a
+/// hole would stop a reader for ever. A Brados class also has each method as a batch, named with
+/// `.batch`.
 const READING: [&str; 7] =
     ["read", "read_batch", "read.batch", "max_position", "fill", "fill_batch", "fill.batch"];
 /// What a producer may call.
 const APPENDING: [&str; 3] = ["write", "write_batch", "write.batch"];
 
-/// The right that a call takes if a class of logs is called on an object of a log: `log/NAME/…` of the pool of logs.
+/// The right that a call of a log class needs on an object `log/NAME/…` of the pool of logs.
 pub fn log_call_rule<'a>(call: &ClassCall, object: &'a ObjectId) -> Option<CallNeed<'a>> {
     let class = call.class.as_str();
     let is_of_logs =
@@ -55,7 +56,7 @@ mod tests {
     const ON: &str = "log/log/orders/0.0.1{orders.0.1.0}";
 
     #[test]
-    fn a_reader_reads_and_fills_holes_a_producer_writes_and_the_rest_takes_writing() {
+    fn a_reader_may_read_and_fill_a_producer_may_write_and_other_calls_need_full_rights() {
         for class in ["log", "log_native", "log_brados", "log_brados_wide"] {
             for method in ["read", "read_batch", "read.batch", "fill", "fill.batch", "max_position"]
             {
@@ -71,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn other_classes_and_objects_of_other_pools_are_none_of_the_logs() {
+    fn other_classes_and_objects_of_other_pools_do_not_belong_to_a_log() {
         assert_eq!(right(ON, "other", "write"), None);
         assert_eq!(right("data/log/orders/0.0.1", "log", "read"), None);
         assert_eq!(right("log/orders/0.0.1", "log", "read"), None);

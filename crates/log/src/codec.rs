@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_short_long_or_out_of_range_is_refused() {
+    fn an_input_that_is_short_long_or_out_of_range_is_refused() {
         let mut decoder = Decoder::new(Bytes::from_static(&[1, 2, 3]));
         assert_eq!(decoder.u32(), Err(Undecodable));
         let mut decoder = Decoder::new(Bytes::from_static(&[1, 2, 3]));

@@ -43,19 +43,19 @@ impl ClassVersions for AnyVersion {
 /// How long to wait for what. Each default is said with its reason.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
-    /// An append, from the call to its answer. A node that was killed is back in seconds; past
-    /// this the caller decides.
+    /// The time of one append, from the call to its answer. A node that was killed is back in
+    /// seconds, so most outages end within it. After that the caller decides.
     pub append: Duration,
     /// A read, fill or trim, retries included.
     pub operation: Duration,
     /// One call on one object. The slowest sync of a busy disk is well below.
     pub call: Duration,
-    /// A target that lets a call wait this long is avoided by new records until it answers again;
-    /// if it stays silent this long the log is laid out around it.
+    /// New records avoid a target that lets a call wait this long, until the target answers again.
+    /// If it stays silent for as long again, the log gets a layout without it.
     pub target: Duration,
     /// A sequencer that does not answer this long is replaced.
     pub sequencer: Duration,
-    /// A hole that a follower meets is filled after this. An append takes milliseconds between
+    /// A follower fills a hole that is older than this. An append needs only milliseconds between
     /// taking its position and writing it.
     pub hole: Duration,
 }
@@ -73,8 +73,8 @@ impl Default for Patience {
     }
 }
 
-/// How records that wait anyway are combined into calls, within the log's limits (512 records, 2 MiB).
-/// Nothing is ever delayed to gather more.
+/// How waiting records are combined into calls, within the log's limits (512 records, 2 MiB). No
+/// record is ever delayed to gather more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Batching {
     /// Calls one object is sent at a time; while they are under way records gather.
@@ -93,8 +93,8 @@ impl Batching {
 }
 
 impl Default for Batching {
-    /// While one call is synced the next ones gather on the object's node and share a sync, which
-    /// lets more records through than larger calls that wait for each other.
+    /// While the node syncs one call, the next calls gather at the object and share a sync. That
+    /// gives a higher throughput than larger calls that wait for each other.
     fn default() -> Self {
         Self { calls: 8, records: MAX_WRITE_ENTRIES, bytes: MAX_WRITE_BYTES }
     }
@@ -121,8 +121,8 @@ pub struct LogEnv {
     pub patience: Patience,
     /// How records share calls.
     pub batching: Batching,
-    /// Objects of a new log's stripe for each target, unless its creator says otherwise: more than
-    /// one where a target is itself many disks.
+    /// The number of objects that a new log's stripe has on each target, unless the creator of the
+    /// log chooses another. Use more than one if a target consists of many disks.
     pub columns: u32,
 }
 

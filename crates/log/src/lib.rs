@@ -1,19 +1,21 @@
-//! The shared log (CORFU): many writers, one order, no bottleneck but a counter.
+//! The shared log (CORFU): many writers append to one total order, and the only shared bottleneck
+//! is a counter.
 //!
 //! A log's positions are striped over objects, so records are written to all targets at once. A
-//! *sequencer* hands out positions from memory; a *view* says which objects there are, who the
-//! sequencer is, and under which *epoch* all this holds. Objects keep each position write-once and
-//! refuse old epochs ([`log_class`]); views are changed one at a time by compare-and-swap
-//! ([`nacre_host::RecordStore`]). Everything else follows:
+//! *sequencer* hands out positions from memory. A *view* names the objects, the sequencer, and the
+//! *epoch* under which both hold. Objects keep each position write-once and refuse old epochs
+//! ([`log_class`]). Views are changed one at a time by compare-and-swap
+//! ([`nacre_host::RecordStore`]).
 //!
-//! - [`Log`] appends (position from the sequencer, record to the object) and reads;
-//! - [`SequencerHost`] is what a node runs; if a sequencer is lost another node claims the next view, as
-//!   [`nacre_host`] has it, seals the objects and finds the tail ([`core::RecoveryCore`]);
-//! - if a target is lost the sequencer lays positions out around it from the tail on.
+//! - [`Log`] appends and reads. An append takes a position from the sequencer and writes the record
+//!   to the object of that position.
+//! - [`SequencerHost`] is what a node runs. If a sequencer is lost, another node claims the next
+//!   view (see [`nacre_host`]), seals the objects and finds the tail ([`core::RecoveryCore`]).
+//! - If a target is lost, the sequencer opens a new layout at the tail, without that target.
 //!
 //! # Invariants
 //!
-//! - A record whose append was acknowledged is at its position, durably, and at no other.
+//! - An acknowledged record is at its position, durably, and at no other.
 //! - What a position was seen to hold never changes, except to trimmed.
 //! - A record appended after another was acknowledged has the greater position.
 

@@ -8,15 +8,16 @@ pub const MAX_LOG_NAME_BYTES: usize = 64;
 pub const MAX_WIDTH: u32 = 64;
 /// Entries of one object: an object can then be removed, or compacted, in one go.
 pub const MAX_SLOTS: u32 = 1 << 20;
-/// Ranges of one view: whoever follows a log reads them all at each of its views, some 100 bytes a range.
+/// The most ranges of one view. Every follower of a log reads all of them with each of its views,
+/// at some 100 bytes a range.
 pub const MAX_RANGES: usize = 256;
 /// Columns of all ranges of one view: 64 ranges of the widest stripes.
 pub const MAX_COLUMNS: usize = 64 * MAX_WIDTH as usize;
-/// Ranges that neither a layout asked for nor a target that is back may use: there must be some to go round
-/// targets that are lost.
+/// The ranges that are kept for layouts around lost targets. Neither a requested layout nor the
+/// return of a target may use them.
 pub const RANGES_TO_GO_ROUND: usize = 16;
-/// Names tried for a column until one is placed on the target wanted: at a thousandth of the
-/// cluster's weight a target is still found with all but certainty.
+/// The most names that are tried for a column until one is placed on the wanted target. A target
+/// with a thousandth of the cluster's weight is still found almost certainly.
 pub const MAX_SALT_TRIES: u32 = 16 * 1024;
 /// One record, with what is stored around it, is one value of a map.
 pub const MAX_RECORD_BYTES: usize = MAX_MAP_VALUE_BYTES - 64;
@@ -29,7 +30,8 @@ pub const MAX_HOSTED_LOGS: usize = 16 * 1024;
 pub(crate) const MAX_WRITE_ENTRIES: usize = 512;
 /// Data written by one call.
 pub(crate) const MAX_WRITE_BYTES: usize = 2 * 1024 * 1024;
-/// Data read at a time, shared by the objects that are read; each may exceed its share by an entry.
+/// The bytes that one read asks for, shared among the objects that are read. Each object may exceed
+/// its share by one entry.
 pub(crate) const READ_BYTES: u32 = 4 * 1024 * 1024;
 /// The least share of an object, so that small entries travel together from wide stripes too.
 pub(crate) const READ_SHARE_BYTES: u32 = 64 * 1024;

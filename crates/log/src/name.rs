@@ -15,10 +15,10 @@ use crate::limits::MAX_LOG_NAME_BYTES;
 pub struct LogName(MapName);
 
 impl LogName {
-    /// Checks and takes `text`.
+    /// Checks `text` and makes a log name of it.
     ///
     /// # Errors
-    /// `Invalid` if it is empty, too long or holds a character it must not.
+    /// `Invalid` if `text` is empty, too long or contains a forbidden character.
     pub fn new(text: impl AsRef<str>) -> Result<Self> {
         let text = text.as_ref();
         if text.is_empty() || text.len() > MAX_LOG_NAME_BYTES {

@@ -1,13 +1,14 @@
-//! What an entry of a log holds: a record, with what it takes to know it again and to trust it.
+//! The format of a log entry: a record, with the id by which its writer recognises it and a
+//! checksum.
 //!
 //! | bytes | what |
 //! | --- | --- |
 //! | 1 | format, 1 |
-//! | 16 | the record's id: its writer (u64), and a number the writer gives once (u64) |
+//! | 16 | the record's id: its writer (u64), and a number that the writer uses once (u64) |
 //! | 4 | CRC-32C of the id and the data |
 //! | rest | the data |
 //!
-//! Little-endian. The checksum is made where the record is appended and checked where it is read.
+//! Little-endian. The appending client computes the checksum, and the reading client checks it.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use nacre_object::{Error, Result};
@@ -49,13 +50,15 @@ pub(crate) fn is(entry: &[u8], id: RecordId) -> bool {
     entry.get(1..17) == Some(&id.to_bytes()[..])
 }
 
-/// The data of an entry's record.
+/// The data of the record in an entry.
 ///
 /// # Errors
-/// `Corrupt` if it is no record, or not the one that was appended.
+/// `Corrupt` if the entry contains no record, or its checksum does not match.
 pub(crate) fn decode(entry: Bytes, position: u64) -> Result<Bytes> {
     parse(entry).map_err(|Undecodable| {
-        Error::corrupt(format!("the record at {position} failed its checksum or is none"))
+        Error::corrupt(format!(
+            "the entry at position {position} is damaged: it is no record, or its checksum is wrong"
+        ))
     })
 }
 

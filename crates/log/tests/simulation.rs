@@ -1,5 +1,5 @@
-//! The cores on a network that loses, delays, repeats and reorders messages, with nodes that crash,
-//! stand still and have wrong clocks. No IO and no time but the simulation's: a seed decides
+//! Runs the cores on a simulated network that loses, delays, repeats and reorders messages, with
+//! nodes that crash, stall and have wrong clocks. There is no IO and no real time. A seed decides
 //! everything, and the same seed gives the same trace.
 
 mod simulated;
@@ -22,7 +22,7 @@ fn assert_same_seed_same_trace() {
 }
 
 #[test]
-fn whatever_the_network_does_the_log_is_right() {
+fn the_log_keeps_its_promises_on_any_network() {
     // Before anything else: what a failed seed shows must be shown again.
     assert_same_seed_same_trace();
     let must_happen = MUST_HAPPEN.into_iter().chain(network::NOTES);

@@ -9,7 +9,8 @@ use tokio::time::Instant;
 use crate::core::AppendCore;
 use crate::record::RecordId;
 
-/// A record's share of what one handle may have on its way: of the number, and of the bytes.
+/// A record's share of the two bounds on a handle's appends in flight: their number, and their
+/// bytes.
 pub(super) type Permits = [OwnedSemaphorePermit; 2];
 
 /// A record on its way into the log.
@@ -42,8 +43,8 @@ impl Append {
         Instant::now() >= self.deadline
     }
 
-    /// A span of records that travel together, if one of them is traced: below that of the first
-    /// that is.
+    /// A span for records that travel together, as a child of the first traced record's span.
+    /// `None` if no record is traced.
     pub fn span_of<'a>(
         name: &'static str,
         records: impl ExactSizeIterator<Item = &'a Self>,
@@ -63,13 +64,14 @@ impl Append {
         let _nobody_listens = self.answer.send(result);
     }
 
-    /// Ends it with what went wrong: as it is, unless the record may be in the log all the same.
+    /// Ends the append with this error. If the record may be in the log all the same, the error
+    /// says so.
     pub fn fail(self, cause: &Error) {
         let error = match self.core.doubtful_position() {
             Some(position) => Error::unavailable(format!(
-                "the record may be in the log, at {position}, and may not be: {cause}"
+                "it is unknown whether the record is in the log at {position}: {cause}"
             ))
-            .hint("read that position when its target is back"),
+            .hint("read that position when its target is back, to find out"),
             None => cause.clone().during("append"),
         };
         self.end(Err(error));

@@ -1,8 +1,9 @@
-//! Appends: from a queue of records to positions, from positions to lanes.
+//! The path of appends: from a queue of records to positions, and from positions to the write
+//! queues of objects.
 //!
-//! One request for positions is under way at a time; records that come meanwhile share the next.
-//! Work runs in tasks of its own, so a caller who stops waiting holds up nobody; its record may be
-//! appended all the same.
+//! One request for positions is in flight at a time; records that arrive meanwhile share the next.
+//! The work runs in tasks of its own, so a caller that stops waiting delays nobody else. The record
+//! of such a caller may be appended all the same.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,9 +18,9 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, timeout};
 
 use super::append::{Append, Permits};
-use super::lanes::{Lanes, Write};
 use super::suspects::{Suspects, Suspicion};
 use super::view_cache::ViewCache;
+use super::write_queues::{Write, WriteQueues};
 use crate::core::{AppendCommand, AppendEvent, Grant};
 use crate::env::LogEnv;
 use crate::limits::{
@@ -45,7 +46,7 @@ pub(super) struct Appender {
     appends: Arc<Semaphore>,
     bytes: Arc<Semaphore>,
     queue: Mutex<TokenQueue>,
-    lanes: Lanes,
+    queues: WriteQueues,
     /// Whether the sequencer is being asked to avoid the suspects.
     evading: AtomicBool,
 }
@@ -63,7 +64,7 @@ impl Appender {
         storage: StorageClient,
         sequencer: Arc<SequencerClient>,
     ) -> Self {
-        let lanes = Lanes::new(env.batching);
+        let queues = WriteQueues::new(env.batching);
         Self {
             env,
             views,
@@ -75,7 +76,7 @@ impl Appender {
             appends: Arc::new(Semaphore::new(MAX_APPENDS)),
             bytes: Arc::new(Semaphore::new(MAX_APPEND_BYTES)),
             queue: Mutex::default(),
-            lanes,
+            queues,
             evading: AtomicBool::new(false),
         }
     }
@@ -236,8 +237,8 @@ impl Appender {
             }
         }
         for (place, writes) in by_place {
-            if self.lanes.push(place, writes) {
-                tokio::spawn(self.clone().run_lane(place));
+            if self.queues.push(place, writes) {
+                tokio::spawn(self.clone().run_queue(place));
             }
         }
         self.requeue(homeless);
@@ -248,9 +249,9 @@ impl Appender {
     }
 
     /// Writes what waits for an object until nothing does.
-    async fn run_lane(self: Arc<Self>, place: Place) {
+    async fn run_queue(self: Arc<Self>, place: Place) {
         loop {
-            let batch = self.lanes.take(place);
+            let batch = self.queues.take(place);
             if batch.is_empty() {
                 return;
             }
@@ -292,7 +293,7 @@ impl Appender {
             Err(_) => {
                 let _suspicion = self.suspect(to.object);
                 if self.is_evaded(&self.views.get(), to.object) {
-                    self.give_up_positions(self.lanes.drain(place));
+                    self.give_up_positions(self.queues.drain(place));
                 }
                 call.await
             }
@@ -306,8 +307,8 @@ impl Appender {
         suspicion
     }
 
-    /// Asks the sequencer, once at a time, to lay the log out around targets that stay suspect.
-    /// Until it has, and if it cannot, records go round them position by position.
+    /// Asks the sequencer for a layout without the targets that stay suspect, with one request at a
+    /// time. Until there is such a layout, records skip the positions on these targets.
     fn evade(self: &Arc<Self>) {
         if self.evading.swap(true, Ordering::AcqRel) {
             return;
@@ -417,7 +418,7 @@ fn conclude_one(write: Write, status: i32) -> Option<(Append, AppendCommand)> {
 
 fn check_size(data: &[u8]) -> Result<()> {
     if data.len() > MAX_RECORD_BYTES {
-        return Err(Error::invalid(format!("a record of {} bytes", data.len()))
+        return Err(Error::invalid(format!("a record of {} bytes is too large", data.len()))
             .during("append")
             .hint(format!("at most {MAX_RECORD_BYTES} bytes fit; split it")));
     }

@@ -1,5 +1,5 @@
-//! What happens to the objects of a log that was removed: they are buried, sealed at the last epoch with no
-//! entry left. A header of some bytes stays, so that nothing that comes late brings them to life again.
+//! Buries the objects of a removed log: seals them at the last epoch and removes all entries. A
+//! header of some bytes remains, so that no late request can recreate an object.
 
 use futures::StreamExt;
 use futures::stream;
@@ -11,8 +11,9 @@ use crate::limits::MAX_BURIALS;
 use crate::storage::{Addressed, CallFailure, StorageClient};
 use crate::view::{Place, View};
 
-/// The places that hold something up to and including `position`, each with the last position of its stripe
-/// up to there. What is forgotten has none: it was trimmed before.
+/// The objects' places that hold positions up to and including `position`, each with the last such
+/// position of its stripe. Forgotten stripes have no places, because their objects were buried
+/// before.
 pub(super) fn places_to(view: &View, position: u64) -> Vec<(Place, u64)> {
     let places = view.ranges().iter().flat_map(|range| {
         let kept_from = view.kept_from().max(range.first);

@@ -70,7 +70,8 @@ impl Follower {
         Ok(())
     }
 
-    /// Looks at the holes of the window again, after some time; fills them if that was too long.
+    /// Waits a little and reads the holes of the window again. Fills them if they are older than
+    /// the patience for holes.
     async fn wait_for_hole(&mut self) -> Result<()> {
         let since = *self.hole_since.get_or_insert_with(Instant::now);
         let holes: Vec<_> = self.holes().map(|slot| slot.position).collect();
@@ -91,8 +92,8 @@ impl Follower {
         Ok(())
     }
 
-    /// Forgets of the window what is not issued any more: the sequencer that did is gone, and its
-    /// successor issues it again. Answers whether there was such a position.
+    /// Drops positions from the window that are not issued any more: their sequencer was replaced,
+    /// and its successor issues them again. Returns whether there was such a position.
     async fn is_cut_at_tail(&mut self, hole: Option<u64>, deadline: Instant) -> Result<bool> {
         let Some(hole) = hole.filter(|hole| self.log.views.issued(*hole).is_none()) else {
             return Ok(false);

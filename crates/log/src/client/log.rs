@@ -42,12 +42,12 @@ pub(super) struct Inner {
 }
 
 impl Log {
-    /// Makes a new log and opens it.
+    /// Creates a new log and opens it.
     ///
     /// # Errors
-    /// `Exists` if there is one of that name; `Invalid` for options out of bounds; `Unavailable`.
+    /// `Exists` if there is a log of that name; `Invalid` for options out of bounds; `Unavailable`.
     pub async fn create(env: LogEnv, name: LogName, options: LogOptions) -> Result<Self> {
-        let exists = || Error::exists(format!("there is a log {name}")).during("create");
+        let exists = || Error::exists(format!("a log {name} exists already")).during("create");
         let former = match env.views.last(&name).await? {
             Some(view) if view.is_removed() => removal::bury(&env, &view).await?,
             other => other,
@@ -65,12 +65,13 @@ impl Log {
         Self::open(env, name).await
     }
 
-    /// Removes a log and every record of it. Of each of its objects a header of some bytes is left, and of the
-    /// log itself its last view: so that a handle on it that somebody still holds finds neither it nor a log
-    /// that is made under its name. Positions of that begin at 0 again.
+    /// Removes a log and all its records. Each object keeps a header of some bytes, and the log
+    /// keeps its last view. So an old handle finds neither this log nor a later log of the same
+    /// name. Positions of that later log begin at 0.
     ///
     /// # Errors
-    /// `NotFound` if there is none of that name; `Unavailable`, and then part of it may be done: try again.
+    /// `NotFound` if there is no log of that name. After `Unavailable` the log may be partly
+    /// removed: remove it again.
     pub async fn remove(env: LogEnv, name: LogName) -> Result<()> {
         let removed = remove(&env, &name).await;
         let view = removed.map_err(|error| error.during("remove").on(&name))?;
@@ -109,23 +110,25 @@ impl Log {
         self.0.views.get()
     }
 
-    /// Appends a record; answers its position, which was the tail, once it is durable there.
+    /// Appends a record. Returns its position once the record is durable there.
     ///
-    /// If this is dropped before it answers the record may be appended all the same.
+    /// If the future is dropped early, the record may be appended all the same.
     ///
     /// # Errors
-    /// `Invalid` for a record of more than `MAX_RECORD_BYTES`. `Unavailable` if it could not be
-    /// appended in time; its text says whether the record may be in the log. Other kinds as the
-    /// class of the log has them, `Exhausted` among them; then it is not in the log.
+    /// `Invalid` for a record of more than `MAX_RECORD_BYTES`. `Unavailable` if the record could
+    /// not be appended in time; the message says whether it may be in the log. After any other
+    /// error, such as `Exhausted` from the log's class, the record is not in the log.
     pub async fn append(&self, data: impl AsRef<[u8]>) -> Result<u64> {
         let started = self.0.appender.start(data.as_ref()).await;
         self.appended(started).await
     }
 
-    /// Appends records, each at a position of its own; answers for each as [`Log::append`] does.
+    /// Appends records, each at a position of its own. Returns a result for each, as
+    /// [`Log::append`] does.
     ///
-    /// Positions are asked for together, so they are in order and adjacent unless somebody else
-    /// filled or trimmed one, a target did not answer or the sequencer was replaced meanwhile.
+    /// The positions are requested together, so they are in order. They are adjacent too, unless
+    /// another client filled or trimmed one, a target did not answer, or the sequencer was replaced
+    /// meanwhile.
     pub async fn append_batch(&self, records: &[Bytes]) -> Vec<Result<u64>> {
         let started = self.0.appender.start_all(records).await;
         join_all(started.into_iter().map(|started| self.appended(started))).await
@@ -133,15 +136,19 @@ impl Log {
 
     async fn appended(&self, started: Result<oneshot::Receiver<Result<u64>>>) -> Result<u64> {
         let ended = started?.await;
-        let stopped = |_| Err(Error::unavailable("the process is stopping").during("append"));
+        let stopped = |_| {
+            Err(Error::unavailable("the process stopped before the record was appended")
+                .during("append"))
+        };
         ended.unwrap_or_else(stopped).map_err(|error| error.on(&self.0.name))
     }
 
     /// Reads a position.
     ///
     /// # Errors
-    /// `NotFound` if it is unwritten; `Corrupt` if what is there is damaged; `Unavailable` if its
-    /// target does not answer. A position whose object was lost is no error, see [`Entry::Lost`].
+    /// `NotFound` if the position is unwritten; `Corrupt` if its entry is damaged; `Unavailable` if
+    /// its target does not answer. A position whose object was lost is no error, see
+    /// [`Entry::Lost`].
     pub async fn read(&self, position: u64) -> Result<Entry> {
         let slots = self.0.read(&[position]).await?;
         let entry = slots.into_iter().next().and_then(|slot| slot.entry);
@@ -152,12 +159,12 @@ impl Log {
         })
     }
 
-    /// Reads positions from `from` on, up to `limit` of them and not past the tail. The answer may
-    /// be shorter, but has at least one slot if `from` is below the tail and `limit` is not 0: read
-    /// on behind it.
+    /// Reads at most `limit` positions from `from` on, up to the tail. The answer may be shorter,
+    /// so go on after its last slot. It has at least one slot if `from` is below the tail and
+    /// `limit` is not 0.
     ///
     /// # Errors
-    /// As for [`Log::read`], except that unwritten positions are none.
+    /// As for [`Log::read`], except that an unwritten position is a slot without an entry.
     pub async fn read_range(&self, from: u64, limit: usize) -> Result<Vec<ReadSlot>> {
         let limit = limit.min(MAX_READ_POSITIONS) as u64;
         let end = from.saturating_add(limit);
@@ -169,31 +176,34 @@ impl Log {
         self.0.read(&positions).await
     }
 
-    /// Every entry from `from` on, in order, and then each as it is appended, without end.
+    /// Streams every entry from `from` on, in order, and then new entries as they are appended,
+    /// without end.
     ///
-    /// A hole is filled after [`Patience::hole`](crate::Patience). An error is an item; the stream
-    /// tries again when it is polled again.
+    /// The stream fills a hole after [`Patience::hole`](crate::Patience). An error is an item; the
+    /// stream tries again when it is polled again.
     pub fn follow(&self, from: u64) -> Follow {
         follow(self.0.clone(), from)
     }
 
-    /// Makes sure that a position never holds data. It may be the tail; then the next append skips
-    /// it.
+    /// Fills a position, so that it never holds data. The position may be the tail; then the next
+    /// append skips it.
     ///
     /// # Errors
-    /// `Exists` if it holds data; `Invalid` past the tail; `Unavailable`.
+    /// `Exists` if the position holds data; `Invalid` past the tail; `Unavailable`.
     pub async fn fill(&self, position: u64) -> Result<()> {
         let filled = self.0.positions.fill(position, self.0.deadline()).await;
         match filled.map_err(|error| self.0.explain(error, "fill"))? {
             true => Ok(()),
             false => Err(self.0.explain(
-                Error::exists(format!("position {position} holds data")).with_status(EROFS),
+                Error::exists(format!("position {position} holds data, so it cannot be filled"))
+                    .with_status(EROFS),
                 "fill",
             )),
         }
     }
 
-    /// Gives up what a position holds. It may be the tail; then the next append skips it.
+    /// Trims a position: its data is lost for good. The position may be the tail; then the next
+    /// append skips it.
     ///
     /// # Errors
     /// `Invalid` past the tail; `Unavailable`.
@@ -202,11 +212,11 @@ impl Log {
         trimmed.map_err(|error| self.0.explain(error, "trim"))
     }
 
-    /// Gives up everything up to and including `position`. When this returns every position up to
-    /// there reads as trimmed; of objects that held nothing else a header of some bytes is left.
+    /// Trims everything up to and including `position`. When this returns, every position up to
+    /// there reads as trimmed. Objects that held nothing else keep only a header of some bytes.
     ///
     /// # Errors
-    /// `Invalid` at or past the tail; `Unavailable`, and then part of it may be done: try again.
+    /// `Invalid` at or past the tail. After `Unavailable` part of it may be trimmed: try again.
     pub async fn trim_to(&self, position: u64) -> Result<()> {
         let trimmed = self.trim_if_issued(position).await;
         trimmed.map_err(|error| self.0.explain(error, "trim"))
@@ -232,13 +242,14 @@ impl Log {
                 range.first + place.stripe * range.stripe_positions()
             }
         });
-        // Nobody looks for what is forgotten: neither who tries again after a failure nor who removes the log.
-        // So it must be gone by then.
+        // The entries must be gone before the view forgets them: afterwards neither a repeated trim
+        // nor a removal of the log finds them.
         inner.positions.trim_to(&view, position, deadline).await?;
         if stripe_start > view.kept_from() {
             let forget = Reconfiguration::Forget(stripe_start);
             match inner.sequencer.reconfigure(forget, deadline).await {
-                // The disk is full, and has room by what was trimmed. The next trim has the view forget it.
+                // The disk was too full for a new view. The trim has just freed space, so the next
+                // trim will have the view forget these positions.
                 Err(error) if error.kind() == ErrorKind::Exhausted => {}
                 forgotten => drop(forgotten?),
             }
@@ -246,8 +257,9 @@ impl Log {
         Ok(())
     }
 
-    /// The position the next record gets, if nobody is faster. Where no sequencer can be had, or none by whoever
-    /// may only read: one past the last entry, below which is all that was acknowledged.
+    /// The position that the next record gets, unless another client appends first. If this client
+    /// cannot reach a sequencer, the position after the last entry instead. Every acknowledged
+    /// record is below either.
     ///
     /// # Errors
     /// `Unavailable` if neither can be found.
@@ -256,18 +268,18 @@ impl Log {
         tail.map_err(|error| self.0.explain(error, "tail"))
     }
 
-    /// Takes the next `count` positions and writes nothing there: tickets in a strict order. To
-    /// readers they are unwritten until somebody fills them. May be granted fewer, at least one.
+    /// Takes the next `count` positions and writes nothing there: they serve as tickets in a strict
+    /// order. Readers see them as unwritten until somebody fills them. The sequencer may grant
+    /// fewer, but at least one.
     ///
-    /// The order holds as long as the log keeps its sequencer. The next one goes on behind what is
-    /// written, filled or trimmed: tickets of which nothing came so far are then given once more.
+    /// The order holds as long as the log keeps its sequencer. Its successor continues after the
+    /// last position that is written, filled or trimmed. So it issues unused tickets again.
     ///
     /// # Errors
-    /// `Invalid` for no positions at all; `Unavailable` if the log has no sequencer and none can be
-    /// found.
+    /// `Invalid` if `count` is 0; `Unavailable` if the log has no sequencer and none can be found.
     pub async fn take_positions(&self, count: u32) -> Result<Range<u64>> {
         if count == 0 {
-            return Err(Error::invalid("no positions to take").on(self.name()));
+            return Err(Error::invalid("the number of positions to take is 0").on(self.name()));
         }
         let count = count.min(MAX_TOKENS);
         // A handle that issues positions itself reads no clock for a deadline.
@@ -286,14 +298,15 @@ impl Log {
         }
     }
 
-    /// Gives back what this handle holds of the log's sequencer, see `docs/capabilities.md`. Whoever appends next need not
-    /// wait for that then. A process that is about to end calls it; a handle that is dropped gives it back by itself.
+    /// Returns the sequencer's capability if this handle holds it (see `docs/capabilities.md`), so
+    /// that the next appender need not wait for it. A process calls this before it ends; a dropped
+    /// handle returns the capability by itself.
     pub async fn release(&self) {
         self.0.sequencer.give_back().await;
     }
 
-    /// Seals the log at a new epoch and has its sequencer recovered; answers the tail. Whoever
-    /// holds an older view must look again before anything it writes is accepted.
+    /// Seals the log at a new epoch and has its sequencer recovered. Returns the tail. A client
+    /// with an older view must read the new view before an object accepts its writes.
     ///
     /// # Errors
     /// `Unavailable` if an object that must be sealed does not answer.
@@ -303,7 +316,7 @@ impl Log {
         self.tail().await
     }
 
-    /// The lowest position that is neither trimmed nor lost; the tail if all are.
+    /// The lowest position that is neither trimmed nor lost, or the tail if there is none.
     ///
     /// # Errors
     /// `Unavailable` if an object that must be asked does not answer.
@@ -323,25 +336,26 @@ impl Log {
         }
     }
 
-    /// Has the log's sequencer change its view.
+    /// Asks the log's sequencer to change its view.
     ///
     /// # Errors
-    /// `Invalid` for a change that cannot be made; `Unavailable`.
+    /// `Invalid` for an impossible change; `Unavailable`.
     pub async fn reconfigure(&self, change: Reconfiguration) -> Result<()> {
         let changed = self.0.sequencer.reconfigure(change, self.0.deadline()).await;
         changed.map(drop).map_err(|error| self.0.explain(error, "reconfigure"))
     }
 
-    /// Has another node become the log's sequencer, while the log is used.
+    /// Moves the log's sequencer to another node, while clients use the log.
     ///
     /// # Errors
-    /// `Invalid` if the node hosts no sequencers; `Conflict` if it did not take over, and then the sequencer stays
-    /// where it is; `Unavailable`.
+    /// `Invalid` if the node hosts no sequencers. `Conflict` if the node did not take over; then
+    /// the sequencer stays where it is. `Unavailable`.
     pub async fn move_sequencer(&self, to: NodeName) -> Result<()> {
         self.hand_over_sequencer(to, ClientRouting::Redirect).await
     }
 
-    /// The same. `routing` says how clients of the log reach the sequencer from then on.
+    /// As [`Log::move_sequencer`]. `routing` says how clients of the log reach the sequencer
+    /// afterwards.
     ///
     /// # Errors
     /// As [`Log::move_sequencer`].
@@ -349,7 +363,7 @@ impl Log {
         let hosts = self.0.env.nodes.nodes().await?;
         if !hosts.contains(&to) {
             let names: Vec<_> = hosts.iter().map(NodeName::as_str).collect();
-            return Err(Error::invalid(format!("node {to} hosts no sequencers"))
+            return Err(Error::invalid(format!("node {to} cannot host sequencers"))
                 .hint(format!("name one of {}", names.join(", "))));
         }
         let moved = self.0.sequencer.hand_over(to, routing, self.0.deadline()).await;
@@ -406,7 +420,7 @@ async fn sealed_first(
         }
         avoid.extend(silent);
     }
-    Err(Error::unavailable("no storage target answers"))
+    Err(Error::unavailable("no storage target answers").hint("bring a target back, and try again"))
 }
 
 impl Inner {

@@ -4,7 +4,6 @@ mod append;
 mod appender;
 mod burial;
 mod follow;
-mod lanes;
 mod log;
 mod options;
 mod positions;
@@ -13,6 +12,7 @@ mod removal;
 mod settle;
 mod suspects;
 mod view_cache;
+mod write_queues;
 
 pub use follow::Follow;
 pub use log::Log;

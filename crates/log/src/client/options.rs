@@ -6,8 +6,8 @@ use nacre_object::{ClassName, NodeName, PoolName, ProgramName};
 use crate::PROGRAM_CLASS;
 use crate::view::Layout;
 
-/// The slots of an object unless the creator says otherwise: some ten thousand entries keep an
-/// object small enough to go in one piece, and view changes rare.
+/// The entries that one object holds, unless the creator of the log chooses another number. Some
+/// ten thousand keep an object small enough to be deleted in one piece, and view changes rare.
 pub const DEFAULT_SLOTS: u32 = 16 * 1024;
 
 /// How a log is made.

@@ -1,9 +1,9 @@
-//! What is done to single positions besides reading and appending: fill and trim.
+//! Fills and trims single positions.
 //!
-//! A position that nobody was given yet has no settled place: a layout from the tail on moves it.
-//! So a position is filled or trimmed only under a view whose sequencer has issued it; for the tail
-//! the position is taken first. If another sequencer takes over before the operation gets there it
-//! is refused, and looks again.
+//! A position that no client was granted yet has no settled place, because a new layout from the
+//! tail on moves it. So a client fills or trims a position only under a view whose sequencer has
+//! issued it. For the tail, the client takes the position first. If another sequencer takes over
+//! meanwhile, the object refuses the operation, and the client reads the view again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -46,8 +46,8 @@ impl Positions {
         }
     }
 
-    /// Fills whichever of some positions, in order, hold no data. Those at or past the tail are
-    /// left alone: their sequencer is gone, and who is given them next may write them.
+    /// Fills those of the given positions, in order, that hold no data. Skips positions at or past
+    /// the tail: their sequencer is gone, and its successor may grant them to a writer.
     pub async fn fill_all(&self, positions: &[u64], deadline: Instant) -> Result<()> {
         let Some(view) = positions.last().and_then(|last| self.views.issued(*last)) else {
             return Ok(());
@@ -71,10 +71,11 @@ impl Positions {
         self.run(Operation::Trim(position), deadline).await?.statuses(position).map(drop)
     }
 
-    /// Trims everything up to `position`, which was issued before `view` was read, and reclaims the space.
+    /// Trims everything up to `position`, which was issued before `view` was read, and frees the
+    /// space.
     ///
     /// # Errors
-    /// As for a single position; then part of it is trimmed.
+    /// As for a single position; then part of the positions is trimmed.
     pub async fn trim_to(&self, view: &View, position: u64, deadline: Instant) -> Result<()> {
         let places = places_to(view, position).into_iter();
         let trims: Vec<_> =
@@ -202,7 +203,7 @@ enum Outcome {
     Trimmed { is_left: bool },
     /// Nothing was to be done: what is there is forgotten as trimmed.
     Forgotten,
-    /// Nothing was to be done: the stored view names an object that was lost, and nobody makes it again.
+    /// Nothing to do: the stored view names an object that was lost, and no client recreates it.
     Lost,
     /// Nothing was done: nobody was given the position yet.
     PastTail,

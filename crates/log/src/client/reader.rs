@@ -36,17 +36,20 @@ enum Found {
 }
 
 impl Reader {
-    /// What the first of `positions` hold, at least one and as many as fit an answer, up to the first
-    /// damaged one; `None` for unwritten ones.
+    /// Reads `positions` in order, at least one and as many as fit in one answer, up to the first
+    /// damaged entry. Unwritten positions are `None`.
     ///
-    /// Each attempt goes by one view, with what is known of that view. That a position holds no data is believed
-    /// of a view that says the last word on it, else the stored one is read first. That an object is lost is
-    /// believed of the stored view alone: objects are there before a view names them.
+    /// Each attempt uses one view. That a position holds no data is believed only of a view whose
+    /// word on the position is final; otherwise the client reads the stored view first. That an
+    /// object is lost is believed only of the stored view, because objects are created before a
+    /// view names them.
     ///
-    /// If some target does not answer until the deadline, what comes before its first position is the answer.
+    /// If a target does not answer by the deadline, the answer ends before the first position on
+    /// that target.
     ///
     /// # Errors
-    /// `Corrupt` if the first entry is damaged; `Unavailable` if its target did not answer until the deadline.
+    /// `Corrupt` if the first entry is damaged; `Unavailable` if the target of the first entry did
+    /// not answer by the deadline.
     pub async fn read(&self, positions: &[u64], deadline: Instant) -> Result<Vec<Option<Entry>>> {
         let mut found: Vec<Option<Found>> = vec![None; positions.len()];
         let mut backoff = Backoff::new();
@@ -153,8 +156,8 @@ impl Reader {
     }
 }
 
-/// Takes the view of the next attempt; answers whether it is a later one. A later one may lead elsewhere: of what
-/// was found only data is the same under every view.
+/// Takes the view for the next attempt. Returns whether it is a later one. Positions may be
+/// elsewhere in a later view, so only found data is kept: data is the same under every view.
 fn go_on_by(next: KnownView, known: &mut KnownView, found: &mut [Option<Found>]) -> bool {
     let is_later = next.view.epoch() > known.view.epoch();
     if is_later {
@@ -175,10 +178,11 @@ fn data_bytes(found: &Found) -> usize {
     }
 }
 
-/// The entries before the first damaged one, for it must not hide what is before it.
+/// The entries before the first damaged one, so that a damaged entry does not hide the entries
+/// before it.
 ///
 /// # Errors
-/// `Corrupt` if that is the first of all.
+/// `Corrupt` if the first entry is damaged.
 fn entries_of(found: impl Iterator<Item = Found>, positions: &[u64]) -> Result<Vec<Option<Entry>>> {
     let mut entries = vec![];
     for (found, position) in found.zip(positions) {
@@ -211,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_damaged_entry_is_an_error_only_to_whoever_reads_from_there() {
+    fn a_damaged_entry_fails_only_reads_that_start_there() {
         let states = || {
             [EntryState::Filled, EntryState::Unwritten, EntryState::Damaged]
                 .into_iter()

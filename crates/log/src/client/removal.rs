@@ -1,13 +1,15 @@
-//! Removing a log, and what of a removed one must be done before its name is used again.
+//! Removes a log, and finishes an unfinished removal before the name is used again.
 //!
-//! First the view says that the log is removed: from then on it is not found, its sequencer cannot change its
-//! view, and no other is found. Then every object is buried, so that whoever still holds an earlier view and
-//! positions is refused, and learns why. Then the view says that this was done. Whatever ends before it is done
-//! is gone on with by whoever removes the log next, or makes one of its name.
+//! 1. The view is marked as removed. From then on clients do not find the log, and no sequencer can
+//! change its view or take over. 2. Every object is buried. A client that still holds an earlier
+//! view and positions is refused, and learns why. 3. The view is marked as buried.
 //!
-//! **Invariant.** The last view of a removed log stays for ever: epochs go on from there, and a log made under
-//! the name has objects of other names. So nothing that comes late, a seal of a sequencer that was deposed
-//! included, meets the objects of another log.
+//! If the remover fails between these steps, the next client that removes the log or creates one of
+//! its name continues.
+//!
+//! **Invariant.** The last view of a removed log stays for ever. A new log of the same name
+//! continues its epochs, and its objects have other names. So no late request, such as a seal of a
+//! deposed sequencer, meets the objects of another log.
 
 use nacre_host::Backoff;
 use nacre_object::{Error, ErrorKind, Result};
@@ -19,10 +21,12 @@ use crate::env::LogEnv;
 use crate::storage::StorageClient;
 use crate::view::View;
 
-/// Removes a log; answers the view it had. What nobody could tell the outcome of is looked up.
+/// Removes a log and returns the view that it had. If the outcome of a request is unknown, reads
+/// the stored view.
 ///
 /// # Errors
-/// `NotFound` if there is none of that name; `Unavailable`, and then it may be removed in part: again.
+/// `NotFound` if there is no log of that name. After `Unavailable` the log may be partly removed:
+/// remove it again.
 pub(super) async fn remove(env: &LogEnv, name: &LogName) -> Result<View> {
     let last = env.views.last(name).await?.filter(|view| !view.is_buried());
     let view = last.ok_or_else(|| {
@@ -35,7 +39,8 @@ pub(super) async fn remove(env: &LogEnv, name: &LogName) -> Result<View> {
     Ok(view)
 }
 
-/// Buries the objects of a log that was removed; answers the last view of it, unless another was made since.
+/// Buries the objects of a removed log. Returns the log's last view, or `None` if another log of
+/// its name was created since.
 pub(super) async fn bury(env: &LogEnv, removed: &View) -> Result<Option<View>> {
     if removed.is_buried() {
         return Ok(Some(removed.clone()));
@@ -46,7 +51,8 @@ pub(super) async fn bury(env: &LogEnv, removed: &View) -> Result<Option<View>> {
     settle(env, removed, View::is_buried, buried).await
 }
 
-/// Changes a log's view until it is as wanted; answers that view, `None` if the log is another by then.
+/// Changes a log's view until it is as wanted. Returns that view, or `None` if the name belongs to
+/// another log by then.
 async fn settle(
     env: &LogEnv,
     known: &View,

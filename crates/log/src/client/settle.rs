@@ -1,4 +1,5 @@
-//! What an append does when its first write was not simply accepted: rare, and one at a time.
+//! Finishes an append whose first write was not simply accepted. This is rare, and handles one
+//! append at a time.
 
 use std::sync::Arc;
 
@@ -93,7 +94,8 @@ impl Appender {
             return Ok(AppendEvent::Holds(ReadBack::Trimmed));
         }
         let Some(object) = view.place(position).and_then(|place| view.object(place)) else {
-            // The range it was in was cut before it: what may be there is not part of the log.
+            // The range that contained the position was cut before it, so what its old object holds
+            // is not part of the log.
             return Ok(AppendEvent::Holds(ReadBack::Other));
         };
         let to = Addressed { object: &object, class: view.class(), epoch };

@@ -1,8 +1,8 @@
-//! Which targets are known not to answer, as long as somebody is finding out.
+//! The targets that are known not to answer.
 //!
-//! Whoever waits for a target longer than is usual, or asks it again and again, holds a
-//! [`Suspicion`]; when the last one is dropped, because the target answered or they gave up, the
-//! target is trusted again. So a dead target is asked by those who must know, and by nobody else.
+//! A task that waits unusually long for a target, or asks it repeatedly, holds a [`Suspicion`].
+//! When the last suspicion of a target is dropped, because it answered or the tasks gave up,
+//! clients trust the target again. So only tasks that need a dead target's answer keep asking it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,11 +1,14 @@
-//! The view a client goes by. It may be old; then somebody refuses, and the client looks.
+//! The view that a client uses. It may be old; an object or a sequencer then refuses the client,
+//! and the client reads the stored view.
 //!
-//! One thing nobody refuses: a sequencer that lays the log out anew from its tail on does not seal
-//! the objects before, so a client with an older view would look for later positions there, and
-//! find nothing. Hence a position's place in a view is only taken for final if the position was
-//! issued before the view was read. Tails come with the epoch of the view they were issued under,
-//! and tell which positions that is known of; about others the client reads the stored view again
-//! before it believes that there is nothing, and after it has changed something.
+//! One case is never refused. A sequencer that opens a new layout at its tail does not seal the old
+//! objects first. A client with an older view would look there for later positions and find
+//! nothing.
+//!
+//! Hence a client takes a position's place in a view as final only if the position was issued
+//! before the view was read. A tail comes with the epoch of the view under which it was issued, so
+//! it shows for which positions that holds. For other positions the client reads the stored view
+//! again before it believes that a position is empty, and after each change.
 
 use std::sync::Arc;
 
@@ -19,8 +22,9 @@ use crate::view::View;
 #[derive(Debug)]
 pub(crate) struct ViewCache(Arc<RecordCache<View, Issued>>);
 
-/// Positions below were issued by the view's sequencer under this view or an earlier one: they are where it
-/// says, for good. A sequencer that takes over issues anew what nobody wrote, so that it begins at 0.
+/// The view's sequencer issued all positions below this bound, under this view or an earlier one.
+/// Their places in the view are final. A new sequencer reissues unwritten positions, so the bound
+/// begins at 0 again.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Issued {
     below: u64,
@@ -35,7 +39,8 @@ pub(crate) struct KnownView {
 }
 
 impl KnownView {
-    /// A view that was stored when this was asked for: it says the last word on all that was there before.
+    /// A view read from the store after the request began. Its word is final on everything that
+    /// existed before.
     pub fn stored(view: Arc<View>) -> Self {
         Self { view, final_below: u64::MAX }
     }
@@ -68,16 +73,16 @@ impl ViewCache {
         self.0.get()
     }
 
-    /// The view at hand, if its sequencer is known to have issued `position`. Then the position is
-    /// where the view says, for good, and no sequencer to come issues it unless every object that
-    /// it may be in refuses this view's epoch by then.
+    /// The cached view, if its sequencer is known to have issued `position`. Then the position's
+    /// place in the view is final. A later sequencer reissues the position only after every object
+    /// that may hold it refuses this view's epoch.
     pub fn issued(&self, position: u64) -> Option<Arc<View>> {
         let known = self.0.read();
         (position < known.facts.below).then(|| known.record.clone())
     }
 
-    /// Takes note that positions below `tail` were issued by the sequencer of `view`, under that
-    /// view or earlier ones.
+    /// Records that the sequencer of `view` issued all positions below `tail`, under that view or
+    /// earlier ones.
     pub fn heard_of_tail(&self, tail: u64, view: &View) {
         self.0.learn(|known, issued| {
             if known.sequencer() == view.sequencer() {
@@ -86,11 +91,11 @@ impl ViewCache {
         });
     }
 
-    /// Takes note that positions were issued, which were asked for by the view `asked`; a view that knows them,
-    /// read anew if need be.
+    /// Records a grant that was requested under the view `asked`. Returns a view that includes the
+    /// granted positions, and reads it anew if necessary.
     ///
     /// # Errors
-    /// `Unavailable` if only a view is found that is older than theirs.
+    /// `Unavailable` if the stored view is older than the grant's.
     pub async fn heard_of_grant(&self, grant: Grant, asked: Arc<View>) -> Result<Arc<View>> {
         if let Some(view) = self.note(grant, asked) {
             return Ok(view);
@@ -99,8 +104,9 @@ impl ViewCache {
         Ok(self.note(grant, view.clone()).unwrap_or(view))
     }
 
-    /// Takes note of a grant if the view at hand knows it, and answers that view: as it was `asked`, nearly
-    /// always. Every question comes here, on any thread, so this takes one lock and counts no references.
+    /// Records a grant if the cached view includes it, and returns that view. Nearly always that is
+    /// `asked` itself. Every request for positions comes here, on any thread, so this takes one
+    /// lock and clones no reference.
     pub fn note(&self, grant: Grant, asked: Arc<View>) -> Option<Arc<View>> {
         self.0.learn(|known, issued| {
             if known.epoch() < grant.epoch {

@@ -1,14 +1,19 @@
-//! One append: from a position to the certainty that the record is there once, or is not.
+//! The decisions of one append, from a position to certainty that the record is there once or is
+//! not there.
 //!
-//! A write that got no answer is in *doubt*: it may be there, or come to be there later. Then the
-//! record must not be written anywhere else until its fate at that position is certain. There are
-//! two ways to certainty. Under the epoch it was written, write the same again: a position is
-//! written once, so whatever comes of that will stay. Once the object refuses that epoch, read: no
-//! write of that epoch can arrive any more. The record carries an id by which its writer knows it
-//! again.
+//! A write without an answer is in *doubt*: the record may be at the position, or may arrive there
+//! later. Then the writer must not write the record elsewhere until its fate at that position is
+//! certain. Two ways lead to certainty:
 //!
-//! **Invariant:** a record is written to another position only if it cannot be at any it was
-//! written to before.
+//! - While the epoch of the write is valid, write the same record again. A position is written
+//!   once, so the outcome of the second write stays.
+//! - Once the object refuses that epoch, read the position. No write of that epoch can arrive any
+//!   more.
+//!
+//! The record carries an id by which its writer recognises it.
+//!
+//! **Invariant:** a record is written to another position only if it cannot be at any position it
+//! was written to before.
 
 /// What an append wants done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,7 +137,7 @@ impl AppendCore {
         self.doubt.then_some(self.position)
     }
 
-    /// Takes in what happened and says what to do about it.
+    /// Takes an event and returns the next command.
     ///
     /// # Panics
     /// If the event does not answer the last command: the runtime is broken.
@@ -172,12 +177,13 @@ impl AppendCore {
         match found {
             ReadBack::Mine => self.done(),
             ReadBack::Other => self.take_token(),
-            // Under the sequencer that issued it the position is still this append's own. Under
-            // another it is not: it may lie past the tail, where no record must appear.
+            // As long as the issuing sequencer is in charge, the position still belongs to this
+            // append. Under another sequencer it may lie past the tail, where no record must
+            // appear.
             ReadBack::Unwritten if self.sequencer == self.issuer => self.write(),
             ReadBack::Unwritten => self.take_token(),
-            // Perhaps before the record got there. But what refused this write may have been the
-            // trim of an earlier copy of it, which somebody may have read.
+            // The trim may have come before the record. But it may also have trimmed an earlier
+            // copy of this record, which a reader may have seen.
             ReadBack::Trimmed => {
                 self.step = Step::Over;
                 AppendCommand::Lost { position: self.position }
@@ -230,7 +236,7 @@ mod tests {
     const DONE: AppendCommand = Done { position: 7 };
 
     #[test]
-    fn a_write_that_is_accepted_ends_it() {
+    fn an_accepted_write_ends_the_append() {
         let core = check(&[(TOKEN, WRITE), (Accepted, DONE)]);
         assert_eq!(core.doubtful_position(), None);
     }
@@ -273,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn under_another_sequencer_the_position_is_looked_at_and_given_up_if_it_is_unwritten() {
+    fn an_append_under_another_sequencer_gives_up_an_unwritten_position() {
         let read = Read { position: 7, epoch: 4 };
         let refused = [
             (TOKEN, WRITE),

@@ -1,13 +1,15 @@
-//! The sequencer's exclusive capability: a client that is alone with its log issues the positions itself.
+//! The sequencer's exclusive capability: a client that is alone with its log issues the positions
+//! itself.
 //!
-//! 1. A client asks for positions and for the capability. It gets both, or only positions, or waits for the holder.
-//! 2. The holder issues positions up to the end of the view that goes with its grant, under the epoch of that view. It
-//!    tells its tail with each question for news.
-//! 3. It returns the grant with its tail, and the sequencer goes on from there.
-//! 4. A holder that does not return its grant in time is evicted: the log is claimed anew, sealed and recovered, as
-//!    after the death of its sequencer. What the holder writes then is refused for its epoch.
+//! 1. A client asks for positions and for the capability. It gets both, or only positions, or it
+//! waits for the holder. 2. The holder issues positions up to the end of the view that its grant
+//! names, under the epoch of that view. Each of its questions for news tells its tail. 3. The
+//! holder returns the grant with its tail, and the sequencer continues from there. 4. A holder that
+//! does not return its grant in time is evicted: the log is claimed anew, sealed and recovered, as
+//! after the death of its sequencer. Objects then refuse the holder's writes for their epoch.
 //!
-//! **Invariant:** a tail is taken only from the holder of the grant that has not ended, so it never goes back.
+//! **Invariant:** the sequencer takes a tail only from the holder of the current grant, so the tail
+//! never goes back.
 
 use std::time::Duration;
 
@@ -106,7 +108,8 @@ impl SequencerCore {
         self.lending.is_lent()
     }
 
-    /// Whether the holder must be evicted, as it did not return its grant in time. This sequencer serves nobody any more.
+    /// Whether the holder must be evicted because it did not return its grant in time. The
+    /// sequencer then serves no client any more.
     pub fn is_overdue(&self) -> bool {
         self.lending.is_overdue()
     }
@@ -116,8 +119,8 @@ impl SequencerCore {
         self.lending.authority().due_at()
     }
 
-    /// Positions for a client that wants nothing else, if nobody holds the capability or waits. The time is read only
-    /// if another client asked last.
+    /// Positions for a client that wants nothing else, if no client holds the capability or waits
+    /// for it. Reads the clock only if another client asked last.
     ///
     /// # Errors
     /// See [`TokenRefusal`].
@@ -148,7 +151,8 @@ impl SequencerCore {
         self.lending.fetch(ticket)
     }
 
-    /// Nobody waits for the answer to a question any more. A grant that nobody heard of is void.
+    /// Forgets a question whose client has stopped waiting for the answer. If the answer was a
+    /// grant, it is void, because its client has not heard of it.
     pub fn withdraw(&mut self, now: Time, ticket: u64) {
         if self.lending.forget(ticket) {
             self.handle(now, Event::Withdrawn { ticket });
@@ -159,7 +163,8 @@ impl SequencerCore {
         }
     }
 
-    /// Hears the holder: its tail, and the last question that it knew of; returns whether its grant stands.
+    /// Takes a report of the holder: its tail, and the last question that it has seen. Returns
+    /// whether its grant stands.
     pub fn hear(&mut self, now: Time, told: Returned, answered: u64) -> bool {
         let Returned { client, number, operations, .. } = told;
         if self.lending.authority().granted(client, number).is_none() {
@@ -180,7 +185,8 @@ impl SequencerCore {
         }
     }
 
-    /// What a holder is told now whose question came at `received`; `None` if its grant is revoked or has ended.
+    /// The news for a holder whose question arrived at `received`. `None` if its grant is revoked
+    /// or has ended.
     pub fn news(&mut self, now: Time, received: Time, told: Returned) -> Option<News> {
         let Returned { client, number, operations, .. } = told;
         // As of now: the lease begins anew.
@@ -193,7 +199,8 @@ impl SequencerCore {
         (!granted.is_revoked()).then_some(News { lease, end, epoch, asked, is_followed: false })
     }
 
-    /// Whether a holder should hear at once: its grant is revoked or has ended, or it is asked for its tail.
+    /// Whether a holder's question must be answered at once: its grant is revoked or has ended, or
+    /// the sequencer asks for its tail.
     pub fn has_news(&self, client: u64, number: u64, answered: u64) -> bool {
         self.lending.has_news(client, number, answered)
     }
@@ -248,7 +255,8 @@ impl SequencerCore {
                 Command::Serve { ticket, again } => self.serve_ticket(ticket, again),
                 Command::Refuse { ticket } => self.lending.answer(ticket, Answer::Late),
                 Command::Busy { ticket } => self.lending.answer(ticket, Answer::Busy),
-                // The holder finds out when its question is looked at next, and so does the task that evicts it.
+                // The tasks that wait with the holder's question, or evict the holder, see this
+                // when they next look.
                 Command::Revoke { .. } | Command::Evict { .. } => {}
             }
         }

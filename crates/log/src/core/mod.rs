@@ -1,7 +1,8 @@
-//! What decides: state machines without IO, time or randomness. Events in, commands out.
+//! The decisions of the log: state machines without IO, time or randomness that take events and
+//! return commands.
 //!
-//! The runtime around them carries out the commands; the simulation in `tests/simulation.rs` does
-//! so too, over a network that loses, delays and repeats.
+//! The runtime carries out the commands. The simulation in `tests/simulation.rs` does so too, over
+//! a network that loses, delays and repeats messages.
 
 mod append;
 mod lending;

@@ -1,16 +1,18 @@
-//! The recovery of a log's tail, once a node has claimed the log (CORFU, section 3.2.2).
+//! The recovery of a log's tail, after a node has claimed the log (CORFU, section 3.2.2).
 //!
-//! 1. Seal every object of the last stripe at the claim's epoch. From then on no client with an older view can
-//!    write there. If the stripe is empty, go on with the one before.
-//! 2. The tail is one past the greatest maximum, as far as that is a position of the stripe; serve from there.
-//! 3. If an object of the stripe was lost, nobody knows which of its positions were written: serve from the end of
-//!    the stripe. So no position is issued again that was acknowledged, and none is lost from sight.
+//! 1. Seal every object of the last stripe at the claim's epoch. From then on no client with an
+//! older view can write there. If the stripe is empty, continue with the stripe before it. 2. The
+//! tail is one past the greatest written position of the stripe; serve from there. Positions that
+//! do not belong to the stripe are ignored. 3. If an object of the stripe was lost, nobody knows
+//! which of its positions were written. Then serve from the end of the stripe. So no acknowledged
+//! position is issued again, and readers see which positions are lost.
 //!
-//! Stripes before the last non-empty one need no seal: all their positions are below the tail, and a client that
-//! still holds one of them may write it, once.
+//! Stripes before the last non-empty one need no seal. All their positions are below the tail, and
+//! a client that was granted one of them may still write it once.
 //!
-//! **Invariant:** it never serves before every object that an older sequencer's positions may lead to, at or after
-//! the tail, is sealed. An object that does not answer is asked until it does.
+//! **Invariant:** recovery serves only after every object at or after the tail that an older
+//! sequencer's positions may lead to is sealed. It repeats its question to an object that does not
+//! answer.
 
 use std::collections::BTreeSet;
 
@@ -118,7 +120,8 @@ impl Recovery for RecoveryCore {
 }
 
 impl RecoveryCore {
-    /// The view that was claimed, and a place of it whose object has not answered, if it waits for one.
+    /// The claimed view, and the place of an object that has not answered yet. `None` if recovery
+    /// waits for no object.
     pub fn waits_for(&self) -> Option<(&View, Place)> {
         self.waiting.first().map(|place| (&self.view, *place))
     }
@@ -186,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn it_seals_stripe_by_stripe_then_serves_one_past_the_maximum() {
+    fn recovery_seals_stripe_by_stripe_then_serves_one_past_the_maximum() {
         let (mut core, claim) = claimed(&view_of(2, 4).extended(2).unwrap());
         assert_eq!(core.start(), seal(&claim, 2));
         assert_eq!(answer_all(&mut core, &claim, 2, None), seal(&claim, 1));
@@ -220,7 +223,7 @@ mod tests {
 
     /// Whoever may read may fill, and objects take whatever position they are told.
     #[test]
-    fn positions_that_are_none_of_a_stripe_do_not_move_the_tail() {
+    fn positions_outside_a_stripe_do_not_move_the_tail() {
         let stored = view_of(2, 4).extended(2).unwrap();
         let recovered = |answers: [(u64, Option<u64>); 2]| {
             let (mut core, claim) = claimed(&stored);
@@ -239,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn it_does_not_serve_before_the_last_object_answers() {
+    fn recovery_does_not_serve_before_the_last_object_answers() {
         let (mut core, claim) = claimed(&view_of(2, 4));
         core.start();
         let places: Vec<_> = claim.last_range().stripe_places(0).collect();
@@ -276,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_sealed_already_is_asked_for_its_maximum_if_the_view_is_still_ours() {
+    fn recovery_asks_an_object_that_is_sealed_already_for_its_maximum() {
         let (mut core, claim) = claimed(&view_of(1, 4));
         core.start();
         let place = claim.last_range().stripe_places(0).next().unwrap();

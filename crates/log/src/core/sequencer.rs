@@ -1,13 +1,13 @@
 //! The sequencer: a counter under an epoch.
 //!
-//! It is volatile. What it hands out is made safe elsewhere: a position is written once, and only
-//! under an epoch that no recovery has sealed off.
+//! The counter is volatile. Objects make its positions safe: a position is written once, and only
+//! under an epoch that no recovery has sealed.
 //!
-//! While a client holds the sequencer's exclusive capability that client issues the positions: see
+//! While a client holds the sequencer's exclusive capability, that client issues the positions: see
 //! [`Lending`](super::lending::Lending).
 //!
-//! **Invariant:** every position it issues has an object in the view whose epoch goes with it.
-//! **Invariant:** while the sequencer is lent it issues nothing.
+//! **Invariant:** every issued position has an object in the view of the epoch that is issued with
+//! it. **Invariant:** while the sequencer is lent, it issues nothing itself.
 
 use std::sync::Arc;
 
@@ -36,8 +36,8 @@ impl Grant {
         self.first + u64::from(self.count)
     }
 
-    /// Whether another sequencer than the one that issued it is in charge in `view`. Its positions
-    /// may then lie past the tail: a record there would appear out of turn.
+    /// Whether `view` names another sequencer than the one that issued this grant. Its positions
+    /// may then lie past the tail, where a record would appear out of order.
     pub fn is_void_in(&self, view: &View) -> bool {
         view.sequencer().is_none_or(|sequencer| sequencer.epoch > self.epoch)
     }
@@ -66,10 +66,10 @@ pub struct SequencerCore {
 }
 
 impl SequencerCore {
-    /// The sequencer of `view`, from a tail that recovery found.
+    /// The sequencer of `view`, with the tail that recovery found.
     ///
     /// # Panics
-    /// If the view names no sequencer: the take-over has claimed it.
+    /// If the view names no sequencer. A take-over always claims it first.
     pub fn new(view: View, tail: u64) -> Self {
         let limit = view.end();
         let lending = Lending::by(Arc::new(NoPrograms), None);
@@ -118,7 +118,8 @@ impl SequencerCore {
         self.serving.check(epoch)
     }
 
-    /// The tail, for those who know the view. While the sequencer is lent the true one may be greater.
+    /// The tail, without a check of the caller's epoch. While the sequencer is lent, the true tail
+    /// may be greater.
     pub fn tail_now(&self) -> u64 {
         self.tail
     }
@@ -196,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn while_held_it_hands_out_nothing_and_the_tail_stays() {
+    fn a_held_sequencer_issues_nothing_and_keeps_its_tail() {
         let mut core = core();
         core.hold();
         assert_eq!(core.tail_now(), 3);
@@ -215,14 +216,14 @@ mod tests {
     }
 
     #[test]
-    fn another_of_its_name_that_claimed_its_epoch_is_another() {
+    fn a_sequencer_ends_when_another_claim_of_its_node_and_epoch_is_stored() {
         let mut core = core();
         assert!(!core.serve(view_of(2, 4).claimed_by(node("a"), 2)));
         assert!(core.serve(view_of(2, 4).claimed_by(node("a"), 1)));
     }
 
     #[test]
-    fn it_runs_short_at_half_a_stripe() {
+    fn a_sequencer_runs_short_at_half_a_stripe() {
         let mut core = core();
         assert!(!core.is_running_short());
         core.next(2, 2).unwrap();

@@ -1,11 +1,13 @@
-//! How a client issues its log's positions itself, while it holds the sequencer's exclusive capability.
+//! The client's side of the sequencer's exclusive capability: while a client holds it, the client
+//! issues the log's positions itself.
 //!
-//! A client that often asks for positions asks for the capability, too. While it has it, a task asks the sequencer for
-//! news: that renews the lease, tells the tail, and brings the revocation. The capability is given back when it is
-//! revoked, when it was not used for a while, and when the client is dropped.
+//! A client that asks often for positions also asks for the capability. While the client has it, a
+//! task asks the sequencer for news, which renews the lease, reports the tail, and brings the
+//! revocation. The client returns the capability when it is revoked or has been idle for a while,
+//! and when the client is dropped.
 //!
-//! **Invariant:** a position is issued once: those from `next` on are nobody's else's until the grant is ended here, and
-//! then `next` is what the sequencer is told.
+//! **Invariant:** a position is issued once. Only this client issues positions from `next` on,
+//! until it ends the grant here; then it reports `next` to the sequencer.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,15 +31,18 @@ use crate::core::{Grant, News, Returned};
 use crate::limits::MAX_TOKENS;
 use crate::view::View;
 
-/// A client that asks for positions so often within [`ASKS_WITHIN`] asks for the capability, too. One that appends a
-/// record now and then would only have to give it back.
+/// A client that asks for positions this often within [`ASKS_WITHIN`] also asks for the capability.
+/// A client that appends rarely would only have to return it.
 const ASKS_BEFORE: u32 = 4;
 const ASKS_WITHIN: Duration = Duration::from_secs(1);
-/// The capability is given back after so long without use: if this process dies meanwhile, nobody has to wait for it.
+/// The client returns an unused capability after this time. If the process dies later, no other
+/// client has to wait for the lease to end.
 const IDLE: Duration = Duration::from_millis(500);
-/// While somebody follows the log, its tail is told this often: a follower sees a record within 10 ms.
+/// While another client follows the log, the holder reports its tail this often, so that the
+/// follower sees a record within 10 ms.
 const TELL_EVERY: Duration = Duration::from_millis(2);
-/// How often a grant is given back until somebody hears of it; then the sequencer waits for its lease to end.
+/// How often the client tries to return a grant. After that the sequencer waits for the lease to
+/// end.
 const RETURN_ATTEMPTS: usize = 3;
 
 /// Issues positions if it may.
@@ -292,8 +297,8 @@ impl Borrower {
         state.unreturned
     }
 
-    /// Ends a grant that its sequencer may not know any more. If it does, it hears of it with the next question: it
-    /// would take the grant for one that was never heard of.
+    /// Ends a grant that its sequencer may have forgotten. If the sequencer still knows the grant,
+    /// the client's next question shows that the client does not use it.
     fn drop_lent(&self, number: u64) {
         if self.holds(number) {
             self.end();
@@ -337,7 +342,8 @@ impl Borrower {
 
     /// Asks for news until the grant has ended.
     async fn ask_for_news(self: Arc<Self>, number: u64) {
-        // A grant for one operation is spent at once. A busy client returns it with its next question.
+        // A grant for one operation is used up at once. A busy client returns it with its next
+        // question.
         if self.must_give_back(number) {
             sleep(TELL_EVERY).await;
         }
@@ -371,7 +377,7 @@ impl Borrower {
         }
     }
 
-    /// What the sequencer is told next; `None` if the grant has ended, or is to be given back.
+    /// The next report to the sequencer. `None` if the grant has ended or must be returned.
     fn report(&self, number: u64) -> Option<Hold> {
         if self.must_give_back(number) {
             return None;

@@ -1,7 +1,9 @@
-//! Asks the log's sequencer, which [`AuthorityClient`] finds and has replaced if it does not answer.
+//! Asks the log's sequencer. [`AuthorityClient`] finds it, and has it replaced if it does not
+//! answer.
 //!
-//! Who may only read a log must not depose its sequencer, so it cannot have it replaced either. It needs it for
-//! nothing but the tail, and that the objects know, too: see [`SequencerClient::readable_tail`].
+//! A client with only the right to read must not depose a sequencer, so it cannot have one
+//! replaced. It needs the sequencer only for the tail, which the objects know too: see
+//! [`SequencerClient::readable_tail`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,8 +27,8 @@ use crate::env::LogEnv;
 use crate::storage::{Addressed, CallFailure, StorageClient};
 use crate::view::{Place, View};
 
-/// A sequencer answers from memory, unless it is being recovered; then a repeated question waits
-/// for the same recovery.
+/// A sequencer answers from memory, unless it is in recovery. A repeated question then waits for
+/// the same recovery.
 const ASK_PATIENCE: Duration = Duration::from_secs(2);
 /// A reader that no sequencer answers for so long asks the objects: longer than replacing one takes.
 const READER_PATIENCE: Duration = Duration::from_secs(5);
@@ -66,10 +68,11 @@ impl SequencerClient {
         self.borrower.take(count)
     }
 
-    /// Positions, with a view that knows them: issued here, if this client holds the sequencer's capability.
+    /// Takes positions, with a view that includes them. If this client holds the sequencer's
+    /// capability, it issues them itself.
     ///
     /// # Errors
-    /// `Unavailable` if there was no sequencer until the deadline.
+    /// `Unavailable` if there was no sequencer by the deadline.
     pub async fn next(&self, count: u32, deadline: Instant) -> Result<(Grant, Arc<View>)> {
         if let Some(taken) = self.next_at_once(count) {
             return Ok(taken);
@@ -101,8 +104,8 @@ impl SequencerClient {
         self.borrower.give_back().await;
     }
 
-    /// The tail, and under which epoch it was that; waits until it is greater than `beyond`, at
-    /// most `wait`.
+    /// The tail, and the epoch under which it was found. Waits at most `wait` for a tail greater
+    /// than `beyond`.
     pub async fn tail(&self, beyond: u64, wait: Duration, deadline: Instant) -> Result<(u64, u64)> {
         let question = Question::Tail { beyond, wait };
         let (answer, _) = self.authority.ask(&question, ASK_PATIENCE + wait, deadline).await?;
@@ -116,7 +119,8 @@ impl SequencerClient {
 
     /// The tail, told by the sequencer that is in charge when this returns.
     pub async fn current_tail(&self, deadline: Instant) -> Result<u64> {
-        // The lease of a capability may outlast the sequencer that gave it. So this client's own tail is tried only once.
+        // A capability's lease may outlast the sequencer that granted it. So this client uses its
+        // own tail only in the first attempt.
         let mut own = self.borrower.tail();
         loop {
             let (tail, epoch) = match own.take() {
@@ -132,7 +136,8 @@ impl SequencerClient {
         }
     }
 
-    /// The tail as it matters to readers: the sequencer's or, if that cannot be had, that of what is written.
+    /// The tail for readers: the sequencer's tail or, without a sequencer, the tail of the written
+    /// objects.
     ///
     /// # Errors
     /// `Unavailable` if an object that must be asked instead does not answer, either.
@@ -146,8 +151,8 @@ impl SequencerClient {
         }
     }
 
-    /// The same, by a sequencer that may be deposed since; waits for one greater than `beyond`, at most `wait`.
-    /// Then whoever asks again asks the one in charge.
+    /// The tail for readers, from a sequencer that may be deposed by now. Waits at most `wait` for
+    /// a tail greater than `beyond`. A caller that asks again then reaches the sequencer in charge.
     pub async fn readable_tail_beyond(
         &self,
         beyond: u64,
@@ -164,16 +169,17 @@ impl SequencerClient {
             }
             Ok((tail, _)) if tail <= beyond => match self.views.read_now().await {
                 Err(gone) if gone.kind() == ErrorKind::NotFound => Err(gone),
-                // One that was deposed, and does not know it, would say so for ever: this is of the view now.
+                // A deposed sequencer that has not noticed would report this tail for ever. The
+                // view that was just read leads the next question to its successor.
                 Ok(_) | Err(_) => Ok(tail),
             },
             answered => answered.map(|(tail, _)| tail),
         }
     }
 
-    /// The tail by the log's objects: one past the last position that is written, filled or trimmed. Positions
-    /// that a sequencer handed out and nobody used yet are not below it, so it may be less than one that a
-    /// sequencer told before, as after a recovery. Whatever was acknowledged is below it.
+    /// The tail by the log's objects: one past the last position that is written, filled or
+    /// trimmed. All acknowledged records are below it. Issued but unused positions may be above it,
+    /// so it may be lower than a tail that the sequencer reported before, as after a recovery.
     async fn written_tail(&self) -> Result<u64> {
         // What was acknowledged before this is where the view says: so are the positions below the tail.
         let view = self.views.read_now().await?;
@@ -209,7 +215,8 @@ impl SequencerClient {
         self.ask_for_epoch(&Question::Reconfigure(change), deadline).await
     }
 
-    /// Has the sequencer hand over to another node; answers the epoch of the view that is known then.
+    /// Asks the sequencer to hand over to another node. Returns the epoch of the view that is known
+    /// afterwards.
     pub async fn hand_over(
         &self,
         to: NodeName,
@@ -242,8 +249,8 @@ fn is_out_of_reach(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Denied | ErrorKind::Exhausted)
 }
 
-/// Tells the sequencer of a view of a log that was removed since. If it does not hear, it learns when it is
-/// asked next.
+/// Tells the sequencer of a log that the log was removed. If this message is lost, the sequencer
+/// learns it at the next question.
 pub(crate) async fn dismiss(env: &LogEnv, view: &View) {
     if let Some(sequencer) = view.sequencer() {
         let input = recover_question(view.log().as_str(), view.epoch());

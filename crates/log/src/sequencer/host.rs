@@ -1,6 +1,7 @@
-//! The host of logs' sequencers: answers questions about positions and tails, and changes views.
+//! The host of logs' sequencers. It answers questions about positions and tails, and changes views.
 //!
-//! [`Host`] has the sequencer claimed and recovered first. Before positions run out it has the next stripe made.
+//! [`Host`] first claims and recovers the sequencer. Before the positions run out, this module has
+//! the next stripe created.
 
 use std::fmt;
 use std::pin::pin;
@@ -133,9 +134,9 @@ impl SequencerHost {
     /// Answers a question that [`HostTransport::ask`](nacre_host::HostTransport::ask) brings.
     ///
     /// # Errors
-    /// `Stale` if the asker must look at the log's view; `NotFound` if there is no such log;
-    /// `Unavailable` if it cannot be recovered now; `Invalid` or `Unsupported` for a question that
-    /// makes no sense.
+    /// `Stale` if the client must read the log's view again; `NotFound` if there is no such log;
+    /// `Unavailable` if the log cannot be recovered now; `Invalid` or `Unsupported` for a question
+    /// that cannot be decoded.
     pub async fn handle(
         &self,
         caller: SequencerCaller<'_>,
@@ -158,7 +159,8 @@ impl SequencerHost {
         answer.map_err(|error| error.on(&log))
     }
 
-    /// Answers, or passes a question about positions on if this node handed the sequencer over in proxy mode.
+    /// Answers a question about positions. Forwards it if this node handed the sequencer over in
+    /// proxy mode.
     async fn answer_or_forward(
         &self,
         caller: SequencerCaller<'_>,
@@ -239,7 +241,8 @@ impl SequencerHost {
         }
     }
 
-    /// Hands a log's sequencer over to another node; returns the epoch of the view that is known then.
+    /// Hands a log's sequencer over to another node. Returns the epoch of the view that is known
+    /// afterwards.
     ///
     /// # Errors
     /// As [`Host::hand_over`].
@@ -415,8 +418,9 @@ impl SequencerHost {
     }
 }
 
-/// The question as another node is asked it. A client that is answered through this one holds no capability: it would
-/// have to tell that node of its tail.
+/// The question as it is forwarded to another node, without a request for the capability. A client
+/// that is served through this node cannot hold it, because it would have to report its tail to the
+/// other node.
 fn passed_on(question: &Question) -> Question {
     match question {
         Question::Acquire(Acquire { count, .. }) => Question::Next { count: *count, client: 0 },

@@ -1,7 +1,9 @@
-//! How a host lends a sequencer to a client: [`Lending`](crate::core::Lent) decides, and here is waited.
+//! The host's side of lending a sequencer to a client. [`Lending`](crate::core::Lent) decides; this
+//! module waits.
 //!
-//! A waiting task looks at the sequencer again at each change of the slot, and when something is due. It evicts a holder
-//! that is overdue: the node takes the log over from itself, so the log is claimed again, sealed and recovered.
+//! A waiting task looks at the sequencer at each change of its slot, and whenever a deadline is
+//! due. It also evicts an overdue holder: the node takes the log over from itself, so the log is
+//! claimed again, sealed and recovered.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -21,8 +23,8 @@ use crate::LogName;
 use crate::core::{Answer, News, Returned, SequencerCore, Wanted};
 use crate::view::View;
 
-/// A holder that is asked to return its grant for a change of the view is waited for so long: until its lease is
-/// over, and the log is recovered after that.
+/// How long a change of the view waits for a holder to return its grant: until the lease is over.
+/// After that the log is recovered.
 const RECALL_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Whether a client holds the capability.
@@ -31,10 +33,11 @@ pub(super) fn is_lent(slot: &LogSlot) -> bool {
 }
 
 impl SequencerHost {
-    /// Positions for a client, and the capability if it wants that and it is its turn.
+    /// Positions for a client, and the capability if the client wants it and its turn has come.
     ///
     /// # Errors
-    /// `Unavailable` and [busy](nacre_host::is_busy) if a holder keeps it waiting past `busy_at`.
+    /// `Unavailable` and [busy](nacre_host::is_busy) if a holder keeps the client waiting past
+    /// `busy_at`.
     pub(super) async fn ask(
         &self,
         log: &LogName,
@@ -70,8 +73,8 @@ impl SequencerHost {
         }
     }
 
-    /// Looks for the answer to a question, and whether the sequencer runs short of positions; `None` if the sequencer that
-    /// was asked is not in charge any more.
+    /// Looks for the answer to a question, and checks whether the sequencer runs short of
+    /// positions. `None` if the sequencer that was asked is not in charge any more.
     fn look(
         &self,
         log: &LogName,
@@ -133,10 +136,11 @@ impl SequencerHost {
         Ok(Ok(acquired))
     }
 
-    /// Answers a holder that asks for news, once there is some or it has waited.
+    /// Answers a holder that asks for news, as soon as there is news or its waiting time is over.
     ///
     /// # Errors
-    /// `Stale` if the asker must look at the log's view; as [`Host::get_ready`](nacre_host::Host::get_ready).
+    /// `Stale` if the client must read the log's view again; as
+    /// [`Host::get_ready`](nacre_host::Host::get_ready).
     pub(super) async fn hold(&self, log: &LogName, epoch: u64, hold: Hold) -> Result<Option<News>> {
         let slot = self.host.slot(log)?;
         let (received, number) =
@@ -175,7 +179,8 @@ impl SequencerHost {
         }
     }
 
-    /// Takes in what a holder tells; returns the end of the view that is served, `None` if its grant has ended.
+    /// Takes a report of a holder. Returns the end of the served view, or `None` if the holder's
+    /// grant has ended.
     fn hear(
         &self,
         slot: &Arc<LogSlot>,
@@ -198,10 +203,10 @@ impl SequencerHost {
         Ok(stands.then_some(end))
     }
 
-    /// Takes a grant back; returns the epoch of the view that is served.
+    /// Takes a grant back. Returns the epoch of the served view.
     ///
     /// # Errors
-    /// `Stale` if this node is not the log's sequencer: then the grant has ended, too.
+    /// `Stale` if this node does not serve the log's sequencer; then the grant has ended, too.
     pub(super) fn take_back(&self, log: &LogName, epoch: u64, returned: Returned) -> Result<u64> {
         let slot = self.host.known_slot(log.as_str()).ok_or_else(deposed::<View>)?;
         let served = {
@@ -256,7 +261,8 @@ impl SequencerHost {
         }
     }
 
-    /// Has the holder return the capability. Grants it to nobody until the returned guard is dropped.
+    /// Makes the holder return the capability. No client gets it again until the returned guard is
+    /// dropped.
     ///
     /// # Errors
     /// `Unavailable` and [busy](nacre_host::is_busy) if the holder is silent: it is being evicted.

@@ -1,7 +1,7 @@
-//! What is asked of a sequencer's host and what it answers.
+//! The questions to a sequencer's host and its answers.
 //!
-//! Little-endian; a text has its length (u16) before it. Every question starts as [`nacre_host`] says, with the
-//! log's name and the epoch of the asker's view.
+//! Numbers are little-endian, and a string has its length (u16) before it. Every question starts
+//! with the log's name and the epoch of the client's view, as [`nacre_host`] describes.
 //!
 //! | method | goes on with | answer |
 //! | --- | --- | --- |
@@ -77,7 +77,7 @@ pub(crate) enum Question {
 /// A question about a log by somebody whose view has an epoch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Asked<'a> {
-    /// What was sent as the log's name: to find one by. It may be no name at all.
+    /// The log's name as it was sent, to find the log by. It may be no valid name.
     pub log: &'a str,
     pub epoch: u64,
     pub question: Question,
@@ -156,7 +156,7 @@ impl<'a> Asked<'a> {
         }
         Self::parse(method, input).map_err(|Undecodable| {
             Error::invalid("the question to the sequencer cannot be decoded")
-                .hint("are client and node of one release?")
+                .hint("run the client and the node from one release")
         })
     }
 
@@ -192,8 +192,9 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// Whether a producer needs to ask this, to go on where a sequencer or a target failed: for positions, for
-/// another sequencer, or that the log avoids targets. Nothing it asks for changes what the log holds.
+/// Whether a producer needs this question to continue after a sequencer or a target failed. Such
+/// questions ask for positions, for another sequencer, or for a layout without some targets. None
+/// changes what the log holds.
 pub fn is_question_of_producers(method: &str, input: &[u8]) -> bool {
     match method {
         "next" | ACQUIRE | HOLD | RETURN | RECOVER => true,
@@ -311,7 +312,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_producer_asks_for_nothing_that_changes_what_the_log_holds() {
+    fn a_producer_cannot_ask_for_a_change_of_the_logs_content() {
         let log = LogName::new("l").unwrap();
         let asks = |question: Question| {
             is_question_of_producers(question.method(), &question.encode(&log, 1))

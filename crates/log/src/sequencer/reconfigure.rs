@@ -1,20 +1,22 @@
-//! The steps of a view that its sequencer makes: longer, laid out afresh, of another class, shorter at the front
-//! (CORFU, section 3.1: changing the mapping).
+//! The view changes that a sequencer makes: another stripe, a new layout, another class, or a
+//! trimmed front (CORFU, section 3.1: changing the mapping).
 //!
-//! The paper has a client seal all objects of the old mapping, so that nobody writes by it, and find the tail by
-//! their answers. Here it is the sequencer that changes the mapping, which knows the tail and through which every
-//! writer passes, so that the old objects need no seal:
+//! In the paper, a client seals all objects of the old mapping, so that no client writes by it, and
+//! finds the tail from their answers. Here the sequencer changes the mapping. It knows the tail,
+//! and every writer gets its position from it, so the old objects need no seal:
 //!
-//! 1. Draft the next view, and seal the objects that are new in it. A target that does not seal them in time is
-//!    avoided by another draft.
-//! 2. A longer range, another class or a trimmed front moves no position: propose it and serve on.
-//! 3. A layout from the tail on does. See first that views can be stored, by one that differs in nothing; then
-//!    hold the tail still, cut the last range there, propose, and serve by what is stored: some milliseconds.
+//! 1. Draft the next view, and seal its new objects. If a target does not seal them in time, draft
+//! another view without it. 2. If no position moves (a longer range, another class or a trimmed
+//! front), propose the draft and go on serving. 3. A new layout from the tail on moves positions.
+//! First store a view that differs only in its epoch, to see that views can be stored. Then hold
+//! the tail still for some milliseconds, cut the last range there, propose, and serve the stored
+//! view.
 //!
-//! **Invariants.** Objects are sealed before a view that names them is proposed, so nobody meets one that is not
-//! there. A position has one object in all views under which it was handed out: what the held tail is past stays
-//! where it is, and nothing is handed out before the cut is decided ([`Held`]). While a client
-//! holds the sequencer's capability the tail is not known, so the last range is not cut.
+//! **Invariants.** Objects are sealed before a view that names them is proposed, so no client meets
+//! a missing object. A position has one object in all views under which it was issued: positions
+//! below the held tail stay where they are, and none is issued before the cut is decided
+//! ([`Held`]). While a client holds the sequencer's capability the tail is unknown, so the last
+//! range is not cut.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -35,14 +37,15 @@ use crate::view::{Layout, Place, View};
 
 /// A target that does not seal an empty object in this time gets no new stripe.
 const SEAL_PATIENCE: Duration = Duration::from_secs(1);
-/// A target that is not used is taken to be away still if it does not seal an empty object in this time. Each
-/// stripe waits so long for it: less than the half of a stripe lasts that is left then, at the default slots.
+/// An unused target counts as still away if it does not seal an empty object in this time. Each new
+/// stripe waits this long for it. The remaining half of the current stripe lasts longer than that,
+/// at the default slots.
 const BACK_PATIENCE: Duration = Duration::from_millis(200);
 /// How often another class or policy is proposed while others change the view.
 const MAX_PROPOSALS: usize = 3;
 
-/// Adds a stripe before the last is full. If some targets are not used although there are columns
-/// for them, this is the moment to look whether they are back; one that is not costs no range.
+/// Adds a stripe before the last one is full. If some targets are unused although there are columns
+/// for them, first checks whether they are back. A target that is still away costs no range.
 ///
 /// # Errors
 /// `Unavailable`; `Exhausted`. `Stale` if this sequencer is deposed.
@@ -64,8 +67,9 @@ pub(super) async fn extend(env: &LogEnv, slot: &LogSlot) -> Result<()> {
     }
 }
 
-/// If some target answers that is not used although there is a column for it: those that another layout must
-/// avoid still. `None` if another would use no more than this one; a range costs too much for that.
+/// If an unused target answers again, returns the targets that a new layout must still avoid.
+/// `None` if a new layout would use no more targets than this one, because a range is too expensive
+/// for that.
 async fn won_back(env: &LogEnv, view: &View) -> Option<Vec<TargetName>> {
     let used = view.current_targets(&*env.placement);
     let usable = env.placement.targets().len().min(view.layout().width as usize);
@@ -82,15 +86,16 @@ async fn won_back(env: &LogEnv, view: &View) -> Option<Vec<TargetName>> {
     (away.len() < asked.len()).then_some(away)
 }
 
-/// Whether a range may be used for what is better, not needed: some are left then to go round targets.
+/// Whether an optional layout may use a range, because enough ranges remain for layouts around lost
+/// targets.
 fn may_choose(view: &View, layout: Layout) -> bool {
     view.ranges_left(layout.width) > RANGES_TO_GO_ROUND
 }
 
-/// Makes a change asked for by somebody who knows the view of `epoch`; answers the epoch after.
+/// Makes a change for a client that knows the view of `epoch`. Returns the epoch afterwards.
 ///
 /// # Errors
-/// `Stale` if this sequencer is deposed; else as the change's own method of [`View`].
+/// `Stale` if this sequencer is deposed; else those of the [`View`] method for the change.
 pub(super) async fn reconfigure(
     env: &LogEnv,
     slot: &LogSlot,
@@ -121,7 +126,7 @@ pub(super) async fn reconfigure(
         Reconfiguration::Forget(position) if position <= view.kept_from() => Ok(view.epoch()),
         Reconfiguration::Forget(position) if position > tail => {
             let text = format!("{position} is past the tail, {tail}");
-            Err(Error::invalid(text).hint("forget what was appended, not what will be"))
+            Err(Error::invalid(text).hint("name a position below the tail"))
         }
         Reconfiguration::Forget(position) => {
             propose_while_serving(&*env.views, slot, &view.forgetting_below(position)).await
@@ -131,7 +136,8 @@ pub(super) async fn reconfigure(
 
 /// Has the log's entries stored by another class; answers the epoch of that.
 async fn use_class(env: &LogEnv, slot: &LogSlot, class: ClassName) -> Result<u64> {
-    // What is stored then may be another view of that epoch, as one that was proposed before and nobody answered.
+    // The stored view may be another proposal of the same epoch, for example an earlier one whose
+    // answer was lost. So check, and propose again.
     for _ in 0..MAX_PROPOSALS {
         let (view, _) = served(slot)?;
         check_replaces(&class, view.class())?;
@@ -161,7 +167,10 @@ async fn lend_by(env: &LogEnv, slot: &LogSlot, program: Option<ProgramName>) -> 
 }
 
 fn changes_all_the_time() -> Error {
-    Error::unavailable("others change the log's view all the time").hint("try again")
+    Error::unavailable(
+        "the change was not made, because other changes of the log's view came first each time",
+    )
+    .hint("try again")
 }
 
 /// Opens a new range at the tail, away from `avoid` and from whatever else does not answer.
@@ -174,29 +183,29 @@ async fn relayout(
     // Each round finds a silent target more, or is the last.
     for _ in 0..=env.placement.targets().len() {
         let (view, tail) = served(slot)?;
-        // The tail goes on meanwhile: objects are named by range, stripe and column, whatever position they start
-        // with.
+        // The tail may advance meanwhile. That does not matter, because objects are named by range,
+        // stripe and column, not by their first position.
         let draft = view
             .cut(tail, layout, &*env.placement, &avoid)
             .map_err(|error| without_room(error, &avoid))?;
         let silent = seal(env, &draft, places(&draft, 0), SEAL_PATIENCE).await?;
         if silent.is_empty() {
-            // The log must not stand still only to find that views cannot be stored: what keeps them may be
-            // there to be read and yet take nothing.
+            // Check that views can be stored before the log stands still: the map's store may still
+            // answer reads but accept no writes.
             propose_while_serving(&*env.views, slot, &view.renewed()).await?;
             return cut(env, slot, layout, &avoid).await;
         }
         avoid.extend(silent);
     }
-    Err(Error::unavailable("no storage target answers"))
+    Err(Error::unavailable("no storage target answers").hint("bring a target back, and try again"))
 }
 
-/// Ends the last range at the tail, which stands still meanwhile, and opens another there; answers the epoch of
-/// what is stored then.
+/// Holds the tail still, ends the last range there and opens another one. Returns the epoch of the
+/// stored view.
 ///
 /// # Errors
-/// As for [`View::cut`]; `Stale` if this sequencer is deposed; `Unavailable` or `NotFound` if nobody can tell, and
-/// then it serves no more.
+/// As for [`View::cut`]; `Stale` if this sequencer is deposed. After `Unavailable` or `NotFound`
+/// the outcome is unknown, and the sequencer stops serving.
 async fn cut(env: &LogEnv, slot: &LogSlot, layout: Layout, avoid: &[TargetName]) -> Result<u64> {
     let held = Held::<Sequencers>::hold(slot)?;
     if slot.machine().as_ref().is_some_and(SequencerCore::is_lent) {
@@ -207,30 +216,31 @@ async fn cut(env: &LogEnv, slot: &LogSlot, layout: Layout, avoid: &[TargetName])
     held.propose(&*env.views, cut).await
 }
 
-/// The view that is served, and the tail.
+/// The served view, and the tail.
 ///
 /// # Errors
-/// `Stale` if there is none: this sequencer is deposed.
+/// `Stale` if this node serves none: the sequencer is deposed.
 fn served(slot: &LogSlot) -> Result<(View, u64)> {
     let core = slot.machine();
     core.as_ref().map(|core| (core.view().clone(), core.tail_now())).ok_or_else(deposed::<View>)
 }
 
-/// If there is no range left to go round targets: then it takes one of them, or room.
+/// Adds a hint if there is no range left for a layout around lost targets: bring one back, or trim.
 fn without_room(error: Error, lost: &[TargetName]) -> Error {
     if error.kind() != ErrorKind::Exhausted || lost.is_empty() {
         return error;
     }
     let lost: Vec<_> = lost.iter().map(TargetName::as_str).collect();
     let lost = lost.join(", ");
-    error.hint(format!("bring {lost} back, or trim the log: what is trimmed wholly takes no range"))
+    error.hint(format!("bring {lost} back, or trim the log: wholly trimmed ranges leave the view"))
 }
 
 fn places(view: &View, stripe: u64) -> Vec<Place> {
     view.last_range().stripe_places(stripe).collect()
 }
 
-/// Seals the objects of a log's first view, before the log is made; answers the targets that did not answer in time.
+/// Seals the objects of a log's first view, before the log is created. Returns the targets that did
+/// not answer in time.
 ///
 /// # Errors
 /// Those of the log's class.
@@ -253,7 +263,9 @@ async fn seal(
             Ok(Ok(_) | Err(CallFailure::Stale)) => Ok(None),
             Ok(Err(CallFailure::NoAnswer(_))) | Err(_) => Ok(Some(env.placement.locate(&object))),
             Ok(Err(CallFailure::Failed(error))) => Err(error),
-            Ok(Err(CallFailure::Unsealed)) => Err(Error::corrupt("a seal found no object")),
+            Ok(Err(CallFailure::Unsealed)) => {
+                Err(Error::corrupt("the object is gone that was to be sealed"))
+            }
         }
     };
     let sealed = join_all(places.into_iter().map(seal)).await;
@@ -265,7 +277,9 @@ async fn seal(
 fn check_replaces(class: &ClassName, former: &ClassName) -> Result<()> {
     match speaks_rows(class) == speaks_rows(former) {
         true => Ok(()),
-        false => Err(Error::invalid(format!("{class} does not store as {former} does"))
-            .hint("make another log with that class")),
+        false => Err(Error::invalid(format!(
+            "class {class} cannot read the entries that class {former} stored"
+        ))
+        .hint("create another log with that class")),
     }
 }

@@ -35,13 +35,14 @@ pub(super) async fn carry_out(env: &LogEnv, command: RecoveryCommand) -> Result<
     }
 }
 
-/// Whether nobody served the log before this claim. Whoever made it sealed its objects; of a log that an earlier build
-/// made, this claim makes them.
+/// Whether this is the first claim of the log. The creator of the log has already sealed its
+/// objects, except in logs from an earlier release; there this claim creates them.
 fn is_first_claim(view: &View) -> bool {
     view.epoch() == view.born() + 1
 }
 
-/// Whether an object answered that it is not there. A view names no object that was never there.
+/// Whether an object answered that it does not exist. Objects exist before a view names them, so
+/// this one was lost.
 fn was_lost(answer: CallResult<Option<u64>>) -> bool {
     matches!(answer, Err(CallFailure::Unsealed))
 }
@@ -61,7 +62,9 @@ pub(super) fn gave_up(env: &LogEnv, log: &LogName, recovery: Option<&RecoveryCor
 }
 
 pub(super) fn object_of(view: &View, place: Place) -> Result<ObjectId> {
-    view.object(place).ok_or_else(|| Error::corrupt("a view without its own place").on(view.log()))
+    view.object(place).ok_or_else(|| {
+        Error::corrupt("the view does not name the object of one of its positions").on(view.log())
+    })
 }
 
 async fn found(

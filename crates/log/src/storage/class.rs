@@ -264,5 +264,5 @@ fn damaged(position: u64) -> Error {
 }
 
 fn foreign_key() -> Error {
-    Error::corrupt("the object's map holds a key that is no position").with_status(EIO)
+    Error::corrupt("the object's map holds a key that is not a position").with_status(EIO)
 }

@@ -103,9 +103,9 @@ impl StorageClient {
         self.ask(to, dialect.trim_to(to.epoch, position), |answer| dialect.has_left(answer)).await
     }
 
-    /// Ends an object for good: it refuses every epoch from now on and keeps no entry up to
-    /// `position`, its last one. Its header stays, for a late seal would otherwise bring the object
-    /// to life again, empty, and a late write would be accepted once more.
+    /// Buries an object: it refuses every epoch from now on and keeps no entry up to `position`,
+    /// its last one. Its header stays. Otherwise a late seal would recreate the object empty, and
+    /// it would accept late writes.
     pub async fn bury(&self, to: Addressed<'_>, position: u64) -> CallResult<()> {
         let removed = to;
         let to = Addressed { epoch: LAST_EPOCH, ..to };
@@ -176,12 +176,13 @@ impl StorageClient {
             }
         };
         reply.results.into_iter().next().ok_or_else(|| {
-            CallFailure::Failed(Error::corrupt("the store answered nothing").on(object))
+            CallFailure::Failed(Error::corrupt("the store gave no result for the call").on(object))
         })
     }
 }
 
-/// A `Stale` of the class, not of the object: the call carried another version than the live one.
+/// Whether a `Stale` error is about the class, not the object: the call named another version of
+/// the class than the active one.
 fn is_other_version(error: &Error) -> bool {
     error.kind() == ErrorKind::Stale && !error.has_own_status()
 }

@@ -1,7 +1,7 @@
-//! How a class of the storage interface is spoken to: what goes into its methods, what comes out.
+//! The dialects of the storage interface: how calls of a class are encoded and its answers decoded.
 //!
-//! A dialect is pure; [`super::StorageClient`] does the calling. There are two: [`Packed`], of the native
-//! class and of the program in Lua, and [`Rows`], of a Brados program.
+//! A dialect is pure; [`super::StorageClient`] makes the calls. There are two: [`Packed`], for the
+//! native class and the Lua program, and [`Rows`], for a Brados program.
 
 use std::fmt;
 
@@ -38,7 +38,7 @@ impl CallFailure {
     pub fn into_error(self, object: impl fmt::Display) -> Error {
         match self {
             Self::NoAnswer(error) | Self::Failed(error) => error,
-            Self::Stale => Error::unavailable("the log's view is changing"),
+            Self::Stale => Error::unavailable("the log's view changed during the call; try again"),
             Self::Unsealed => Error::corrupt(format!("{object} is gone")),
         }
     }
@@ -53,7 +53,8 @@ impl From<Error> for CallFailure {
 
 pub(crate) type CallResult<T> = Result<T, CallFailure>;
 
-/// The storage interface, both ways. Answers are of a call that succeeded as far as the store knows.
+/// Encodes calls of the storage interface and decodes their answers. It sees only answers of calls
+/// that the store reported as successful.
 pub(crate) trait Dialect: Sync {
     /// The methods that a class of it has at least.
     fn methods(&self) -> &'static [&'static str];
@@ -93,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_asked_of_a_class_is_what_it_needs() {
+    fn a_log_calls_exactly_the_methods_that_its_class_must_have() {
         let data = Bytes::new();
         for name in ["log", "log_brados"] {
             let class = ClassName::new(name).unwrap();
@@ -107,7 +108,7 @@ mod tests {
                 dialect.trim(1, 0),
                 dialect.trim_to(1, 0),
             ];
-            // Of a class in Brados many requests of a method are one call.
+            // A Brados class has a separate method for batches, which takes many requests in one call.
             let mut asked = asks.map(|ask| ask.method.trim_end_matches(".batch"));
             let mut needed = storage_methods(&class).to_vec();
             asked.sort_unstable();

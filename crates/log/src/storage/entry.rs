@@ -1,4 +1,4 @@
-//! One entry: its key and value in the object's map, and what a batch read tells of it.
+//! One entry: its key and value in the object's map, and its form in the answer of a batch read.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use nacre_object::limits::MAX_MAP_VALUE_BYTES;

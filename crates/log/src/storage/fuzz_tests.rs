@@ -86,7 +86,8 @@ impl Objects {
         Self { store: MemoryStore::new(Arc::new(classes), clock) }
     }
 
-    /// Begins anew with objects that hold nothing yet. What others held is not kept: a long run is of millions.
+    /// Starts again with empty objects. The old ones are dropped, because a long run makes millions
+    /// of them.
     fn begin(&self) {
         for class in [NATIVE_CLASS, PROGRAM_CLASS] {
             // There is none at first.
@@ -102,10 +103,10 @@ impl Objects {
         answer.map(|mut reply| reply.results.remove(0))
     }
 
-    /// What a class answers on its own object: the output, or the status.
+    /// Calls a method of a class on the class's own object. Returns the output, or the status.
     ///
     /// # Panics
-    /// If the class failed rather than refused.
+    /// If the class failed instead of refusing the call.
     fn call(&self, class: &str, method: &str, input: &[u8]) -> Result<Bytes, i32> {
         let call = ClassCall {
             class: ClassName::new(class).unwrap(),
@@ -127,7 +128,7 @@ impl Objects {
 }
 
 #[test]
-fn fuzz_calls_of_either_storage_class_which_answer_alike() {
+fn fuzz_both_storage_classes_and_compare_their_answers() {
     const METHODS: [&str; 10] = [
         "seal",
         "max_position",

@@ -1,4 +1,5 @@
-//! The header of a stripe's object: its epoch and what is trimmed. One record, in the map's header.
+//! The header of a stripe's object: its epoch and trim bounds. It is one record in the header of
+//! the object's map.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use nacre_object::{Error, Result};

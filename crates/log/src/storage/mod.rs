@@ -1,11 +1,12 @@
 //! The storage interface of the log: what an object of a stripe can do (CORFU, section 3).
 //!
-//! It exists as the native class [`log_class`] and as the program `programs/class/log.lua`, which behave
-//! alike and store alike, so one can replace the other on live objects; and as the relations of
-//! `programs/class/log.brados`, which store as their compiler sees fit and speak rows (`rows`). One suite
-//! of cases runs on all (`tests/suite/storage_cases.txt`).
+//! There are three implementations. The native class [`log_class`] and the program
+//! `programs/class/log.lua` behave alike and store alike, so one can replace the other on live
+//! objects. The Brados program `programs/class/log.brados` has the stored format that its compiler
+//! chooses, and its requests and replies are rows (`rows`). One suite of cases runs on all three
+//! (`tests/suite/storage_cases.txt`).
 //!
-//! What follows is about the first two.
+//! The rest of this page describes the first two.
 //!
 //! # Stored format
 //!
@@ -58,7 +59,7 @@ pub(crate) use dialect::{CallFailure, CallResult};
 pub(crate) use entry::EntryState;
 pub(crate) use packed::MAX_BATCH_ENTRIES;
 
-/// The epoch of objects that are forgotten: no view has it, so that whoever comes is too late.
+/// The epoch of buried objects. No view has it, so they refuse every request.
 pub(crate) const LAST_EPOCH: u64 = (1 << 53) - 1;
 
 /// The name of the class when it is native.
@@ -66,12 +67,12 @@ pub const NATIVE_CLASS: &str = "log_native";
 /// The name of the class when it is the program of the standard library.
 pub const PROGRAM_CLASS: &str = "log";
 
-/// What the name of the class begins with when it is the Brados program of the standard library, or
-/// another of the same interface: its requests and replies are rows.
+/// The start of the class's name if it is the Brados program of the standard library, or another
+/// with the same interface. The requests and replies of such a class are rows.
 pub const BRADOS_CLASS: &str = "log_brados";
 
-/// Whether a class is made of a Brados program: then its requests and replies are rows, and it stores in a
-/// way of its own.
+/// Whether a class is a Brados program. Then its requests and replies are rows, and it has its own
+/// stored format.
 pub(crate) fn speaks_rows(class: &ClassName) -> bool {
     class.as_str().starts_with(BRADOS_CLASS)
 }

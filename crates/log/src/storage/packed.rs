@@ -1,5 +1,5 @@
-//! What goes into the methods of the native class and of the program in Lua and comes out of them, both
-//! ways: numbers and data, packed as the table of [`super`] says.
+//! Encodes and decodes the inputs and outputs of the native class and of the Lua program, as the
+//! table in [`super`] describes them.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use nacre_object::{Error, Result, Status};
@@ -183,7 +183,8 @@ pub(super) fn encode_maximum(maximum: Option<u64>) -> Bytes {
 /// The maximum position that `max_position` or `seal` answered, `None` if there is none.
 ///
 /// # Errors
-/// `Corrupt` for an answer of another form, here and below: the class is not ours, or broken.
+/// `Corrupt` for an answer of another form, as in the functions below: the class is not ours, or
+/// broken.
 pub(super) fn decode_maximum(output: Bytes) -> Result<Option<u64>> {
     let mut decoder = Decoder::new(output);
     let parse = |decoder: &mut Decoder| {
@@ -196,8 +197,8 @@ pub(super) fn decode_maximum(output: Bytes) -> Result<Option<u64>> {
     Ok(maximum)
 }
 
-/// What a batch answers: nothing where everything was done. A reply that short fits what an OSD returns of
-/// a change.
+/// The output of a batch: empty if every operation succeeded. An OSD returns only short replies of
+/// a call that changes an object, and an empty one always fits.
 pub(super) fn encode_statuses(statuses: &[Status]) -> Bytes {
     if statuses.iter().all(|status| *status == 0) {
         return Bytes::new();
@@ -231,5 +232,5 @@ pub(super) fn decode_states(output: Bytes, asked: usize) -> Result<Vec<EntryStat
 
 fn unexpected(_: Undecodable) -> Error {
     Error::corrupt("the log class answered something unexpected")
-        .hint("is the class of the log's view the one of the standard library?")
+        .hint("check that the log's class is the one of the standard library: see it with `nacre log stat`")
 }

@@ -1,5 +1,5 @@
-//! The storage interface as a Brados class has it: requests and replies are rows, a failure is a status
-//! that is replied (`ret`), and a batch is many requests of one method.
+//! The storage interface in the dialect of a Brados class. Requests and replies are rows, a failure
+//! is a status in the reply (`ret`), and a batch is many requests of one method.
 
 use bytes::Bytes;
 use nacre_calls::{OutputRows, Value, decode_reply, encode_request, put_request};
@@ -108,7 +108,8 @@ fn of_positions(epoch: u64, byte_limit: u32, positions: &[u64]) -> Bytes {
     })
 }
 
-/// The answers of a batch. Its requests share their epoch, so what is wrong with that is wrong with all.
+/// The answers of a batch. All requests of a batch share their epoch, so an epoch error concerns
+/// all of them.
 fn answers(answer: Bytes, asked: usize) -> CallResult<Vec<CallReply>> {
     let answers = decode_answers(answer, asked)?;
     match answers.first().map_or(Ok(0), status_of)? {
@@ -123,7 +124,10 @@ fn refuse(status: Status) -> CallResult<()> {
         0.. => Ok(()),
         ESPIPE => Err(CallFailure::Stale),
         ENOENT => Err(CallFailure::Unsealed),
-        status => Err(Error::from_status(status, format!("the class replied {status}")).into()),
+        status => {
+            Err(Error::from_status(status, format!("the log's class replied with status {status}"))
+                .into())
+        }
     }
 }
 
@@ -206,5 +210,5 @@ fn entry_of(answer: CallReply) -> Result<EntryState> {
 
 fn unexpected(what: &str, got: &dyn std::fmt::Debug) -> Error {
     Error::corrupt(format!("the log class replied {got:?} for {what}"))
-        .hint("is the class of the log's view made of `log.brados`?")
+        .hint("check that the log's class is `log.brados` of the standard library: see it with `nacre log stat`")
 }

@@ -22,24 +22,24 @@ impl Layout {
     /// `Invalid`, naming the bound.
     pub fn check(self) -> Result<Self> {
         if !(1..=MAX_WIDTH).contains(&self.width) {
-            return Err(Error::invalid(format!("a stripe of {} objects", self.width))
+            return Err(Error::invalid(format!("a stripe cannot have {} objects", self.width))
                 .hint(format!("use 1 to {MAX_WIDTH}")));
         }
         if !(1..=MAX_SLOTS).contains(&self.slots) {
-            return Err(Error::invalid(format!("{} entries an object", self.slots))
+            return Err(Error::invalid(format!("an object cannot hold {} entries", self.slots))
                 .hint(format!("use 1 to {MAX_SLOTS}")));
         }
         Ok(self)
     }
 
-    /// A range `first..end` of this shape whose columns take turns on the targets that are not to
-    /// be avoided.
+    /// Makes a range `first..end` of this shape whose columns alternate between the targets that
+    /// need not be avoided.
     ///
-    /// Placement is a hash of the objects' names, so a column gets the first salt that leads to
-    /// the target wanted. A store that does not tell its targets places the objects as it likes.
+    /// Placement is a hash of the objects' names, so a column gets the first salt that leads to the
+    /// wanted target. If a store does not report its targets, it places the objects as it likes.
     ///
     /// # Errors
-    /// `Unavailable` if every target is to be avoided.
+    /// `Unavailable` if every target must be avoided.
     pub(super) fn range(
         self,
         log: &LogName,
@@ -65,8 +65,8 @@ impl Layout {
         };
         if !live.is_empty() {
             for column in 0..self.width {
-                // The first column moves on from range to range, so that many logs of few columns
-                // do not all begin on one target.
+                // The target of the first column changes from range to range, so that many logs
+                // with few columns do not all begin on one target.
                 let turn = (column as usize + first_turn(log, id)) % live.len();
                 let salt = salt_for(log, pool, &range, column, live[turn], placement)
                     .or_else(|| salt_away_from(log, pool, &range, column, avoid, placement));

@@ -1,26 +1,26 @@
-//! A log's view: the one piece of shared state that says where positions live, who hands them out,
-//! and under which epoch.
+//! A log's view: the shared state that says where positions live, which sequencer issues them, and
+//! under which epoch.
 //!
-//! A view is immutable. Whoever wants another proposes a successor, whose epoch is the stored one
-//! plus one; the proposal that comes first is the view, every other is `Stale`. So all changes of a
-//! log are one sequence, and each of these methods makes one step of it:
+//! A view is immutable. To change it, a node proposes a successor whose epoch is the stored one
+//! plus one. The first proposal becomes the view; every other is `Stale`. So all changes of a log
+//! are one sequence, and each of these methods makes one step of it:
 //!
 //! - [`View::claimed_by`]: another sequencer takes over (sealing and finding the tail come after);
 //! - [`View::extended`]: the sequencer lengthens the last range before it is full;
 //! - [`View::cut`]: the sequencer ends the last range at its tail and opens another range there,
-//!   away from a dead target, or of another width;
-//! - [`View::forgetting_below`]: what is trimmed needs no objects any more;
-//! - [`View::removed`]: the log is no more; its last view stays, so that whoever held an earlier one learns it,
-//!   and a log made under its name ([`View::reborn`]) takes other objects;
+//!   without a dead target, or with another width;
+//! - [`View::forgetting_below`]: trimmed positions need no objects any more;
+//! - [`View::removed`]: the log is removed. Its last view stays, so that clients with an earlier
+//!   view learn it, and a later log of its name ([`View::reborn`]) uses other objects;
 //! - [`View::with_class`]: another implementation of the storage interface;
-//! - [`View::with_capability`]: another policy by which clients hold the sequencer's capability;
-//! - [`View::renewed`]: nothing but the epoch.
+//! - [`View::with_capability`]: another policy for clients that hold the sequencer's capability;
+//! - [`View::renewed`]: only the epoch changes.
 //!
 //! # Invariants
 //!
-//! - Ranges are adjacent and in order; a position is in at most one, and its object never changes
-//!   once a sequencer may have issued it.
-//! - The tail is never below the start of the last range: a range is opened at the tail.
+//! - Ranges are adjacent and in order. A position is in at most one range, and its object never
+//!   changes once a sequencer may have issued it.
+//! - The tail is never below the start of the last range, because a range is opened at the tail.
 
 mod layout;
 mod range;

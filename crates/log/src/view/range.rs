@@ -5,15 +5,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::LogName;
 
-/// The name of every object of a log begins with this, then comes the log's name and a slash.
+/// The prefix of the name of every object of a log. The log's name and a slash follow.
 pub const LOG_OBJECT_PREFIX: &str = "log/";
 
 /// Positions `first..end`, striped over objects.
 ///
-/// The range is divided into *stripes* of `width × slots` positions. A stripe has one object a
-/// *column*, and its positions go round the columns. Each stripe has its own objects, so that an
-/// object stays small and whole objects go when the stripe is trimmed; the objects of one column
-/// are all on one target.
+/// The range is divided into *stripes* of `width × slots` positions. A stripe has one object for
+/// each *column*, and its positions go round the columns. Each stripe has its own objects, so
+/// objects stay small and trimming a stripe deletes whole objects. The objects of one column are
+/// all on one target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StripeRange {
     /// Part of the objects' names; later ranges have greater ones.
@@ -66,9 +66,9 @@ impl StripeRange {
         self.end.min(self.first + (stripe + 1) * self.stripe_positions())
     }
 
-    /// One past the last position of a stripe that was used, by the greatest maximum of its objects; `None` if
-    /// none was. Objects take whatever position they are told, of whoever may fill: a position that is not of
-    /// the stripe says nothing of the log.
+    /// One past the last used position of a stripe, given the greatest position that its objects
+    /// report. `None` if no position of the stripe was used. A client that may fill can write any
+    /// position to an object, so positions outside the stripe are ignored.
     pub fn tail_in(&self, stripe: u64, maximum: Option<u64>) -> Option<u64> {
         let first = self.first + stripe * self.stripe_positions();
         let used = maximum.filter(|position| *position >= first)?;

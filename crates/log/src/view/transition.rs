@@ -14,10 +14,11 @@ use crate::limits::{MAX_COLUMNS, MAX_RANGES};
 
 /// The format this release reads and writes.
 const FORMAT: u32 = 1;
-/// Between the ranges of a removed log and those of its successor: one that its sequencer was about to open
-/// when it was removed, and whose objects it may have sealed, has the id in between.
+/// The distance between the range ids of a removed log and those of its successor. The id in
+/// between belongs to a range that the old sequencer may have been about to open, and whose objects
+/// it may have sealed.
 const RANGE_ID_GAP: u32 = 2;
-/// The id of a log's first range is below. As many ids are left for all its later ranges.
+/// The id of a log's first range is below this bound. As many ids remain for its later ranges.
 pub const FIRST_RANGE_BOUND: u32 = 1 << 31;
 
 /// One view of a log.
@@ -37,12 +38,12 @@ pub struct View {
 }
 
 impl View {
-    /// The view of a new log: one stripe, away from the targets that are to be avoided, and no sequencer yet. Its
-    /// objects are sealed before it is proposed.
+    /// The view of a new log: one stripe, without the targets to be avoided, and no sequencer yet.
+    /// Its objects are sealed before the view is proposed.
     ///
-    /// The ids of its ranges begin with `first_range`, which is part of the names of its objects. Draw it at
-    /// random below `FIRST_RANGE_BOUND`: a log of this name may have lost its view with a storage target, and
-    /// then the objects that are left of it must not be found.
+    /// The ids of its ranges begin with `first_range`, and are part of the names of its objects.
+    /// Draw it at random below `FIRST_RANGE_BOUND`. An earlier log of this name may have lost its
+    /// view with a storage target, and the new log must not find the objects that are left of it.
     ///
     /// # Errors
     /// `Invalid` for a layout out of bounds.
@@ -71,8 +72,9 @@ impl View {
         })
     }
 
-    /// The first view of a log of the name of this one, which was removed: its objects have names that no
-    /// object of this one has. They are sealed before it is proposed.
+    /// The first view of a new log with the name of this removed one. The names of its objects
+    /// differ from those of all objects of this log. Its objects are sealed before the view is
+    /// proposed.
     ///
     /// # Errors
     /// As for [`View::first`]; `Exhausted` if the name was used too often.
@@ -85,7 +87,7 @@ impl View {
         avoid: &[TargetName],
     ) -> Result<Self> {
         let epoch = self.epoch + 1;
-        let used_up = || Error::exhausted("no range is left under this name").on(&self.log);
+        let used_up = || Error::exhausted("the name was used for too many logs").on(&self.log);
         let id = self.last_range().id.checked_add(RANGE_ID_GAP).ok_or_else(used_up)?;
         let stripe = u64::from(layout.check()?.width) * u64::from(layout.slots);
         let range = layout.range(&self.log, &pool, id, 0..stripe, placement, avoid)?;
@@ -114,7 +116,8 @@ impl View {
         self.epoch
     }
 
-    /// The epoch by which the log was made: what tells it from one of its name that was removed.
+    /// The epoch at which the log was created. It distinguishes the log from removed logs of the
+    /// same name.
     pub fn born(&self) -> u64 {
         self.born
     }
@@ -230,7 +233,7 @@ impl View {
         next
     }
 
-    /// The successor whose last range has so many more stripes.
+    /// The successor whose last range has this many more stripes.
     ///
     /// # Errors
     /// `Exhausted` at the end of all positions.
@@ -244,12 +247,12 @@ impl View {
         Ok(next)
     }
 
-    /// The successor whose last range ends at `tail` and is followed by one stripe of another
-    /// range, laid out afresh.
+    /// The successor whose last range ends at `tail`, followed by a new range of one stripe with
+    /// this layout.
     ///
     /// # Errors
     /// `Invalid` for a layout out of bounds or a tail outside of the last range, `Exhausted` past
-    /// `MAX_RANGES` or `MAX_COLUMNS`, `Unavailable` if every target is to be avoided.
+    /// `MAX_RANGES` or `MAX_COLUMNS`, `Unavailable` if every target must be avoided.
     pub fn cut(
         &self,
         tail: u64,
@@ -259,7 +262,8 @@ impl View {
     ) -> Result<Self> {
         let last = self.last_range();
         if tail < last.first || tail > last.end {
-            return Err(Error::invalid(format!("{tail} is not in the last range")).on(&self.log));
+            return Err(Error::invalid(format!("position {tail} is not in the log's last range"))
+                .on(&self.log));
         }
         let end = tail + u64::from(layout.check()?.width) * u64::from(layout.slots);
         if end > POSITION_END {
@@ -283,9 +287,9 @@ impl View {
     /// The error of a layout for which there is no room.
     pub(crate) fn no_ranges(&self) -> Error {
         let (ranges, columns) = (self.ranges.len(), self.column_count());
-        Error::exhausted(format!("the log is laid out in {ranges} ranges of {columns} columns"))
+        Error::exhausted(format!("the log's view has no room for another range: it has {ranges} ranges of {columns} columns"))
             .on(&self.log)
-            .hint("trim the log: ranges that are trimmed wholly are forgotten")
+            .hint("trim the log: wholly trimmed ranges leave the view")
     }
 
     /// The successor in which everything below `position` is forgotten as trimmed.
@@ -302,7 +306,7 @@ impl View {
         Self { is_removed: true, sequencer: None, ..self.successor() }
     }
 
-    /// The successor that differs in nothing but its epoch. Whoever has stored it knows that views can be.
+    /// The successor that differs only in its epoch. Storing it proves that views can be stored.
     pub fn renewed(&self) -> Self {
         self.successor()
     }
@@ -348,12 +352,15 @@ impl View {
     /// # Errors
     /// `Corrupt` if it makes no sense, `Unsupported` for a later format.
     pub fn decode(encoded: &[u8]) -> Result<Self> {
-        let damaged = |what: String| Error::corrupt(format!("a damaged view: {what}"));
+        let damaged = |what: String| Error::corrupt(format!("the log's view is damaged: {what}"));
         let stored: StoredView =
             serde_json::from_slice(encoded).map_err(|error| damaged(error.to_string()))?;
         if stored.format != FORMAT {
-            return Err(Error::unsupported(format!("a view of format {}", stored.format))
-                .hint("a later release wrote it; upgrade"));
+            return Err(Error::unsupported(format!(
+                "the log's view has the unknown format {}",
+                stored.format
+            ))
+            .hint("a later release wrote the view: upgrade this one"));
         }
         stored.parse().map_err(damaged)
     }

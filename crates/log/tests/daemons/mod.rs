@@ -1,5 +1,5 @@
-//! A log while Ceph's daemons die, are cut off, marked out, or full: what was acknowledged is there, once
-//! and where it was said to be.
+//! Tests a log while Ceph's daemons die, are cut off, marked out, or full. Every acknowledged
+//! record must be in the log once, at its reported position.
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ use crate::support::{Cluster, classes, of_slots, until};
 /// Records on either side of a fault.
 const SOME: usize = 100;
 
-/// OSDs that forget nothing and keep every object each, so that two know what one missed; a dead one is
-/// noticed within seconds.
+/// With these options each OSD keeps every object, so that the other two know what a dead OSD
+/// missed, and a dead OSD is noticed within seconds.
 const DAEMONS: [&str; 13] = [
     "--osds",
     "3",
@@ -86,7 +86,7 @@ impl Scene {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_osd_is_killed_and_comes_back() {
+async fn a_log_survives_an_osd_that_is_killed_and_returns() {
     let scene = Scene::new().await;
     scene.daemons(|ceph| ceph.kill("osd.1")).await;
     scene.osds_are_up(2).await;
@@ -98,7 +98,7 @@ async fn an_osd_is_killed_and_comes_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_osds_are_killed_and_come_back() {
+async fn a_log_survives_when_all_osds_are_killed_and_return() {
     const OSDS: [&str; 3] = ["osd.0", "osd.1", "osd.2"];
     let scene = Scene::new().await;
     scene.daemons(|ceph| OSDS.iter().for_each(|osd| ceph.kill(osd))).await;
@@ -108,7 +108,7 @@ async fn all_osds_are_killed_and_come_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_osd_is_marked_out_and_in_again() {
+async fn a_log_survives_an_osd_that_is_marked_out_and_in_again() {
     let scene = Scene::new().await;
     for change in ["out", "in"] {
         scene.daemons(move |ceph| ceph.client("ceph", &["osd", change, "1"])).await;
@@ -118,7 +118,7 @@ async fn an_osd_is_marked_out_and_in_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_osd_is_cut_off_the_network() {
+async fn a_log_survives_an_osd_that_is_cut_off_the_network() {
     let scene = Scene::new().await;
     scene.daemons(|ceph| ceph.block("osd.2")).await;
     scene.osds_are_up(2).await;
@@ -130,7 +130,7 @@ async fn an_osd_is_cut_off_the_network() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_full_cluster_takes_no_records_and_goes_on_when_it_has_room() {
+async fn a_full_cluster_refuses_records_and_accepts_them_again_when_it_has_space() {
     let scene = Scene::new().await;
     let ratio = |ratio: &'static str| {
         move |ceph: &CephCluster| {

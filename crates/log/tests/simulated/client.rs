@@ -1,5 +1,5 @@
-//! A client that does one thing after the other: mostly it appends; it reads, fills and trims what
-//! it knows of, and asks for the tail.
+//! A simulated client that does one operation after the other. Mostly it appends; sometimes it
+//! reads, fills or trims known positions, or asks for the tail.
 
 use nacre_clock::Random;
 use nacre_conformance::Chronicle;
@@ -25,7 +25,8 @@ pub struct Client {
     seen: u64,
     /// Positions below were issued by the sequencer of the view at hand.
     issued_below: u64,
-    /// Whether all hosts have one name; then it asks one of them, as a process asks its own.
+    /// Whether all hosts have the same name. Then the client always asks one of them, as a process
+    /// asks its own host.
     is_of_one_name: bool,
     sabotage: Option<Sabotage>,
 }
@@ -340,7 +341,8 @@ impl Client {
     ) -> Turn {
         match self.view.place(position).and_then(|place| self.view.object(place)) {
             Some(object) => self.ask(ask(object)),
-            // The range it was in was cut before it: what may be there is not part of the log.
+            // The range that contained the position was cut before it, so what its old object holds
+            // is not part of the log.
             None => self.handle(AppendEvent::Holds(ReadBack::Other), told),
         }
     }

@@ -1,5 +1,5 @@
-//! A node that hosts the log's sequencer: it does what the cores command, one thing at a time, as
-//! the runtime's host does.
+//! A simulated node that hosts the log's sequencer. It carries out the commands of the cores one at
+//! a time, as the runtime's host does.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,7 +30,8 @@ pub struct Host {
 
 /// What changes or reads the view.
 enum Job {
-    /// Serve, if the view names this node; go on with the view there is, if this node serves.
+    /// Read the view. Serve if it names this node; if this node already serves, continue with the
+    /// view that was read.
     Look,
     Recover(TakeoverCore<RecoveryCore>),
     Change(Change),
@@ -279,7 +280,7 @@ impl Host {
         asks
     }
 
-    /// The planted bug: all but the first object of the stripe are taken to be sealed and empty.
+    /// The planted bug: the host takes all but the first object of the stripe as sealed and empty.
     fn serve_early(&mut self, asks: &mut Asks, told: &mut Chronicle) {
         for (id, _) in asks.split_off(1) {
             let (Some(place), Some(Job::Recover(core))) = (self.places.remove(&id), &mut self.job)

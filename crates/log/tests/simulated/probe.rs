@@ -1,8 +1,8 @@
-//! A read, fill or trim of one position: what the client's reader does, without its batches.
+//! A read, fill or trim of one position, as the client's reader does it, but without batches.
 //!
-//! A view may be old and nobody says so: a layout from the tail on seals nothing before it. So that
-//! nothing was found is believed only if the stored view still has the position at the same place;
-//! and a position is filled or trimmed only once it was issued.
+//! A client may use an old view without being refused, because a new layout from the tail on seals
+//! nothing first. So the probe believes that a position is empty only if the stored view still has
+//! it at the same place. It fills or trims a position only after the position was issued.
 
 use nacre_conformance::histories::{Cell, LogAnswer};
 use nacre_log::view::{Place, View};

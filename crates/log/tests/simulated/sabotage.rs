@@ -1,6 +1,6 @@
-//! Bugs planted where the cores meet the world, to see that the checks find them. The cores speak
-//! in events and commands and the objects are a table of methods, so a bug is planted by telling
-//! one of them something else than what happened; the code under test has no switch for it.
+//! Bugs that are planted between the cores and their surroundings, to show that the checks find
+//! them. The cores exchange events and commands, and an object is a table of methods. A planted bug
+//! reports something false to one of them, so the code under test needs no switch for it.
 
 /// Known bugs of shared logs, one at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub enum Sabotage {
 }
 
 impl Sabotage {
-    /// All of them, each with a seed from which on it is not long until one shows it.
+    /// All planted bugs, each with a seed near which a run reveals it.
     pub const ALL: [(Self, u64); 10] = [
         (Self::FillOverData, 0),
         (Self::SecondFillRefused, 0),

@@ -60,10 +60,10 @@ impl World {
     /// The error of a world that does not come to an end.
     pub const RESTLESS: &str = "the world does not come to rest";
 
-    /// Runs a world to its end and judges what its clients saw.
+    /// Runs a world to its end and checks what its clients saw.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// A description of the first violation.
     pub fn run(seed: u64, tracing: Tracing, sabotage: Option<Sabotage>) -> Result<Outcome, String> {
         let mut world = Self::new(seed, tracing, sabotage);
         for n in 0..CLIENTS {

@@ -1,5 +1,5 @@
-//! The log when nodes and targets fail: every case ends with the checker, which compares the whole
-//! log with what was acknowledged.
+//! Tests of the log when nodes and targets fail. Every case ends with the checker, which compares
+//! the whole log with the acknowledged records.
 
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ use tokio::time::timeout;
 /// What a writer waits for one append before it starts the next beside it.
 const WRITER_PATIENCE: Duration = Duration::from_millis(20);
 
-/// Writers that append until they are told to stop. One whose record is in doubt goes on with the
-/// next, as a program with many records does.
+/// Writers that append until they are stopped. A writer whose record is in doubt continues with the
+/// next record, as a program with many records does.
 pub struct Writers {
     stop: tokio::sync::watch::Sender<bool>,
     tasks: Vec<tokio::task::JoinHandle<()>>,
@@ -124,7 +124,7 @@ async fn a_node_that_comes_back_empty_recovers_before_it_serves() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_recoveries_at_once_one_wins_and_the_other_adopts() {
+async fn one_of_two_concurrent_recoveries_wins_and_the_other_node_adopts_it() {
     let cluster = Cluster::new(3, 4).await;
     let log = cluster.create("l", of_slots(50)).await;
     for n in 0..20 {
@@ -209,7 +209,7 @@ async fn a_sequencer_does_not_serve_before_every_object_is_sealed() {
     let dead = cluster.target_of_position(&log, 8);
     cluster.kill_node(sequencer_number(&log));
     cluster.kill_target(dead);
-    // The record at 8 is on the dead target, so nobody knows the tail but the handle that issued it.
+    // The record at 8 is on the dead target, so only the handle that wrote it knows the tail.
     let other = cluster.open("l").await;
     let tail = other.tail().await;
     assert_eq!(tail.unwrap_err().kind(), ErrorKind::Unavailable);
@@ -219,7 +219,7 @@ async fn a_sequencer_does_not_serve_before_every_object_is_sealed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dead_target_is_laid_around_and_its_positions_return_with_it() {
+async fn a_new_layout_avoids_a_dead_target_whose_positions_return_with_it() {
     let cluster = Cluster::new(3, 2).await;
     let log = cluster.create("l", of_slots(200)).await;
     let checker = Checker::default();
@@ -270,13 +270,13 @@ async fn a_target_that_is_back_is_used_by_the_next_stripe() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_new_view_records_go_round_the_dead_target() {
+async fn records_avoid_a_dead_target_even_without_a_new_view() {
     let cluster = Cluster::new(3, 1).await;
     let log = cluster.create("l", of_slots(1000)).await;
     let checker = Checker::default();
     let writers = Writers::start(&cluster, &checker, 4);
     more(&checker, 50).await;
-    // The view is on a target of its own, which is dead too: no new view can be made.
+    // The view is on a target of its own, which is dead too, so no new view can be stored.
     cluster.system.follow(nacre_conformance::faults::unreachable());
     cluster.kill_target(2);
     more(&checker, 200).await;
@@ -361,7 +361,7 @@ async fn a_record_whose_target_stays_away_is_reported_as_unknown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_any_sequencer_an_append_says_that_nothing_was_written() {
+async fn an_append_without_any_sequencer_says_that_nothing_was_written() {
     let patience = Patience { append: Duration::from_secs(3), ..Patience::default() };
     let cluster = Cluster::patient(3, 1, patience).await;
     let log = cluster.create("l", of_slots(100)).await;
@@ -375,7 +375,7 @@ async fn without_any_sequencer_an_append_says_that_nothing_was_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_with_an_old_view_is_refused_and_looks_again() {
+async fn a_client_with_an_old_view_is_refused_and_reads_the_new_view() {
     let cluster = Cluster::new(3, 1).await;
     let log = cluster.create("l", of_slots(100)).await;
     let old = cluster.open("l").await;
@@ -405,10 +405,10 @@ async fn a_proposal_whose_answer_is_lost_is_recognised() {
     assert_eq!(log.append("b").await.unwrap(), 1);
 }
 
-/// Everything at once, by chance: lost requests and replies on every target, killed and restarted
+/// A random mix of all faults: lost requests and replies on every target, killed and restarted
 /// sequencers, dead targets, seals, holes and followers.
 #[tokio::test(start_paused = true)]
-async fn whatever_happens_what_was_acknowledged_is_there_once() {
+async fn every_acknowledged_record_is_in_the_log_once_under_random_faults() {
     for seed in crate::bed::seeds(8) {
         println!("seed {seed}: NACRE_SEED={seed} runs it alone");
         torture(seed).await;

@@ -1,4 +1,5 @@
-//! Whoever may change one log's map stores another log's view there: nobody shall change that log by it.
+//! A user who may change one log's map can store another log's view there. That must not let the
+//! user change the other log.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ fn kind<T: std::fmt::Debug>(outcome: Result<T>) -> ErrorKind {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_view_of_another_log_is_corrupt_and_changes_nothing_of_that() {
+async fn a_stored_view_of_another_log_is_corrupt_and_does_not_change_that_log() {
     let cluster = Cluster::new(2, 1).await;
     let mine = cluster.create("a", of_slots(4)).await;
     mine.append("mine").await.unwrap();

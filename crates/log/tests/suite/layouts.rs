@@ -11,7 +11,7 @@ use nacre_log::{Log, LogEnv, Patience, Reconfiguration};
 use nacre_object::ErrorKind;
 use tokio::time::timeout;
 
-/// How long a record is waited for that may be on its way to a target that is away.
+/// How long the log waits for a record on its way to a dead target.
 const LITTLE_PATIENCE: Duration = Duration::from_millis(50);
 /// Slots of an object, so few that stripes follow each other quickly.
 const SLOTS: u32 = 2;
@@ -41,7 +41,8 @@ async fn lay_out(log: &Log, width: u32, avoid: &[usize]) {
     log.reconfigure(layout(width, avoid)).await.unwrap();
 }
 
-/// A log in as many ranges as it gets without losing a target; the last of them on two targets of three.
+/// A log with as many ranges as it gets without losing a target. Its last range uses two targets of
+/// three.
 pub async fn log_of_many_ranges(cluster: &Cluster) -> Log {
     let log = cluster.create("l", of_slots(SLOTS)).await;
     append(&log, 1).await;
@@ -85,7 +86,7 @@ async fn a_target_that_stays_away_costs_one_range_and_is_used_again_when_it_is_b
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_log_of_many_ranges_is_laid_out_no_more_but_round_targets_that_are_lost() {
+async fn a_log_of_many_ranges_gets_new_layouts_only_around_lost_targets() {
     let cluster = Cluster::new(3, 1).await;
     let log = log_of_many_ranges(&cluster).await;
     append(&log, MANY).await;
@@ -107,7 +108,7 @@ async fn a_log_of_many_ranges_is_laid_out_no_more_but_round_targets_that_are_los
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_layout_that_cannot_be_stored_holds_nobody_up() {
+async fn a_layout_that_cannot_be_stored_delays_no_append() {
     let cluster = Cluster::new(3, 1).await;
     let log = cluster.create("l", of_slots(100)).await;
     append(&log, 1).await;
@@ -125,7 +126,7 @@ async fn a_layout_that_cannot_be_stored_holds_nobody_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_asks_while_a_log_cannot_be_lengthened_is_told_so_and_has_no_positions_later() {
+async fn a_client_is_refused_while_a_log_cannot_be_extended_and_gets_no_positions_later() {
     let cluster = Cluster::new(1, 1).await;
     let log = cluster.create("l", of_slots(4)).await;
     log.append("zero").await.unwrap();

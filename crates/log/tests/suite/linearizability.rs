@@ -1,5 +1,5 @@
 //! Histories of concurrent clients of the real log, with lost requests and answers, dead nodes and
-//! targets, seals and new layouts, keep what a log promises.
+//! targets, seals and new layouts. They must keep the log's promises.
 
 use std::time::Duration;
 
@@ -134,7 +134,7 @@ fn number(data: &Bytes) -> u64 {
     std::str::from_utf8(data).unwrap().parse().unwrap()
 }
 
-/// Lets clients use a log while things go wrong, and reads all of it when they are well again.
+/// Lets clients use a log while faults occur. After all faults have ended, reads the whole log.
 pub async fn use_log(cluster: &Cluster, log: &Log, seed: u64) -> History {
     let history = History::default();
     let mut clients = vec![];

@@ -25,7 +25,7 @@ fn kind<T>(result: Result<T>) -> Option<ErrorKind> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_log_is_empty_and_an_append_answers_what_was_the_tail() {
+async fn a_new_log_is_empty_and_an_append_returns_the_old_tail() {
     let cluster = Cluster::new(3, 1).await;
     let log = cluster.create("l", LogOptions::default()).await;
     assert_eq!(log.tail().await.unwrap(), 0);
@@ -66,7 +66,7 @@ async fn a_log_out_of_bounds_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn filled_trimmed_and_unwritten_are_told_apart() {
+async fn a_read_distinguishes_filled_trimmed_and_unwritten_positions() {
     let cluster = Cluster::new(3, 1).await;
     let log = cluster.create("l", of_slots(8)).await;
     log.append("a").await.unwrap();
@@ -203,7 +203,7 @@ async fn entries_are_spread_evenly_over_the_targets() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_trim_is_seen_at_once_and_gives_the_space_back() {
+async fn a_trim_is_visible_at_once_and_frees_the_space() {
     let cluster = Cluster::new(3, 1).await;
     let log = cluster.create("l", of_slots(4)).await;
     let other = cluster.open("l").await;
@@ -241,7 +241,7 @@ async fn a_log_that_is_trimmed_wholly_keeps_its_tail_through_recovery() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn following_shows_what_is_there_and_then_what_comes() {
+async fn a_follower_sees_existing_entries_and_then_new_ones() {
     let cluster = Cluster::new(3, 1).await;
     let log = cluster.create("l", of_slots(10)).await;
     for n in 0..50 {
@@ -314,7 +314,7 @@ impl ClassVersions for OldVersion {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_with_another_version_of_the_class_is_made_again() {
+async fn a_call_with_another_version_of_the_class_is_repeated() {
     let mut cluster = Cluster::new(3, 1).await;
     cluster.create("l", LogOptions::default()).await.append("a").await.unwrap();
     let versions = Arc::new(OldVersion(AtomicUsize::new(0)));

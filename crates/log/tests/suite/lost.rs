@@ -1,5 +1,5 @@
-//! Objects that were lost with their storage target: what is left can be read, and nothing that is left
-//! over is taken for something else.
+//! Objects that were lost with their storage target. Clients can read the remaining objects, and
+//! never take a leftover object for part of another log.
 
 use std::collections::BTreeSet;
 
@@ -38,7 +38,7 @@ async fn all_of(log: &Log) -> Vec<Entry> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_left_of_a_log_is_read_filled_trimmed_and_appended_to() {
+async fn a_log_that_lost_objects_can_be_read_filled_trimmed_and_appended_to() {
     let cluster = Cluster::new(3, 1).await;
     let log = cluster.filled("l", RECORDS).await;
     let lost = cluster.target_of_position(&log, 4);
@@ -101,7 +101,7 @@ async fn a_new_log_avoids_a_target_that_is_silent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_log_made_again_after_its_view_was_lost_finds_nothing_of_the_lost_one() {
+async fn a_log_recreated_after_its_view_was_lost_finds_no_old_entries() {
     let cluster = Cluster::new(3, 1).await;
     let log = cluster.filled("l", RECORDS).await;
     remove(&cluster.system, Maps::object(log.name().map())).await;

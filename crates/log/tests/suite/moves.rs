@@ -61,7 +61,7 @@ async fn a_sequencer_whose_successor_dies_right_after_a_move_is_replaced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_move_that_its_successor_cannot_end_in_time_is_decided_by_the_view() {
+async fn the_view_decides_a_move_that_its_successor_cannot_end_in_time() {
     let cluster = Cluster::new(3, 3).await;
     let log = cluster.create("l", of_slots(50)).await;
     let checker = Checker::default();

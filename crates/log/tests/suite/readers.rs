@@ -1,4 +1,5 @@
-//! Who may only read a log: a dead sequencer does not stop them, and they change nothing of a living one.
+//! Clients with only the right to read: a dead sequencer does not stop them, and they never depose
+//! a living one.
 
 use crate::support::reader::env_of_reader;
 use std::ops::Range;
@@ -29,7 +30,7 @@ async fn read_all(log: &Log) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_only_reads_deposes_no_sequencer() {
+async fn a_reader_deposes_no_sequencer() {
     let cluster = Cluster::new(3, 2).await;
     let log = cluster.filled("l", 10).await;
     let reader = reader_of(&cluster, "l").await;
@@ -41,7 +42,7 @@ async fn whoever_only_reads_deposes_no_sequencer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_only_reads_finds_what_is_there_when_the_sequencer_is_dead() {
+async fn a_reader_finds_all_entries_when_the_sequencer_is_dead() {
     let cluster = Cluster::new(3, 2).await;
     let log = cluster.filled("l", 30).await;
     let records: Vec<_> = (0..30).map(|record| format!("record {record}")).collect();
@@ -96,7 +97,7 @@ async fn a_reader_does_not_take_the_log_for_shorter_while_a_target_is_away() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_comes_before_a_target_that_stays_away_is_read() {
+async fn a_reader_gets_all_entries_before_a_target_that_stays_away() {
     let cluster = Cluster::new(2, 1).await;
     let options = LogOptions { width: Some(1), ..of_slots(200) };
     let log = cluster.create("l", options).await;
@@ -119,7 +120,7 @@ async fn what_comes_before_a_target_that_stays_away_is_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_follower_hears_of_what_comes_after_its_sequencer_was_deposed_unnoticed() {
+async fn a_follower_sees_records_appended_after_its_sequencer_was_deposed() {
     let cluster = Cluster::new(3, 2).await;
     let log = cluster.filled("l", 1).await;
     let follower = cluster.open("l").await;

@@ -52,7 +52,7 @@ async fn a_removed_log_is_gone_and_its_name_is_free() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sequencer_that_does_not_hear_of_it_hands_out_nothing_that_can_be_used() {
+async fn positions_of_a_sequencer_that_missed_the_removal_cannot_be_used() {
     let cluster = Cluster::new(2, 2).await;
     let old = cluster.filled("l", 3).await;
     let sequencer = cluster.sequencer_of(&old).await;
@@ -67,7 +67,7 @@ async fn a_sequencer_that_does_not_hear_of_it_hands_out_nothing_that_can_be_used
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_record_on_its_way_into_a_removed_log_is_told_so() {
+async fn an_append_in_flight_fails_when_its_log_is_removed() {
     let cluster = Cluster::new(1, 1).await;
     let old = cluster.filled("l", 3).await;
     let target = cluster.target(0);
@@ -96,7 +96,8 @@ fn dying_after(asked: &Arc<AtomicUsize>, count: usize, fault: Fault) -> FaultPla
     })
 }
 
-/// Removes a log by somebody who dies at one of his requests; answers whether he came so far.
+/// Removes a log with a client that dies at one of its requests. Returns whether the client came
+/// that far.
 async fn removed_by_a_mortal(cluster: &Cluster, log: &str, count: usize, fault: Fault) -> bool {
     let asked = Arc::new(AtomicUsize::new(0));
     cluster.system.follow(dying_after(&asked, count, fault));
@@ -112,7 +113,7 @@ async fn removed_by_a_mortal(cluster: &Cluster, log: &str, count: usize, fault: 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_removal_that_dies_at_any_request_is_gone_on_with() {
+async fn the_next_client_finishes_a_removal_that_died_at_any_request() {
     let cluster = Cluster::new(2, 1).await;
     let mut deaths = 0;
     for fault in [Fault::FailBefore, Fault::FailAfter] {

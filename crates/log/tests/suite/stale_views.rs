@@ -1,5 +1,5 @@
-//! A client whose view is old looks where positions used to be. Laying the log out anew seals
-//! nothing, so no object refuses it: it must find out by itself.
+//! A client whose view is old looks for positions at their old place. A new layout seals no old
+//! object, so none refuses the client; the client must notice by itself.
 
 use std::time::Duration;
 
@@ -30,7 +30,8 @@ async fn lay_out_anew(log: &Log) {
     log.reconfigure(Reconfiguration::Relayout { layout, avoid: vec![] }).await.unwrap();
 }
 
-/// A log with a record at 0 and, in a range of its own, one at 1; and a handle that does not know.
+/// A log with a record at 0 and, in another range, one at 1; and a handle that does not know the
+/// second range.
 async fn log_with_stale_handle(cluster: &Cluster) -> (Log, Log) {
     let log = cluster.create("l", of_slots(100)).await;
     log.append("first").await.unwrap();
@@ -43,7 +44,7 @@ async fn log_with_stale_handle(cluster: &Cluster) -> (Log, Log) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stale_reader_finds_what_was_acknowledged() {
+async fn a_stale_reader_finds_all_acknowledged_records() {
     let cluster = Cluster::new(3, 1).await;
     let (_log, stale) = log_with_stale_handle(&cluster).await;
     assert_eq!(stale.read(1).await.unwrap(), data("second"));
@@ -71,8 +72,8 @@ async fn a_stale_fill_or_trim_takes_effect_where_the_position_is() {
     assert_eq!(log.read(1).await.unwrap(), data("second"));
 }
 
-/// A handle that was given position 2, its append of `slow` there, held by a target, and another handle by which
-/// the log was sealed since: 2 is the tail once more.
+/// Two handles of one log. The first was granted position 2, and a target delays its append of
+/// `slow`. Through the second, the log was sealed since, so 2 is the tail again.
 async fn log_with_deposed_append(
     cluster: &Cluster,
 ) -> (Log, Log, JoinHandle<Result<u64>>, &FaultyStore) {
@@ -92,7 +93,7 @@ async fn log_with_deposed_append(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_position_issued_again_by_another_sequencer_is_looked_for_anew() {
+async fn a_stale_client_looks_up_a_reissued_position_anew() {
     let cluster = Cluster::new(3, 2).await;
     let (log, old, slow, target) = log_with_deposed_append(&cluster).await;
     // It learns of the new sequencer, and not of the layout that follows.
@@ -109,7 +110,7 @@ async fn a_position_issued_again_by_another_sequencer_is_looked_for_anew() {
 
 /// Whoever waits for a view that another began to read gets one from before it asked.
 #[tokio::test(start_paused = true)]
-async fn a_view_read_for_somebody_else_is_not_the_last_word() {
+async fn a_view_read_for_an_earlier_request_is_not_final() {
     let cluster = Cluster::new(3, 2).await;
     let (log, old, slow, target) = log_with_deposed_append(&cluster).await;
     let read = |position| {
@@ -131,7 +132,8 @@ async fn a_view_read_for_somebody_else_is_not_the_last_word() {
     assert_eq!(slow.await.unwrap().unwrap(), 3);
 }
 
-/// Found by the simulation: the tail has no settled place, and a new layout from it on moves it.
+/// A regression case from the simulation. The tail has no settled place, because a new layout from
+/// it on moves it.
 #[tokio::test(start_paused = true)]
 async fn a_fill_or_trim_of_the_tail_stays_when_the_log_is_laid_out_anew() {
     let cluster = Cluster::new(3, 1).await;
@@ -147,10 +149,10 @@ async fn a_fill_or_trim_of_the_tail_stays_when_the_log_is_laid_out_anew() {
     assert_eq!(log.read(3).await.unwrap(), Entry::Trimmed);
 }
 
-/// The positions of a lost sequencer that nobody wrote are issued again: a follower that waits for
-/// one of them must not fill what its next owner will write.
+/// A new sequencer reissues the unwritten positions of its lost predecessor. A follower that waits
+/// for such a position must not fill it, because its next owner will write it.
 #[tokio::test(start_paused = true)]
-async fn a_follower_leaves_positions_alone_that_are_not_issued_any_more() {
+async fn a_follower_does_not_fill_positions_that_are_not_issued_any_more() {
     let cluster = Cluster::new(3, 2).await;
     let log = cluster.create("l", of_slots(100)).await;
     log.append("zero").await.unwrap();
@@ -164,7 +166,7 @@ async fn a_follower_leaves_positions_alone_that_are_not_issued_any_more() {
         within_deadline("what is told next", follow.next()).await.unwrap().unwrap(),
         (0, data("zero"))
     );
-    // It has seen the hole at 1; then the log is recovered, and 1 is the tail again.
+    // The follower has seen the hole at 1. Then the log is recovered, and 1 is the tail again.
     let waiting = tokio::spawn(async move {
         within_deadline("what is told next", follow.next()).await.unwrap().unwrap()
     });
@@ -184,7 +186,8 @@ const ESPIPE: i64 = -29;
 /// The position is taken, or trimmed.
 const EROFS: i64 = -30;
 
-/// The status that an object answers a late seal or write with, in the encoding of its class; 0 if it takes it.
+/// The status with which an object answers a late seal or write, in the encoding of its class; 0 if
+/// the object accepts it.
 async fn late_status(
     cluster: &Cluster,
     object: &ObjectId,
@@ -246,7 +249,7 @@ async fn a_late_seal_or_write_brings_no_forgotten_object_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_proposals_one_is_stale_and_none_skips_ahead() {
+async fn one_of_two_proposals_is_stale_and_no_proposal_skips_an_epoch() {
     let cluster = Cluster::new(3, 1).await;
     let log = cluster.create("l", of_slots(100)).await;
     log.append("a").await.unwrap();

@@ -163,17 +163,17 @@ async fn run_all(classes: &[&str]) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_native_class_does_what_the_cases_say() {
+async fn the_native_class_passes_the_storage_cases() {
     run_all(&[NATIVE]).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_program_does_what_the_cases_say() {
+async fn the_lua_program_passes_the_storage_cases() {
     run_all(&[LUAU]).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_program_needs_nothing_that_stock_cls_lua_lacks() {
+async fn the_lua_program_runs_on_stock_cls_lua() {
     run_all(&[STOCK]).await;
 }
 
@@ -206,9 +206,9 @@ impl Subject<'_> {
     }
 }
 
-/// Whether relations did what is expected. Their replies are longer, so a batch of reads with a limit ends
-/// earlier; a batch of no requests asks nothing of them; and whether nothing is left they may find out only
-/// when they are asked again.
+/// Whether the Brados class does what is expected. It may differ in three ways: its replies are
+/// longer, so a batch of reads with a limit ends earlier; an empty batch is not sent at all; and it
+/// may report only at the next call that no entries are left.
 fn agrees(step: &Step, outcome: &str, expected: &str) -> bool {
     let may_be_short = step.text.starts_with("read_batch") || outcome.is_empty();
     outcome == expected
@@ -217,7 +217,7 @@ fn agrees(step: &Step, outcome: &str, expected: &str) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_relations_do_what_the_cases_say() {
+async fn the_brados_program_passes_the_storage_cases() {
     let mut failures = vec![];
     let (storage, mut done) = (Storage::new().await, 0);
     for case in cases::all().into_iter().filter(cases::rows::can_say) {
@@ -237,7 +237,7 @@ async fn the_relations_do_what_the_cases_say() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn random_operations_come_to_the_same_as_relations() {
+async fn the_brados_and_native_classes_agree_on_random_operations() {
     let storage = Storage::new().await;
     for seed in seeds(40) {
         let (native, relations) = (storage.subject(), storage.subject());
@@ -255,7 +255,7 @@ async fn random_operations_come_to_the_same_as_relations() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_takes_over_the_others_objects_at_every_step() {
+async fn each_class_takes_over_the_others_objects_at_every_step() {
     run_all(&[NATIVE, LUAU]).await;
     run_all(&[LUAU, NATIVE]).await;
     run_all(&[NATIVE, STOCK, LUAU]).await;
@@ -263,7 +263,7 @@ async fn each_takes_over_the_others_objects_at_every_step() {
 
 /// Random operations leave exactly the same object, byte for byte, whichever class does them.
 #[tokio::test(start_paused = true)]
-async fn random_operations_answer_and_store_alike() {
+async fn the_lua_and_native_classes_answer_and_store_random_operations_alike() {
     let storage = Storage::new().await;
     for seed in seeds(40) {
         let steps = cases::random_steps(seed);
@@ -300,7 +300,7 @@ impl Subject<'_> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bugs_planted_in_the_program_do_not_get_past_the_cases() {
+async fn the_storage_cases_find_bugs_planted_in_the_program() {
     for bug in planted::IN_FILL.iter().chain([&planted::IN_SEAL]) {
         let mut refused = vec![];
         let storage = Storage::with_program(&bug.planted()).await;

@@ -21,7 +21,7 @@ struct Seen {
 }
 
 impl Checker {
-    /// Appends a record and takes note. A record that is appended after another was acknowledged
+    /// Appends a record and remembers it. A record that is appended after another was acknowledged
     /// must have the greater position.
     pub async fn append(&self, log: &Log, record: String) -> Option<u64> {
         let greatest = self.0.lock().unwrap().acknowledged.last_key_value().map(|(p, _)| *p);
@@ -57,8 +57,8 @@ impl Checker {
         self.0.lock().unwrap().refused
     }
 
-    /// Reads the whole log and compares: every acknowledged record at its position, none twice,
-    /// none that nobody appended, every hole filled; and the same again when read again.
+    /// Reads the whole log twice and checks it. Every acknowledged record is at its position, no
+    /// record appears twice, every record was appended by somebody, and every hole is filled.
     pub async fn check(&self, log: &Log) -> BTreeMap<u64, Entry> {
         let first = read_all(log).await;
         assert_eq!(first, read_all(log).await, "what was read has changed");

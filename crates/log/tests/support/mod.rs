@@ -1,5 +1,5 @@
-//! A cluster in one process: storage targets that fail by plan, nodes that host sequencers and can
-//! be killed, and a checker of what was acknowledged.
+//! A cluster in one process: storage targets that fail as planned, nodes that host sequencers and
+//! can be killed, and a checker of acknowledged records.
 
 #![allow(dead_code, reason = "each test uses its part")]
 
@@ -229,7 +229,8 @@ impl Cluster {
         self.nodes.hosts.lock().unwrap().insert(node(n), Some(host));
     }
 
-    /// From now on nobody hears of the node. What it was doing it goes on doing: worse than death.
+    /// Cuts the node off: its messages reach nobody from now on. The node itself continues what it
+    /// was doing, which is harder to handle than its death.
     pub fn kill_node(&self, n: usize) {
         self.nodes.hosts.lock().unwrap().insert(node(n), None);
     }

@@ -1,4 +1,4 @@
-//! Somebody who may only read a log: what is asked for is judged by the grant, as nodes do.
+//! A client with only the right to read. A grant decides about each of its requests, as in a node.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -9,7 +9,8 @@ use nacre_object::{
     WatchStream,
 };
 
-/// Neither daemons nor disks wait for virtual time. A test has a thread of its own, and its time is let go once.
+/// Makes virtual time follow real time, because daemons and disks do not use virtual time. Each
+/// test runs on a thread of its own, so one call a thread is enough.
 pub fn let_time_pass() {
     thread_local!(static PASSES: Cell<bool> = const { Cell::new(false) });
     if !PASSES.replace(true) {

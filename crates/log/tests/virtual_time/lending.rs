@@ -1,4 +1,5 @@
-//! A client that is alone with its log issues the positions itself, and gives that up for others.
+//! A client that is alone with its log issues the positions itself, and gives that up when other
+//! clients come.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -60,7 +61,7 @@ async fn two_clients_fall_back_to_round_trips_and_lose_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_holder_that_is_gone_is_evicted_and_nobody_waits_long() {
+async fn a_dead_holder_is_evicted_and_no_client_waits_long() {
     let cluster = Cluster::new(3, 1).await;
     let log = cluster.create("l", of_slots(1000)).await;
     alone_with(&cluster, &log).await;
@@ -87,7 +88,7 @@ async fn a_holder_of_a_replaced_sequencer_asks_the_successor_for_the_tail() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_an_evicted_holder_appends_is_at_a_position_of_its_own() {
+async fn an_evicted_holder_appends_at_positions_that_nobody_else_has() {
     let cluster = Cluster::new(3, 1).await;
     let log = cluster.create("l", of_slots(1000)).await;
     let checker = Checker::default();
@@ -151,7 +152,7 @@ async fn a_layout_and_a_move_take_the_capability_back_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handle_that_is_dropped_keeps_nobody_waiting() {
+async fn a_dropped_handle_delays_no_client() {
     let cluster = Cluster::new(3, 1).await;
     let log = cluster.create("l", of_slots(1000)).await;
     alone_with(&cluster, &log).await;
@@ -197,7 +198,7 @@ async fn lend_by(log: &Log, policy: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn busy_clients_that_take_turns_ask_once_a_turn() {
+async fn busy_clients_that_take_turns_ask_once_per_turn() {
     const RECORDS: u64 = 200;
     let cluster = Cluster::new(3, 1).await;
     let one = cluster.create("l", of_slots(1000)).await;
@@ -272,7 +273,7 @@ async fn a_client_waits_for_no_longer_than_the_holders_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_waits_for_a_holder_that_has_done_its_operations() {
+async fn a_client_does_not_wait_for_a_holder_that_used_up_its_operations() {
     let cluster = Cluster::new(3, 1).await;
     let holder = cluster.create("l", of_slots(1000)).await;
     lend_by(&holder, "turns").await;

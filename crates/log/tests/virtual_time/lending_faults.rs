@@ -1,5 +1,6 @@
-//! Clients that hold the sequencer's capability while messages are late and lost, nodes are killed, holders fall silent,
-//! the sequencer moves, and the layout and the policy change. A seed decides what happens.
+//! Clients hold the sequencer's capability while messages are late and lost, nodes are killed, and
+//! holders fall silent. The sequencer moves, and the layout and the policy change. A seed decides
+//! what happens.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +27,7 @@ const ORDER_PATIENCE: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_secs(300);
 
 #[test]
-fn logs_keep_their_promises_whatever_happens_to_holders() {
+fn logs_keep_their_promises_when_holders_fail_at_random() {
     let (mut runs, mut holders) = (0, 0);
     for seed in crate::bed::seeds(40) {
         let runtime = tokio::runtime::Builder::new_current_thread();
@@ -65,7 +66,7 @@ async fn run(seed: u64) -> (History, usize) {
     (history, cluster.holders())
 }
 
-/// A client that makes its calls in bursts. In between it is silent, or opens the log anew.
+/// A client that makes its calls in bursts. Between bursts it is silent, or opens the log anew.
 async fn use_log(cluster: Arc<Cluster>, history: History, mut random: Random, name: u64) {
     let random_of_client = Random::seeded(random.next_u64());
     let log = cluster.open("l").await;

@@ -13,7 +13,7 @@ async fn used_target(cluster: &Cluster) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_range_left_the_log_says_what_it_takes_to_go_on() {
+async fn a_log_without_ranges_left_names_the_remedy_in_its_error() {
     let cluster = Cluster::new(3, 1).await;
     let log = log_of_many_ranges(&cluster).await;
     while ranges_of(&cluster).await < MAX_RANGES {

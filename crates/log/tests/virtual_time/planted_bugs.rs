@@ -7,7 +7,7 @@ use crate::suite::linearizability::use_log;
 use crate::support::{Cluster, class, planted};
 
 #[tokio::test(start_paused = true)]
-async fn bugs_planted_in_storage_do_not_get_past_the_checker() {
+async fn the_checker_finds_bugs_planted_in_storage() {
     for bug in planted::IN_FILL {
         let mut found = None;
         for seed in 0..40 {

@@ -12,7 +12,8 @@ struct Client(Log);
 #[async_trait]
 impl Sequencer for Client {
     async fn next(&self, count: u32) -> Result<u64> {
-        // A position of which nothing is written is nobody's after the death of the sequencer: so records are appended.
+        // After a sequencer's death, its unwritten positions are issued again. So the test appends
+        // records instead of only taking positions.
         let first = self.0.append("record").await?;
         for position in first + 1..first + u64::from(count) {
             assert_eq!(self.0.append("record").await?, position);

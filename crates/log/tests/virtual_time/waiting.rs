@@ -51,7 +51,7 @@ async fn a_hole_delays_its_reader_briefly_and_others_not_at_all() {
 
 /// The bound of the test above is one that clients without patience's limit break.
 #[tokio::test(start_paused = true)]
-async fn a_follower_that_does_not_fill_holes_would_be_noticed() {
+async fn the_checker_finds_a_follower_that_does_not_fill_holes() {
     let planted = Patience { hole: Duration::from_secs(5), ..Patience::default() };
     let cluster = Cluster::patient(3, 1, planted).await;
     let log = cluster.create("l", of_slots(100)).await;
@@ -68,7 +68,7 @@ async fn a_follower_that_does_not_fill_holes_would_be_noticed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_that_waits_where_there_is_no_sequencer_asks_now_and_then() {
+async fn a_reader_that_waits_without_a_sequencer_asks_rarely() {
     let cluster = Cluster::new(3, 1).await;
     let log = cluster.create("l", of_slots(100)).await;
     let asked = Arc::new(AtomicUsize::new(0));

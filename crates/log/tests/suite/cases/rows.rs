@@ -77,7 +77,7 @@ pub fn call(step: &Step) -> Option<Call> {
     })
 }
 
-/// What came of a request, in the words of the cases; whether it stands in a batch of reads.
+/// The outcome of a request, alone or in a batch of its method, in the words of the case file.
 pub fn outcome(method: &str, answer: Result<CallReply, i32>) -> String {
     let reply = match answer {
         Err(status) => return status_word(status),
@@ -112,7 +112,8 @@ pub fn outcome(method: &str, answer: Result<CallReply, i32>) -> String {
     }
 }
 
-/// The outcomes of a batch as the cases write them: one, if it is about the batch; nothing of no request.
+/// The outcomes of a batch as the case file writes them: a single one if it concerns the whole
+/// batch, and none for an empty batch.
 pub fn outcomes(method: &str, answers: Vec<CallReply>) -> String {
     let each: Vec<_> = answers.into_iter().map(|answer| outcome(method, Ok(answer))).collect();
     let is_of_all = |one: &String| ["ok", "EINVAL", "ESPIPE", "ENOENT"].contains(&one.as_str());

@@ -1,7 +1,7 @@
-//! One queue of writes for each object, so that writes that wait anyway travel together.
+//! One queue of writes for each object, so that writes that have to wait are sent in one call.
 //!
-//! A record that finds its object idle is sent at once. While a call is under way others gather,
-//! and go together in the next. Nothing is ever delayed to gather more.
+//! A record whose object has no call in flight is sent at once. During a call, further records
+//! gather and are sent with the next. No record is ever delayed to gather more.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -20,53 +20,53 @@ pub(super) struct Write {
 }
 
 #[derive(Debug, Default)]
-struct Lane {
+struct WriteQueue {
     waiting: VecDeque<Write>,
     calls: usize,
 }
 
-/// The lanes of a log's objects. A lane is there while anything is in it.
+/// The write queues of a log's objects. A queue exists while a write waits in it or a call is in flight.
 #[derive(Debug)]
-pub(super) struct Lanes {
-    lanes: Mutex<HashMap<Place, Lane>>,
+pub(super) struct WriteQueues {
+    queues: Mutex<HashMap<Place, WriteQueue>>,
     batching: Batching,
 }
 
-impl Lanes {
+impl WriteQueues {
     pub fn new(batching: Batching) -> Self {
         let batching = Batching {
             calls: batching.calls.max(1),
             records: batching.records.clamp(1, MAX_WRITE_ENTRIES),
             bytes: batching.bytes.min(MAX_WRITE_BYTES),
         };
-        Self { lanes: Mutex::default(), batching }
+        Self { queues: Mutex::default(), batching }
     }
 
-    fn lanes(&self) -> MutexGuard<'_, HashMap<Place, Lane>> {
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    fn queues(&self) -> MutexGuard<'_, HashMap<Place, WriteQueue>> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues writes for an object. Answers whether the caller is to start a call: take batches
-    /// until there are none.
+    /// Queues writes for an object. Returns whether the caller must start a call, that is, take
+    /// batches until none is left.
     #[must_use]
     pub fn push(&self, place: Place, writes: impl IntoIterator<Item = Write>) -> bool {
-        let mut lanes = self.lanes();
-        let lane = lanes.entry(place).or_default();
-        lane.waiting.extend(writes);
-        let starts = lane.calls < self.batching.calls;
-        lane.calls += usize::from(starts);
+        let mut queues = self.queues();
+        let queue = queues.entry(place).or_default();
+        queue.waiting.extend(writes);
+        let starts = queue.calls < self.batching.calls;
+        queue.calls += usize::from(starts);
         starts
     }
 
     /// The writes of the next call: all of one epoch. None ends the call's turn.
     pub fn take(&self, place: Place) -> Vec<Write> {
-        let mut lanes = self.lanes();
-        let Some(lane) = lanes.get_mut(&place) else { return vec![] };
-        let batch = take_batch(&mut lane.waiting, self.batching);
+        let mut queues = self.queues();
+        let Some(queue) = queues.get_mut(&place) else { return vec![] };
+        let batch = take_batch(&mut queue.waiting, self.batching);
         if batch.is_empty() {
-            lane.calls -= 1;
-            if lane.calls == 0 {
-                lanes.remove(&place);
+            queue.calls -= 1;
+            if queue.calls == 0 {
+                queues.remove(&place);
             }
         }
         batch
@@ -74,8 +74,8 @@ impl Lanes {
 
     /// Takes everything that waits for an object, though not what is under way.
     pub fn drain(&self, place: Place) -> Vec<Write> {
-        let mut lanes = self.lanes();
-        lanes.get_mut(&place).map(|lane| lane.waiting.drain(..).collect()).unwrap_or_default()
+        let mut queues = self.queues();
+        queues.get_mut(&place).map(|queue| queue.waiting.drain(..).collect()).unwrap_or_default()
     }
 }
 
