@@ -8,7 +8,8 @@ const FIRST: Duration = Duration::from_millis(5);
 /// What a waiter loses at most once the node is back.
 const LONGEST: Duration = Duration::from_millis(500);
 
-/// Waits that double up to a bound, each drawn from the upper half so that waiters spread out.
+/// Waits that double up to a bound. Each is drawn at random from the upper half of its range, so
+/// that tasks do not retry together.
 #[derive(Debug)]
 pub struct Backoff {
     next: Duration,

@@ -1,32 +1,34 @@
 //! Named state machines, each served by one node at a time under an epoch.
 //!
-//! A log's sequencer is such a machine. What is the same for every kind of them is here: who serves is
-//! decided by compare-and-swap on a stored [`Record`], a node that takes over seals what its predecessor could
-//! still change, and a client finds the node that serves, or has a silent one replaced.
+//! A log's sequencer is such a machine. This crate has the part that is the same for all kinds of
+//! machines. Compare-and-swap on a stored [`Record`] decides which node serves. A node that takes
+//! over seals the state that its predecessor could still change. A client finds the node that
+//! serves, and has a silent node replaced.
 //!
 //! # Protocol
 //!
-//! 1. The record of a machine names its [`Authority`]: a node, and the epoch by which that node took over.
-//! 2. A node takes over by proposing the stored record's successor that names it ([`core::TakeoverCore`]).
-//!    Whoever loses the race goes by the winner's record.
-//! 3. The winner runs the kind's own [`Recovery`], which seals the old epoch and finds the state.
-//! 4. Then [`Host`] serves the machine. It answers a client whose record is at least as new as the take-over,
-//!    and reads the stored record before it answers a client that knows a later one.
-//! 5. A node that has handed a machine over redirects its clients, or passes their questions on: [`ClientRouting`].
-//! 6. [`AuthorityClient`] asks the node that its record names. A refusal makes it read the record again; silence
-//!    makes it ask another node to take over.
+//! 1. The record of a machine names its [`Authority`]: a node, and the epoch at which that node
+//! took over. 2. A node takes over by proposing the stored record's successor, with itself as the
+//! authority ([`core::TakeoverCore`]). A node that loses the race uses the winner's record. 3. The
+//! winner runs the kind's own [`Recovery`], which seals the old epoch and finds the state. 4. Then
+//! [`Host`] serves the machine. It answers a client whose record is at least as new as the
+//! take-over. It reads the stored record before it answers a client that knows a later one. 5. A
+//! node that has handed a machine over redirects its clients, or forwards their questions:
+//! [`ClientRouting`]. 6. [`AuthorityClient`] asks the node that its record names. If the node
+//! refuses, the client reads the record again. If the node is silent, the client asks another node
+//! to take over.
 //!
 //! # Invariants
 //!
 //! - Two authorities never have the same epoch of the same record: the second claim is refused.
 //! - No machine serves before its recovery is complete.
-//! - A machine whose record was replaced stops at the first question by a client that knows the new record. Until
-//!   then, what it hands out has no effect, because recovery has sealed its epoch.
+//! - A machine whose record was replaced stops at the first question by a client that knows the new
+//!   record. Until then its answers have no effect, because recovery has sealed its epoch.
 //!
 //! # To host a new kind
 //!
-//! Implement [`Record`], [`Machine`], [`Recovery`] and [`Hosting`], and answer the kind's questions with a
-//! [`Host`]. `tests/support/mod.rs` is the smallest example, `nacre-log` the first real one.
+//! Implement [`Record`], [`Machine`], [`Recovery`] and [`Hosting`], and answer the kind's questions
+//! with a [`Host`]. `tests/support/mod.rs` is the smallest example, `nacre-log` the first real one.
 
 mod backoff;
 pub mod client;

@@ -2,7 +2,8 @@
 
 use nacre_object::{Error, ErrorKind, Status};
 
-/// The status of a host that is there but has no answer yet (EAGAIN): do not replace it.
+/// The status (EAGAIN) of a host that is alive but has no answer yet. A client must not have it
+/// replaced.
 const BUSY: Status = -11;
 
 /// The error of a host that is there but has no answer yet.

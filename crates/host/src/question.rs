@@ -1,7 +1,7 @@
-//! How questions to a host begin on the wire, and the one that every kind has.
+//! The common header of questions to a host on the wire, and the one question that every kind has.
 //!
-//! Little-endian. Every question starts with the machine's name (its length u16, then UTF-8) and the epoch of the
-//! asker's record (u64). What follows is the kind's own.
+//! Numbers are little-endian. Every question starts with the machine's name (its length u16, then
+//! UTF-8) and the epoch of the client's record (u64). The rest depends on the kind.
 //!
 //! | method | goes on with | answer |
 //! | --- | --- | --- |
@@ -24,8 +24,9 @@ pub trait Question<N>: Sync {
     /// The question about the machine of this name, from a client whose record has this epoch.
     fn encode(&self, name: &N, epoch: u64) -> Bytes;
 
-    /// The epoch of the record under which the authority gave this answer, if answers of the kind tell it. A client that
-    /// reads that record, and finds another node in it, learns that the node it asked forwards.
+    /// The epoch of the record under which the authority gave this answer, if answers of the kind
+    /// contain it. If that record names another node than the client asked, the client learns that
+    /// its node forwards.
     fn answered_under(&self, _answer: &[u8]) -> Option<u64> {
         None
     }
@@ -39,7 +40,8 @@ pub fn put_header(input: &mut BytesMut, name: &str, epoch: u64) {
     input.put_u64_le(epoch);
 }
 
-/// The name and the epoch of a question, and what follows; `None` if it does not begin so. The name is unchecked.
+/// The name and the epoch of a question, and the rest of it. `None` if the question is too short.
+/// The name is unchecked.
 pub fn split_header(input: &[u8]) -> Option<(&str, u64, &[u8])> {
     let (length, rest) = input.split_first_chunk()?;
     let (name, mut rest) = rest.split_at_checked(usize::from(u16::from_le_bytes(*length)))?;
@@ -47,7 +49,8 @@ pub fn split_header(input: &[u8]) -> Option<(&str, u64, &[u8])> {
     Some((std::str::from_utf8(name).ok()?, epoch, rest))
 }
 
-/// The question that has a node take over from the authority of this epoch's record, or of an older one.
+/// The question that makes a node take over from the authority of this epoch's record, or of an
+/// older record.
 pub fn recover_question(name: &str, epoch: u64) -> Bytes {
     let mut input = BytesMut::with_capacity(2 + name.len() + 8);
     put_header(&mut input, name, epoch);
@@ -66,7 +69,7 @@ pub fn encode_epoch(epoch: u64) -> Bytes {
 pub fn decode_epoch<R: Record>(answer: &[u8]) -> Result<u64> {
     let epoch = answer.try_into().map(u64::from_le_bytes).ok();
     epoch.filter(|epoch| *epoch < MAX_EXACT_INTEGER).ok_or_else(|| {
-        Error::corrupt(format!("the {} answered something unexpected", R::WORDS.authority))
+        Error::corrupt(format!("the answer of the {} cannot be decoded", R::WORDS.authority))
     })
 }
 

@@ -11,10 +11,11 @@ use nacre_object::{Error, MapName, NodeName, Result};
 pub struct Authority {
     /// The node.
     pub node: NodeName,
-    /// The epoch by which it took over: what tells it from an earlier life of the same node.
+    /// The epoch at which the node took over. It distinguishes this authority from an earlier
+    /// take-over by the same node.
     pub epoch: u64,
-    /// A random number of whoever claims. It tells apart two processes that call themselves the same node
-    /// and claim the same epoch, so that they never both serve.
+    /// A random number that the claimant draws. It distinguishes two processes with the same node
+    /// name that claim the same epoch, so that they never both serve.
     pub claim: u64,
 }
 
@@ -52,7 +53,8 @@ pub trait Record: Clone + Eq + fmt::Debug + Send + Sync + 'static {
     /// Counts the records of this name, from 1.
     fn epoch(&self) -> u64;
 
-    /// The epoch by which the machine was made. It tells the machine from an earlier one of the same name.
+    /// The epoch at which the machine was created. It distinguishes the machine from an earlier one
+    /// of the same name.
     fn born(&self) -> u64;
 
     /// Whether the machine was removed.

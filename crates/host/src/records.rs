@@ -27,7 +27,8 @@ pub trait RecordStore<R: Record>: Send + Sync + fmt::Debug {
         Ok(self.last(name).await?.filter(|record| !record.is_removed()))
     }
 
-    /// The stored record, also of a machine that was removed; `None` if there never was one of that name.
+    /// The stored record, even of a removed machine; `None` if there never was a machine of that
+    /// name.
     ///
     /// # Errors
     /// `Unavailable`, `Corrupt`.
@@ -36,7 +37,8 @@ pub trait RecordStore<R: Record>: Send + Sync + fmt::Debug {
     /// Stores `record` if its epoch is the stored one plus one.
     ///
     /// # Errors
-    /// `Stale` or `Invalid`, see [`check_proposal`]; `Unavailable`, and then it may have been stored.
+    /// `Stale` or `Invalid`, see [`check_proposal`]. After `Unavailable` the record may or may not
+    /// have been stored.
     async fn propose(&self, record: &R) -> Result<()>;
 
     /// The name of every machine.
@@ -49,15 +51,16 @@ pub trait RecordStore<R: Record>: Send + Sync + fmt::Debug {
 /// The stored record of a machine.
 ///
 /// # Errors
-/// `NotFound` if there is none of that name; `Unavailable`, `Corrupt`.
+/// `NotFound` if there is no machine of that name; `Unavailable`, `Corrupt`.
 pub async fn stored<R: Record>(records: &dyn RecordStore<R>, name: &R::Name) -> Result<R> {
     records.current(name).await?.ok_or_else(|| R::not_found(name))
 }
 
-/// Whether `proposed` may follow the record stored at `stored_epoch`, 0 if there is none.
+/// Checks whether `proposed` may follow the record stored at `stored_epoch`, which is 0 if none is
+/// stored.
 ///
 /// # Errors
-/// `Stale` if it is not newer than what is stored, `Invalid` if it skips ahead.
+/// `Stale` if its epoch is not later than the stored one, `Invalid` if it skips an epoch.
 pub fn check_proposal<R: Record>(stored_epoch: u64, proposed: &R) -> Result<()> {
     let (epoch, word) = (proposed.epoch(), R::WORDS.record);
     if epoch <= stored_epoch {
@@ -65,7 +68,8 @@ pub fn check_proposal<R: Record>(stored_epoch: u64, proposed: &R) -> Result<()> 
         return Err(Error::stale(text).on(proposed.name()));
     }
     if epoch != stored_epoch + 1 {
-        let text = format!("{word} {epoch} was proposed, but the next is {}", stored_epoch + 1);
+        let text =
+            format!("{word} {epoch} was proposed, but the next one must be {}", stored_epoch + 1);
         return Err(Error::invalid(text).on(proposed.name()));
     }
     Ok(())
@@ -83,8 +87,8 @@ impl<R: MapRecord> MapRecords<R> {
         Self { maps, kind: PhantomData }
     }
 
-    /// The name, unless the machine was removed. One whose record is damaged is listed: whoever asks for it
-    /// is told.
+    /// The name, or `None` if the machine was removed. A machine with a damaged record is listed,
+    /// so that opening it reports the damage.
     async fn is_there(&self, name: R::Name) -> Result<Option<R::Name>> {
         match self.current(&name).await {
             Ok(record) => Ok(record.map(|_| name)),
@@ -104,8 +108,8 @@ impl<R: MapRecord> MapRecords<R> {
     }
 }
 
-/// The record kept in the map of `name`. Who may change that map may change no other machine, so the record of
-/// another machine is refused: else a node would take that other one over.
+/// Decodes the record in the map of `name`. Refuses the record of another machine. Otherwise a user
+/// who may change only this map could make a node take over the other machine.
 fn decode<R: MapRecord>(name: &R::Name, encoded: &[u8]) -> Result<R> {
     let record = R::decode(encoded)?;
     if record.name() != name {

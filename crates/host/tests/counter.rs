@@ -13,7 +13,7 @@ use support::{
 };
 
 #[tokio::test(start_paused = true)]
-async fn the_first_question_has_a_node_take_the_counter_over() {
+async fn the_first_question_makes_a_node_take_the_counter_over() {
     let shelf = Shelf::with_counter("c");
     let nodes = Nodes::over(&shelf);
     let client = client(&shelf, &nodes, "c").await;
@@ -33,7 +33,8 @@ async fn a_silent_authority_is_replaced_and_cannot_count_after_that() {
     nodes.cut_off(Some(deposed.clone()));
     assert_eq!(next(&first).await.unwrap(), 3);
     assert_ne!(authority(&shelf, "c"), deposed);
-    // The second client still goes by the old record, and the deposed node still believes that it serves.
+    // The second client still uses the old record, and the deposed node still believes that it
+    // serves.
     nodes.cut_off(None);
     assert_eq!(nodes.hosts[&deposed].serving(), ["c"]);
     assert_eq!(next(&second).await.unwrap(), 4, "the deposed node's count was refused");
@@ -57,7 +58,7 @@ async fn a_deposed_authority_stops_when_a_client_knows_a_later_record() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_counter_that_moves_to_and_fro_loses_no_count_and_gives_none_twice() {
+async fn a_counter_that_moves_back_and_forth_issues_each_count_once() {
     const CLIENTS: usize = 4;
     const COUNTS: usize = 200;
     let shelf = Shelf::with_counter("c");

@@ -26,7 +26,7 @@ fn others(these: &[&NodeName]) -> Vec<&'static str> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_stays_with_the_former_node_which_passes_its_questions_on() {
+async fn a_client_stays_with_the_former_node_which_forwards_its_questions() {
     let (shelf, nodes, old_client, first) = counting().await;
     let second = others(&[&first])[0];
     hand_over(&nodes, &shelf, second, Forward).await.unwrap();
@@ -41,7 +41,7 @@ async fn a_client_stays_with_the_former_node_which_passes_its_questions_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_redirects_clients_passes_nothing_on() {
+async fn a_node_that_redirects_clients_forwards_no_question() {
     let (shelf, nodes, client, first) = counting().await;
     hand_over(&nodes, &shelf, others(&[&first])[0], Redirect).await.unwrap();
     assert_eq!(next(&client).await.unwrap(), 2);
@@ -49,7 +49,7 @@ async fn a_node_that_redirects_clients_passes_nothing_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_successor_that_dies_is_replaced_by_the_clients_as_always() {
+async fn clients_replace_a_successor_that_dies() {
     let (shelf, nodes, client, first) = counting().await;
     let second = others(&[&first])[0];
     hand_over(&nodes, &shelf, second, Forward).await.unwrap();
@@ -63,7 +63,7 @@ async fn a_successor_that_dies_is_replaced_by_the_clients_as_always() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_former_node_that_dies_costs_its_clients_no_count() {
+async fn clients_lose_no_count_when_a_former_node_dies() {
     let (shelf, nodes, client, first) = counting().await;
     let second = others(&[&first])[0];
     hand_over(&nodes, &shelf, second, Forward).await.unwrap();
@@ -92,7 +92,7 @@ async fn a_former_node_follows_the_record_to_the_next_authority() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_takes_over_again_passes_nothing_on() {
+async fn a_node_that_takes_over_again_forwards_no_question() {
     let (shelf, nodes, client, first) = counting().await;
     let second = others(&[&first])[0];
     hand_over(&nodes, &shelf, second, Forward).await.unwrap();
@@ -106,7 +106,7 @@ async fn a_node_that_takes_over_again_passes_nothing_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_counter_that_moves_in_both_modes_loses_no_count_and_gives_none_twice() {
+async fn a_counter_that_moves_in_both_modes_issues_each_count_once() {
     const CLIENTS: usize = 4;
     const COUNTS: usize = 200;
     let (shelf, nodes, ..) = counting().await;

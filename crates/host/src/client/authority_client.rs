@@ -43,8 +43,8 @@ struct Via {
 }
 
 impl<R: Record, F: Clone + Default> AuthorityClient<R, F> {
-    /// A client of the machine `name`, which nodes host as `service`. An authority that is silent for `silence`
-    /// is replaced.
+    /// A client of the machine `name`, which nodes host as `service`. The client has an authority
+    /// replaced that is silent for `silence`.
     pub fn new(
         name: R::Name,
         service: &'static str,
@@ -57,13 +57,14 @@ impl<R: Record, F: Clone + Default> AuthorityClient<R, F> {
         Self { name, service, transport, nodes, silence, records, via, seeking }
     }
 
-    /// The authority's answer, and the record by which it was asked. Until `deadline` the client reads the record
-    /// again where it is refused, and has a silent authority replaced. One attempt lasts `patience` at most. A node that
-    /// was the authority and passes questions on is asked as long as it answers.
+    /// Asks the authority. Returns its answer, and the record that the client used for the
+    /// question. Until `deadline` the client reads the record again when it is refused, and has a
+    /// silent authority replaced. One attempt lasts `patience` at most. If a former authority
+    /// forwards questions, the client keeps asking it as long as it answers.
     ///
     /// # Errors
-    /// The host's own; `Unavailable` if there was no authority until the deadline; `Denied` if there is none and
-    /// this client may not have one installed.
+    /// The host's own; `Unavailable` if there was no authority by the deadline; `Denied` if there
+    /// is none and this client has no right to have one installed.
     pub async fn ask(
         &self,
         question: &impl Question<R::Name>,
@@ -121,10 +122,10 @@ impl<R: Record, F: Clone + Default> AuthorityClient<R, F> {
         }
     }
 
-    /// What the authority answers that the record at hand names, asked once. It is not replaced.
+    /// Asks the authority that the cached record names, once. It is not replaced.
     ///
     /// # Errors
-    /// The host's own; `Unavailable` if there is none, or no answer within `patience`.
+    /// The host's own; `Unavailable` if the record names none, or no answer came within `patience`.
     pub async fn ask_now(
         &self,
         question: &impl Question<R::Name>,
@@ -136,7 +137,8 @@ impl<R: Record, F: Clone + Default> AuthorityClient<R, F> {
         Ok((answer, record))
     }
 
-    /// Has the machine sealed at a new epoch and recovered, by its own authority if that answers.
+    /// Has the machine sealed at a new epoch and recovered, by its current authority if that
+    /// answers.
     ///
     /// # Errors
     /// As for [`AuthorityClient::ask`].
@@ -232,8 +234,8 @@ impl<R: Record, F: Clone + Default> AuthorityClient<R, F> {
         Err(last)
     }
 
-    /// The nodes to ask: the authority that the record names first, then the others, from one on that differs
-    /// from machine to machine.
+    /// The nodes to ask, in order: first the authority that the record names, then the others. The
+    /// start among the others differs from machine to machine, which spreads the load.
     async fn candidates(&self, record: &R) -> Result<Vec<NodeName>> {
         let mut nodes = self.nodes.nodes().await?;
         nodes.sort();

@@ -1,4 +1,5 @@
-//! The record a client goes by. It may be old; then a node refuses, and the client reads it again.
+//! The record that a client uses. It may be old; a node then refuses the client, and the client
+//! reads the record again.
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
@@ -63,8 +64,8 @@ impl<R: Record, F: Clone + Default> RecordCache<R, F> {
         self.refresh().await
     }
 
-    /// The record, read anew unless the one at hand is of a later epoch than `epoch`. The answer may be no later
-    /// if nothing later is stored.
+    /// Returns the cached record if its epoch is later than `epoch`, else reads the stored one. If
+    /// nothing later is stored, the result is not later either.
     ///
     /// # Errors
     /// As [`RecordCache::read_now`].
@@ -74,10 +75,10 @@ impl<R: Record, F: Clone + Default> RecordCache<R, F> {
         if record.epoch() > epoch { Ok(record) } else { self.refresh().await }
     }
 
-    /// The record if it is of this epoch or a later one, read anew if need be.
+    /// Returns the cached record if it has this epoch or a later one, else reads the stored one.
     ///
     /// # Errors
-    /// `Unavailable` if only an older one is found; as [`RecordCache::read_now`].
+    /// `Unavailable` if the stored record is older; as [`RecordCache::read_now`].
     pub async fn at_least(&self, epoch: u64) -> Result<Arc<R>> {
         let current = self.get();
         if current.epoch() >= epoch {
@@ -96,8 +97,8 @@ impl<R: Record, F: Clone + Default> RecordCache<R, F> {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if record.born() != known.record.born() {
             let Words { thing, .. } = R::WORDS;
-            return Err(Error::not_found(format!("{thing} {} was removed", self.name))
-                .hint("another of its name was made since: open that"));
+            return Err(Error::not_found(format!("the {thing} {} was removed", self.name))
+                .hint(format!("another {thing} of that name exists now: open it again")));
         }
         if record.epoch() > known.record.epoch() {
             if record.authority() != known.record.authority() {

@@ -11,9 +11,9 @@ use tokio::time::timeout;
 /// Brings questions to the hosts of nodes.
 #[async_trait]
 pub trait HostTransport: Send + Sync + fmt::Debug {
-    /// Asks the host that `node` offers as `service`: what it answers to `method` within `patience`. An
-    /// implementation that carries many questions checks their deadlines together, which costs less than a
-    /// timer each.
+    /// Sends a question to the host that `node` offers as `service`, and returns its answer to
+    /// `method` within `patience`. An implementation for many questions checks their deadlines
+    /// together, which costs less than a timer each.
     ///
     /// # Errors
     /// The host's own; `Unavailable` if the node does not answer in time.
@@ -37,10 +37,10 @@ pub trait HostNodes: Send + Sync + fmt::Debug {
     async fn nodes(&self) -> Result<Vec<NodeName>>;
 }
 
-/// What the host of a node answers, if it does within `patience`.
+/// Waits for the answer of a node's host, for `patience` at most.
 ///
 /// # Errors
-/// Its own; `Unavailable` once the time is over.
+/// The host's own; `Unavailable` once the time is over.
 pub async fn answer_within(
     patience: Duration,
     node: &NodeName,

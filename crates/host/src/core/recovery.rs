@@ -1,4 +1,4 @@
-//! What a kind does between its claim and serving: it seals the old epoch and finds the state.
+//! The step of a kind between the claim and serving: it seals the old epoch and finds the state.
 
 use std::fmt;
 
@@ -6,7 +6,8 @@ use crate::record::Record;
 
 /// The recovery of one machine, a pure state machine. It starts once its claim is stored.
 ///
-/// **Invariant for implementers:** no [`Step::Serve`] before nothing of an earlier epoch can change what is found.
+/// **Invariant for implementers:** return [`Step::Serve`] only after no request of an earlier epoch
+/// can change the state that was found.
 pub trait Recovery: fmt::Debug + Send + Sized + 'static {
     /// What is stored of the machine.
     type Record: Record;
@@ -23,7 +24,7 @@ pub trait Recovery: fmt::Debug + Send + Sized + 'static {
     /// What to do first.
     fn start(&mut self) -> Vec<Step<Self::Command, Self::Found>>;
 
-    /// Takes in what happened and says what to do about it. Events that come late or twice are harmless.
+    /// Takes an event and returns the next commands. Late or repeated events are harmless.
     fn handle(&mut self, event: Self::Event) -> Vec<Step<Self::Command, Self::Found>>;
 
     /// Takes in that the claim still stood when the record was read: the reply to [`Step::CheckClaim`].

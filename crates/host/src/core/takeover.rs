@@ -1,9 +1,8 @@
-//! How a node becomes the authority of a machine (for logs: CORFU, section 3.2.2).
+//! A node's take-over of a machine (for logs: CORFU, section 3.2.2).
 //!
-//! 1. Claim: propose the stored record's successor that names this node and this attempt. The node that loses the
-//!    race adopts the winner's record, even if that names a node of the same name.
-//! 2. Recover, as the kind does ([`Recovery`]).
-//! 3. Serve.
+//! 1. Claim: propose the stored record's successor that names this node and this attempt. A node
+//! that loses the race adopts the winner's record, even if the winner has the same node name. 2.
+//! Recover, as the kind does ([`Recovery`]). 3. Serve.
 
 use nacre_object::NodeName;
 
@@ -67,15 +66,15 @@ pub struct TakeoverCore<K: Recovery> {
     node: NodeName,
     /// What tells this attempt's claim from that of another process which is called the same.
     claim: u64,
-    /// A record of this epoch or an older one is to be succeeded; a younger one is adopted.
+    /// The take-over replaces a record of this epoch or an older one. It adopts a later record.
     replaces: u64,
     state: State<K>,
 }
 
 impl<K: Recovery> TakeoverCore<K> {
-    /// The take-over by `node`, which succeeds the record of epoch `replaces` or an older one. If a later record
-    /// is stored, somebody has been here before and that record is adopted. `claim` must be drawn at random: no
-    /// other attempt may use the same number.
+    /// The take-over by `node`, which replaces a record of epoch `replaces` or older. If a later
+    /// record is stored, another attempt came first, and its record is adopted. Draw `claim` at
+    /// random: no other attempt may use the same number.
     pub fn new(node: NodeName, replaces: u64, claim: u64) -> Self {
         Self { node, claim, replaces, state: State::Reading }
     }
@@ -85,7 +84,7 @@ impl<K: Recovery> TakeoverCore<K> {
         vec![TakeoverCommand::ReadRecord]
     }
 
-    /// Takes in what happened and says what to do about it. Events that come late or twice are harmless.
+    /// Takes an event and returns the next commands. Late or repeated events are harmless.
     pub fn handle(&mut self, event: TakeoverEvent<K::Record, K::Event>) -> CommandsOf<K> {
         match event {
             TakeoverEvent::Record(stored) => self.learn(stored),
@@ -195,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn it_claims_then_recovers_then_serves() {
+    fn a_takeover_claims_then_recovers_then_serves() {
         let mut core = core(1);
         let claim = claimed(&mut core, &Count::first("c"));
         assert_eq!(core.handle(Event::Proposed), seal(&claim));
@@ -215,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_nodes_of_one_name_that_claim_at_once_one_serves() {
+    fn one_of_two_nodes_with_one_name_serves_when_both_claim_at_once() {
         let stored = Count::first("c");
         let [mut winner, mut loser] = [core(1), core(2)];
         let claim = claimed(&mut winner, &stored);
@@ -227,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_that_nobody_answered_is_recognised_or_made_again() {
+    fn a_claim_without_an_answer_is_recognised_or_repeated() {
         let (mut core, stored) = (core(1), Count::first("c"));
         let claim = claimed(&mut core, &stored);
         core.handle(Event::NotProposed);

@@ -1,17 +1,19 @@
-//! How a node passes on questions about a machine that it handed over in proxy mode ([`ClientRouting::Forward`]).
+//! Forwards questions about a machine that this node handed over in proxy mode
+//! ([`ClientRouting::Forward`]).
 //!
-//! The former authority keeps, in memory, which node took over and by which record. While it does not serve the machine
-//! itself it asks that node, and answers what that node answers.
+//! The former authority remembers, in memory, which node took over and the record of that. While it
+//! does not serve the machine itself, it asks that node and returns its answer.
 //!
-//! 1. A question goes on under the epoch of the record that names the successor. So the successor checks it as any
-//!    other: it refuses an epoch under which it does not serve.
-//! 2. If the question knows a later record, or the successor refuses, the former authority reads the record, and passes
-//!    the question on to the node that it names.
-//! 3. If the successor does not answer, the former authority forgets it. The client then goes by the record, as always.
-//!    So it does after a restart of the former authority.
+//! 1. The former authority forwards a question under the epoch of the record that names the
+//! successor. The successor checks it like any other question, and refuses an epoch under which it
+//! does not serve. 2. If the question knows a later record, or the successor refuses, the former
+//! authority reads the record. Then it forwards the question to the node that the record names. 3.
+//! If the successor does not answer, the former authority forgets it, and the client uses the
+//! record as usual. The same happens after a restart of the former authority.
 //!
-//! **Invariant:** a question meets no node twice. It is passed on under the epoch of a record that names the next node.
-//! That node passes it on only by a later record, so epochs rise from node to node.
+//! **Invariant:** a question visits no node twice. It is forwarded under the epoch of a record that
+//! names the next node. That node forwards it only under a later record, so epochs rise from node
+//! to node.
 
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -26,12 +28,13 @@ use crate::outcome::is_busy;
 use crate::record::{Record, deposed};
 use crate::records::stored;
 
-/// How long a node that a question is passed on to may take: it says after [`BUSY_AFTER`] that it has no answer yet, and
-/// clients wait two seconds.
+/// How long the node that gets a forwarded question may take. That node reports after
+/// [`BUSY_AFTER`] that it has no answer yet, and clients wait two seconds.
 pub const FORWARD_PATIENCE: Duration = Duration::from_millis(1500);
 const _: () = assert!(BUSY_AFTER.as_millis() < FORWARD_PATIENCE.as_millis());
 
-/// Nodes that one question is passed on to, one after another: the one that is known, and the one of the record.
+/// How many nodes one question is forwarded to, one after another: the known successor, and the
+/// node that the record names.
 const MAX_FORWARDS: usize = 2;
 
 /// How clients reach a machine that was handed over.
@@ -70,11 +73,12 @@ impl<K: Hosting> Host<K> {
         self.known_slot(name).is_some_and(|slot| slot.forward().is_some())
     }
 
-    /// Answers a question `here`, or passes it on if this node handed the machine over in proxy mode. `epoch` is that of
-    /// the asker's record. `there` asks the other node, under the epoch of the [`Forward`].
+    /// Answers a question with `here`, or forwards it if this node handed the machine over in proxy
+    /// mode. `epoch` is the epoch of the client's record. `there` asks the other node, under the
+    /// epoch of the [`Forward`].
     ///
     /// # Errors
-    /// Those of `here` and of `there`; `Stale` if the asker must go by the record.
+    /// Those of `here` and of `there`; `Stale` if the client must read the record.
     pub async fn answer_or_forward<Asked>(
         &self,
         name: &NameOf<K>,
@@ -110,7 +114,8 @@ impl<K: Hosting> Host<K> {
         Err(deposed::<K::Record>())
     }
 
-    /// Where questions go, by a record of `least_epoch` or later. It is read if the one at hand is older.
+    /// Finds the node to forward to, by a record of `least_epoch` or later. Reads the stored record
+    /// if the known one is older.
     async fn forward_of(
         &self,
         name: &NameOf<K>,

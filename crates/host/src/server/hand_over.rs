@@ -1,16 +1,16 @@
-//! How an authority hands its machine over to another node, while clients use it.
+//! Hands a machine over from its authority to another node, while clients use it.
 //!
-//! 1. The authority holds the machine, so that it hands out nothing which its successor may contradict. Askers wait.
-//! 2. It stores what the successor should find: [`Hosting::before_hand_over`].
-//! 3. It asks the successor to take over. That node claims the record and recovers, as after a failure.
-//! 4. It reads the stored record, whatever the successor replied, and goes on by that: it redirects its askers or
-//!    passes their questions on, as [`ClientRouting`] says, or it serves on.
+//! 1. The authority holds the machine, so that it issues nothing that its successor may contradict.
+//! Clients wait. 2. It stores state for the successor: [`Hosting::before_hand_over`]. 3. It asks
+//! the successor to take over. That node claims the record and recovers, as after a failure. 4. It
+//! reads the stored record, whatever the successor replied, and follows it. It redirects its
+//! clients or forwards their questions, as [`ClientRouting`] says, or it continues to serve.
 //!
-//! A crash of either node, or of the map's keeper, leaves what a crash during a take-over leaves: the record names one
-//! authority, and no other can hand out anything that has an effect.
+//! After a crash of either node, or of the map's store, the situation is the same as after a crash
+//! during a take-over. The record names one authority, and the answers of any other have no effect.
 //!
-//! **Invariant:** the machine is held for what step 2 takes, for [`HAND_OVER_PATIENCE`] at most after that, and then as
-//! long as a read of the record takes.
+//! **Invariant:** the machine is held during step 2, for [`HAND_OVER_PATIENCE`] at most after that,
+//! and during one read of the record.
 
 use std::borrow::Borrow;
 use std::sync::Arc;
@@ -25,18 +25,18 @@ use crate::core::Machine;
 use crate::question::{RECOVER, recover_question};
 use crate::record::{Record, deposed};
 
-/// A successor that has not taken over by then is waited for no longer: askers wait meanwhile. The record tells
-/// whether it has.
+/// How long the authority waits for its successor to take over, because clients wait meanwhile.
+/// After that, the record shows whether the successor did.
 pub const HAND_OVER_PATIENCE: Duration = Duration::from_millis(500);
 
 impl<K: Hosting> Host<K> {
-    /// Hands a machine that this node serves over to `successor`, which hosts machines as `service`. Returns the epoch
-    /// of the record that is known then. A machine that is to stay where it is stays. `routing` says how its clients
-    /// reach it from then on.
+    /// Hands a machine that this node serves over to `successor`, which hosts machines as
+    /// `service`. If `successor` is this node, nothing happens. Returns the epoch of the record
+    /// that is known afterwards. `routing` says how clients reach the machine from then on.
     ///
     /// # Errors
-    /// `Stale` if this node is not the authority; `Conflict` if the successor did not take over;
-    /// `Unavailable` if nobody can tell who is in charge, and then this node serves no more.
+    /// `Stale` if this node is not the authority; `Conflict` if the successor did not take over.
+    /// After `Unavailable` it is unknown which node is in charge, and this node stops serving.
     pub async fn hand_over(
         &self,
         name: &NameOf<K>,

@@ -1,11 +1,11 @@
 //! The host: what a node runs to serve the machines of one kind.
 //!
-//! A machine is opened when it is first asked for. If its record names this node the host takes it over anew,
-//! because what a machine holds in memory does not outlive its process. Asked to `recover`, the host takes the
-//! machine over from another node in the same way.
+//! A machine is opened at the first question about it. If its record names this node, the host
+//! takes it over anew, because the in-memory state of a machine does not outlive its process. When
+//! the host is asked to `recover`, it takes the machine over from another node in the same way.
 //!
-//! Whatever reads or changes a record runs in a task of its own, one at a time for each machine: an asker who
-//! loses patience does not interrupt it.
+//! Each job that reads or changes a record runs in a task of its own, one at a time for each
+//! machine. So a client that stops waiting does not interrupt it.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -26,10 +26,10 @@ use crate::outcome::{busy, busy_because};
 use crate::record::{Record, Words, deposed};
 use crate::records::stored;
 
-/// How often one question makes the host look at the record. If that does not help, the record and the client
-/// disagree.
+/// How often the host reads the record for one question. If it is still refused then, the record
+/// and the client disagree.
 const MAX_LOOKS: usize = 5;
-/// A machine that could not be taken over from this very node is taken over again after this.
+/// If the host fails to take a machine over from itself, it tries again after this time.
 const FENCE_AGAIN: Duration = Duration::from_millis(100);
 /// After this an asker is told that there is no answer yet.
 pub const BUSY_AFTER: Duration = Duration::from_secs(1);
@@ -104,16 +104,20 @@ impl<K: Hosting> Host<K> {
         }
         if slots.len() >= K::MAX_HOSTED {
             let (most, thing) = (K::MAX_HOSTED, K::Record::WORDS.thing);
-            return Err(Error::exhausted(format!("{most} {thing}s on {}", self.0.node)));
+            return Err(Error::exhausted(format!(
+                "node {} already serves {most} {thing}s, the most it can",
+                self.0.node
+            )));
         }
         Ok(slots.entry(name.clone()).or_default().clone())
     }
 
-    /// Does what must be done before a question can be answered.
+    /// Makes a machine ready for a question that could not be answered.
     ///
     /// # Errors
-    /// `Stale` if the asker must read the record; `Unavailable` if the machine cannot be had now, and then
-    /// [`is_busy`](crate::is_busy) if this node is about to serve it; `NotFound` if there is no such machine.
+    /// `Stale` if the client must read the record. `Unavailable` if the machine cannot be served
+    /// now, with [`is_busy`](crate::is_busy) if this node is about to serve it. `NotFound` if there
+    /// is no such machine.
     pub async fn get_ready(
         &self,
         name: &NameOf<K>,
@@ -123,7 +127,9 @@ impl<K: Hosting> Host<K> {
         looks.0 += 1;
         if looks.0 > MAX_LOOKS {
             let Words { thing, authority, .. } = K::Record::WORDS;
-            return Err(Error::unavailable(format!("the {thing}'s {authority} is changing")));
+            return Err(Error::unavailable(format!(
+                "the {thing}'s {authority} changed too often during the question; try again"
+            )));
         }
         match why {
             NotReady::NotServing => self.soon(name, Job::Open).await,
@@ -132,17 +138,19 @@ impl<K: Hosting> Host<K> {
         }
     }
 
-    /// Takes a machine over from the authority of epoch `replaces`, or of an older one; returns the epoch of the
-    /// record that is known then.
+    /// Takes a machine over from the authority of epoch `replaces`, or of an older one. Returns the
+    /// epoch of the record that is known afterwards.
     ///
     /// # Errors
-    /// `NotFound` if there is no such machine; `Unavailable` if what must be sealed does not answer.
+    /// `NotFound` if there is no such machine; `Unavailable` if an object that must be sealed does
+    /// not answer.
     pub async fn recover(&self, name: &NameOf<K>, replaces: u64) -> Result<u64> {
         self.do_job(name, Job::Recover { replaces }).await
     }
 
-    /// Takes a machine over from this very node, in a task of its own: clients that hold what it has lent are fenced off.
-    /// Returns whether it has begun that; one such task runs at a time. Tasks that wait hear of the end.
+    /// Takes a machine over from this same node, in a task of its own, which fences off clients
+    /// that hold lent state. Returns whether it started the task; one such task runs at a time.
+    /// Waiting tasks are woken at its end.
     pub fn fence(&self, name: &NameOf<K>, slot: &Arc<Slot<K>>) -> bool {
         let epoch = slot.machine().as_ref().map(|machine| machine.serving().record().epoch());
         let Some(epoch) = epoch else { return false };
@@ -161,8 +169,9 @@ impl<K: Hosting> Host<K> {
         true
     }
 
-    /// Runs `change` on a machine that this node serves, alone, to its end, even if nobody waits for it any
-    /// more. It returns the epoch of the changed record.
+    /// Runs `change` on a machine that this node serves. No other job runs meanwhile, and `change`
+    /// runs to its end even if its caller stops waiting. It returns the epoch of the changed
+    /// record.
     ///
     /// # Errors
     /// `Stale` if this node is not the authority; those of `change`.
@@ -206,7 +215,8 @@ impl<K: Hosting> Host<K> {
         .await
     }
 
-    /// Runs a job in a task of its own, alone; returns the epoch of the record that is known then.
+    /// Runs a job in a task of its own, while no other job of the machine runs. Returns the epoch
+    /// of the record that is known afterwards.
     async fn alone<F, Running>(&self, name: &NameOf<K>, job: F) -> Result<u64>
     where
         F: FnOnce(Self, Arc<Slot<K>>) -> Running + Send + 'static,

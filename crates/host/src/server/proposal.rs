@@ -1,8 +1,9 @@
-//! How an authority has a step of its record decided: while it serves, or while it is held still.
+//! Changes of an authority's record, while it serves or while it is held still.
 //!
-//! **Invariant:** an authority never hands out what the stored record may contradict. A step that contradicts
-//! nothing which may be handed out meanwhile is decided while it serves. Any other is decided while it is
-//! [`Held`]. If nobody can tell what became of that one the machine serves no more: recovery finds out.
+//! **Invariant:** an authority never issues anything that the stored record may contradict. A
+//! change that cannot contradict anything issued meanwhile is proposed while the authority serves.
+//! Any other is proposed while the authority is [`Held`]. If the outcome of such a proposal is
+//! unknown, the machine stops serving, and recovery finds out.
 
 use nacre_object::{Error, ErrorKind, Result};
 
@@ -17,12 +18,12 @@ use crate::records::{RecordStore, stored};
 /// How often a step is proposed that nobody answered.
 const MAX_ATTEMPTS: usize = 3;
 
-/// Proposes `next`, which contradicts nothing that may be handed out meanwhile, and goes on by what is stored
-/// then; returns its epoch.
+/// Proposes `next`, which cannot contradict anything that is issued meanwhile. Continues under the
+/// record that is stored afterwards, and returns its epoch.
 ///
 /// # Errors
-/// `Stale` if this authority is deposed; `NotFound` if the machine was removed; `Unavailable`, and then the old
-/// record is served on.
+/// `Stale` if this authority is deposed; `NotFound` if the machine was removed. After `Unavailable`
+/// it continues to serve the old record.
 pub async fn propose_while_serving<K: Hosting>(
     records: &dyn RecordStore<K::Record>,
     slot: &Slot<K>,
@@ -39,8 +40,8 @@ pub async fn propose_while_serving<K: Hosting>(
     }
 }
 
-/// A machine that hands out nothing. Dropped it serves on as before or, if a record was proposed that is not
-/// decided, no more.
+/// A machine that issues nothing. When this is dropped, the machine serves again as before. If the
+/// outcome of a proposal is unknown then, the machine stops serving.
 #[derive(Debug)]
 pub struct Held<'a, K: Hosting> {
     slot: &'a Slot<K>,
@@ -57,12 +58,12 @@ impl<'a, K: Hosting> Held<'a, K> {
         Ok(Self { slot, is_in_doubt: false })
     }
 
-    /// Proposes the successor that `next` makes of the machine that stands still, and serves by what is stored
-    /// then; returns its epoch.
+    /// Proposes the successor that `next` makes of the held machine. Serves the record that is
+    /// stored afterwards, and returns its epoch.
     ///
     /// # Errors
-    /// Those of `next`; `Stale` if this authority is deposed; `Unavailable` or `NotFound` if nobody can tell, and
-    /// then it serves no more.
+    /// Those of `next`; `Stale` if this authority is deposed. After `Unavailable` or `NotFound` the
+    /// outcome is unknown, and the machine stops serving.
     pub async fn propose(
         mut self,
         records: &dyn RecordStore<K::Record>,
@@ -77,11 +78,11 @@ impl<'a, K: Hosting> Held<'a, K> {
 }
 
 impl<K: Hosting> Held<'_, K> {
-    /// Goes on by the record that is stored now, and returns it: serves, or is deposed. `before` sees the record before
-    /// the askers who wait.
+    /// Reads the stored record and returns it. The machine then serves under it, or is deposed.
+    /// `before` sees the record before the waiting clients do.
     ///
     /// # Errors
-    /// `Unavailable` or `NotFound` if nobody can tell, and then it serves no more.
+    /// After `Unavailable` or `NotFound` the record is unknown, and the machine stops serving.
     pub async fn go_on(
         mut self,
         records: &dyn RecordStore<K::Record>,

@@ -1,4 +1,4 @@
-//! The place of one machine on a node: the machine, if it serves, and who waits for it.
+//! One machine's slot on a node: the machine while it serves, and the tasks that wait for it.
 
 use std::pin::pin;
 use std::sync::atomic::AtomicBool;
@@ -84,14 +84,14 @@ impl<K: Hosting> Slot<K> {
         self.changed.notify_waiters();
     }
 
-    /// Ends with the next change. Must be enabled before the machine is looked at, so that no change falls
-    /// in between.
+    /// Ends with the next change. Enable this before you look at the machine, so that no change
+    /// falls in between.
     pub fn changed(&self) -> Notified<'_> {
         self.changed.notified()
     }
 
-    /// Looks at the machine until there is what the task waits for: at each change, and when something is due. `None` if
-    /// there is nothing at `end`.
+    /// Looks at the machine until `look` finds what the task waits for. Looks again at each change,
+    /// and when a deadline is due. `None` if it finds nothing by `end`.
     pub async fn look_until<T>(
         &self,
         end: Instant,

@@ -25,11 +25,12 @@ pub(super) enum Outcome<K: Hosting> {
     Adopted(K::Record),
 }
 
-/// Makes `node` the authority of a machine in place of the record of epoch `replaces`. The machine's slot is told
-/// what this waits for.
+/// Makes `node` the authority of a machine, in place of the authority of epoch `replaces`. Writes
+/// to the machine's slot which object the take-over waits for.
 ///
 /// # Errors
-/// `NotFound` if there is no such machine; `Unavailable` if what must be sealed does not answer.
+/// `NotFound` if there is no such machine; `Unavailable` if an object that must be sealed does not
+/// answer.
 pub(super) async fn take_over<K: Hosting>(
     node: &NodeName,
     kind: &K,
