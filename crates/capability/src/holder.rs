@@ -7,7 +7,8 @@ use crate::policy::Time;
 /// Why a holder may do nothing more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Over {
-    /// It has not heard of its authority for too long. It may go on if it still hears that its grant stands.
+    /// The holder has not heard of its authority for too long. It may continue if it hears later
+    /// that its grant stands.
     Lease,
     /// It has done as many operations as it may.
     Quota,
@@ -17,8 +18,8 @@ pub enum Over {
 
 /// A grant in the hands of its holder.
 ///
-/// **Invariant:** once [`Holder::end`] has been called, nothing is done by the grant any more. So what the holder tells
-/// its authority then is final.
+/// **Invariant:** after [`Holder::end`] the holder does nothing under the grant any more. So its
+/// report to the authority is final.
 #[derive(Debug, Clone)]
 pub struct Holder {
     number: u64,
@@ -31,7 +32,8 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// The grant of this number, to a client that sent its question at `sent` and heard of this lease.
+    /// The grant of this number. The client sent its question at `sent`, and the answer named this
+    /// lease.
     pub fn new(number: u64, sent: Time, lease: Duration, quota: Option<u64>) -> Self {
         let (operations, has_ended, quota) = (0, false, quota.unwrap_or(u64::MAX));
         Self { number, until: sent + lease, latest: sent, operations, quota, has_ended }
@@ -47,7 +49,7 @@ impl Holder {
         self.operations
     }
 
-    /// Lets up to `count` operations be done now; returns how many, at least one unless none was asked for.
+    /// Permits up to `count` operations now. Returns how many, at least one unless `count` is 0.
     ///
     /// # Errors
     /// See [`Over`].
@@ -116,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_holder_that_hears_late_that_its_grant_stands_goes_on() {
+    fn a_holder_continues_when_it_hears_late_that_its_grant_stands() {
         let mut holder = holder(None);
         assert_eq!(holder.take(ms(1400), 1), Err(Over::Lease));
         holder.renew(ms(1350), ms(300));
@@ -144,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_ended_stays_ended() {
+    fn an_ended_grant_stays_ended() {
         let mut holder = holder(None);
         holder.take(ms(1000), 3).unwrap();
         assert_eq!(holder.end(), 3);

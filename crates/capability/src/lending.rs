@@ -1,7 +1,8 @@
-//! `Lending`: an [`Authority`] with those who wait for it, their answers, and the policy that decides.
+//! `Lending`: an [`Authority`] together with the waiting questions, their answers, and the policy
+//! that decides.
 //!
-//! A machine that lends its state owns one. The machine hands events in, carries out the commands that come back, and
-//! leaves each answer here until the task that waits for it fetches it.
+//! A machine that lends its state owns one `Lending`. The machine hands events in and carries out
+//! the commands that come back. It leaves each answer here until the waiting task fetches it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +10,8 @@ use std::sync::Arc;
 use crate::policy::{BestEffort, Policies, Policy, Time};
 use crate::{Authority, Command, Event, Question};
 
-/// Who holds the capabilities of a machine, and who waits. `W` is what the machine keeps of a question, `A` an answer.
+/// The holders of a machine's capabilities, and the clients that wait. `W` is what the machine
+/// keeps of a question, `A` is an answer.
 #[derive(Debug)]
 pub struct Lending<W, A> {
     authority: Authority,
@@ -17,7 +19,8 @@ pub struct Lending<W, A> {
     /// The policy that decides, and its name. Without a name it is best effort.
     policy: Arc<dyn Policy>,
     policy_name: Option<String>,
-    /// The version of the policy by which the grants were considered; `None` if the policy has changed since.
+    /// The version of the policy that last considered the grants; `None` if the policy has changed
+    /// since.
     considered_by: Option<u64>,
     next_ticket: u64,
     waiting: BTreeMap<u64, W>,
@@ -62,7 +65,8 @@ impl<W, A> Lending<W, A> {
         self.is_overdue || !self.authority.grants().is_empty()
     }
 
-    /// Whether a holder did not return its grant in time and must be evicted. The machine serves nobody until then.
+    /// Whether a holder did not return its grant in time and must be evicted. The machine serves no
+    /// client until then.
     pub fn is_overdue(&self) -> bool {
         self.is_overdue
     }
@@ -146,7 +150,8 @@ impl<W, A> Lending<W, A> {
         self.note(commands)
     }
 
-    /// Whether a holder should hear at once: its grant is revoked or has ended, or it is asked something.
+    /// Whether a holder's question must be answered at once: its grant is revoked or has ended, or
+    /// the authority asks it something.
     pub fn has_news(&self, client: u64, number: u64, answered: u64) -> bool {
         let granted = self.authority.granted(client, number);
         granted.is_none_or(|granted| granted.is_revoked() || granted.asked() > answered)

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::limits::ALONE;
 
-/// A reading of a clock that never goes back: the time since some moment of its owner's choice.
+/// A reading of a monotonic clock: the time since an instant that the clock's owner chose.
 pub type Time = Duration;
 
 /// What a holder may do on its own.
@@ -81,7 +81,8 @@ pub struct Asker {
     pub tenant: Arc<str>,
 }
 
-/// The conditions of a grant. They matter once somebody else asks: the first that is used up ends the grant.
+/// The conditions of a grant. They apply once another client asks: the first condition that is used
+/// up ends the grant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Terms {
     /// The holder may keep the grant so long at least.
@@ -109,8 +110,8 @@ pub struct Ask<'a> {
     pub wish: Wish,
     /// How long it has waited.
     pub waited: Duration,
-    /// How long no other client has asked for what conflicts with the wish: for a change, if the wish is to read. The
-    /// longest there is if none ever did.
+    /// How long no other client has asked for anything that conflicts with this wish. If the wish
+    /// is to read, only changes conflict. `Duration::MAX` if no other client ever did.
     pub alone: Duration,
     /// Others that wait.
     pub waiting: usize,
@@ -133,12 +134,14 @@ pub struct Holding<'a> {
     pub operations: u64,
 }
 
-/// Decides who holds a capability, how long, and who is next. It must decide alike if it is asked alike.
+/// Decides which client holds a capability, for how long, and which client is next. Equal questions
+/// must get equal answers.
 pub trait Policy: fmt::Debug + Send + Sync {
     /// What a client gets that asks for a capability which nobody's grant keeps from it.
     fn grant(&self, ask: &Ask<'_>) -> Verdict;
 
-    /// How much longer a holder may keep what `ask` needs. A policy that does not care goes by the terms.
+    /// How much longer a holder may keep a capability that conflicts with `ask`. By default the
+    /// terms of the grant decide.
     fn keep(&self, holding: &Holding<'_>, _: &Ask<'_>) -> Duration {
         holding.keeps_by_its_terms()
     }
@@ -156,7 +159,8 @@ pub trait Policy: fmt::Debug + Send + Sync {
 
 /// Finds policies by the names of their programs.
 pub trait Policies: fmt::Debug + Send + Sync {
-    /// The policy of this name. It follows its program: a version that becomes live decides from then on.
+    /// The policy of this name. It follows its program: a version that becomes active decides from
+    /// then on.
     fn named(&self, name: &str) -> Arc<dyn Policy>;
 }
 
@@ -171,7 +175,8 @@ impl Policies for NoPrograms {
 }
 
 impl Holding<'_> {
-    /// How much longer the terms let the holder keep the grant. A quota without a time lasts as long as any grant may.
+    /// How much longer the terms let the holder keep the grant. A quota without a time lasts as
+    /// long as the longest grant.
     pub fn keeps_by_its_terms(&self) -> Duration {
         match self.terms {
             Terms { hold: Some(hold), .. } => hold.saturating_sub(self.held),
@@ -181,8 +186,9 @@ impl Holding<'_> {
     }
 }
 
-/// A client that is alone gets what it asks for, and gives it up as soon as another needs it. Then all are served by round
-/// trips until one is alone again. Clients that read are alone together.
+/// The policy that grants a capability to a client that is alone, and takes it back as soon as
+/// another client needs the state. Then all clients are served by round trips until one is alone
+/// again. Clients that only read count as alone together.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct BestEffort;
 

@@ -1,5 +1,6 @@
-//! Both sides of capabilities on a network that loses, delays, repeats and reorders messages, with holders and
-//! authorities that crash and stand still, two authorities at once, and clocks that jump. A seed decides everything.
+//! Simulates both sides of capabilities on a network that loses, delays, repeats and reorders
+//! messages. Holders and authorities crash and stall, two authorities exist at once, and clocks
+//! jump. A seed decides everything.
 
 mod simulated;
 
@@ -12,7 +13,7 @@ const CASES: SeedCases =
 const SEEDS_TO_FIND_A_BUG: u64 = 300;
 
 #[test]
-fn no_position_is_handed_out_twice_whatever_happens() {
+fn no_position_is_issued_twice_under_random_faults() {
     let trace = |seed| World::run(seed, None).map(|told| told.to_string());
     assert_eq!(trace(3), trace(3), "the same seed gives the same run");
     CASES.simulate(200, MUST_HAPPEN, |seed| World::run(seed, None));

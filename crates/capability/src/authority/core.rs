@@ -86,8 +86,8 @@ pub enum Command {
         /// The holder.
         client: u64,
     },
-    /// A holder has not returned its grant in time. Fence all holders off and find the state without their help. This
-    /// authority ends: whoever waits is served by its successor.
+    /// A holder has not returned its grant in time. Fence all holders off and find the state
+    /// without their help. This authority ends, and its successor serves the waiting clients.
     Evict {
         /// The holder.
         client: u64,
@@ -111,10 +111,10 @@ struct Waiting {
     since: Time,
 }
 
-/// Decides who may use the state of one resource.
+/// Decides which clients may use the state of one resource.
 ///
-/// It does not live on: whatever takes the place of the authority begins with another, after it has fenced off all
-/// holders.
+/// An authority is not persistent. Its successor fences off all holders and then starts with a new,
+/// empty one.
 #[derive(Debug, Default)]
 pub struct Authority {
     grants: Vec<Granted>,
@@ -128,8 +128,8 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// Whether one operation of this client can be done at once, as nobody holds or waits for anything. The time is
-    /// read only if another client asked last.
+    /// Whether one operation of this client can be done at once, because no client holds the
+    /// capability or waits. Reads the clock only if another client asked last.
     pub fn passes(&mut self, client: u64, now: impl FnOnce() -> Time) -> bool {
         let passes = self.is_free();
         if passes && !self.recent.is_sole(client) {
@@ -158,7 +158,8 @@ impl Authority {
         self.grants.iter().filter_map(Granted::due_at).min()
     }
 
-    /// Asks each holder for what it has done. A holder that does not answer while its lease lasts is revoked.
+    /// Asks each holder for a report of its operations. If a holder does not answer within its
+    /// lease, its grant is revoked.
     pub fn question(&mut self, now: Time) -> Vec<Question> {
         let ask = |granted: &mut Granted| Question {
             client: granted.asker.client,
@@ -186,8 +187,8 @@ impl Authority {
         self.bars = self.bars.saturating_sub(1);
     }
 
-    /// Asks a policy that has changed whether each holder may keep what it has. One that may keeps its grant, on the
-    /// terms of the new policy; a quota is the holder's own from its next grant on.
+    /// Asks a changed policy whether each holder may keep its grant. If it may, the grant continues
+    /// on the terms of the new policy. A new quota applies only from the holder's next grant on.
     pub fn reconsider(&mut self, now: Time, policy: &dyn Policy) -> Vec<Command> {
         let (waiting, recent) = (self.waiting.len(), &self.recent);
         for granted in &mut self.grants {
@@ -209,7 +210,7 @@ impl Authority {
         self.tick(now)
     }
 
-    /// Takes in what happened, and says what to do about it. Events that come late or twice are harmless.
+    /// Takes an event and returns the next commands. Late or repeated events are harmless.
     pub fn handle(&mut self, now: Time, event: Event, policy: &dyn Policy) -> Vec<Command> {
         match event {
             Event::Asked { ticket, asker, wish, number } => {
@@ -262,7 +263,8 @@ impl Authority {
         self.recent.used(&ended.asker.tenant, operations.max(ended.operations));
     }
 
-    /// Serves those that wait, in the order that the policy says, until one must wait for a holder.
+    /// Serves the waiting clients, in the order that the policy chooses, until the next one must
+    /// wait for a holder.
     fn serve_waiting(&mut self, now: Time, policy: &dyn Policy) -> Vec<Command> {
         let mut commands = vec![];
         while !self.waiting.is_empty() && !self.has_ended {

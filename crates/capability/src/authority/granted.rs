@@ -20,7 +20,8 @@ pub struct Granted {
     pub(super) is_revoked: bool,
     /// Operations that the holder has told of.
     pub(super) operations: u64,
-    /// The last question of which the holder was told or will be, and the last that it answered.
+    /// The last question that the holder was sent or will be sent, and the last one that it
+    /// answered.
     pub(super) asked: u64,
     pub(super) answered: u64,
     /// When the first question was put that is not answered.

@@ -1,4 +1,5 @@
-//! Who used a resource lately: what policies go by that give to a client that is alone, or are fair.
+//! The recent users of a resource. Policies use it to find out whether a client is alone, or which
+//! client is owed a turn.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,7 +12,8 @@ use crate::policy::{Time, Wish};
 pub(super) struct Recent {
     /// The client that asked last, and since when no other has; `None` if no other ever has.
     sole: Option<(u64, Option<Time>)>,
-    /// The client that asked last for a change, and when: clients that read need not be alone for longer.
+    /// The client that asked last for a change, and when. A client that reads counts as alone if no
+    /// other client has changed anything for long enough.
     changed: Option<(u64, Time)>,
     /// Operations done by grants, by tenant.
     operations: HashMap<Arc<str>, u64>,
@@ -53,8 +55,9 @@ impl Recent {
         self.operations.get(tenant).copied().unwrap_or_default()
     }
 
-    /// Takes note of what was done by a grant that ends. When there are too many tenants all begin anew, which no fair
-    /// policy can tell from a restart of the authority.
+    /// Adds the operations of a grant that ends to its tenant's count. When there are too many
+    /// tenants, all counts restart at zero, which a policy cannot distinguish from a restart of the
+    /// authority.
     pub fn used(&mut self, tenant: &Arc<str>, operations: u64) {
         if self.operations.len() >= MAX_REMEMBERED && !self.operations.contains_key(tenant) {
             self.operations.clear();

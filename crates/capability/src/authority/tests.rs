@@ -87,7 +87,7 @@ fn a_client_that_is_alone_gets_the_exclusive_capability() {
 }
 
 #[test]
-fn a_holder_gives_up_for_another_and_both_are_served_by_round_trips_until_one_is_alone() {
+fn a_holder_yields_to_another_client_and_both_use_round_trips_until_one_is_alone() {
     let late = ms(30) + ALONE;
     check(
         &BestEffort,
@@ -104,17 +104,17 @@ fn a_holder_gives_up_for_another_and_both_are_served_by_round_trips_until_one_is
 }
 
 #[test]
-fn never_grants_nothing() {
+fn the_never_policy_makes_no_grant() {
     check(&Never, vec![(ms(0), asked(1, E, 1), vec![serve(101)])]);
 }
 
 #[test]
-fn a_client_that_says_no_number_is_granted_nothing() {
+fn a_client_without_a_number_gets_no_grant() {
     check(&Always::default(), vec![(ms(0), asked(0, E, 1), vec![serve(1)])]);
 }
 
 #[test]
-fn a_holder_keeps_what_it_has_as_long_as_its_terms_say() {
+fn a_holder_keeps_its_grant_as_long_as_its_terms_say() {
     let terms = Terms { hold: Some(ms(250)), operations: None };
     check(
         &Always(terms),
@@ -141,7 +141,7 @@ fn a_grant_for_a_single_operation_is_a_round_trip() {
 }
 
 #[test]
-fn a_quota_without_a_time_ends_at_the_longest_there_is() {
+fn a_quota_without_a_time_ends_at_the_longest_time_of_a_grant() {
     let terms = Terms { hold: None, operations: Some(10) };
     let mut authority = check(
         &Always(terms),
@@ -185,7 +185,7 @@ fn a_holder_that_is_silent_is_evicted_when_its_lease_is_over_and_not_before() {
 }
 
 #[test]
-fn a_grant_of_which_its_client_never_heard_is_given_anew() {
+fn a_client_that_missed_its_grant_gets_a_new_one() {
     check(
         &BestEffort,
         vec![
@@ -201,7 +201,7 @@ fn a_grant_of_which_its_client_never_heard_is_given_anew() {
 }
 
 #[test]
-fn many_share_what_they_read_and_a_writer_waits_for_all_of_them() {
+fn many_readers_share_a_capability_and_a_writer_waits_for_all_of_them() {
     let shared = |ticket| granted(ticket, 1, Mode::Shared, Terms::default());
     check(
         &Always::default(),
@@ -221,7 +221,7 @@ fn many_share_what_they_read_and_a_writer_waits_for_all_of_them() {
 }
 
 #[test]
-fn clients_that_read_share_what_no_other_has_changed_for_a_while() {
+fn readers_share_a_state_that_no_other_client_changed_for_a_while() {
     let shared = |ticket, number| granted(ticket, number, Mode::Shared, Terms::default());
     let late = ms(3) + ALONE;
     check(
@@ -240,7 +240,7 @@ fn clients_that_read_share_what_no_other_has_changed_for_a_while() {
 }
 
 #[test]
-fn who_does_not_wait_any_more_is_not_served() {
+fn a_client_that_stopped_waiting_is_not_served() {
     check(
         &BestEffort,
         vec![
@@ -269,7 +269,7 @@ fn the_policy_says_whose_turn_it_is() {
 }
 
 #[test]
-fn a_question_is_answered_by_a_holder_that_knew_of_it() {
+fn a_question_is_answered_only_by_a_holder_that_has_seen_it() {
     let mut authority = check(&BestEffort, vec![(ms(0), asked(1, E, 1), vec![exclusive(101, 1)])]);
     let question = authority.question(ms(5))[0];
     authority.handle(ms(6), heard(1, 1, 0), &BestEffort);
@@ -292,7 +292,7 @@ fn a_holder_that_does_not_answer_a_question_is_revoked_and_evicted() {
 }
 
 #[test]
-fn while_it_is_barred_it_revokes_what_is_granted_and_grants_nothing() {
+fn a_barred_authority_revokes_all_grants_and_makes_none() {
     let mut authority = check(&BestEffort, vec![(ms(0), asked(1, E, 1), vec![exclusive(101, 1)])]);
     assert_eq!(authority.bar(ms(1)), [Command::Revoke { client: 1 }]);
     assert_eq!(authority.handle(ms(2), returned(1, 1, 0), &BestEffort), []);

@@ -1,4 +1,5 @@
-//! A client that does operations, each at a position of its own, which it issues itself if it may.
+//! A client that does operations, each at a position of its own. It issues the positions itself
+//! while it holds the capability.
 
 use std::time::Duration;
 
@@ -196,7 +197,8 @@ impl Client {
                 let lease = Duration::from_millis(lease);
                 let holder = Holder::new(self.number, self.sent, lease, quota);
                 self.lent = Some(Lent { holder, next, epoch });
-                // From now on no authority of an earlier epoch answers it, which would know nothing of the grant.
+                // From now on the client ignores authorities of earlier epochs, because they know
+                // nothing of the grant.
                 self.known = self.known.max(epoch);
             }
             Answer::Position { position, epoch } => {
