@@ -1,5 +1,5 @@
-//! What it costs to measure 100,000 units and to decide, in time of a CPU:
-//! `cargo run --release -p nacre-balance --example measure_cost`.
+//! Measures the CPU time of measuring 100,000 units and of one decision: `cargo run --release -p
+//! nacre-balance --example measure_cost`.
 
 use std::sync::Arc;
 

@@ -1,7 +1,8 @@
-//! `History`: what a node decided lately, and what its policy keeps between ticks.
+//! `History`: a node's recent decisions, and the state that its policy keeps between ticks.
 //!
-//! Each node has an object of its own in the system pool: `balancer.NODE`. Its map holds one entry a tick, in a ring,
-//! and the policy's state. Both change in one transaction, so a policy never forgets a decision that was recorded.
+//! Each node has an object of its own in the system pool: `balancer.NODE`. Its map holds one entry
+//! a tick, in a ring, and the policy's state. Both change in one transaction, so a policy never
+//! forgets a decision that was recorded.
 //!
 //! | key | value |
 //! | --- | --- |
@@ -39,7 +40,8 @@ pub struct TickRecord {
     pub policy: String,
     /// Its version.
     pub version: u64,
-    /// What the decision was made from; without units and their loads if the record would be too long.
+    /// The inputs of the decision. If the record would be too long, the units and their loads are
+    /// left out.
     pub inputs: Inputs,
     /// The decision; `None` if there was none.
     pub decision: Option<Decision>,
@@ -108,12 +110,15 @@ impl History {
             Err(error) if error.kind() == nacre_object::ErrorKind::NotFound => {
                 Ok(KeptState::default())
             }
-            Ok(_) => Err(Error::corrupt("a read of the balancer's state was not answered as one")),
+            Ok(_) => Err(Error::corrupt(
+                "the store's answer to a read of the balancer's state is no read result",
+            )),
             Err(error) => Err(error),
         }
     }
 
-    /// Keeps a tick in place of the one that is [`KEPT_TICKS`] older, and with it the policy's state.
+    /// Stores a tick and the policy's state. The tick replaces the one that is [`KEPT_TICKS`]
+    /// older.
     ///
     /// # Errors
     /// `Unavailable`; `Exhausted` if the store is full.
@@ -138,7 +143,9 @@ impl History {
             let range = match self.run(op).await {
                 Ok(OpResult::Range(range)) => range,
                 Err(error) if error.kind() == nacre_object::ErrorKind::NotFound => break,
-                Ok(_) => return Err(Error::corrupt("a listing was not answered as one")),
+                Ok(_) => {
+                    return Err(Error::corrupt("the store's answer to a listing is no listing"));
+                }
                 Err(error) => return Err(error),
             };
             for entry in &range.entries {
@@ -159,12 +166,14 @@ impl History {
         let request = Request::new(self.object.clone(), vec![op])?;
         let reply = self.store.submit(request).await.map_err(|error| error.on(&self.object))?;
         let result = reply.results.into_iter().next();
-        result.ok_or_else(|| Error::corrupt("a request has no result").on(&self.object))
+        result.ok_or_else(|| {
+            Error::corrupt("the store gave no result for a request").on(&self.object)
+        })
     }
 
     fn decode<T: for<'a> Deserialize<'a>>(&self, what: &str, stored: &[u8]) -> Result<T> {
         serde_json::from_slice(stored).map_err(|cause| {
-            Error::corrupt(format!("the balancer's {what} makes no sense: {cause}"))
+            Error::corrupt(format!("the balancer's stored {what} is damaged: {cause}"))
                 .on(&self.object)
         })
     }

@@ -1,24 +1,28 @@
-//! Balancer policies: which units of load move from one rank to another.
+//! Balancer policies: programs that decide which units of load move from one rank to another.
 //!
-//! A *unit* is what can move: a sequencer, another resource, a directory fragment. A *rank* is a server that is the
-//! authority of units. At each tick every rank decides for its own units, with the same [`Policy`], a program:
+//! A *unit* is something that can move: a sequencer, another resource, a directory fragment. A
+//! *rank* is a server that is the authority of units. At each tick every rank decides for its own
+//! units, with the same [`Policy`], a program:
 //!
-//! 1. [`UnitCounters`] count what is asked of each unit; [`Policy::measure`] makes a load of them;
-//! 2. [`RankLoad`] is what each rank tells all others of itself;
-//! 3. [`Policy::decide`] makes a [`Decision`] of [`Inputs`]: both are plain data that can be stored and replayed.
+//! 1. [`UnitCounters`] count the operations on each unit; [`Policy::measure`] computes a load from
+//! them; 2. each rank sends its [`RankLoad`] to all others; 3. [`Policy::decide`] computes a
+//! [`Decision`] from [`Inputs`]: both are plain data that can be stored and replayed.
 //!
-//! [`Rounds`] collects the ranks' heartbeats. [`BalancerSettings`] say which policy is in charge, [`NodeTraits`] what an
-//! operator says of a node, and [`History`] keeps what was decided.
+//! [`Rounds`] collects the ranks' heartbeats. [`BalancerSettings`] say which policy is in charge,
+//! [`NodeTraits`] hold an operator's settings for a node, and [`History`] stores decisions.
 //!
-//! [`BalancerHook`] checks policies when they are stored, and keeps those that are live in [`LivePolicies`].
+//! [`BalancerHook`] checks policies when they are stored, and keeps the active ones in
+//! [`LivePolicies`].
 //!
-//! [`simulate`] runs a policy on a made-up cluster, a [`Scenario`]. [`replay`] runs one on recorded ticks.
+//! [`simulate`] runs a policy on a made-up cluster, a [`Scenario`]. [`replay`] runs one on recorded
+//! ticks.
 //!
-//! Policies are written in the two dialects of Mantle, see [`Dialect`]. The standard library has some in
-//! `programs/balancer`.
+//! Policies are written in the two dialects of Mantle, see [`Dialect`]. The standard library has
+//! some in `programs/balancer`.
 //!
-//! **Invariant:** only the settings, the traits and the history do IO. Nothing reads a clock or random numbers of its own: a tick is
-//! decided from its inputs alone. The clock that callers hand over only measures how long a program runs.
+//! **Invariant:** only the settings, the traits and the history do IO. Nothing reads a clock or
+//! random numbers of its own: a tick is decided from its inputs alone. The clock that callers pass
+//! in only measures how long a program runs.
 
 mod counters;
 mod heartbeat;

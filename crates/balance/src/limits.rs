@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use nacre_program::{Budget, DEFAULT_MEMORY_BYTES, DEFAULT_OUTPUT_BYTES, DEFAULT_STEPS};
 
-/// Ranks of one tick. The largest Ceph clusters have some dozens; a policy may compare every rank with every other.
+/// The most ranks of one tick. The largest Ceph clusters have some dozens; a policy may compare
+/// every rank with every other.
 pub const MAX_RANKS: usize = 1024;
 /// Units of one rank. A policy that looks at them one by one needs memory for each.
 pub const MAX_UNITS: usize = 262_144;
@@ -21,8 +22,8 @@ pub const MAX_LOG_CHARACTERS: usize = 256;
 /// The half-life of a counter of CephFS (`mds_decay_halflife`).
 pub const DEFAULT_HALF_LIFE: Duration = Duration::from_secs(5);
 
-/// What one decision may use. Decisions are rare (one in a tick of some seconds) and see every unit, so a decision
-/// has more time than a method of a class. It still ends well within a tick.
+/// The budget of one decision. Decisions are rare (one in a tick of some seconds) and see every
+/// unit, so a decision gets more time than a method of a class. It still ends well within a tick.
 pub const DECISION_BUDGET: Budget = Budget {
     time: Duration::from_secs(1),
     steps: DEFAULT_STEPS,
@@ -30,7 +31,8 @@ pub const DECISION_BUDGET: Budget = Budget {
     output_bytes: DEFAULT_OUTPUT_BYTES,
 };
 
-/// What the check of a policy may use. It runs under a clock that stands still, so the steps end it.
+/// The budget of the check of a policy. The check runs under a stopped clock, so only the steps
+/// limit it.
 pub(crate) const CHECK_BUDGET: Budget = Budget { steps: 5_000_000, ..DECISION_BUDGET };
 
 /// The bytes of a unit's counters in the memory of a run.
@@ -38,7 +40,8 @@ pub(crate) const COUNTER_BYTES: usize = 5 * size_of::<f64>();
 
 /// Units that one step of the loop over them measures.
 pub(crate) const UNITS_AT_ONCE: usize = 8;
-/// Units whose counters go into the VM together: they and their loads fit into the cache of a CPU.
+/// How many units' counters are copied into the VM together. Their counters and loads fit into the
+/// cache of a CPU.
 pub(crate) const BLOCK_UNITS: usize = 512;
 
 /// What a unit that a policy looks at takes of its memory, with room to spare.

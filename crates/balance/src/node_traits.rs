@@ -1,7 +1,8 @@
-//! `NodeTraits`: what an operator says of a node, for policies: its labels and its capacity.
+//! `NodeTraits`: the labels and the capacity that an operator gave a node, for policies to use.
 //!
-//! `nacre node set` stores them, and each node's balancer reads its own and sends them with its heartbeats. They are
-//! kept in the map of the balancer, one entry a node, so a restart of the node does not change them.
+//! `nacre node set` stores them. Each node's balancer reads its own traits and sends them with its
+//! heartbeats. They are stored in the balancer's map, one entry a node, so a restart of the node
+//! does not change them.
 
 use std::collections::BTreeMap;
 
@@ -48,8 +49,9 @@ impl NodeTraits {
         state.entries.get(&key_of(node)).map_or_else(
             || Ok(Self::default()),
             |stored| {
-                let senseless =
-                    |cause: String| Error::corrupt(format!("the traits of node {node}: {cause}"));
+                let senseless = |cause: String| {
+                    Error::corrupt(format!("the stored traits of node {node} are damaged: {cause}"))
+                };
                 let traits: Self =
                     serde_json::from_slice(stored).map_err(|cause| senseless(cause.to_string()))?;
                 traits.check().map_err(|cause| senseless(cause.to_string()))?;
@@ -58,7 +60,7 @@ impl NodeTraits {
         )
     }
 
-    /// Changes the stored traits of a node; returns what is stored then.
+    /// Changes the stored traits of a node, and returns the stored result.
     ///
     /// # Errors
     /// `Invalid` for traits out of bounds; `Unavailable`, `Corrupt`.
@@ -89,13 +91,17 @@ impl NodeTraits {
     fn check(&self) -> Result<()> {
         let count = self.labels.len();
         if count > MAX_LABELS {
-            return Err(Error::exhausted(format!("{count} labels; a node has {MAX_LABELS}")));
+            return Err(Error::exhausted(format!(
+                "{count} labels are too many; a node can have {MAX_LABELS}"
+            )));
         }
         self.labels.iter().try_for_each(|(name, value)| check_label(name, value))?;
         match (MIN_CAPACITY..=MAX_CAPACITY).contains(&self.capacity) {
             true => Ok(()),
-            false => Err(Error::invalid(format!("a capacity of {}", self.capacity))
-                .hint(format!("say one between {MIN_CAPACITY} and {MAX_CAPACITY}"))),
+            false => {
+                Err(Error::invalid(format!("a capacity of {} is out of bounds", self.capacity))
+                    .hint(format!("give a capacity from {MIN_CAPACITY} to {MAX_CAPACITY}")))
+            }
         }
     }
 }
@@ -107,7 +113,7 @@ fn check_label(name: &str, value: &str) -> Result<()> {
         name.is_empty() || !name.chars().all(is_name) || value.chars().any(char::is_control);
     match is_long || is_odd {
         false => Ok(()),
-        true => Err(Error::invalid(format!("a label {name:?} = {value:?}")).hint(format!(
+        true => Err(Error::invalid(format!("a label {name:?} = {value:?} is not valid")).hint(format!(
             "its name has letters, digits, `_`, `-` and `.`; neither is longer than {MAX_LABEL_BYTES} bytes"
         ))),
     }
@@ -142,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_of_which_nothing_is_said_has_no_labels_and_the_capacity_1() {
+    fn a_node_without_stored_traits_has_no_labels_and_the_capacity_1() {
         let other = NodeName::new("meta.2").unwrap();
         assert_eq!(NodeTraits::of(&state(SAMPLE), &other).unwrap(), NodeTraits::default());
     }
@@ -161,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn stored_traits_that_make_no_sense_are_corrupt() {
+    fn invalid_stored_traits_are_corrupt() {
         for stored in ["", "{}", r#"{"labels":{},"capacity":0}"#] {
             let error = NodeTraits::of(&state(stored), &node()).unwrap_err();
             assert_eq!(error.kind(), nacre_object::ErrorKind::Corrupt, "{stored}");

@@ -1,12 +1,14 @@
-//! Replay: what another policy would have decided at ticks that were recorded.
+//! Replay: the decisions that another policy would have made at recorded ticks.
 //!
-//! `nacre balancer replay` calls [`replay`] with the [`TickRecord`]s of all nodes. A replayed decision has no effect on
-//! later ticks: each is made from what was measured then, so only the first few after a difference can be compared.
+//! `nacre balancer replay` calls [`replay`] with the [`TickRecord`]s of all nodes. A replayed
+//! decision has no effect on later ticks, because each tick uses its recorded measurements. So only
+//! the first few decisions after a difference can be compared.
 //!
-//! - The replayed policy measures units in its own way. The load of a rank is what that rank's record of the same tick
-//!   gives. If a record is missing, the tick is decided from the loads as they were recorded, and says so.
-//! - A policy of the recorded name gets the recorded state. Another one has its own, which goes from tick to tick on each
-//!   node.
+//! - The replayed policy measures units in its own way. The load of a rank is the one in that
+//!   rank's record of the same tick. If a record is missing, the tick is decided from the recorded
+//!   loads, and the result says so.
+//! - A policy of the recorded name gets the recorded state. Any other policy starts without a state
+//!   and keeps its own on each node from tick to tick.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -93,7 +95,7 @@ impl Outcome {
 
 /// Replays the ticks of some nodes, in any order, under a policy.
 ///
-/// The time of a decision is bounded by the steps of the program, so that all machines decide alike.
+/// Each decision is limited by the steps of the program, not by time, so all machines decide alike.
 pub fn replay(records: &[NodeRecord], policy: &Policy) -> Replay {
     let mut order: Vec<_> = records.iter().collect();
     order.sort_by_key(|record| record.record.at_micros);
@@ -179,8 +181,9 @@ impl Replayer<'_> {
         (outcome, is_remeasured)
     }
 
-    /// Puts the loads in as the replayed policy measures them. Answers false, and changes nothing, if a rank's is not
-    /// known: loads that two policies measured cannot be compared.
+    /// Replaces the loads by those that the replayed policy measures. Returns false, and changes
+    /// nothing, if the load of a rank is unknown, because loads measured by two policies cannot be
+    /// compared.
     fn remeasure(&self, tick: u64, node: &str, inputs: &mut Inputs) -> bool {
         let of = |node: &str| self.loads.get(&(tick, node.to_owned()));
         let sums = inputs.ranks.iter().map(|rank| Some(of(&rank.node)?.iter().sum::<f64>()));

@@ -1,15 +1,16 @@
-//! `Rounds`: the heartbeats of each tick, until all of them are there. A pure state machine.
+//! `Rounds`: collects the heartbeats of each tick until all have arrived. A pure state machine.
 //!
-//! **Invariant:** a decision is made from one heartbeat of each rank, all of the same tick, measured by the same version
-//! of the same program, by ranks that agree on who the ranks are. If any of this does not hold, nothing moves at that
-//! tick: ranks that decide from different loads send the same load twice.
+//! **Invariant:** a decision uses one heartbeat of each rank, all of the same tick, measured by the
+//! same version of the same program. All ranks agree on the list of ranks. Otherwise nothing moves
+//! at that tick, because ranks that decide from different loads would send the same load twice.
 
 use std::collections::BTreeMap;
 
 use crate::limits::MAX_RANKS;
 use crate::{Heartbeat, RankLoad};
 
-/// Ticks whose heartbeats are kept side by side: this one, and the next of a rank whose clock is ahead.
+/// How many ticks' heartbeats are kept at once: those of this tick, and of the next ones from ranks
+/// whose clocks are ahead.
 const MAX_OPEN_TICKS: usize = 4;
 
 /// The heartbeats of the ticks that are not over.
@@ -49,8 +50,8 @@ impl Rounds {
         Self { node: node.into(), open: BTreeMap::new(), closed: 0 }
     }
 
-    /// Takes a heartbeat in. One that comes too late or too early is dropped, and so is a second one of the same rank
-    /// and tick.
+    /// Takes a heartbeat. Drops one that comes too late or too early, and a second one of the same
+    /// rank and tick.
     pub fn hear(&mut self, heartbeat: Heartbeat) {
         let tick = heartbeat.tick;
         let is_far_ahead = |newest: &u64| tick >= newest + MAX_OPEN_TICKS as u64;
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn few_ticks_are_kept_whatever_comes() {
+    fn a_bounded_number_of_ticks_is_kept() {
         let mut rounds = Rounds::new("a");
         rounds.hear(heartbeat("a", 7));
         (8..1000).for_each(|tick| rounds.hear(heartbeat("b", tick)));

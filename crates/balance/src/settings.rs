@@ -63,8 +63,11 @@ impl BalancerSettings {
     /// `Invalid` for a tick out of bounds; `Unavailable`.
     pub async fn store(&self, maps: &Maps) -> Result<()> {
         if !(MIN_TICK..=MAX_TICK).contains(&self.tick) {
-            return Err(Error::invalid(format!("a tick of {} s", self.tick.as_secs_f64()))
-                .hint(format!("say one from {MIN_TICK:?} to {MAX_TICK:?}")));
+            return Err(Error::invalid(format!(
+                "a tick of {} s is out of bounds",
+                self.tick.as_secs_f64()
+            ))
+            .hint(format!("give a tick from {MIN_TICK:?} to {MAX_TICK:?}")));
         }
         let encoded = self.encode();
         let update = |_: &MapState| Ok(vec![Change::set(KEY, encoded.clone())]);
@@ -80,8 +83,9 @@ impl BalancerSettings {
     }
 
     fn decode(stored: &[u8]) -> Result<Self> {
-        let senseless =
-            |cause: String| Error::corrupt(format!("the settings of the balancer: {cause}"));
+        let senseless = |cause: String| {
+            Error::corrupt(format!("the stored settings of the balancer are damaged: {cause}"))
+        };
         let stored: Stored =
             serde_json::from_slice(stored).map_err(|cause| senseless(cause.to_string()))?;
         let policy = stored.policy.map(|name| name.parse()).transpose();
@@ -111,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_make_no_sense_are_corrupt() {
+    fn invalid_stored_settings_are_corrupt() {
         for stored in ["", "{}", r#"{"policy":"a b","tick_millis":10000}"#, r#"{"tick_millis":1}"#]
         {
             let error = BalancerSettings::decode(stored.as_bytes()).unwrap_err();

@@ -1,4 +1,5 @@
-//! Trials: what a policy decides at some made-up ticks, for a person to look at before anything is stored.
+//! Trials: the decisions of a policy at some made-up ticks, for a person to read before the policy
+//! is stored.
 //!
 //! `nacre balancer check` prints them.
 

@@ -11,7 +11,7 @@ fn ceph(body: &str) -> String {
 }
 
 #[test]
-fn a_first_line_makes_it_the_dialect_of_ceph() {
+fn the_first_line_of_a_policy_chooses_the_dialect_of_ceph() {
     assert_eq!(Dialect::of("--!mantle\nreturn {}"), Dialect::Ceph);
     assert_eq!(Dialect::of("\u{feff}--!mantle\r\nreturn {}"), Dialect::Ceph);
     assert_eq!(Dialect::of("\n--!mantle"), Dialect::Hooks);
@@ -99,7 +99,7 @@ fn anything_but_one_number_for_each_rank_is_an_invalid_argument() {
 }
 
 #[test]
-fn a_target_for_oneself_voids_all_of_them() {
+fn a_target_for_the_own_rank_voids_all_targets() {
     let source = ceph("return { [0] = 1, [1] = 5 }");
     let decision = decide(&policy(&source), &tick(0, &[10.0, 0.0], &[5.0, 5.0]));
     assert!(!decision.is_due && decision.moves.is_empty());

@@ -1,4 +1,5 @@
-//! What a policy may not do. A policy that fails moves nothing: its error tells program, version and line.
+//! Failures of policies. A policy that fails moves nothing, and its error names the program, the
+//! version and the line.
 
 mod common;
 
@@ -61,7 +62,7 @@ fn a_hook_of_the_wrong_kind_is_refused_with_its_line() {
 }
 
 #[test]
-fn targets_that_make_no_sense_are_faults() {
+fn invalid_targets_are_faults() {
     let inputs = tick(0, &[10.0, 0.0, 0.0], &[5.0, 5.0]);
     let good = "a target is a finite number that is not negative";
     for (where_, text) in [
@@ -86,7 +87,7 @@ fn targets_that_make_no_sense_are_faults() {
 }
 
 #[test]
-fn loads_that_make_no_sense_are_faults() {
+fn invalid_loads_are_faults() {
     let unit = [UnitRates::default()];
     for metaload in ["0/0", "1/0", "-1", "nil", "{}", "'x'", "true"] {
         for source in [
@@ -109,7 +110,7 @@ fn loads_that_make_no_sense_are_faults() {
 }
 
 #[test]
-fn a_load_that_makes_no_sense_names_its_unit() {
+fn the_error_of_an_invalid_load_names_its_unit() {
     let mut units = vec![UnitRates { ird: 2.0, ..UnitRates::default() }; 2000];
     units[1234].ird = 0.0;
     for source in ["metaload = '4 / IRD'", "function metaload() return 4 / IRD end"] {
@@ -133,7 +134,7 @@ fn a_fault_in_a_string_has_the_line_in_the_source() {
 }
 
 #[test]
-fn a_name_that_does_not_exist_is_told() {
+fn the_error_of_a_policy_names_an_unknown_name() {
     let error = failure("when = [[if MDS[whoami].load > 1 then]]", &tick(0, &[1.0], &[]));
     assert!(error.message().starts_with("`MDS` is not available"), "{error}");
 }
@@ -235,7 +236,7 @@ fn state_has_bounds() {
 }
 
 #[test]
-fn inputs_that_do_not_fit_each_other_are_invalid() {
+fn inputs_that_contradict_each_other_are_invalid() {
     let good = tick(0, &[1.0, 2.0], &[1.0]);
     type Spoil = fn(&mut Inputs);
     let spoilt: [(Spoil, &str); 6] = [

@@ -28,14 +28,14 @@ fn check(source: &str) -> Result<(), SourceError> {
 }
 
 #[test]
-fn it_is_the_hook_of_balancer_programs() {
+fn the_balancer_hook_serves_programs_of_the_balancer_kind() {
     let hook = BalancerHook::new(clock());
     assert_eq!(hook.kind(), ProgramKind::Balancer);
     assert_eq!(hook.interface().purpose, BALANCER_INTERFACE.purpose);
 }
 
 #[test]
-fn a_policy_says_how_clients_reach_units_that_moved() {
+fn a_policy_chooses_how_clients_reach_moved_units() {
     check("mode = 'proxy'").unwrap();
     check("mode = 'client'").unwrap();
     assert!(check("mode = 'other'").is_err());
@@ -73,7 +73,7 @@ fn a_policy_that_fails_on_an_idle_cluster_is_refused() {
 }
 
 #[test]
-fn a_policy_in_the_ceph_dialect_is_checked_likewise() {
+fn the_hook_checks_a_policy_in_the_ceph_dialect_too() {
     check("--!mantle\nlocal t = {} for r in pairs(mds) do t[r] = 0 end return t").unwrap();
     let error = check("--!mantle\nreturn { [0] = 0 }").unwrap_err();
     assert!(error.message.contains("invalid argument"), "{error}");
@@ -112,7 +112,8 @@ fn an_installed_policy_is_live_until_it_is_replaced_or_dropped() {
     let first = policies.get("spread").unwrap();
     assert_eq!((first.name(), first.version()), ("balancer/spread", 1));
     assert_eq!(first.digest(), Digest::of(b"when = 'false'"));
-    // Another source of the same name replaces it at once: no rank goes on with the old one.
+    // Another source of the same name replaces the policy at once: no rank continues with the old
+    // one.
     hook.install(&live(2, "when = 'true'")).unwrap();
     let second = policies.get("spread").unwrap();
     assert_eq!((second.name(), second.version()), ("balancer/spread", 2));

@@ -12,7 +12,7 @@ fn moving(where_: &str) -> String {
 }
 
 #[test]
-fn a_policy_of_nothing_is_the_original_of_cephfs() {
+fn an_empty_policy_is_the_original_of_cephfs() {
     let original = policy("-- nothing");
     let mut inputs = tick(0, &[111.4, 0.0], &FRAGMENTS);
     let decision = decide(&original, &inputs);
@@ -28,7 +28,7 @@ fn a_policy_of_nothing_is_the_original_of_cephfs() {
 }
 
 #[test]
-fn the_original_weighs_what_the_paper_says() {
+fn the_original_policy_weighs_loads_as_the_paper_says() {
     let rates = UnitRates { ird: 1.0, iwr: 10.0, readdir: 100.0, fetch: 1000.0, store: 10_000.0 };
     let loads = policy("-- nothing").measure(&[rates, UnitRates::default()], &clock());
     assert_eq!(loads.unwrap(), [1.0 + 20.0 + 100.0 + 2000.0 + 40_000.0, 0.0]);
@@ -110,7 +110,7 @@ fn metaload_sees_the_counters_of_the_unit_under_evaluation() {
 }
 
 #[test]
-fn each_of_many_units_is_measured_by_itself() {
+fn each_unit_is_measured_by_its_own_counters() {
     for count in [0, 1, 7, 8, 9, 511, 512, 513, 1500] {
         let rates = |at: u32| UnitRates { ird: f64::from(at), iwr: 1.0, ..UnitRates::default() };
         let units: Vec<_> = (0..count).map(rates).collect();
@@ -158,7 +158,7 @@ fn the_locals_of_an_open_when_are_visible_in_where() {
 }
 
 #[test]
-fn an_open_when_goes_with_a_where_that_is_a_function_or_left_out() {
+fn an_open_when_works_with_a_where_that_is_a_function_or_missing() {
     let when = "when = [[if whoami == 1 then]]\n";
     let function = format!("{when}function where() targets[2] = 3 end");
     assert_eq!(decide(&policy(&function), &tick(0, &[9.0, 1.0], &[])).targets, [0.0, 3.0]);
@@ -167,7 +167,7 @@ fn an_open_when_goes_with_a_where_that_is_a_function_or_left_out() {
 }
 
 #[test]
-fn the_spelling_of_malacology_is_understood() {
+fn a_policy_may_use_the_spelling_of_the_malacology_paper() {
     let source = "
         function when() return mds[whoami + 1] ~= nil and mds[whoami + 1]['load'] < 1 end
         function where() targets[#mds] = mds[whoami]['load'] / 2 end
@@ -181,7 +181,7 @@ fn the_spelling_of_malacology_is_understood() {
 }
 
 #[test]
-fn any_target_for_oneself_voids_all_of_them() {
+fn any_target_for_the_own_rank_voids_all_targets() {
     for own in ["targets[whoami] = 1", "targets[whoami] = 0"] {
         let source = moving(&format!("targets[2] = 5 {own}"));
         let decision = decide(&policy(&source), &tick(0, &[10.0, 0.0], &[5.0, 5.0]));
@@ -225,14 +225,15 @@ fn a_selector_may_be_a_program() {
              return { 5, 4, 8, 1 } -- 57.6
            end, 'big_first' }";
     let decision = decide(&policy(&source), &tick(0, &[111.4, 0.0, 0.0], &FRAGMENTS));
-    // On rank 2 the first half, 53.9, is nearest. Of the units that are left, the first one is nearest to 13.
+    // For rank 2, the sum of the first half, 53.9, is nearest. Of the remaining units, the first is
+    // nearest to 13.
     assert_eq!(moves(&decision), "u1>1 u2>1 u3>1 u4>1 u5>2");
     let selectors = [(1, "half".to_owned()), (2, "howmuch[2]".to_owned())];
     assert_eq!(decision.selectors, selectors);
 }
 
 #[test]
-fn state_is_nil_at_first_and_then_what_was_written() {
+fn a_policys_state_is_nil_at_first_and_then_its_last_written_value() {
     let source = "
         function when()
           local state = RDstate()
@@ -269,7 +270,7 @@ fn placement_forbids_moves() {
 }
 
 #[test]
-fn the_listings_are_policies_once_their_slips_are_mended() {
+fn the_listings_of_the_paper_run_once_their_mistakes_are_fixed() {
     let listing_3 = r#"
         mdsload = [=[MDSs[i]["all"]]=]
         when = [[wait=RDState() or 0; go = 0;
@@ -338,7 +339,7 @@ fn a_decision_can_be_stored_and_replayed() {
 }
 
 #[test]
-fn nothing_of_a_run_is_left_for_the_next() {
+fn a_run_leaves_nothing_for_the_next_run() {
     let source = "when = [[count = (count or 0) + 1 when = count > 1]]";
     let policy: Policy = policy(source);
     for _ in 0..3 {

@@ -1,4 +1,4 @@
-//! Random ticks and random answers of policies: whatever a policy answers, a decision makes sense or is an error.
+//! Random ticks and random results of policies: each decision is either valid or an error.
 
 mod common;
 
@@ -139,7 +139,7 @@ fn assert_sane(inputs: &Inputs, decision: &Decision, seed: u64) {
 }
 
 #[test]
-fn a_decision_makes_sense_whatever_a_policy_answers() {
+fn every_decision_of_a_random_policy_is_valid_or_an_error() {
     let clock = clock();
     let (mut decided, mut failed) = (0, 0);
     for seed in 0..3000 {

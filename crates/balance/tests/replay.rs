@@ -39,7 +39,7 @@ fn moved(outcome: &Outcome) -> Vec<&str> {
 }
 
 #[test]
-fn the_same_policy_decides_what_it_decided() {
+fn a_replay_of_the_same_policy_repeats_its_decisions() {
     let policy = policy(ALL_TO_THE_NEXT);
     let replay = replay(&records(1, &policy, "test"), &policy);
     assert_eq!((replay.moves_then, replay.moves_now, replay.skipped), (2, 2, 0));
@@ -113,7 +113,7 @@ fn a_policy_of_the_recorded_name_gets_the_recorded_state() {
 }
 
 #[test]
-fn a_record_that_does_not_say_enough_is_skipped() {
+fn an_incomplete_record_is_skipped() {
     let then = policy(ALL_TO_THE_NEXT);
     let mut records = records(1, &then, "test");
     (records[0].record.inputs.units, records[0].record.inputs.unit_loads) = (vec![], vec![]);
@@ -127,7 +127,7 @@ fn a_record_that_does_not_say_enough_is_skipped() {
 }
 
 #[test]
-fn a_policy_that_fails_is_counted_and_the_replay_goes_on() {
+fn a_replay_counts_a_failing_policy_and_continues() {
     let then = policy(ALL_TO_THE_NEXT);
     let source = "metaload = 'IRD'\nfunction when()\n  if whoami == 1 then error('no') end\n  return false\nend";
     let replay = replay(&records(1, &then, "test"), &policy(source));

@@ -38,7 +38,7 @@ fn names() -> Vec<String> {
 }
 
 #[test]
-fn all_of_them_pass_the_check_and_raise_no_suspicion() {
+fn the_shipped_policies_pass_the_check_without_warnings() {
     let hook = BalancerHook::new(clock());
     for name in names() {
         let source = source(&name);
@@ -49,7 +49,7 @@ fn all_of_them_pass_the_check_and_raise_no_suspicion() {
 }
 
 #[test]
-fn each_of_them_says_what_it_is_for_and_where_it_is_from() {
+fn each_shipped_policy_states_its_purpose_and_source() {
     for name in names() {
         let source = source(&name);
         for part in ["\n-- For: ", "-- Not for: ", "\n-- Source: "] {
@@ -86,7 +86,7 @@ fn last() -> Inputs {
 }
 
 #[test]
-fn each_of_them_decides_as_pinned() {
+fn each_shipped_policy_decides_as_pinned() {
     // For each policy: a peak on three ranks, a slope, a busy last rank.
     let expected = [
         ("adaptable_aggressive", ["u1>1 u2>1 u3>2", "u3>2 u1>3", "u1>0"]),
@@ -119,14 +119,15 @@ fn each_of_them_decides_as_pinned() {
 }
 
 #[test]
-fn the_hybrid_policy_decides_as_a_policy_of_nothing() {
+fn the_hybrid_policy_decides_as_an_empty_policy() {
     let (hybrid, nothing) = (shipped("cephfs_hybrid"), common::policy("-- nothing"));
     for inputs in [peak(2), peak(5), slope(), last()] {
         assert_eq!(decide(&hybrid, &inputs), decide(&nothing, &inputs));
     }
 }
 
-/// A cluster in which every rank decides at each tick, from heartbeats of the same tick, and moves at once.
+/// A cluster in which every rank decides at each tick, from heartbeats of the same tick, and moves
+/// units at once.
 struct Cluster {
     /// The sequencers of each rank.
     ranks: Vec<Vec<(String, f64)>>,

@@ -68,7 +68,7 @@ fn assert_conserved(simulation: &Simulation) {
 }
 
 #[test]
-fn every_unit_is_on_one_rank_and_what_arrived_was_served_or_waits() {
+fn every_unit_is_on_one_rank_and_every_operation_was_served_or_waits() {
     let crowd = Distribution::FlashCrowd {
         from_seconds: 33.35,
         to_seconds: 71.0,
@@ -106,7 +106,7 @@ fn the_same_seed_gives_the_same_simulation_and_another_seed_another() {
 }
 
 #[test]
-fn under_never_nothing_moves() {
+fn no_unit_moves_under_the_never_policy() {
     let simulation = run(&hot(), &shipped("never"));
     let totals = &simulation.totals;
     assert_eq!((totals.moves, totals.forwards, totals.thrash, totals.failures), (0, 0.0, 0, 0));
@@ -185,7 +185,7 @@ fn moves_that_do_not_fit_into_a_tick_are_counted_as_late() {
 }
 
 #[test]
-fn a_unit_that_goes_to_and_fro_is_counted_as_thrash() {
+fn a_unit_that_moves_back_and_forth_is_counted_as_thrash() {
     let source = "metaload = 'IRD + IWR'\nwhen = 'if MDSs[whoami][\"auth\"] > 0 then'\n\
                   where = 'targets[whoami % #MDSs + 1] = MDSs[whoami][\"auth\"]'\nhowmuch = {'big'}";
     let scenario = Scenario { ranks: ranks(2), units: units(1, Some(0)), ..hot() };
@@ -194,7 +194,7 @@ fn a_unit_that_goes_to_and_fro_is_counted_as_thrash() {
 }
 
 #[test]
-fn a_trace_is_played_at_its_times() {
+fn the_events_of_a_trace_occur_at_their_times() {
     let event = |at_seconds: f64, unit: &str| TraceEvent {
         at_seconds,
         unit: unit.into(),
@@ -220,7 +220,7 @@ fn a_trace_that_names_an_unknown_unit_is_refused() {
 }
 
 #[test]
-fn a_scenario_that_makes_no_sense_is_refused() {
+fn an_invalid_scenario_is_refused() {
     type Spoil = fn(&mut Scenario);
     let bad: [(Spoil, &str); 7] = [
         (|scenario| scenario.ranks.clear(), "no rank"),
@@ -250,7 +250,7 @@ fn a_scenario_that_makes_no_sense_is_refused() {
 }
 
 #[test]
-fn a_scenario_in_json_says_only_what_differs_from_the_usual_one() {
+fn a_scenario_in_json_names_only_differences_from_the_default() {
     let text = r#"{"ranks": [{"count": 2}, {"name": "big", "capacity": 4, "labels": {"sequencers": "yes"}}],
         "operations": {"arrivals": {"distribution": {"zipf": {"exponent": 1}}}}}"#;
     let scenario: Scenario = serde_json::from_str(text).unwrap();
@@ -261,7 +261,7 @@ fn a_scenario_in_json_says_only_what_differs_from_the_usual_one() {
 }
 
 #[test]
-fn half_a_million_units_are_simulated() {
+fn a_simulation_holds_half_a_million_units() {
     let scenario = Scenario {
         ranks: ranks(20),
         units: units(500_000, None),
@@ -275,7 +275,7 @@ fn half_a_million_units_are_simulated() {
 }
 
 #[test]
-fn recorded_ticks_are_played_with_the_rates_that_their_counters_tell() {
+fn a_scenario_of_records_uses_the_rates_of_the_recorded_counters() {
     let record = |tick: u64, whoami: usize, units: Vec<Unit>| NodeRecord {
         node: format!("meta.{whoami}"),
         record: TickRecord {

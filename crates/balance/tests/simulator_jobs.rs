@@ -44,7 +44,7 @@ fn assert_near(value: f64, expected: f64) {
 }
 
 #[test]
-fn a_client_that_no_rank_slows_down_goes_at_its_own_pace() {
+fn a_client_that_no_rank_slows_down_runs_at_its_own_pace() {
     let totals = run(&scenario(writers(1, &["unit.0"], 5000.0, 0.004)), NEVER).totals;
     assert_near(totals.finished_seconds.unwrap(), 5000.0 * 0.004);
     assert_near(totals.served, 5000.0);
@@ -52,7 +52,7 @@ fn a_client_that_no_rank_slows_down_goes_at_its_own_pace() {
 }
 
 #[test]
-fn clients_of_an_overloaded_rank_go_at_its_pace() {
+fn clients_of_an_overloaded_rank_run_at_its_pace() {
     let totals = run(&scenario(writers(4, &["unit.0"], 5000.0, 0.002)), NEVER).totals;
     assert_near(totals.finished_seconds.unwrap(), 4.0 * 5000.0 * SERVICE_SECONDS);
     assert!(totals.queued < 1.0, "clients wait, queues do not grow: {totals:?}");
@@ -90,7 +90,7 @@ fn a_client_whose_lease_is_over_asks_the_first_rank_of_a_unit_again() {
 }
 
 #[test]
-fn clients_of_a_directory_on_two_ranks_wait_until_these_agree() {
+fn clients_of_a_directory_on_two_ranks_wait_until_the_ranks_agree() {
     let think_seconds = 0.004;
     let mut scenario = scenario(writers(1, &["unit.0", "unit.1"], 100_000.0, think_seconds));
     let alone = run(&scenario, SECOND_UNIT).totals.finished_seconds.unwrap();
@@ -121,7 +121,7 @@ fn steps_of_a_job_come_one_after_another() {
 }
 
 #[test]
-fn a_rank_tells_the_cpu_use_of_its_node() {
+fn a_rank_reports_the_cpu_use_of_its_node() {
     let mut scenario = scenario(writers(4, &["unit.0", "unit.1"], 20_000.0, 0.002));
     let above = "metaload = 'IWR'\nfunction when() return whoami == 1 and MDSs[1].cpu > 60 end\n\
         function where() targets[2] = units[1].load end";
@@ -131,7 +131,7 @@ fn a_rank_tells_the_cpu_use_of_its_node() {
 }
 
 #[test]
-fn jobs_that_make_no_sense_are_refused() {
+fn invalid_jobs_are_refused() {
     let unknown = scenario(writers(1, &["other"], 1.0, 1.0));
     let idle = scenario(writers(1, &[], 1.0, 1.0));
     let hasty = scenario(writers(1, &["unit.0"], 1.0, 0.0));

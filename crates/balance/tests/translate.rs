@@ -64,7 +64,7 @@ fn a_translated_policy_decides_as_the_policy_does() {
 }
 
 #[test]
-fn what_a_policy_loses_is_said() {
+fn a_translation_lists_what_the_policy_loses() {
     let losses = |source: &str| translate("p", 1, source).unwrap().losses.join("\n");
     let told = losses(FILL_AND_SPILL);
     for lost in ["metaload: ", "howmuch: ", "state: "] {
@@ -78,7 +78,7 @@ fn what_a_policy_loses_is_said() {
 }
 
 #[test]
-fn an_entry_for_the_rank_itself_voids_all_and_a_rank_that_is_not_there_is_a_fault() {
+fn an_entry_for_the_own_rank_voids_all_entries_and_an_unknown_rank_is_a_fault() {
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::default());
     let ranks = vec![RankLoad { auth: 5.0, all: 5.0, ..RankLoad::default() }; 2];
     let inputs = Inputs { ranks, ..Inputs::default() };

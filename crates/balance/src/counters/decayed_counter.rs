@@ -16,7 +16,8 @@ pub struct DecayedCounter {
 }
 
 impl DecayedCounter {
-    /// A counter of 0 whose value halves every `half_life`. With a half-life of zero it forgets at once.
+    /// A counter that starts at 0 and halves every `half_life`. With a half-life of zero it forgets
+    /// at once.
     pub fn with_half_life(half_life: Duration) -> Self {
         Self { half_life, sum: 0.0, updated: Duration::ZERO }
     }
@@ -66,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_added_later_counts_more() {
+    fn a_later_amount_counts_more() {
         let mut counter = DecayedCounter::with_half_life(SECOND);
         counter.add(Duration::ZERO, 4.0);
         counter.add(SECOND, 4.0);

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The counters of a unit as they were at one time, plain numbers. A field that is missing in JSON is 0.
+/// A snapshot of a unit's counters, as plain numbers. A field that is missing in JSON is 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UnitRates {

@@ -1,7 +1,7 @@
-//! A decision of a policy in the Ceph dialect: one chunk that returns the targets.
+//! Runs a policy in the Ceph dialect: one chunk that returns the targets.
 //!
-//! It checks what Ceph 18 checks: the chunk returns a table with integers as keys, numbers as values, and as many
-//! entries as there are ranks. Anything else is "invalid argument".
+//! It makes the same checks as Ceph 18: the chunk returns a table with integer keys, numbers as
+//! values, and one entry for each rank. Anything else is "invalid argument".
 
 use std::cell::OnceCell;
 
@@ -65,7 +65,8 @@ fn invalid_argument(running: &Running<'_>, text: &str) -> Error {
     Error::invalid(format!("invalid argument: {text}")).with_fault(running.site_at(line))
 }
 
-/// The line of the last `return` at the beginning of a line, which most likely is the one of the chunk.
+/// The line of the last `return` at the beginning of a line. Most likely it is the chunk's own
+/// `return`.
 fn line_of_result(source: &str) -> Option<u32> {
     let lines: Vec<_> = source.lines().collect();
     let last = lines.iter().rposition(|line| line.trim_start().starts_with("return"));
@@ -87,7 +88,8 @@ fn rank_tables(running: &Running<'_>, inputs: &Inputs) -> mlua::Result<Table> {
     Ok(list)
 }
 
-/// What the policy has set as `load` of each rank; where it has not, the load of all units.
+/// The `load` that the policy has set for each rank. If it has set none, the load of all units of
+/// the rank.
 fn rank_loads(tables: &Table, inputs: &Inputs) -> Vec<f64> {
     let load = |(number, rank): (usize, &crate::RankLoad)| {
         let table = tables.raw_get::<Table>(number).ok()?;

@@ -6,8 +6,8 @@ use nacre_object::Result;
 use super::running::Running;
 use crate::{Inputs, RankLoad, UnitRates};
 
-/// Gives a run its globals, and answers the table of the ranks. The units are listed only for a policy that may look at
-/// them.
+/// Gives a run its globals, and returns the table of the ranks. The units are listed only for a
+/// policy that may read them.
 pub(super) fn set(running: &Running<'_>, inputs: &Inputs, sees_units: bool) -> Result<Table> {
     let ranks = running.explained(rank_tables(running.lua(), inputs))?;
     running.set("MDSs", &ranks)?;
@@ -22,7 +22,8 @@ pub(super) fn set(running: &Running<'_>, inputs: &Inputs, sees_units: bool) -> R
     Ok(ranks)
 }
 
-/// Gives a run that measures units no ranks and no units: a load depends on nothing but the counters.
+/// Gives a run that measures units no ranks and no units, because a load depends only on the
+/// counters.
 pub(super) fn set_empty(running: &Running<'_>) -> Result<()> {
     for name in ["MDSs", "mds", "targets", "units"] {
         running.set(name, running.explained(running.lua().create_table())?)?;
@@ -51,7 +52,8 @@ pub(super) fn set_own_load(running: &Running<'_>, inputs: &Inputs) -> Result<()>
     Ok(())
 }
 
-/// The units of the rank, as the policy sees them. The names of the fields are made once: there may be very many units.
+/// The units of the rank, as the policy sees them. The field names are created once, because there
+/// may be very many units.
 pub(super) fn unit_list(running: &Running<'_>, inputs: &Inputs) -> Result<Table> {
     let lua = running.lua();
     let list = || {

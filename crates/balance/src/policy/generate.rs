@@ -1,7 +1,7 @@
-//! The script of a policy: its source, and functions made of the hooks that are strings.
+//! Builds the script of a policy: its source, and functions made of the hooks that are strings.
 //!
-//! The script returns a table of functions, see [`super::decide`] and [`super::measure`]. Names that begin with
-//! `nacre_` are ours.
+//! The script returns a table of functions, see [`super::decide`] and [`super::measure`]. Names
+//! that begin with `nacre_` belong to this module.
 
 use nacre_object::Result;
 
@@ -12,11 +12,11 @@ use super::mapped_script::{MappedScript, MappedSource, Piece};
 use crate::UnitRates;
 use crate::limits::{COUNTER_BYTES, UNITS_AT_ONCE};
 
-/// The longest `metaload` that is written out for several units at once. A longer one takes longer than a look at the
-/// budget.
+/// The longest `metaload` that is written out for several units at once. A longer one runs longer
+/// than a check of the budget, so unrolling it gains nothing.
 const MAX_UNROLLED_BYTES: usize = 1024;
 
-/// Puts a policy's script together.
+/// Builds a policy's script.
 ///
 /// # Errors
 /// `Fault` with the line of the hook that does not compile.
@@ -57,7 +57,8 @@ pub(crate) fn script_of(
     script.compile(name, version)
 }
 
-/// A source that may stand within a function: without a byte order mark, its first line a comment if it is for a shell.
+/// The source in a form that can stand inside a function: without a byte order mark, and with a
+/// shebang line turned into a comment.
 pub(super) fn without_preamble(source: &str) -> String {
     let source = source.strip_prefix('\u{feff}').unwrap_or(source);
     match source.strip_prefix("#!") {
@@ -66,13 +67,13 @@ pub(super) fn without_preamble(source: &str) -> String {
     }
 }
 
-/// Two loops over units: `nacre_measure`, and `nacre_check`. The second one runs if the first one fails or gives a load
-/// that cannot be used, and says what is wrong.
+/// Builds two loops over units: `nacre_measure`, and `nacre_check`. The second runs only if the
+/// first fails or returns an unusable load, and it reports the cause.
 fn measure_of(metaload: &HookForm, source: &str) -> MappedSource {
     let piece = metaload.piece(HookName::Metaload);
     let line = piece.map_or_else(|| HookName::Metaload.line_in(source), |piece| piece.line);
     let mut script = MappedSource::default();
-    // The VM looks at its budget at each step of a loop, which takes longer than most expressions.
+    // The VM checks its budget at each step of a loop, which takes longer than most expressions.
     let is_short = piece.is_some_and(|piece| piece.text.len() <= MAX_UNROLLED_BYTES);
     let group = if is_short { UNITS_AT_ONCE } else { 1 };
     let head = format!(
@@ -110,7 +111,8 @@ fn measure_of(metaload: &HookForm, source: &str) -> MappedSource {
     script
 }
 
-/// Reads the counters of a unit: into locals for a string, and only those that it names; else into globals.
+/// Code that reads the counters of a unit. For a string hook it reads only the counters that the
+/// string names, into locals; otherwise it sets globals.
 fn reads_of(piece: Option<Piece<'_>>, unit: usize) -> String {
     let read = |(at, name): (usize, &&str)| {
         let offset = unit * COUNTER_BYTES + at * size_of::<f64>();
@@ -156,8 +158,9 @@ fn howmuch_of(howmuch: &HookForm) -> MappedSource {
     script
 }
 
-/// `nacre_when` says whether load moves; `nacre_where` fills the targets. Where both are strings, and `when` ends with
-/// an open `if … then`, one function does both, so that the locals of `when` are visible in `where`.
+/// Builds `nacre_when`, which says whether load moves, and `nacre_where`, which fills the targets.
+/// If both hooks are strings and `when` ends with an open `if … then`, one function does both, so
+/// that `where` sees the locals of `when`.
 pub(super) fn decide_of(when: &HookForm, where_: &HookForm, source: &str) -> MappedSource {
     let mut script = MappedSource::default();
     let joined = when.piece(HookName::When).filter(is_open).zip(where_.piece(HookName::Where));
@@ -191,8 +194,8 @@ pub(super) fn decide_of(when: &HookForm, where_: &HookForm, source: &str) -> Map
     script
 }
 
-/// A `when` that is a string: an open `if … then`, an expression, or statements. Those return a truth value, or set the
-/// variable `when`.
+/// Writes a string `when`, which is an open `if … then`, an expression, or statements. Statements
+/// return a truth value, or set the variable `when`.
 fn when_of(script: &mut MappedSource, piece: &Piece<'_>) {
     if is_open(piece) {
         script.code("local function nacre_when()", piece.line);

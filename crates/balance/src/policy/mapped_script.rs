@@ -1,5 +1,5 @@
-//! `MappedScript`: a script that is put together from a policy's source, its hooks that are strings, and code of ours.
-//! Errors tell the lines of the policy's source, not those of what the VM runs.
+//! `MappedScript`: a script built from a policy's source, its string hooks, and generated code. Its
+//! errors name lines of the policy's source, not lines of the built script.
 
 use nacre_object::{Error, FaultSite, Result};
 use nacre_program::Interface;
@@ -8,7 +8,8 @@ use nacre_script::Script;
 
 use crate::hook::BALANCER_INTERFACE;
 
-/// The source of a script that is being put together, with the line of the policy's source for each of its lines.
+/// The text of a script during its construction, with the line of the policy's source for each of
+/// its lines.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct MappedSource {
     text: String,
@@ -27,7 +28,8 @@ impl MappedSource {
 
     /// Adds a piece of the policy's source. Its first line is the line `first`.
     pub fn piece(&mut self, piece: &Piece<'_>) {
-        // A piece that ends with a line break has a last, empty line: the line break below ends it.
+        // A piece that ends with a line break has an empty last line. The line break below ends
+        // that line.
         for (at, text) in piece.text.split('\n').enumerate() {
             self.text.push_str(text);
             self.text.push('\n');
@@ -74,8 +76,8 @@ impl MappedSource {
     }
 }
 
-/// The message of an error that blames a name which policies do have. The VM takes such a name for missing when a rank
-/// or a field of it is nil, because only runs know their environment.
+/// Rewrites an error that calls a known name of the environment unknown. The VM reports this when a
+/// rank or one of its fields is nil, because the compiler does not know the environment of a run.
 fn without_known_name(message: &str) -> Option<&str> {
     let (name, rest) = message.strip_prefix('`')?.split_once("` is not available in programs: ")?;
     let global = name.split_once('.').map_or(name, |(global, _)| global);

@@ -1,7 +1,7 @@
-//! The loads of many units in one run.
+//! Measures the loads of many units in one run.
 //!
-//! The counters go into the VM in buffers, a block of units at a time, and the loads come out in others, so that a unit
-//! costs a few steps of the VM and no table.
+//! Buffers carry the counters into the VM, a block of units at a time, and other buffers carry the
+//! loads out. So a unit costs a few steps of the VM and no table.
 
 use mlua::{Buffer, Function, Table, Value};
 use nacre_object::{Error, Result};

@@ -1,13 +1,13 @@
 //! Policies: programs that decide which units move to which rank.
 //!
-//! A policy is compiled once. Each run of it starts from nothing but its inputs:
+//! A policy is compiled once. Each run of it depends only on its inputs:
 //!
-//! 1. `measure` gives each unit its load (`metaload`). It runs often and over many units.
-//! 2. `decide` gives each rank its load (`mdsload`), asks whether load has to move (`when`), how much of it to which
-//!    rank (`where`), and chooses the units (`howmuch`).
+//! 1. `measure` gives each unit its load (`metaload`). It runs often and over many units. 2.
+//! `decide` gives each rank its load (`mdsload`), asks whether load has to move (`when`), how much
+//! of it to which rank (`where`), and chooses the units (`howmuch`).
 //!
-//! **Invariant:** the same policy and inputs give the same decision.
-//! **Invariant:** a policy that fails moves nothing. Its error tells program, version and, where known, line.
+//! **Invariant:** the same policy and inputs give the same decision. **Invariant:** a policy that
+//! fails moves nothing. Its error names the program, the version and, if known, the line.
 
 mod ceph;
 mod decide;
@@ -45,8 +45,9 @@ use hooks::Hooks;
 use mapped_script::MappedScript;
 use running::{RunTerms, run};
 
-/// Whether a policy may look at the units one by one. What lines of comment say does not count: to list many units takes
-/// longer than all else. A line with a bracket may end a long comment or string.
+/// Whether a policy may read single units. Comment lines do not count, because listing many units
+/// takes longer than all the rest. A line with a bracket counts even in a comment, because it may
+/// end a long comment or string.
 fn sees_units(source: &str) -> bool {
     let is_comment = |line: &str| line.trim_start().starts_with("--") && !line.contains(['[', ']']);
     source.lines().any(|line| line.contains("units") && !is_comment(line))
@@ -69,11 +70,12 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Compiles a policy and looks at which hooks it sets. For that, its source is executed once on a made-up tick.
+    /// Compiles a policy and finds out which hooks it sets. For that, its source runs once on a
+    /// made-up tick.
     ///
     /// # Errors
-    /// `NotFound` for an empty source; `Fault` with the line for one that does not compile, fails, or sets a hook to
-    /// something else than a hook can be; `Exhausted` past the budget.
+    /// `NotFound` for an empty source; `Fault` with the line if the source does not compile, fails,
+    /// or sets a hook to a value of the wrong type; `Exhausted` past the budget.
     pub fn compile(name: &str, version: u64, source: &str) -> Result<Policy> {
         let dialect = Dialect::of(source);
         if dialect.without_directive(source).trim().is_empty() {
@@ -173,9 +175,9 @@ impl Policy {
 
     /// The load of each unit, from its counters (`metaload`).
     ///
-    /// All units are measured in one run. A `metaload` that is a string becomes part of a loop within the VM. One that is
-    /// a function costs several times as much, because it is called and finds the counters in globals. If it fails, no
-    /// unit has a load.
+    /// All units are measured in one run. A string `metaload` becomes part of a loop within the VM.
+    /// A function costs several times as much, because each call passes the counters through
+    /// globals. If `metaload` fails, no unit has a load.
     ///
     /// # Errors
     /// `Fault` with program, version and line; `Exhausted` past the budget.
@@ -184,11 +186,12 @@ impl Policy {
         measure::measure(&terms, units)
     }
 
-    /// Which units of the rank `inputs.whoami` move to which ranks.
+    /// Decides which units of the rank `inputs.whoami` move to which ranks.
     ///
     /// # Errors
-    /// `Fault` with program, version and line if the policy fails or its targets make no sense; in the Ceph dialect
-    /// `Invalid` for the latter; `Exhausted` past the budget; `Invalid` for inputs that do not fit each other.
+    /// `Fault` with program, version and line if the policy fails or its targets are invalid; in
+    /// the Ceph dialect `Invalid` for the latter; `Exhausted` past the budget; `Invalid` for inputs
+    /// that contradict each other.
     pub fn decide(&self, inputs: &Inputs, clock: &Arc<dyn Clock>) -> Result<Decision> {
         inputs.check()?;
         let terms = self.terms(&self.deciding, &DECISION_BUDGET, clock, inputs.tick);
@@ -199,8 +202,9 @@ impl Policy {
         decision.map(|decision| Decision { mode: self.mode, ..decision })
     }
 
-    /// Decides on some made-up ticks: as each of three ranks in turn, busy, all alike, and idle, so that a policy which
-    /// fails on the last rank, or without a state, is found.
+    /// Decides on some made-up ticks: as each of three ranks in turn, when one rank is busy, all
+    /// are alike, or all are idle. This finds policies that fail on the last rank, or without a
+    /// state.
     ///
     /// # Errors
     /// Those of [`Policy::measure`] and [`Policy::decide`].

@@ -44,7 +44,8 @@ impl Candidates<'_> {
 }
 
 impl Choice<'_> {
-    /// Adds the moves that make up the targets of a decision. Ranks choose in their order, so a unit moves once at most.
+    /// Chooses the moves for the targets of a decision. Ranks choose in their order, so a unit
+    /// moves at most once.
     pub fn choose(&self, decision: &mut Decision) -> Result<()> {
         let orders = Orders::new(&self.inputs.unit_loads);
         let mut is_left = vec![true; self.inputs.units.len()];

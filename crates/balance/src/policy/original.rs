@@ -1,6 +1,7 @@
-//! The original policy of CephFS (Mantle, table 1): a hook that a policy leaves out is the original's.
+//! The original policy of CephFS (Mantle, table 1). It supplies each hook that a policy leaves out.
 //!
-//! Its text is that of the shipped program `programs/balancer/cephfs_hybrid.lua`, whose hooks are strings.
+//! Its text is that of the shipped program `programs/balancer/cephfs_hybrid.lua`, whose hooks are
+//! strings.
 
 use super::hook_name::HookName;
 

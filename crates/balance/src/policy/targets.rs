@@ -16,10 +16,11 @@ pub(super) struct Numbering {
 
 /// Reads a table of targets.
 ///
-/// A target for the rank itself voids all of them. In a complete table that is one over 0.
+/// If the table has a target for the rank itself, all targets are void. In a complete table this
+/// applies only to a target over 0.
 ///
 /// # Errors
-/// The text says which target makes no sense.
+/// The message names the invalid target.
 pub(super) fn read(
     table: &Table,
     inputs: &Inputs,

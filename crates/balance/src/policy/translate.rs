@@ -1,13 +1,14 @@
-//! `translate`: a policy in the paper's dialect as one chunk in Ceph's.
+//! Translates a policy from the paper's dialect into one chunk in Ceph's dialect.
 //!
-//! `nacre balancer cephfs push` calls it, so that a policy for nacre's nodes also runs on metadata servers. The chunk makes
-//! what the paper's policies find of what Ceph gives, executes the source, and then `mdsload`, `when` and `where`. Its
-//! result has an entry for each rank.
+//! `nacre balancer cephfs push` uses this, so that a policy for nacre's nodes also runs on metadata
+//! servers. The chunk defines the paper's names from Ceph's, executes the source, and then runs
+//! `mdsload`, `when` and `where`. Its result has an entry for each rank.
 //!
-//! Ceph chooses the units itself, weighs them itself, and keeps nothing between ticks. What a policy loses by that is said
-//! in [`Translation::losses`].
+//! Ceph chooses the units itself, weighs them itself, and keeps nothing between ticks.
+//! [`Translation::losses`] lists what a policy loses by that.
 //!
-//! **Invariant:** on the same loads, a policy that loses nothing sends the same load to the same ranks in both dialects.
+//! **Invariant:** on the same loads, a policy that loses nothing sends the same load to the same
+//! ranks in both dialects.
 
 use nacre_object::Result;
 
@@ -27,7 +28,8 @@ pub struct Translation {
     pub losses: Vec<String>,
 }
 
-/// What a chunk begins with: the names of the paper, made of Ceph's. Ceph gives policies neither `math` nor `table`.
+/// The beginning of each chunk: it defines the paper's names from Ceph's. Ceph gives policies
+/// neither `math` nor `table`.
 const PRELUDE: &str = r#"--!mantle
 -- Made by nacre from a policy in the dialect of the Mantle paper. Do not edit: change the policy, and push it again.
 local nacre_mds, nacre_count = mds, 0
@@ -71,8 +73,8 @@ local function nacre_policy()
 /// What follows the source.
 const AFTER_SOURCE: &str = "\nend\nnacre_policy()\n";
 
-/// What a chunk ends with: the loads of the ranks, the decision, and an entry for each rank. An entry of the policy for
-/// this rank voids all of them, as in the paper.
+/// The end of each chunk: the loads of the ranks, the decision, and an entry for each rank. As in
+/// the paper, an entry for this rank itself voids all entries.
 const POSTLUDE: &str = r#"
 for nacre_rank = 1, nacre_count do
   MDSs[nacre_rank].load = nacre_mdsload(nacre_rank)
@@ -144,7 +146,8 @@ fn losses(hooks: &Hooks, source: &str) -> Vec<String> {
     losses.into_iter().filter(|(is_lost, _)| *is_lost).map(|(_, what)| what.to_owned()).collect()
 }
 
-/// A line up to its comment. A `--` within a string cuts the line short, which only hides a word.
+/// A line up to its comment. A `--` within a string cuts the line short, which at worst hides a
+/// word.
 fn without_comment(line: &str) -> &str {
     line.split("--").next().unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Selectors: which units make up the load that is to be sent to a rank.
+//! Selectors: they choose the units that make up the load to be sent to a rank.
 //!
 //! Every selector that `howmuch` names runs. The one whose sum is nearest to the target wins.
 

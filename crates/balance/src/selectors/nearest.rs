@@ -1,7 +1,8 @@
 //! The choice between the selections that the selectors made.
 
-/// The selection whose load is nearest to a target; of equals the first. `None` if none is nearer to the target than
-/// moving nothing. Otherwise a rank with one busy unit would send it to the next rank at every tick.
+/// The selection whose load is nearest to a target; the first of equals. `None` if moving nothing
+/// would be at least as near. Otherwise a rank with one busy unit would send it to the next rank at
+/// every tick.
 pub(crate) fn nearest(sums: &[f64], target: f64) -> Option<usize> {
     let distance = |sum: f64| (sum - target).abs();
     let mut best = None;
@@ -27,7 +28,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_moves_if_that_is_nearer_to_the_target() {
+    fn no_unit_moves_if_that_is_nearer_to_the_target() {
         assert_eq!(nearest(&[], 1.0), None);
         assert_eq!(nearest(&[100.0], 50.0), None);
         assert_eq!(nearest(&[100.0], 51.0), Some(0));

@@ -1,5 +1,5 @@
-//! `Orders`: the units of a rank in the orders by which selectors choose them. Each is sorted once for a decision, whatever
-//! the number of targets.
+//! `Orders`: the units of a rank in the orders in which selectors choose them. Each order is sorted
+//! once for a decision, whatever the number of targets.
 
 use std::cell::{Cell, OnceCell};
 
@@ -63,8 +63,8 @@ impl<'a> Orders<'a> {
         }
     }
 
-    /// The candidates that a selector chooses. The unit that crosses the target is included. Units of equal load stay in
-    /// their order.
+    /// The candidates that a selector chooses. The unit that crosses the target is included. Units
+    /// of equal load keep their order.
     pub fn choose(
         &self,
         selector: Selector,
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn units_that_moved_are_chosen_no_more() {
+    fn a_unit_that_moved_is_not_chosen_again() {
         let loads = [1.0, 4.0, 2.0, 3.0, 0.5];
         let orders = Orders::new(&loads);
         let mut is_left = [true; 5];

@@ -56,8 +56,8 @@ impl Selector {
         }
     }
 
-    /// The units that it chooses, as indexes of `loads`. The unit that crosses the target is included. Units of equal
-    /// load stay in their order.
+    /// The chosen units, as indexes of `loads`. The unit that crosses the target is included. Units
+    /// of equal load keep their order.
     pub fn choose(self, loads: &[f64], target: f64) -> Vec<usize> {
         Orders::new(loads).choose(self, |_| true, target)
     }
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_of_nothing_takes_nothing() {
+    fn a_selector_takes_no_unit_for_a_target_of_0() {
         assert!(Selector::BigFirst.choose(&FRAGMENTS, 0.0).is_empty());
     }
 }

@@ -1,4 +1,5 @@
-//! `Balancer`: what the ranks of a simulation decide at a tick, from inputs made as a node makes them.
+//! `Balancer`: the decisions of a simulation's ranks at a tick, from inputs built as a node builds
+//! them.
 
 use std::sync::Arc;
 
@@ -34,9 +35,10 @@ impl<'a> Balancer<'a> {
         Self { policy, ranks, units, states, clock: Arc::new(ManualClock::default()) }
     }
 
-    /// Lets each rank decide. The cluster is up to date.
+    /// Lets each rank decide. The cluster must be up to date.
     ///
-    /// As in a real cluster, a rank that cannot measure its load sends no heartbeat, so that no rank decides.
+    /// As in a real cluster, a rank that cannot measure its load sends no heartbeat, and then no
+    /// rank decides.
     pub fn tick(&mut self, tick: u64, cluster: &Cluster<'_>) -> Verdict {
         let members = members_of(cluster);
         let mut verdict = Verdict { moves: vec![vec![]; members.len()], failures: vec![] };

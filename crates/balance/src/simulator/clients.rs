@@ -1,8 +1,9 @@
 //! `Clients`: clients of a simulation that do their jobs, one step after another.
 //!
-//! Operations are not simulated one by one. In a step of the simulation a client issues as many operations as its own time
-//! allows. It stops when as many wait as it issues in one step, until ranks have served some of them. So a client goes on
-//! at its own pace as long as no rank is overloaded, and else at the pace of the slowest rank that it needs.
+//! Operations are not simulated one by one. In a step of the simulation a client issues as many
+//! operations as its own time allows. It stops when as many operations wait as it issues in one
+//! step, until ranks have served some. So a client runs at its own pace while no rank is
+//! overloaded. Otherwise it runs at the pace of the slowest rank that it needs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -132,8 +133,8 @@ impl Client {
         }
     }
 
-    /// Asks for an operation on a unit. The client asks the rank where it last found the unit, or the unit's first rank.
-    /// If the unit is elsewhere, that rank passes the operation on.
+    /// Issues an operation on a unit. The client asks the rank where it last found the unit, or the
+    /// unit's first rank. If the unit is elsewhere, that rank forwards the operation.
     fn ask(&mut self, unit: usize, at: SimulationStep, cluster: &mut Cluster<'_>) {
         let rank = cluster.asked_rank(unit);
         let known = self.known.insert(unit, (rank, at.now));
@@ -160,7 +161,7 @@ impl Step {
     fn new(step: &JobStep, units: &[UnitPlan<'_>]) -> Result<Self> {
         let number = |name: &String| {
             let found = units.binary_search_by(|unit| unit.name.as_str().cmp(name));
-            found.map_err(|_| Error::invalid(format!("a job names the unit {name}; there is none")))
+            found.map_err(|_| Error::invalid(format!("a job names the unknown unit {name}")))
         };
         let operations = step.operations();
         Ok(Self {

@@ -1,7 +1,8 @@
 //! `Cluster`: the ranks and units of a simulation, and how they change in a step.
 //!
-//! Most units change with their rank: [`Drift`] says how, and `settle` brings them up to date. A unit that joined its
-//! rank since then, or that is held, is brought up to date at each step: it is *apart*.
+//! Most units change together with their rank. [`Drift`] records the common change, and `settle`
+//! brings the units up to date. A unit that was held, or that joined its rank since then, is
+//! *apart*: it is brought up to date at each step.
 
 use super::CostModel;
 use super::directories::Directories;
@@ -201,7 +202,8 @@ impl<'a> Cluster<'a> {
         }
     }
 
-    /// Takes a sample of the counters some seconds after the last one. `kept` is the share that they did not forget.
+    /// Samples the counters, `seconds` after the last sample. `kept` is the share of their values
+    /// that decay left over.
     pub fn sample(&mut self, seconds: f64, kept: f64) {
         self.ranks.iter_mut().for_each(|rank| rank.sample(seconds, kept));
         let mut drift = Drift::NONE;
@@ -209,7 +211,8 @@ impl<'a> Cluster<'a> {
         self.apart.iter().for_each(|at| self.units[*at].settle(&drift));
     }
 
-    /// Brings all units up to date, and sums up the ranks' numbers anew, so that rounding errors do not add up.
+    /// Brings all units up to date, and recomputes the ranks' sums, so that rounding errors do not
+    /// accumulate.
     pub fn settle(&mut self) {
         for unit in &mut self.units {
             match unit.progress {
@@ -277,8 +280,8 @@ impl<'a> Cluster<'a> {
         self.session_flushes += self.clients.count;
     }
 
-    /// A unit that was held is served by another rank. Operations that waited go with it. The new rank has counted
-    /// nothing of it yet.
+    /// Ends the move of a held unit: rank `to` serves it from now on. Waiting operations move with
+    /// the unit. The new rank has counted no operation of it yet.
     pub fn release(&mut self, at: usize, to: usize) {
         let unit = &mut self.units[at];
         let from = std::mem::replace(&mut unit.rank, to);
@@ -329,8 +332,8 @@ impl<'a> Cluster<'a> {
         self.ranks[rank].debt_seconds += self.costs.forward_seconds;
     }
 
-    /// Seconds until the ranks that serve a unit's directory agree on an operation. They come on top of the operation's
-    /// own time.
+    /// How many seconds the ranks that serve a unit's directory need to agree on an operation. They
+    /// add to the operation's own time.
     pub fn agreement_seconds(&self, at: usize) -> f64 {
         self.directories.others(at, self.units[at].rank) as f64 * self.costs.scatter_gather_seconds
     }

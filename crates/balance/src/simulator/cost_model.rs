@@ -3,26 +3,30 @@
 use nacre_object::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-/// How long things take in a simulation, in seconds. A field that is missing in JSON has its default.
+/// The costs of a simulation, in seconds. A field that is missing in JSON has its default.
 ///
-/// The defaults are guesses of the right magnitude for sequencers on a local network. `nacre balancer profile` measures
-/// those of a cluster.
+/// The defaults are guesses of the right magnitude for sequencers on a local network. `nacre
+/// balancer profile` measures the costs of a cluster.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CostModel {
-    /// What an operation takes of the rank that serves it. A rank of capacity 2 serves twice as many a second.
+    /// The time that an operation takes on the rank that serves it. A rank of capacity 2 serves
+    /// twice as many a second.
     pub service_seconds: f64,
-    /// What an operation takes of the rank that passes it on. In proxy mode that is each operation of a unit that is not
-    /// on its first rank. In client mode it is one operation of each client of a unit that moved.
+    /// The time that an operation takes on the rank that forwards it. In proxy mode each operation
+    /// of a unit that left its first rank is forwarded. In client mode each client's first
+    /// operation on a moved unit is.
     pub forward_seconds: f64,
-    /// How long a unit is held while it moves. Its operations wait meanwhile. A rank moves one unit after another.
+    /// How long a unit is held while it moves. Its operations wait meanwhile. A rank moves one unit
+    /// after another.
     pub migration_seconds: f64,
     /// What each client of a unit that moves takes of the rank that the unit leaves.
     pub session_flush_seconds: f64,
-    /// What a tick with moves takes of the rank that sends, and of each rank to which it sends.
+    /// The time that a tick with moves takes on the sending rank, and on each receiving rank.
     pub coordination_seconds: f64,
-    /// Seconds that a client waits, for each other rank of the directory, when a fragment of it is not on the directory's
-    /// first rank. The ranks gather what the fragments have in common. Only clients that do jobs wait.
+    /// How long an operation waits, for each other rank of the directory, if its fragment is not on
+    /// the directory's first rank. Meanwhile the ranks gather the numbers that the fragments share.
+    /// Only clients that do jobs wait.
     pub scatter_gather_seconds: f64,
 }
 
@@ -40,6 +44,8 @@ impl Default for CostModel {
 }
 
 impl CostModel {
+    /// Checks the costs.
+    ///
     /// # Errors
     /// `Invalid` for a time that is negative or not finite, and for a service that takes no time.
     pub(super) fn check(&self) -> Result<()> {

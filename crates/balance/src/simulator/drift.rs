@@ -1,9 +1,10 @@
 //! `Drift`: how the units of a rank change from step to step.
 //!
-//! In a step of `dt` seconds a rank serves a share `f` of what waits there. A unit with `queue` operations that wait and
-//! `rate` arrivals a second then has `f · (queue + rate · dt)` served. That is linear in the unit's numbers, and `f` is the
-//! same for all units of the rank. So the rank only keeps the factors, and each unit is brought up to date when it is
-//! looked at.
+//! In a step of `dt` seconds a rank serves a share `f` of its waiting operations. Take a unit with
+//! `queue` waiting operations and `rate` arrivals a second. The rank serves `f · (queue + rate ·
+//! dt)` of its operations. This is linear in the unit's numbers, and `f` is the same for all units
+//! of the rank. So the rank keeps only the factors, and a unit is brought up to date when it is
+//! read.
 
 /// The factors by which the numbers of a rank's units have changed since the units were last brought up to date.
 #[derive(Debug, Clone, Copy)]
@@ -55,7 +56,8 @@ impl Drift {
         self.queue_by_rate = arrived * (1.0 - share);
     }
 
-    /// A sample: the counters lose what they forget since the last sample, and gain what was served since then.
+    /// Samples the counters: they lose what decayed since the last sample, and gain the operations
+    /// served since then.
     pub fn sample(&mut self, kept: f64) {
         self.counter_by_counter *= kept;
         self.counter_by_recent = self.counter_by_recent * kept + self.recent_by_recent;
@@ -107,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sampled_is_counted_as_a_decayed_counter_counts_it() {
+    fn a_sample_decays_like_a_decayed_counter() {
         let mut counter = crate::DecayedCounter::default();
         let mut flow = Flow { rate: 10.0, ..Flow::default() };
         let kept = (-0.2f64).exp2();

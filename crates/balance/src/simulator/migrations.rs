@@ -1,6 +1,7 @@
-//! `Migrations`: the units that move, and those that wait for their turn.
+//! `Migrations`: the units that move, and the units that wait for their turn.
 //!
-//! As on a node, a rank moves one unit after another until the tick is over. What is left then does not move.
+//! As on a node, a rank moves one unit after another until the tick is over. Units that still wait
+//! then do not move.
 
 use super::cluster::Cluster;
 use super::thrash::Thrash;

@@ -1,16 +1,19 @@
-//! The simulator: what a policy would do to a cluster that does not exist.
+//! The simulator: it shows what a policy would do to a made-up cluster.
 //!
-//! `nacre balancer simulate` calls [`simulate`] with a [`Scenario`]: ranks, units, the operations that clients ask for,
-//! and a [`CostModel`]. At each tick every rank decides with the real [`Policy`](crate::Policy), from inputs made as a
-//! node makes them. A [`Simulation`] tells what came of it.
+//! `nacre balancer simulate` calls [`simulate`] with a [`Scenario`]: ranks, units, the operations
+//! that clients ask for, and a [`CostModel`]. At each tick every rank decides with the real
+//! [`Policy`](crate::Policy), from inputs built as a node builds them. The result is a
+//! [`Simulation`].
 //!
-//! Operations are not simulated one by one. Time advances in steps of about 100 ms. In a step, operations arrive at each
-//! unit at a rate, wait in the queue of the unit's rank, and are served as far as the rank's time goes. So counts of
-//! operations are not whole numbers. All waiting operations of a rank have the same chance to be served in a step, so all
-//! its units change by one linear rule, [`Drift`](drift::Drift). A step costs time for each rank, not for each unit.
+//! Operations are not simulated one by one. Time advances in steps of about 100 ms. In a step,
+//! operations arrive at each unit at a rate and wait in the queue of the unit's rank. The rank
+//! serves as many as its time allows. So counts of operations are not whole numbers. All waiting
+//! operations of a rank have the same chance to be served in a step, so all its units change by one
+//! linear rule, [`Drift`](drift::Drift). A step costs time for each rank, not for each unit.
 //!
-//! **Invariant:** a unit is on exactly one rank. What arrived was served, or waits.
-//! **Invariant:** the same scenario and policy give the same simulation: no clock, no IO, randomness from the seed.
+//! **Invariant:** a unit is on exactly one rank. Each operation that arrived was served, or waits.
+//! **Invariant:** the same scenario and policy give the same simulation: no clock, no IO,
+//! randomness from the seed.
 
 mod arrival_rates;
 mod balancer;

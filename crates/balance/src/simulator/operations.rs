@@ -17,7 +17,8 @@ pub enum Operations {
     Arrivals(Arrivals),
     /// Operations that were recorded.
     Trace(Vec<TraceEvent>),
-    /// Clients that do one thing after another and wait for answers. The simulation ends when all are done.
+    /// Clients that do one operation after another and wait for each answer. The simulation ends
+    /// when all jobs are done.
     Jobs(Vec<Job>),
 }
 
@@ -40,13 +41,14 @@ pub enum Distribution {
     /// All units have the same.
     #[default]
     Uniform,
-    /// The unit that is `k`th in popularity has a share in proportion to `k` to the power of `-exponent`. The seed says
-    /// which unit is how popular.
+    /// The `k`th most popular unit gets a share in proportion to `k` to the power of `-exponent`.
+    /// The seed decides which unit has which popularity.
     Zipf {
         /// 0 is uniform; 1 is common.
         exponent: f64,
     },
-    /// All units have the same, but for some time a few units, which the seed chooses, have many times as much.
+    /// All units get the same rate, but for some time a few units, which the seed chooses, get many
+    /// times as much.
     FlashCrowd {
         /// When the crowd comes.
         from_seconds: f64,
@@ -122,8 +124,10 @@ impl Default for Operations {
 }
 
 impl Operations {
+    /// Checks the operations.
+    ///
     /// # Errors
-    /// `Invalid` for a number that makes no sense; `Exhausted` for a trace that is too long.
+    /// `Invalid` for a number out of bounds; `Exhausted` for a trace that is too long.
     pub(super) fn check(&self) -> Result<()> {
         match self {
             Self::Arrivals(arrivals) => arrivals.check(),

@@ -1,7 +1,9 @@
-//! `Scenario::of_records`: a scenario that plays the operations which ticks of a real cluster have recorded.
+//! `Scenario::of_records`: a scenario that repeats the operations that a real cluster recorded at
+//! its ticks.
 //!
-//! A record has the units of a rank with their counters. A counter that halves every five seconds, and stays as it is,
-//! tells a rate: what it loses in a second is what arrives in a second.
+//! A record has the units of a rank with their counters. From a counter that halves every five
+//! seconds, a rate can be computed: while the counter is constant, as much arrives in a second as
+//! decays in a second.
 
 use std::collections::BTreeMap;
 

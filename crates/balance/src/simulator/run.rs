@@ -20,10 +20,10 @@ const SAMPLE_SECONDS: f64 = 1.0;
 
 /// Simulates a scenario under a policy.
 ///
-/// A policy that fails moves nothing; the simulation tells of it and goes on.
+/// A policy that fails moves nothing; the simulation reports the failure and continues.
 ///
 /// # Errors
-/// `Invalid` for a scenario that makes no sense; `Exhausted` for one that is too large.
+/// `Invalid` for a scenario that contradicts itself; `Exhausted` for one that is too large.
 pub fn simulate(scenario: &Scenario, policy: &Policy) -> Result<Simulation> {
     scenario.check()?;
     let rank_plans = scenario.rank_plans()?;

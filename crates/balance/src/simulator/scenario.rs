@@ -21,7 +21,7 @@ const MAX_STEPS: f64 = 10_000.0;
 
 const _: () = assert!(MAX_SIMULATED_RANKS <= crate::limits::MAX_RANKS);
 
-/// Everything that a simulation depends on, besides the policy. A field that is missing in JSON has its default.
+/// All inputs of a simulation, except the policy. A field that is missing in JSON has its default.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Scenario {
@@ -33,7 +33,8 @@ pub struct Scenario {
     pub operations: Operations,
     /// How many clients ask for each unit.
     pub clients_per_unit: f64,
-    /// How long a client that does a job remembers where it last found a unit. Without it, it never forgets.
+    /// How long a client that does a job remembers where it last found a unit. `None` means for
+    /// ever.
     pub lease_seconds: Option<f64>,
     /// How long the simulation runs. It is rounded up to whole ticks.
     pub duration_seconds: f64,
@@ -57,8 +58,8 @@ pub struct RankGroup {
     pub count: usize,
     /// Seconds of work that each does in a second.
     pub capacity: f64,
-    /// What its node's CPU use is when the rank is busy all the time. It is less than 100 where a rank cannot use all
-    /// processors of its node.
+    /// The CPU use of the node when the rank is always busy. It is less than 100 if a rank cannot
+    /// use all processors of its node.
     pub busy_cpu_percent: f64,
     /// What the operator says of each.
     pub labels: BTreeMap<String, String>,
@@ -76,7 +77,8 @@ pub struct UnitGroup {
     pub kind: String,
     /// Whose they are.
     pub tenant: String,
-    /// The rank on which all of them begin, from 0. Without it they are dealt out to the ranks in turn.
+    /// The rank on which all these units begin, from 0. With `None` they are distributed over the
+    /// ranks in turn.
     pub first_rank: Option<usize>,
     /// The directory of which they are fragments: see [`CostModel::scatter_gather_seconds`].
     pub directory: Option<String>,
@@ -90,7 +92,8 @@ impl Default for Scenario {
 }
 
 impl Scenario {
-    /// Sequencers that are all on the first rank. Together they need nine tenths of what all ranks can serve.
+    /// A scenario with all sequencers on the first rank. Their load is nine tenths of the capacity
+    /// of all ranks together.
     pub fn crowded_on_the_first(ranks: usize, units: usize, costs: CostModel) -> Self {
         let per_unit_per_second =
             NEEDED * ranks as f64 / costs.service_seconds / units.max(1) as f64;

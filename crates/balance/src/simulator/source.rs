@@ -51,7 +51,7 @@ impl Source {
         for event in events {
             let found = units.binary_search_by(|unit| unit.name.as_str().cmp(&event.unit));
             let unit = found.map_err(|_| {
-                Error::invalid(format!("the trace names the unit {}; there is none", event.unit))
+                Error::invalid(format!("the trace names the unknown unit {}", event.unit))
             })?;
             let (at_seconds, reads, writes) = (event.at_seconds, event.reads, event.writes);
             left.push(Arrival { at_seconds, unit, reads, writes });

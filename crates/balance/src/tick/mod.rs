@@ -1,4 +1,4 @@
-//! What a decision is made from and what it is: plain data that can be stored and replayed.
+//! The inputs and the result of a decision, as plain data that can be stored and replayed.
 
 mod decision;
 mod inputs;

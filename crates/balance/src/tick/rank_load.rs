@@ -12,7 +12,7 @@ pub struct RankLoad {
     pub node: String,
     /// The load of the units of which the rank is the authority.
     pub auth: f64,
-    /// The load of all units that the rank has, those included of which another rank is the authority.
+    /// The load of all units on the rank, including units whose authority is another rank.
     pub all: f64,
     /// CPU use in percent.
     pub cpu: f64,

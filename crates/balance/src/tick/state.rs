@@ -10,8 +10,8 @@ use crate::limits::{MAX_STATE_BYTES, MAX_STATE_DEPTH};
 const BOUNDS: JsonBounds =
     JsonBounds { what: "the state of a policy", bytes: MAX_STATE_BYTES, depth: MAX_STATE_DEPTH };
 
-/// What a policy keeps between ticks: `nil`, a truth value, a number, a string, a list, or a table with strings as
-/// keys. It is written as the same value in JSON.
+/// The state that a policy keeps between ticks: `nil`, a truth value, a number, a string, a list,
+/// or a table with string keys. JSON holds the same value.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct State(serde_json::Value);
@@ -27,10 +27,10 @@ impl State {
         self.0.is_null()
     }
 
-    /// Reads what a policy wrote.
+    /// Reads the state that a policy wrote.
     ///
     /// # Errors
-    /// `Invalid` for a value that cannot be kept; `Exhausted` for one that is too large.
+    /// `Invalid` for a value that cannot be stored; `Exhausted` for one that is too large.
     pub(crate) fn from_lua(value: &Value) -> Result<Self> {
         BOUNDS.from_lua(value).map(Self)
     }
@@ -40,7 +40,7 @@ impl State {
     }
 }
 
-/// A value that was made outside of a policy, as in a test. A policy's own is never larger than
+/// Takes a value from outside a policy, as in a test. A policy's own state never exceeds
 /// [`MAX_STATE_BYTES`].
 impl From<serde_json::Value> for State {
     fn from(value: serde_json::Value) -> Self {
