@@ -69,7 +69,7 @@ impl Append {
     pub fn fail(self, cause: &Error) {
         let error = match self.core.doubtful_position() {
             Some(position) => Error::unavailable(format!(
-                "it is unknown whether the record is in the log at {position}: {cause}"
+                "the record may be in the log, at {position}, or not: {cause}"
             ))
             .hint("read that position when its target is back, to find out"),
             None => cause.clone().during("append"),

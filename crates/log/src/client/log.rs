@@ -363,7 +363,7 @@ impl Log {
         let hosts = self.0.env.nodes.nodes().await?;
         if !hosts.contains(&to) {
             let names: Vec<_> = hosts.iter().map(NodeName::as_str).collect();
-            return Err(Error::invalid(format!("node {to} cannot host sequencers"))
+            return Err(Error::invalid(format!("node {to} hosts no sequencers"))
                 .hint(format!("name one of {}", names.join(", "))));
         }
         let moved = self.0.sequencer.hand_over(to, routing, self.0.deadline()).await;
