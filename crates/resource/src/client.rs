@@ -23,7 +23,8 @@ use crate::{ResourceName, ResourceRecord};
 
 /// An authority that does not answer this long is replaced.
 const SILENCE: Duration = Duration::from_millis(300);
-/// One question lasts so long at most: the authority says after a second that it has no answer yet.
+/// The longest time of one question. The authority reports after a second that it has no answer
+/// yet.
 pub(crate) const ASK_PATIENCE: Duration = Duration::from_secs(2);
 /// A call with all its retries.
 const CALL_PATIENCE: Duration = Duration::from_secs(10);
@@ -39,7 +40,8 @@ pub struct Resources {
     clock: Arc<dyn Clock>,
 }
 
-/// A handle on one resource. Its calls happen exactly once, also if an answer is lost or the authority changes.
+/// A handle on one resource. Each call happens exactly once, even if an answer is lost or the
+/// authority changes.
 pub struct Resource {
     name: ResourceName,
     authority: Arc<AuthorityClient<ResourceRecord, ()>>,
@@ -91,10 +93,10 @@ impl Resources {
         &self.records
     }
 
-    /// Makes a resource of a file type.
+    /// Creates a resource of a file type.
     ///
     /// # Errors
-    /// `Exists` if there is one of that name; `Unavailable`.
+    /// `Exists` if there is a resource of that name; `Unavailable`.
     pub async fn create(&self, name: &ResourceName, file_type: ProgramName) -> Result<()> {
         let before = self.records.last(name).await?;
         if before.as_ref().is_some_and(|before| !before.is_removed()) {
@@ -209,11 +211,12 @@ impl Resource {
         &self.name
     }
 
-    /// Calls a method, once. Calls of one handle wait for each other. A client that holds a capability runs the method
-    /// itself: see [`Resource::release`].
+    /// Calls a method, exactly once. Calls of one handle wait for each other. A client that holds a
+    /// capability runs the method itself: see [`Resource::release`].
     ///
     /// # Errors
-    /// What the method says; `Unavailable` if there is no answer in time, and then it may have happened.
+    /// Those of the method. `Unavailable` if no answer came in time; then the call may or may not
+    /// have happened.
     #[cfg(feature = "programs")]
     pub async fn call(&self, method: &str, input: Value) -> Result<Value> {
         if let Some(answered) = self.holding.call_at_once(method, &input) {
@@ -226,10 +229,11 @@ impl Resource {
         answered.map_err(|error| undecided(error).on(&self.name))
     }
 
-    /// Calls a method, once. Calls of one handle wait for each other.
+    /// Calls a method, exactly once. Calls of one handle wait for each other.
     ///
     /// # Errors
-    /// What the method says; `Unavailable` if there is no answer in time, and then it may have happened.
+    /// Those of the method. `Unavailable` if no answer came in time; then the call may or may not
+    /// have happened.
     #[cfg(not(feature = "programs"))]
     pub async fn call(&self, method: &str, input: Value) -> Result<Value> {
         let _turn = self.turn.lock().await;
@@ -253,9 +257,9 @@ impl Resource {
         }
     }
 
-    /// Gives the capability back that this handle may hold, with the changes that it made. Without this it is given back
-    /// half a second after the last call, and when the handle is dropped. A process that ends before that leaves the next
-    /// client waiting until the lease is over.
+    /// Returns this handle's capability, if it holds one, with the changes that it made. Without
+    /// this the handle returns it half a second after the last call, or when it is dropped. If the
+    /// process ends before that, the next client waits until the lease is over.
     #[cfg(feature = "programs")]
     pub async fn release(&self) {
         self.holding.give_back().await;
@@ -271,11 +275,11 @@ impl Resource {
         decode(&answer)
     }
 
-    /// Has another node serve the resource, while it is used.
+    /// Moves the resource to another node, while clients use it.
     ///
     /// # Errors
-    /// `Invalid` if the node serves no resources; `Conflict` if it did not take over, and then the resource stays where it
-    /// is; `Unavailable`.
+    /// `Invalid` if the node serves no resources. `Conflict` if the node did not take over; then
+    /// the resource stays where it is. `Unavailable`.
     pub async fn move_to(&self, node: &NodeName) -> Result<()> {
         let hosts = self.nodes.nodes().await?;
         if !hosts.contains(node) {
@@ -297,6 +301,7 @@ impl Drop for Resource {
 }
 
 pub(crate) fn decode<T: for<'a> serde::Deserialize<'a>>(answer: &[u8]) -> Result<T> {
-    serde_json::from_slice(answer)
-        .map_err(|cause| Error::corrupt(format!("the answer of a resource's node: {cause}")))
+    serde_json::from_slice(answer).map_err(|cause| {
+        Error::corrupt(format!("the answer of a resource's node cannot be decoded: {cause}"))
+    })
 }

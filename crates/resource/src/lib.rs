@@ -1,18 +1,18 @@
-//! Shared resources: named, typed state that one node serves at a time (Malacology, sections on the shared resource and
-//! file type interfaces).
+//! Shared resources: named, typed state that one node serves at a time (Malacology, sections on the
+//! shared resource and file type interfaces).
 //!
-//! A resource has a path, a *file type* and a bounded state. The file type is a program that gives it methods. The node
-//! in charge, its *authority*, runs them one after another; a change is stored before it is answered. The epoch fence is
-//! that of [`nacre_host`]: whoever takes over claims the resource's record, and no change of its predecessor is stored
-//! after that.
+//! A resource has a path, a *file type* and a bounded state. The file type is a program that gives
+//! it methods. The node in charge, its *authority*, runs them one after another, and stores a
+//! change before it answers. The epoch fence is that of [`nacre_host`]: a node that takes over
+//! claims the resource's record, and after that the store refuses every change of its predecessor.
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `name`, `record`, `stored` | what is stored of a resource |
-//! | `capability/` | capability programs: the hook, the VM, those that are live (feature `programs`) |
-//! | `filetype/` | file types: the hook, the VM, those that are live (feature `programs`) |
-//! | `authority/` | the side of the node, which lends capabilities (feature `programs`) |
-//! | `client`, `question` | the side of the client, and what it asks |
+//! | `name`, `record`, `stored` | the stored form of a resource |
+//! | `capability/` | capability programs: the hook, the VM, the active ones (feature `programs`) |
+//! | `filetype/` | file types: the hook, the VM, the active ones (feature `programs`) |
+//! | `authority/` | the node's side, which lends capabilities (feature `programs`) |
+//! | `client`, `question` | the client's side, and its questions |
 //! | `holding` | the client that holds a capability and runs the methods itself (feature `programs`) |
 
 #[cfg(feature = "programs")]

@@ -6,7 +6,8 @@ use nacre_program::Budget;
 
 /// A path, with its slashes: with the prefix of its map it fits a map's name.
 pub const MAX_PATH_BYTES: usize = 96;
-/// The state of one resource in JSON: it is stored whole at each change, with the answers that are remembered.
+/// The largest state of one resource in JSON. Each change stores the whole state, with the
+/// remembered answers.
 pub const MAX_STATE_BYTES: usize = 48 * 1024;
 /// How deep tables of a state, an input or an output are nested.
 pub const MAX_DEPTH: usize = 16;
@@ -14,13 +15,15 @@ pub const MAX_DEPTH: usize = 16;
 pub const MAX_INPUT_BYTES: usize = 16 * 1024;
 /// The output of a method that reads, in JSON.
 pub const MAX_OUTPUT_BYTES: usize = 64 * 1024;
-/// The output of a method that writes: it is stored beside the state, for a client that asks again.
+/// The largest output of a method that writes. It is stored beside the state, for a client that
+/// repeats its call.
 pub const MAX_WRITE_OUTPUT_BYTES: usize = 1024;
-/// Clients whose last answer a resource remembers. A client that asks again after so many others have written is not
-/// recognised: it must not ask again by itself after as long.
+/// How many clients' last answers a resource remembers. After so many other clients have written, a
+/// repeated call is not recognised. So a client must not repeat a call automatically after a long
+/// time.
 pub const MAX_REMEMBERED_CLIENTS: usize = 128;
-/// What the remembered answers take in JSON, with the names of their clients. Fewer clients are remembered if they take
-/// more.
+/// The largest size of the remembered answers in JSON, with the names of their clients. If they
+/// take more, fewer clients are remembered.
 pub const MAX_REMEMBERED_BYTES: usize = 12 * 1024;
 /// What is stored besides the state and the remembered answers takes less.
 const STORED_OVERHEAD_BYTES: usize = 512;
@@ -34,7 +37,8 @@ pub const MAX_HOSTED: usize = 10_000;
 /// How long a recovery tries to read the state.
 pub const READ_AGAIN: Duration = Duration::from_millis(50);
 
-/// A capability program that answers with a number has a client use round trips for so long at least.
+/// If a capability program answers with a number of seconds, the client uses round trips for at
+/// least this long.
 pub const MIN_ROUND_TRIPS: Duration = Duration::from_millis(1);
 /// The same, at most: meanwhile the client asks no other program or version that is activated.
 pub const MAX_ROUND_TRIPS: Duration = Duration::from_secs(10);
@@ -47,7 +51,8 @@ pub const CAPABILITY_BUDGET: Budget = Budget {
     output_bytes: 0,
 };
 
-/// What one call may use. It holds up the other calls of its resource, so it has less than a method of a class.
+/// The budget of one call. A call delays the other calls of its resource, so it gets less than a
+/// method of a class.
 pub const CALL_BUDGET: Budget = Budget {
     time: Duration::from_millis(50),
     memory_bytes: 8 * 1024 * 1024,

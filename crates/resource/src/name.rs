@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_and_its_map_stand_for_each_other() {
+    fn a_path_and_the_name_of_its_map_convert_into_each_other() {
         for path in ["/orders", "/seq/orders", "/a/b/c-d_E9"] {
             let name = ResourceName::new(path).unwrap();
             assert_eq!(ResourceName::of_map(name.map()), Some(name.clone()));
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_path_is_refused() {
+    fn an_invalid_path_is_refused() {
         let long = format!("/{}", "a".repeat(MAX_PATH_BYTES));
         for text in ["", "/", "orders", "/seq/", "//orders", "/a.b", "/a b", "/ü", &long] {
             assert!(ResourceName::new(text).is_err(), "{text:?}");

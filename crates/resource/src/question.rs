@@ -193,7 +193,8 @@ pub struct ResourceStat {
     /// `journaled` or `recovered`: how the state survives the death of that node.
     #[serde(default)]
     pub survival: String,
-    /// `shared` or `exclusive`: the most that a client may hold. `None` if each call is a round trip.
+    /// `shared` or `exclusive`: the strongest capability that a client may hold. `None` if each
+    /// call is a round trip.
     #[serde(default)]
     pub capability: Option<String>,
     /// The capability program; `None` for best effort.
@@ -297,7 +298,11 @@ impl Received {
             "stat" => Self::Stat,
             "hand-over" => Self::HandOver(NodeName::new(String::from_utf8_lossy(rest))?),
             RECOVER => Self::Recover,
-            _ => return Err(Error::unsupported(format!("a resource's node has no {method:?}"))),
+            _ => {
+                return Err(Error::unsupported(format!(
+                    "a resource's node has no method {method:?}"
+                )));
+            }
         })
     }
 }
@@ -308,7 +313,7 @@ impl Acquire {
     /// `Invalid`, `Exhausted`.
     fn checked(self) -> Result<Self> {
         if self.call.client == 0 {
-            return Err(Error::invalid("a client that asks for a capability has a number"));
+            return Err(Error::invalid("the request for a capability lacks the client's number"));
         }
         let returned = self.returned.map(Returned::checked).transpose()?;
         Ok(Self { returned, call: self.call.checked()?, ..self })
@@ -341,14 +346,15 @@ fn depth(value: &Value) -> usize {
     }
 }
 
-/// Bytes of a call besides its input, with room to spare: names of a method, a handle, an entity and a tenant.
+/// The bytes of a call besides its input: the names of a method, a handle, an entity and a tenant,
+/// with a reserve.
 #[cfg(feature = "programs")]
 const CALL_BYTES: usize = 1024;
 
 #[cfg(feature = "programs")]
 pub(crate) fn parsed<T: for<'a> Deserialize<'a>>(rest: &[u8]) -> Result<T> {
     serde_json::from_slice(rest)
-        .map_err(|cause| Error::invalid(format!("the call makes no sense: {cause}")))
+        .map_err(|cause| Error::invalid(format!("the call cannot be decoded: {cause}")))
 }
 
 pub(crate) fn json(value: &impl Serialize) -> Bytes {

@@ -1,10 +1,11 @@
-//! `ResourceRecord`: who serves a resource, and of which file type it is.
+//! `ResourceRecord`: which node serves a resource, and which file type it has.
 //!
-//! It is stored in JSON under the key `record` of the resource's map. The state is another key of the same map
-//! ([`Stored`](crate::Stored)). Each change of either is a commit that names the epoch of the map it follows.
+//! It is stored in JSON under the key `record` of the resource's map. The state is another key of
+//! the same map ([`Stored`](crate::Stored)). Each change of either is a commit that names the
+//! previous epoch of the map.
 //!
-//! **Invariant:** a commit by a node that has been replaced is refused, because the claim of its successor has changed
-//! the map. So a map is sealed by the claim itself.
+//! **Invariant:** the store refuses a commit by a node that has been replaced, because the claim of
+//! its successor has changed the map. So the claim itself seals the map.
 
 use nacre_host::{Authority, MapRecord, Record, Words};
 use nacre_object::{Error, MapName, NodeName, ProgramName, Result};
@@ -119,7 +120,9 @@ impl MapRecord for ResourceRecord {
     }
 
     fn decode(encoded: &[u8]) -> Result<Self> {
-        let senseless = |cause: String| Error::corrupt(format!("a resource's record: {cause}"));
+        let senseless = |cause: String| {
+            Error::corrupt(format!("the stored record of a resource is damaged: {cause}"))
+        };
         let document: Document =
             serde_json::from_slice(encoded).map_err(|cause| senseless(cause.to_string()))?;
         if document.format != FORMAT {
@@ -166,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resource_that_is_made_again_goes_on_with_the_epochs() {
+    fn a_recreated_resource_continues_the_epochs() {
         let name = ResourceName::new("/a").unwrap();
         let removed = ResourceRecord::first(name.clone(), "ids".parse().unwrap(), None).removed();
         let again = ResourceRecord::first(name, "lock".parse().unwrap(), Some(&removed));
@@ -174,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_makes_no_sense_is_corrupt() {
+    fn an_invalid_record_is_corrupt() {
         for stored in ["", "{}", r#"{"format":1}"#, &SAMPLE.replace("/seq", "seq")] {
             let error = ResourceRecord::decode(stored.as_bytes()).unwrap_err();
             assert_eq!(error.kind(), nacre_object::ErrorKind::Corrupt, "{stored}");

@@ -13,27 +13,31 @@ use crate::limits::{MAX_REMEMBERED_BYTES, MAX_REMEMBERED_CLIENTS};
 /// The key of the state in the resource's map.
 pub(crate) const STATE_KEY: &str = "state";
 
-/// The state of a resource with what clients were told last: JSON under the key `state` of its map.
+/// The state of a resource with the last answers to its clients: JSON under the key `state` of its
+/// map.
 ///
-/// **Invariant:** the answer to a call that changed the state is stored with that change. A client that asks again, of
-/// whichever authority, is given the same answer and changes nothing a second time. A recovered type keeps this only
-/// while its authority lives: changes that were not stored are lost with their answers.
+/// **Invariant:** the answer to a call that changed the state is stored with that change. If a
+/// client repeats the call, any authority gives it the same answer and changes nothing a second
+/// time. For a recovered type this holds only while its authority lives: changes that were not
+/// stored are lost with their answers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stored {
-    /// The epoch by which the resource was made: a state of an earlier resource of the same name does not count.
+    /// The epoch at which the resource was created. A state of an earlier resource of the same name
+    /// is ignored.
     pub born: u64,
     /// Counts the changes.
     pub version: u64,
-    /// The version of the file type that made the last change. No older one runs on this state.
+    /// The version of the file type that made the last change. Older versions do not run on this
+    /// state.
     pub type_version: u64,
     /// The state.
     pub state: Value,
-    /// Whether changes may have been answered that this state lacks: the file type is *recovered*. A successor runs the
-    /// type's recovery function before any method.
+    /// Whether this state may lack changes that were answered, because the file type is
+    /// *recovered*. A successor then runs the type's recovery function before any method.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_behind: bool,
-    /// Whether clients may hold capabilities that no return has ended. A successor answers nothing until their leases are
-    /// over.
+    /// Whether clients may still hold capabilities that they have not returned. A successor answers
+    /// nothing until their leases are over.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_lent: bool,
     /// The last answer of each client that changed the state.
@@ -60,10 +64,11 @@ fn is_false(flag: &bool) -> bool {
 }
 
 impl Stored {
-    /// The answer that a client was given to this call, if it was.
+    /// The answer that a client was given to this call, if there was one.
     ///
     /// # Errors
-    /// `Conflict` if a later call of the client has been answered since: it does not wait for this one any more.
+    /// `Conflict` if a later call of the client has been answered since. The client then does not
+    /// wait for this one any more.
     pub fn told(&self, client: &str, call: u64) -> Result<Option<&Told>> {
         match self.told.get(client) {
             Some(told) if told.call == call => Ok(Some(told)),
@@ -74,8 +79,8 @@ impl Stored {
         }
     }
 
-    /// Makes a change, and remembers its answer. The client that was answered longest ago is forgotten if there are too
-    /// many.
+    /// Makes a change, and remembers its answer. If there are too many clients, forgets the one
+    /// whose last answer is oldest.
     pub fn change(
         &mut self,
         state: Value,
@@ -108,8 +113,9 @@ impl Stored {
     /// # Errors
     /// `Corrupt`.
     pub(crate) fn decode(stored: &[u8]) -> Result<Self> {
-        let mut decoded: Self = serde_json::from_slice(stored)
-            .map_err(|cause| Error::corrupt(format!("the state of a resource: {cause}")))?;
+        let mut decoded: Self = serde_json::from_slice(stored).map_err(|cause| {
+            Error::corrupt(format!("the stored state of a resource is damaged: {cause}"))
+        })?;
         decoded.told_bytes = decoded.told.iter().map(|(client, told)| told.bytes(client)).sum();
         Ok(decoded)
     }
@@ -133,7 +139,7 @@ mod tests {
     use crate::limits::{MAX_STATE_BYTES, MAX_WRITE_OUTPUT_BYTES};
 
     #[test]
-    fn a_call_that_is_asked_again_has_the_same_answer() {
+    fn a_repeated_call_gets_the_same_answer() {
         let mut stored = Stored::default();
         stored.change(json!(1), 1, "a", 7, json!("seven"));
         stored.change(json!(2), 1, "b", 1, json!("one"));

@@ -101,7 +101,7 @@ fn best_effort_grants_to_a_client_that_is_alone_and_revokes_when_another_asks() 
 }
 
 #[test]
-fn by_delay_a_holder_keeps_the_capability_for_a_time() {
+fn the_delay_policy_lets_a_holder_keep_the_capability_for_a_time() {
     let mut served = Served::by(&shipped("delay"));
     assert_eq!(terms(&served.asks(ms(0), 1, "a")).hold, Some(ms(250)));
     assert_eq!(served.asks(ms(10), 2, "a"), []);
@@ -111,7 +111,7 @@ fn by_delay_a_holder_keeps_the_capability_for_a_time() {
 }
 
 #[test]
-fn by_quota_a_holder_keeps_the_capability_for_a_number_of_operations_or_a_time() {
+fn the_quota_policy_limits_a_holder_by_operations_and_time() {
     let mut served = Served::by(&shipped("quota"));
     let expected = Terms { operations: Some(10_000), hold: Some(ms(250)) };
     assert_eq!(terms(&served.asks(ms(0), 1, "a")), expected);
@@ -120,7 +120,7 @@ fn by_quota_a_holder_keeps_the_capability_for_a_number_of_operations_or_a_time()
 }
 
 #[test]
-fn fair_serves_the_tenant_next_that_has_done_least() {
+fn the_fair_policy_serves_the_tenant_with_the_fewest_operations_next() {
     let mut served = Served::by(&shipped("fair"));
     for (client, tenant, operations) in [(1, "greedy", 900), (2, "modest", 100)] {
         assert_eq!(terms(&served.asks(ms(0), client, tenant)).hold, Some(ms(50)));
@@ -145,7 +145,7 @@ fn a_tenant_of_a_greater_priority_interrupts_a_holder_and_is_served_first() {
 }
 
 #[test]
-fn by_never_every_operation_is_a_round_trip() {
+fn the_never_policy_makes_every_operation_a_round_trip() {
     let mut served = Served::by(&shipped("never"));
     assert!(is_round_trip(&served.asks(ms(0), 1, "a")));
     assert!(is_round_trip(&served.asks(ms(9000), 1, "a")));
@@ -176,7 +176,7 @@ fn best_effort_decides_where_a_program_fails() {
 }
 
 #[test]
-fn a_program_is_refused_with_its_line_if_it_answers_what_makes_no_sense() {
+fn a_program_with_an_invalid_result_is_refused_with_its_line() {
     let refused = |source: &str| Node::new().install(1, source).unwrap_err();
     for (source, line, text) in [
         ("function grant(ask)\n  return 'yes'\nend", 1, "`grant` returned a string"),

@@ -80,7 +80,7 @@ async fn a_client_that_is_alone_runs_the_methods_itself() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_client_has_the_capability_returned_with_the_state() {
+async fn a_holder_returns_its_capability_with_the_state_when_another_client_calls() {
     let (cluster, holder) = sequencer(1).await;
     work_alone(&cluster, &holder).await;
     for _ in 0..90 {
@@ -121,7 +121,7 @@ async fn an_idle_or_dropped_handle_returns_its_capability() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_holder_that_is_cut_off_is_evicted_and_no_position_is_given_twice() {
+async fn a_cut_off_holder_is_evicted_and_no_position_is_issued_twice() {
     let (cluster, holder) = sequencer(1).await;
     work_alone(&cluster, &holder).await;
     for _ in 0..90 {
@@ -165,7 +165,7 @@ async fn a_change_that_must_be_stored_is_stored_before_the_holder_answers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_whose_answer_is_lost_does_not_hand_out_positions_twice() {
+async fn a_lost_answer_of_the_store_issues_no_position_twice() {
     let (cluster, holder) = sequencer(1).await;
     work_alone(&cluster, &holder).await;
     cluster.nodes.lose_answers_to("store", 1);
@@ -175,7 +175,7 @@ async fn a_store_whose_answer_is_lost_does_not_hand_out_positions_twice() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_is_given_up_while_it_is_stored_does_not_happen_unseen() {
+async fn a_call_abandoned_while_it_is_stored_does_not_happen_unnoticed() {
     let (cluster, holder) = sequencer(1).await;
     work_alone(&cluster, &holder).await;
     // A new grant, by which nothing was changed yet.
@@ -224,7 +224,7 @@ async fn a_successor_waits_for_the_leases_of_the_authority_that_died() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hand_over_has_the_capability_returned_and_loses_nothing() {
+async fn a_hand_over_makes_the_holder_return_its_capability_and_loses_no_change() {
     let (cluster, holder) = sequencer(2).await;
     work_alone(&cluster, &holder).await;
     let to = node(1 - cluster.authority_of(PATH).await);
@@ -237,7 +237,7 @@ async fn a_hand_over_has_the_capability_returned_and_loses_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_activated_version_has_capabilities_revoked_before_it_runs() {
+async fn an_activated_version_runs_after_old_capabilities_are_revoked() {
     let (cluster, holder) = sequencer(1).await;
     work_alone(&cluster, &holder).await;
     let later = SEQUENCER.replace("return first\n", "return first + 0.5\n");
@@ -323,7 +323,7 @@ async fn a_writer_waits_for_a_reader_that_is_cut_off_until_its_lease_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_removed_type_has_its_capabilities_returned_and_loses_nothing() {
+async fn holders_of_a_removed_type_return_their_capabilities_and_lose_no_change() {
     let (cluster, holder) = sequencer(1).await;
     work_alone(&cluster, &holder).await;
     cluster.uninstall("sequencer");
@@ -337,7 +337,7 @@ async fn a_removed_type_has_its_capabilities_returned_and_loses_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_holder_whose_method_is_gone_is_told_so() {
+async fn a_holder_gets_an_error_for_a_method_that_was_removed() {
     let (cluster, holder) = sequencer(1).await;
     work_alone(&cluster, &holder).await;
     cluster.install("sequencer", 2, &SEQUENCER.replace("\"next\"", "\"further\""));

@@ -54,7 +54,7 @@ fn a_lock_has_one_holder_until_it_expires() {
 }
 
 #[test]
-fn only_a_holder_renews_and_releases() {
+fn only_the_holder_renews_and_releases_a_lock() {
     let mut locks = Locks::new();
     let renewal = json!({ "name": "backup", "seconds": 10 });
     locks.acquire("alice").unwrap();
@@ -74,7 +74,7 @@ fn only_a_holder_renews_and_releases() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_and_changes_nothing() {
+fn an_invalid_call_of_a_lock_is_refused_and_changes_nothing() {
     let mut locks = Locks::new();
     let before = locks.state.clone();
     for input in [
@@ -94,7 +94,7 @@ fn what_makes_no_sense_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn locks_that_have_expired_make_room() {
+fn expired_locks_free_their_space() {
     let mut locks = Locks::new();
     for number in 0..50 {
         let lock = json!({ "name": format!("lock-{number}"), "seconds": 1 });

@@ -16,7 +16,7 @@ async fn next(resource: &Resource) -> u64 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_of_old_clients_are_passed_on_and_happen_once() {
+async fn a_former_node_forwards_calls_and_each_happens_once() {
     let cluster = Cluster::new(3);
     cluster.install("ids", 1, IDS);
     let ids = cluster.create("/ids", "ids").await;
@@ -35,7 +35,7 @@ async fn calls_of_old_clients_are_passed_on_and_happen_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_is_its_clients_whichever_node_passes_it_on() {
+async fn a_forwarded_call_belongs_to_its_client_whichever_node_forwards_it() {
     let cluster = Cluster::new(2);
     cluster.install("lock", 1, LOCK);
     let locks = cluster.create("/locks", "lock").await;

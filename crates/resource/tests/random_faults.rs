@@ -1,5 +1,6 @@
-//! Clients that hold capabilities while messages are late and lost, nodes are killed and cut off, holders fall silent,
-//! resources move and file types are replaced. A seed decides what happens; time is virtual.
+//! Clients hold capabilities while messages are late and lost, nodes are killed and cut off, and
+//! holders fall silent. Resources move and file types are replaced. A seed decides what happens;
+//! time is virtual.
 
 mod common;
 
@@ -53,7 +54,7 @@ struct History {
 }
 
 #[test]
-fn no_promise_is_broken_whatever_fails() {
+fn resources_keep_their_promises_under_random_faults() {
     let mut holders = 0;
     let mut runs = 0;
     for seed in seeds(150) {

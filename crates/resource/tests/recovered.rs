@@ -84,7 +84,7 @@ async fn a_change_that_must_be_stored_is_answered_after_that() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_position_is_given_twice_while_authorities_are_killed() {
+async fn no_position_is_issued_twice_while_authorities_are_killed() {
     let (cluster, _) = sequencer(3).await;
     let stop = tokio::sync::watch::Sender::new(false);
     let mut tasks = tokio::task::JoinSet::new();
@@ -115,7 +115,7 @@ async fn no_position_is_given_twice_while_authorities_are_killed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_authority_that_was_replaced_gives_no_position_after_that() {
+async fn a_replaced_authority_issues_no_position() {
     let (cluster, resource) = sequencer(2).await;
     assert_eq!(next(&resource).await, 0);
     let (replaced, other) = (cluster.authority_of(PATH).await, cluster.open(PATH).await);
@@ -128,7 +128,7 @@ async fn an_authority_that_was_replaced_gives_no_position_after_that() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resource_that_is_handed_over_goes_on_without_a_gap() {
+async fn a_handed_over_resource_continues_without_a_gap() {
     let (cluster, resource) = sequencer(2).await;
     for position in 0..20 {
         assert_eq!(next(&resource).await, position);

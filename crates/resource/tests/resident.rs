@@ -1,4 +1,4 @@
-//! Methods that a holder runs come to what the authority would have come to, whatever the program does.
+//! A method that a holder runs has the same result as on the authority, whatever the program does.
 
 mod common;
 
@@ -10,8 +10,8 @@ use nacre_resource::Resource;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-/// Runs calls by a client that holds the exclusive capability from the sixth call on, and by one that never does. Both must
-/// be answered alike.
+/// Runs calls by a client that holds the exclusive capability from the sixth call on, and by one
+/// that never does. Both must get the same answers.
 async fn assert_alike(methods: &str, calls: &[(&str, Value)]) -> Vec<Result<Value, ErrorKind>> {
     let source = format!("filetype.recovered(function() end)\n{methods}");
     let cluster = Cluster::new(1);
@@ -118,7 +118,8 @@ filetype.write("about", function(_, _, call) call.mine = (call.mine or 0) + 1; r
     assert!(answers[..8].iter().all(|answer| *answer == Ok(json!(1.0))), "{answers:?}");
 }
 
-/// Without a variable that is a number the program stays loaded, and what is left must be found while it runs.
+/// Without a variable that is a number, the program stays loaded. Anything else that it keeps must
+/// be noticed while it runs.
 #[tokio::test(start_paused = true)]
 async fn a_program_that_stays_loaded_keeps_nothing_between_calls() {
     for method in [
@@ -134,7 +135,7 @@ async fn a_program_that_stays_loaded_keeps_nothing_between_calls() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_method_that_reads_does_to_the_state_is_dropped() {
+async fn changes_by_a_reading_method_are_dropped() {
     let methods = with(
         r#"
 filetype.read("scribble", function(state) state.n = 99; return state.n end)
@@ -147,7 +148,7 @@ filetype.read("deep", function(state) state.list[1] = 99; return state.list[1] e
 }
 
 #[tokio::test(start_paused = true)]
-async fn states_of_every_form_survive_being_held() {
+async fn states_of_every_form_survive_a_capability() {
     let methods = with(
         r#"
 filetype.write("set", function(state, input) state.value = input; return input end)
@@ -169,7 +170,7 @@ filetype.write("empty", function(state) table.clear(state) end)
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_method_that_asks_for_the_store_is_stored_once() {
+async fn a_change_whose_method_asks_for_the_store_is_stored_once() {
     let methods = with(
         r#"filetype.write("stored", function(state) state.n = state.n + 100; filetype.store(); return state.n end)"#,
     );
@@ -179,7 +180,7 @@ async fn a_method_that_asks_for_the_store_is_stored_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_holder_that_stays_silent_is_not_asked_for_ever() {
+async fn an_authority_stops_asking_a_silent_holder() {
     let cluster = Cluster::new(1);
     cluster.install(
         "held",
@@ -193,7 +194,7 @@ async fn a_holder_that_stays_silent_is_not_asked_for_ever() {
     cluster.nodes.cut_off_clients(true);
     sleep(Duration::from_secs(1)).await;
     cluster.nodes.cut_off_clients(false);
-    // What was not stored is lost: the recovery of this type goes on from the state that was stored.
+    // Changes that were not stored are lost: this type's recovery continues from the stored state.
     let other = cluster.open("/held").await;
     assert!(call(&other, "warm", &Value::Null).await.is_ok());
     assert!(call(&held, "warm", &Value::Null).await.is_ok());

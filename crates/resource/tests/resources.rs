@@ -98,7 +98,7 @@ async fn many_clients_share_commits_and_each_call_happens_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_happens_once_while_the_resource_moves_to_and_fro() {
+async fn a_call_happens_once_while_the_resource_moves_back_and_forth() {
     let (cluster, resource) = ids(3).await;
     let callers = Callers::start(&cluster, 6).await;
     some_time().await;
@@ -185,7 +185,7 @@ async fn no_older_version_runs_on_the_state_of_a_newer_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resource_that_is_made_again_begins_anew() {
+async fn a_recreated_resource_starts_with_a_new_state() {
     let (cluster, resource) = ids(2).await;
     assert_eq!(next(&resource).await, 1);
     let exists = cluster.resources.create(&name(PATH), "ids".parse().unwrap()).await;
@@ -200,7 +200,7 @@ async fn a_resource_that_is_made_again_begins_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_was_replaced_tells_no_reader_what_was_true_before() {
+async fn a_replaced_node_gives_no_reader_an_old_state() {
     let (cluster, resource) = ids(2).await;
     assert_eq!(next(&resource).await, 1);
     let replaced = cluster.authority_of(PATH).await;
@@ -214,7 +214,7 @@ async fn a_node_that_was_replaced_tells_no_reader_what_was_true_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_read_has_seen_is_stored_before_it_is_told() {
+async fn a_change_that_a_read_saw_is_stored_before_the_read_is_answered() {
     let (cluster, resource) = ids(1).await;
     assert_eq!(next(&resource).await, 1);
     cluster.system.follow(on_commits(Fault::Hold, 1));
@@ -253,7 +253,7 @@ function init() return {} end
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_of_a_type_that_is_not_live_is_refused_soon() {
+async fn a_call_of_an_inactive_type_is_refused_soon() {
     let cluster = Cluster::new(1);
     let client = cluster.create("/a", "absent").await;
     let began = tokio::time::Instant::now();

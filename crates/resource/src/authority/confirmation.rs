@@ -50,7 +50,7 @@ impl ResourceHost {
         let refusal = slot.beside.refusal.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match refusal {
             Some((of, error)) if of == authority => error,
-            _ => busy("the resource is changing hands"),
+            _ => busy("another node is taking the resource over"),
         }
     }
 
@@ -68,8 +68,9 @@ impl ResourceHost {
         });
     }
 
-    /// Confirms the answers that were found by now; returns whether there were any. If the state was changed it is stored: the
-    /// commit is refused if another node is the authority. If not, the epoch of the map tells.
+    /// Confirms the answers found so far; returns whether there were any. A changed state is
+    /// stored, and the store refuses that commit if another node is the authority. For an unchanged
+    /// state, the epoch of the map shows whether this node still is.
     async fn confirm(&self, slot: &ResourceSlot) -> bool {
         let (name, authority, answers, map_epoch, change) = {
             let machine = slot.machine();
@@ -107,7 +108,8 @@ impl ResourceHost {
         true
     }
 
-    /// Stores a state, or finds that nothing was stored since an epoch; returns the epoch of the map.
+    /// Stores a state, or checks that nothing was stored since an epoch. Returns the epoch of the
+    /// map.
     async fn confirm_in_store(
         &self,
         name: &ResourceName,

@@ -1,13 +1,16 @@
 //! `ResourceHost`: what a node runs to serve resources.
 //!
-//! A call runs on the state in memory. Before the client gets its answer, the answer is *confirmed*: this node was still
-//! the authority when it found the answer, and the changes that the answer depends on are stored. A recovered type need
-//! not store a change for which it did not ask. One commit confirms all answers that were found before it. If nothing is to
-//! be stored, one read of the map's epoch does. While one is under way, the next answers gather.
+//! A call runs on the state in memory. Before the client gets its answer, the answer is
+//! *confirmed*: this node was still the authority when it found the answer, and the changes that
+//! the answer depends on are stored. A recovered type stores a change only if its method asked for
+//! that.
 //!
-//! **Invariant:** a call that is asked again is answered as before (see [`Stored`]).
-//! **Invariant:** a commit that fails ends this authority. The state is read anew, so no answer depends on a lost change,
-//! unless the file type is recovered.
+//! One commit confirms all answers that were found before it. If there is nothing to store, one
+//! read of the map's epoch confirms them. During a confirmation, the next answers gather.
+//!
+//! **Invariant:** a repeated call gets the same answer as before (see [`Stored`]). **Invariant:** a
+//! failed commit ends this authority. The state is read anew, so no answer depends on a lost
+//! change, unless the file type is recovered.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,7 +44,8 @@ use crate::question::{
 use crate::stored::{STATE_KEY, Stored};
 use crate::{ResourceName, ResourceRecord};
 
-/// A file type that is not live here is looked for again after this: it may have been activated just now.
+/// How often the host looks again for a file type that is not active here: it may have been
+/// activated just now.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// What the resources of a node need.
@@ -77,14 +81,14 @@ impl<'a> Asker<'a> {
         Caller { entity: self.entity.as_str().into(), tenant: self.tenant.as_str().into() }
     }
 
-    /// Who asks if this one passes a call on.
+    /// The asker of a call that this asker forwards.
     ///
     /// # Errors
-    /// `Denied` if it is no node: it could call as anybody.
+    /// `Denied` if this asker is no node. Otherwise any client could call in the name of another.
     fn forwarding_for(self, entity: &'a EntityName, tenant: &'a TenantName) -> Result<Self> {
         match self.entity.is_node() || *self.entity == EntityName::local() {
             true => Ok(Self { entity, tenant }),
-            false => Err(Error::denied("only nodes pass calls of others on")),
+            false => Err(Error::denied("only nodes may forward calls of other clients")),
         }
     }
 }
@@ -138,7 +142,8 @@ pub(crate) type ResourceSlot = Slot<Resources>;
 pub(crate) struct Beside {
     /// Whether answers are being confirmed.
     pub is_confirming: AtomicBool,
-    /// Why the store refused the state of an authority, if it would refuse it again, and the epoch of that.
+    /// Why the store refused an authority's state, if it would refuse it again, and the epoch of
+    /// that authority.
     pub refusal: Mutex<Option<(u64, Error)>>,
     pub uses: Uses,
 }
@@ -227,11 +232,12 @@ impl ResourceHost {
     /// Answers a question that [`HostTransport::ask`] brings.
     ///
     /// # Errors
-    /// `Stale` if the asker must read the record; `NotFound` if there is no such resource; `Unavailable` if it cannot be
-    /// served now, and then a call may have happened; what the method says.
+    /// `Stale` if the client must read the record; `NotFound` if there is no such resource; those
+    /// of the method. `Unavailable` if the resource cannot be served now; then a call may or may
+    /// not have happened.
     pub async fn handle(&self, asker: Asker<'_>, method: &str, input: &[u8]) -> Result<Bytes> {
-        let (name, epoch, rest) =
-            split_header(input).ok_or_else(|| Error::invalid("the question names no resource"))?;
+        let (name, epoch, rest) = split_header(input)
+            .ok_or_else(|| Error::invalid("the question does not name a resource"))?;
         let (name, question) = (ResourceName::new(name)?, Received::decode(method, rest)?);
         let answer = match question {
             Received::Call(call) => self.answer_or_forward(&name, epoch, asker, call).await,
@@ -271,15 +277,18 @@ impl ResourceHost {
         let here = async {
             match self.call(name, epoch, asker.caller(), call, None).await? {
                 Acquired::Served { answer, .. } => Ok(json(&answer)),
-                Acquired::Granted(_) => Err(Error::corrupt("a grant that nobody asked for")),
+                Acquired::Granted(_) => Err(Error::corrupt(
+                    "the authority granted a capability that the client did not ask for",
+                )),
             }
         };
         let there = |to| async { self.pass_on(name, to, &forwarded).await };
         self.0.answer_or_forward(name, epoch, here, there).await
     }
 
-    /// The same for a client that asks for a capability with its call. A client that is answered through another node gets
-    /// no capability: it would have to return its changes to that node.
+    /// Answers or forwards a call, for a client that asks for a capability with its call. A client that
+    /// is served through another node gets no capability, because it would have to return its
+    /// changes to that node.
     async fn acquire_or_forward(
         &self,
         name: &ResourceName,
@@ -416,7 +425,7 @@ impl ResourceHost {
         self.0.get_ready(name, why, looks).await
     }
 
-    /// Waits for a change of the slot, or for the end of what makes it wait.
+    /// Waits until the slot changes, or until a deadline of the machine is due.
     ///
     /// # Errors
     /// `Unavailable` and [busy](nacre_host::is_busy) past `busy_at`.

@@ -1,7 +1,8 @@
-//! How a host lends capabilities: [`lending`](super::lending) decides, and here is waited.
+//! The host's side of lending capabilities. [`lending`](super::lending) decides; this module waits.
 //!
-//! A waiting task looks at the machine again at each change of the slot, and when something is due. It evicts a holder that
-//! is overdue: the node takes the resource over from itself, so the resource is claimed again and its state recovered.
+//! A waiting task looks at the machine at each change of the slot, and whenever a deadline is due.
+//! It also evicts an overdue holder: the node takes the resource over from itself, so the resource
+//! is claimed again and its state recovered.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -19,15 +20,17 @@ use super::readiness::{Later, NotYet, ready};
 use crate::question::{Acquired, Call, Hold, News, Returned};
 use crate::{ResourceName, ResourceRecord};
 
-/// A holder that is asked to return its grant for a hand-over is waited for so long: until its lease is over, and the
-/// state is recovered after that.
+/// How long a hand-over waits for a holder to return its grant: until the lease is over. After that
+/// the state is recovered.
 const RECALL_PATIENCE: Duration = Duration::from_secs(1);
 
 impl ResourceHost {
-    /// Runs a call, or grants the capability that the client wants instead, and waits until that is confirmed.
+    /// Runs a call, or grants the wanted capability instead, and waits until the result is
+    /// confirmed.
     ///
     /// # Errors
-    /// `Unavailable` and [busy](nacre_host::is_busy) if a holder keeps the call waiting; what the method says.
+    /// `Unavailable` and [busy](nacre_host::is_busy) if a holder keeps the call waiting; those of
+    /// the method.
     pub(super) async fn call(
         &self,
         name: &ResourceName,
@@ -82,7 +85,7 @@ impl ResourceHost {
         }
     }
 
-    /// Waits for the answer to a call; returns it with the epoch of the authority that found it.
+    /// Waits for the answer to a call. Returns it with the epoch of the authority that found it.
     async fn reply(
         &self,
         name: &ResourceName,
@@ -101,12 +104,13 @@ impl ResourceHost {
         };
         match slot.look_until(busy_at, look).await {
             Some(Some(reply)) => Ok((reply, waiting.authority)),
-            Some(None) => Err(busy("the resource is changing hands")),
+            Some(None) => Err(busy("another node is taking the resource over")),
             None => Err(busy("another client holds the resource's capability")),
         }
     }
 
-    /// Looks for the answer to a call; `None` if the authority that was asked is not in charge any more.
+    /// Looks for the answer to a call. `None` if the authority that was asked is not in charge any
+    /// more.
     fn look(
         &self,
         name: &ResourceName,
@@ -150,10 +154,11 @@ impl ResourceHost {
         }))
     }
 
-    /// Answers a holder's question for news: at once if there is some, else after [`RENEW_EVERY`].
+    /// Answers a holder's question for news: at once if there is news, else after [`RENEW_EVERY`].
     ///
     /// # Errors
-    /// `Stale` if the asker must read the record; as [`Host::get_ready`](nacre_host::Host::get_ready).
+    /// `Stale` if the client must read the record; as
+    /// [`Host::get_ready`](nacre_host::Host::get_ready).
     pub(super) async fn hold(
         &self,
         name: &ResourceName,
@@ -212,7 +217,8 @@ impl ResourceHost {
     /// Takes a grant back.
     ///
     /// # Errors
-    /// `Stale` if this node is not the authority that gave it: then the grant has ended, too.
+    /// `Stale` if this node is not the authority that gave the grant; then the grant has ended,
+    /// too.
     pub(super) fn take_back(
         &self,
         name: &ResourceName,
@@ -231,7 +237,8 @@ impl ResourceHost {
         Ok(())
     }
 
-    /// Has all holders return their capabilities. Grants none until the returned guard is dropped.
+    /// Makes all holders return their capabilities. No client gets one until the returned guard is
+    /// dropped.
     ///
     /// # Errors
     /// `Unavailable` and [busy](nacre_host::is_busy) if a holder is silent: it is being evicted.

@@ -1,13 +1,14 @@
-//! The capabilities of a resource: clients that hold one run the methods of the file type themselves.
+//! The capabilities of a resource. A client that holds one runs the methods of the file type
+//! itself.
 //!
-//! 1. A client asks for a call and for a capability. It gets the capability with the state, or the authority runs the call,
-//!    or the client waits for a holder.
-//! 2. The holder of the exclusive capability changes the state that it was given. Holders of shared ones only read it.
-//! 3. A holder returns its grant, with the state if it changed that.
-//! 4. A holder that does not return its grant in time is evicted: this node claims the resource again. The changes of an
-//!    evicted holder are lost, like the changes of an authority that died. The file type recovers the state.
+//! 1. A client asks for a call and for a capability. It gets the capability with the state, or the
+//! authority runs the call, or the client waits for a holder. 2. The holder of the exclusive
+//! capability changes its copy of the state. Holders of shared ones only read theirs. 3. A holder
+//! returns its grant, with the state if it changed that. 4. A holder that does not return its grant
+//! in time is evicted: this node claims the resource again. The changes of an evicted holder are
+//! lost, like those of an authority that died. The file type recovers the state.
 //!
-//! **Invariant:** a state is taken only from the holder of the exclusive grant that has not ended.
+//! **Invariant:** the authority takes a state only from the holder of the current exclusive grant.
 
 use std::time::Duration;
 
@@ -55,11 +56,11 @@ pub(crate) enum Reply {
 }
 
 impl ResourceMachine {
-    /// Takes a call in; returns its ticket, by which the answer is fetched, now or later.
+    /// Takes a call. Returns its ticket, with which the answer is fetched, now or later.
     ///
     /// # Errors
-    /// `Unsupported` if the file type has no live version that can run on the state; those of `init` and of the recovery
-    /// function.
+    /// `Unsupported` if the file type has no active version that can run on the state; those of
+    /// `init` and of the recovery function.
     pub fn ask(
         &mut self,
         now: Time,
@@ -83,7 +84,8 @@ impl ResourceMachine {
         Ok(ticket)
     }
 
-    /// Nobody waits for the answer to a call any more. A grant that nobody heard of is void.
+    /// Forgets a call whose client has stopped waiting for the answer. If the answer was a grant,
+    /// it is void, because its client has not heard of it.
     pub fn withdraw(&mut self, now: Time, on: (&ResourceEnv, &Uses), ticket: u64) {
         if self.lending.forget(ticket) {
             self.handle(now, on, Event::Withdrawn { ticket });
@@ -122,7 +124,8 @@ impl ResourceMachine {
         (!granted.is_revoked()).then_some(News { lease_us: lease.as_micros() as u64 })
     }
 
-    /// Ends a grant that its holder returns, and takes the holder's state. A grant that has ended already changes nothing.
+    /// Ends a grant that its holder returns, and takes the holder's state. If the grant has ended
+    /// already, nothing changes.
     pub fn take_back(&mut self, now: Time, on: (&ResourceEnv, &Uses), returned: Returned) {
         let Returned { client, number, operations, state, type_version } = returned;
         let Some(granted) = self.lending.authority().granted(client, number) else { return };
@@ -132,7 +135,8 @@ impl ResourceMachine {
         self.handle(now, on, Event::Returned { client, number, operations });
     }
 
-    /// Has the state stored that the holder of the exclusive capability made; returns the number of the answer.
+    /// Takes a state from the holder of the exclusive capability, to be stored. Returns the number
+    /// of the answer.
     ///
     /// # Errors
     /// `Stale` if the grant has ended: the change did not happen.
@@ -157,11 +161,11 @@ impl ResourceMachine {
         self.carry_out(now, on, commands);
     }
 
-    /// Follows the live version of the file type. Capabilities that were granted for another version are revoked, because
-    /// their holders run that version.
+    /// Switches to the active version of the file type. Revokes capabilities that were granted for
+    /// another version, because their holders run that version.
     ///
     /// # Errors
-    /// `Unsupported` if no version is live.
+    /// `Unsupported` if no version is active.
     pub fn follow_type(&mut self, now: Time, on: (&ResourceEnv, &Uses)) -> Result<()> {
         let file_type = self.file_type(on.0);
         let version = file_type.as_ref().map_or(0, |file_type| file_type.version());
@@ -204,7 +208,8 @@ impl ResourceMachine {
                     let busy = nacre_host::busy("too many clients wait for the resource");
                     self.lending.answer(ticket, Reply::Failed(busy));
                 }
-                // The holder finds out when its question is looked at next, and so does the task that evicts it.
+                // The tasks that wait with the holder's question, or evict the holder, see this
+                // when they next look.
                 Command::Revoke { .. } | Command::Evict { .. } => {}
             }
         }
@@ -275,7 +280,8 @@ impl ResourceMachine {
     }
 }
 
-/// What a client asks for that calls a method: a capability, if the file type knows one that lets it run the method.
+/// What a client that calls a method wishes: a capability, if the file type has one that lets the
+/// client run the method itself.
 fn wish(file_type: &FileType, method: &str, wants_capability: bool) -> Wish {
     let access = file_type.methods().get(method);
     let most = file_type.most_granted().filter(|_| wants_capability && access.is_some());

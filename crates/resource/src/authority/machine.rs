@@ -17,10 +17,10 @@ use crate::{ResourceRecord, Stored};
 
 /// A resource that a node serves.
 ///
-/// **Invariant:** a client's answer is the one that the authority of that moment would have given.
-/// **Invariant:** an answer depends on stored changes only. A recovered type is the exception: then the stored state says
-/// [`Stored::is_behind`].
-/// **Invariant:** while a client may hold a capability, the stored state says [`Stored::is_lent`].
+/// **Invariant:** a client gets the answer that the authority at that time would have given.
+/// **Invariant:** an answer depends only on stored changes. A recovered type is the exception; the
+/// stored state then says [`Stored::is_behind`]. **Invariant:** while a client may hold a
+/// capability, the stored state says [`Stored::is_lent`].
 #[derive(Debug)]
 pub struct ResourceMachine {
     serving: Serving<ResourceRecord>,
@@ -34,8 +34,8 @@ pub struct ResourceMachine {
     must_recover: bool,
     /// Counts the answers, in the order in which they were found.
     pub(crate) answers: u64,
-    /// The answers up to this one may be given: what they depend on is stored, and no other node was the authority when
-    /// they were found.
+    /// Answers up to this number may be given. The changes that they depend on are stored, and no
+    /// other node was the authority when they were found.
     pub(crate) confirmed: u64,
     /// The epoch of the map that the next change follows.
     pub(crate) map_epoch: u64,
@@ -44,7 +44,8 @@ pub struct ResourceMachine {
     pub(crate) lending: Lending<Waiting, Reply>,
     /// The version of the file type by which capabilities are granted.
     pub(crate) lent_version: u64,
-    /// The end of the leases that a former authority may have given. This machine answers nothing before that.
+    /// The end of the leases that a former authority may have granted. This machine answers nothing
+    /// before that.
     pub(crate) quiet_until: Option<Time>,
 }
 
@@ -129,10 +130,10 @@ impl ResourceMachine {
         })
     }
 
-    /// Runs a call, or finds what it was answered before.
+    /// Runs a call, or finds the earlier answer of a repeated call.
     ///
     /// # Errors
-    /// Those of [`ResourceMachine::state_for`], and what the method says.
+    /// Those of [`ResourceMachine::state_for`], and those of the method.
     pub(crate) fn call(
         &mut self,
         env: &ResourceEnv,
@@ -171,12 +172,12 @@ impl ResourceMachine {
         Ok(answer)
     }
 
-    /// The state, on which this version of the file type may run. Makes it for a new resource, and recovers it after a
-    /// take-over.
+    /// The state, if this version of the file type may run on it. Creates it for a new resource,
+    /// and recovers it after a take-over.
     ///
     /// # Errors
-    /// `Unsupported` if a later version made the state, or if it must be recovered and this version cannot; those of
-    /// `init` and of the recovery function.
+    /// `Unsupported` if a later version made the state, or if it must be recovered and this version
+    /// cannot; those of `init` and of the recovery function.
     pub(crate) fn state_for(
         &mut self,
         file_type: &FileType,
@@ -204,11 +205,12 @@ impl ResourceMachine {
         if file_type.survival() == Survival::Journaled {
             self.store_all();
         }
-        self.current.as_mut().ok_or_else(|| Error::corrupt("a resource without a state"))
+        self.current.as_mut().ok_or_else(|| Error::corrupt("the resource has no state in memory"))
     }
 
-    /// Notes that the state was changed. Its answer waits for the store if `must_store` says so, if the type is
-    /// journaled, or if the stored state does not say yet that it may be behind.
+    /// Records that the state was changed. Its answer waits for the store in three cases:
+    /// `must_store` is set, the type is journaled, or the stored state does not say yet that it may
+    /// be behind.
     fn note_change(&mut self, survival: Survival, must_store: bool) {
         let Some(current) = &mut self.current else { return };
         let is_recovered = survival == Survival::Recovered;
@@ -238,8 +240,8 @@ impl ResourceMachine {
         }
     }
 
-    /// Has answers wait until the whole state is stored, so that a successor need not recover it. A state that has to be
-    /// recovered first stays as it is.
+    /// Makes answers wait until the whole state is stored, so that a successor need not recover it.
+    /// A state that still has to be recovered stays as it is.
     fn store_all(&mut self) {
         let Some(current) = self.current.as_mut().filter(|_| !self.must_recover) else { return };
         if current.is_behind {
@@ -249,8 +251,8 @@ impl ResourceMachine {
         }
     }
 
-    /// Has the whole state stored for a successor, which then waits for nobody. It does wait if clients may hold
-    /// capabilities.
+    /// Has the whole state stored for a successor, which then need not wait, unless clients may
+    /// hold capabilities.
     pub(crate) fn prepare_hand_over(&mut self, now: Time) {
         if self.lending.is_lent() || self.is_quiet(now) {
             return;

@@ -99,10 +99,10 @@ pub(super) fn seconds(value: &Value, what: &str) -> Result<Duration> {
     Ok(Duration::try_from_secs_f64(number).unwrap_or(Duration::MAX))
 }
 
-/// The place in a list of so many that `turn` returned, from 0 on.
+/// The index, from 0, of the list entry that `turn` returned, in a list of `length` entries.
 ///
 /// # Errors
-/// `Invalid` with what it may return.
+/// `Invalid` with the values that `turn` may return.
 pub(super) fn place(value: &Value, length: usize) -> Result<usize> {
     let number = number(value).filter(|number| *number >= 1.0 && number.fract() == 0.0);
     let place = number.filter(|number| *number <= length as f64);

@@ -1,4 +1,5 @@
-//! Capability programs: who holds the capability of a resource or of a log's sequencer, how long, and who is next.
+//! Capability programs: they decide which client holds the capability of a resource or of a log's
+//! sequencer, how long, and which client is next.
 
 mod decision;
 mod hook;

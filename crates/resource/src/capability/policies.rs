@@ -43,7 +43,8 @@ impl Policies for CapabilityPolicies {
     }
 }
 
-/// The policy of one program: its live version decides. Best effort decides where that fails, and while none is live.
+/// The policy of one program: its active version decides. If that fails, or no version is active,
+/// best effort decides.
 #[derive(Debug)]
 struct ProgramPolicy {
     name: ProgramName,

@@ -31,7 +31,7 @@ impl CapabilityProgram {
     /// Compiles a source, and runs it once.
     ///
     /// # Errors
-    /// `Fault` with the line where it fails; `Invalid` if it does not define what it must.
+    /// `Fault` with the line where it fails; `Invalid` if a required function is missing.
     pub fn compile(
         name: &str,
         version: u64,
@@ -55,11 +55,11 @@ impl CapabilityProgram {
         self.version
     }
 
-    /// What a client gets.
+    /// Decides what a client gets.
     ///
     /// # Errors
-    /// `Fault` with the line where the program fails or the function whose result makes no sense; `Exhausted` past the
-    /// budget.
+    /// `Fault` with the line where the program fails, or of the function whose result is invalid;
+    /// `Exhausted` past the budget.
     pub fn grant(&self, ask: &Ask<'_>) -> Result<Verdict> {
         self.decide("grant", |run, grant| {
             let ask = ask_to_lua(run.lua(), ask).map_err(|error| run.explain(&error))?;
@@ -137,7 +137,7 @@ impl CapabilityProgram {
     ) -> Result<R> {
         let decided = self.run(|run| match function(run, name)? {
             Some(function) => body(run, &function),
-            None => Err(Error::invalid(format!("`{name}` is not there any more"))),
+            None => Err(Error::invalid(format!("the program has removed its function `{name}`"))),
         });
         decided
             .map_err(|error| blame_definition(error, &self.name, self.version, &self.source, name))

@@ -20,7 +20,8 @@ impl CompiledProgram for FileType {
     const INTERFACE: &'static Interface = &FILE_TYPE_INTERFACE;
     const USED_KIND: Option<ProgramKind> = Some(ProgramKind::Capability);
 
-    /// Makes the state of a new resource as well, and recovers it if the file type does that.
+    /// Compiles a file type and tries it: creates the state of a new resource, and recovers that
+    /// state if the type is a recovered one.
     fn compile_and_try(
         name: &str,
         version: u64,

@@ -23,7 +23,8 @@ pub(super) struct TypeLibrary {
     must_store: Rc<Cell<bool>>,
     /// What `filetype.capability` was given.
     locking: Rc<RefCell<Option<Locking>>>,
-    /// Whether the chunk has ended, so that a method runs. What the file type is cannot change any more.
+    /// Whether the chunk has ended and a method runs. The definition of the file type cannot change
+    /// any more.
     is_loaded: Rc<Cell<bool>>,
 }
 

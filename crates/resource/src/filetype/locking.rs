@@ -4,7 +4,8 @@ use mlua::Value;
 use nacre_capability::Mode;
 use nacre_object::{Error, ProgramName, Result};
 
-/// Which capabilities clients may hold on the resources of a file type, and which capability program decides who does.
+/// Which capabilities clients may hold on the resources of a file type, and which capability
+/// program decides about them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Locking {
     /// The most that a client may hold: the exclusive capability, or shared ones only.
@@ -14,10 +15,10 @@ pub struct Locking {
 }
 
 impl Locking {
-    /// What a file type gave to `filetype.capability`.
+    /// Reads the arguments of `filetype.capability`.
     ///
     /// # Errors
-    /// `Invalid` for another mode, or for what cannot be the name of a program.
+    /// `Invalid` for another mode, or for a value that cannot be the name of a program.
     pub(super) fn parse(mode: &Value, program: &Value) -> Result<Self> {
         let mode = match mode {
             Value::String(mode) if *mode == "shared" => Mode::Shared,

@@ -1,4 +1,5 @@
-//! File types that are compiled into nacre. A client of the same release runs them when it holds a capability.
+//! File types that are compiled into nacre. A client of the same release runs them when it holds a
+//! capability.
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
@@ -14,7 +15,7 @@ pub(super) trait NativeType: fmt::Debug + Send + Sync {
     /// The state of a new resource.
     fn initial(&self) -> Value;
 
-    /// Mends the last stored state after the death of an authority or of a holder.
+    /// Repairs the last stored state after the death of an authority or of a holder.
     ///
     /// # Errors
     /// `Corrupt` for a state that this type has not made.
@@ -89,7 +90,7 @@ impl NativeType for Sequencer {
             .ok_or_else(|| Error::invalid(format!("say how many, from 1 to {MAX_COUNT}")))?;
         let first = positions.tail;
         if first + count + RESERVE > MAX_POSITION {
-            return Err(Error::conflict("all positions are handed out"));
+            return Err(Error::conflict("the sequencer has issued its last position"));
         }
         positions.tail += count;
         let must_store = positions.tail > positions.reserved;

@@ -1,11 +1,14 @@
-//! `Resident`: a file type that stays loaded, with the state in its VM, for a client that holds a capability.
+//! `Resident`: a file type that stays loaded, with the state in its VM, for a client that holds a
+//! capability.
 //!
-//! [`FileType::call`] loads the program for each call and copies the state in and out. Here both stay in the VM, so a call
-//! costs about a microsecond. It must come to the same, so the program must keep nothing between calls: what its functions
-//! reach is made read-only, and a program for which that does not suffice is refused. A call that fails is to be made again
-//! by [`FileType::call`], which decides.
+//! [`FileType::call`] loads the program for each call and copies the state in and out. Here both
+//! stay in the VM, so a call costs about a microsecond. Both ways must have the same result, so the
+//! program must keep nothing between calls. Everything that its functions reach is made read-only,
+//! and a program for which that is not enough is refused. The caller repeats a failed call with
+//! [`FileType::call`], whose result counts.
 //!
-//! **Invariant:** after a call that failed, and after [`Resident::undo`], the state is that of before the call.
+//! **Invariant:** after a failed call, and after [`Resident::undo`], the state is the one before
+//! the call.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,9 +24,10 @@ use super::library::TypeLibrary;
 use super::{Access, FileType, Outcome};
 use crate::limits::{CALL_BUDGET, MAX_DEPTH, MAX_STATE_BYTES};
 
-/// Three functions. `copy` makes a read-only copy of a state; it fails for what [`STATE`] might refuse to take out of the VM,
-/// and for large states, of which each call would cost as much as one that loads the program. `look` calls a method that
-/// reads; `change` calls one that writes, and copies the state.
+/// Three functions. `copy` makes a read-only copy of a state. It fails for values that [`STATE`]
+/// might refuse to take out of the VM. It also fails for large states, where copying would make
+/// each call as slow as loading the program. `look` calls a method that reads; `change` calls one
+/// that writes, and copies the state.
 const CALLER: &str = r#"
 local CLIENT, TENANT, MAX_DEPTH, MAX_BYTES = ...
 -- The most that JSON takes for a byte of a string, and for any other value.
@@ -126,8 +130,8 @@ pub(crate) struct Resident {
 unsafe impl Send for Resident {}
 
 impl Resident {
-    /// Loads a file type with a state, for a holder that methods see as `client` and `tenant`. `None` if the program may
-    /// keep something between calls, or if the type is no program.
+    /// Loads a file type with a state, for a holder that methods see as `client` and `tenant`.
+    /// `None` if the program may keep something between calls, or if the type is native.
     ///
     /// # Errors
     /// Those of the program.
@@ -176,10 +180,10 @@ impl Resident {
         Ok(Some(Self { vm, script, library, methods, look, change, state, kept, before, clock }))
     }
 
-    /// Runs a method. A method that writes changes the state here: the outcome has none.
+    /// Runs a method. A method that writes changes the state here, so the outcome contains none.
     ///
     /// # Errors
-    /// As [`FileType::call`], which is to be asked then.
+    /// As [`FileType::call`], which the caller must then use to repeat the call.
     pub fn call(&mut self, method: &str, input: &Value, now_micros: u64) -> Result<Outcome> {
         self.before = None;
         let called = self.run(method, input, now_micros);
@@ -216,10 +220,10 @@ impl Resident {
         })
     }
 
-    /// Takes the last call back, if it changed the state.
+    /// Undoes the last call, if it changed the state.
     ///
     /// # Errors
-    /// Those of the VM: then nothing may run here any more.
+    /// Those of the VM; then nothing may run here any more.
     pub fn undo(&mut self) -> Result<()> {
         if let Some(before) = self.before.take() {
             self.kept = before;

@@ -1,11 +1,13 @@
-//! How a client holds a capability of a resource, and runs the methods of its file type itself.
+//! The client's side of a capability: while a client holds it, the client runs the methods of the
+//! resource's file type itself.
 //!
-//! A client that calls often asks for a capability with its next call. While it holds one, a task asks the authority for
-//! news. The answer renews the lease, or says that the capability is revoked. The client returns the capability when it is
-//! revoked, after half a second without a call, and when the handle is dropped.
+//! A client that calls often asks for a capability with its next call. While it holds one, a task
+//! asks the authority for news. The answer renews the lease, or says that the capability is
+//! revoked. The client returns the capability when it is revoked, after half a second without a
+//! call, and when the handle is dropped.
 //!
-//! **Invariant:** an answered call is part of the state that the client returns. If the lease ended while a method ran, its
-//! change is undone and it is not answered.
+//! **Invariant:** an answered call is part of the state that the client returns. If the lease ends
+//! while a method runs, its change is undone and the call is not answered.
 
 mod held;
 
@@ -30,13 +32,15 @@ use crate::filetype::{Access, FileType, Resident, native_type};
 use crate::question::{Acquire, Acquired, Asked, Call, Granted, Hold, News, Returned, json};
 use crate::{ResourceName, ResourceRecord};
 
-/// A client that calls so often within [`CALLS_WITHIN`] asks for a capability, too. One that calls now and then would only
-/// have to give it back.
+/// A client that calls this often within [`CALLS_WITHIN`] also asks for a capability. A client that
+/// calls rarely would only have to return it.
 const CALLS_BEFORE: u32 = 4;
 const CALLS_WITHIN: Duration = Duration::from_secs(1);
-/// The capability is given back after so long without use: if this process dies meanwhile, no client waits for it.
+/// The client returns an unused capability after this time. If the process dies later, no other
+/// client waits for the lease to end.
 const IDLE: Duration = Duration::from_millis(500);
-/// How often a grant is given back until the authority hears of it; then the authority waits for its lease to end.
+/// How often the client tries to return a grant. After that the authority waits for the lease to
+/// end.
 const RETURN_ATTEMPTS: usize = 3;
 /// How often one call asks for a capability that ends before the call has run.
 const MAX_GRANTS: usize = 3;
@@ -51,8 +55,8 @@ pub(crate) struct Holding {
     state: Mutex<State>,
     /// Wakes the task that asks for news.
     ending: Notify,
-    /// One call at a time goes to the authority, which remembers the last answer of each handle only. A grant begins and
-    /// ends under it.
+    /// Serialises calls to the authority, which remembers only the last answer of each handle. A
+    /// grant begins and ends under this lock.
     turn: tokio::sync::Mutex<()>,
     attempts: Attempts,
 }
@@ -188,7 +192,8 @@ impl Holding {
             let question = Acquiring { holding: self, call, returned };
             let (answer, _) = match self.authority.ask(&question, ASK_PATIENCE, deadline).await {
                 Ok(answered) => answered,
-                // The node is of an earlier release, or the client has no right but `call`, or the method refused.
+                // The node runs an earlier release, or the client has only the right to `call`, or
+                // the method refused.
                 Err(error)
                     if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::Denied) =>
                 {
@@ -265,8 +270,9 @@ impl Holding {
         }
     }
 
-    /// Asks the authority to store a changed state; returns whether it did. If the answer is lost, the caller returns the
-    /// grant with the state of before the call, which replaces what may have been stored.
+    /// Asks the authority to store a changed state; returns whether it did. If the answer is lost,
+    /// the caller returns the grant with the state before the call, which replaces any state that
+    /// was stored.
     async fn store(&self, changed: Value) -> bool {
         let told = match &self.state().held {
             Some(held) => held.told(self.client, Some(changed.clone())),
@@ -343,7 +349,7 @@ impl Holding {
         Ok(())
     }
 
-    /// The compiled file type of a grant. The one that was compiled last is used again if it is the same.
+    /// The compiled file type of a grant. The last compiled one is reused if it is the same.
     fn compiled(&self, granted: &Granted) -> Result<Arc<FileType>> {
         let (name, version) = (&granted.file_type, granted.type_version);
         if let Some(native) = native_type(name).filter(|native| native.version() == version) {

@@ -1,4 +1,5 @@
-//! A cluster in one process: a store that fails by plan, and nodes that serve resources and can be killed.
+//! A cluster in one process: a store that fails as planned, and nodes that serve resources and can
+//! be killed.
 
 #![allow(dead_code, reason = "each test file uses its own part of this")]
 
@@ -222,7 +223,8 @@ impl Cluster {
         self.nodes.hosts.lock().unwrap().insert(node(n), Some(host));
     }
 
-    /// From now on nobody hears of the node. What it was doing it goes on doing: worse than death.
+    /// Cuts the node off: its messages reach nobody from now on. The node itself continues what it
+    /// was doing, which is harder to handle than its death.
     pub fn kill_node(&self, n: usize) {
         self.nodes.hosts.lock().unwrap().insert(node(n), None);
     }
