@@ -90,7 +90,7 @@ impl NativeType for Sequencer {
             .ok_or_else(|| Error::invalid(format!("say how many, from 1 to {MAX_COUNT}")))?;
         let first = positions.tail;
         if first + count + RESERVE > MAX_POSITION {
-            return Err(Error::conflict("the sequencer has issued its last position"));
+            return Err(Error::conflict("all positions are handed out"));
         }
         positions.tail += count;
         let must_store = positions.tail > positions.reserved;
