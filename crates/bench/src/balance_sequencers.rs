@@ -1,8 +1,10 @@
-//! `balance-sequencers`: three logs of four clients each, all sequencers on one of three nodes, beside the same logs once
-//! `sequencers.lua` has spread the sequencers. Clients have sessions of their own and contend, so each position takes a
-//! round trip (Malacology, section "Load balancing ZLog sequencers with Mantle").
+//! `balance-sequencers`: three logs of four clients each. It compares all sequencers on one of
+//! three nodes with the same logs once `sequencers.lua` has spread the sequencers. Clients have
+//! sessions of their own and contend, so each position takes a round trip (Malacology, section
+//! "Load balancing ZLog sequencers with Mantle").
 //!
-//! Each round measures the gathered sequencers before and after the spread ones, so drift of the machine hits both alike.
+//! Each round measures the gathered sequencers before and after the spread ones, so drift of the
+//! machine affects both alike.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -40,7 +42,8 @@ const SIMULATED_SECONDS: f64 = 60.0;
 /// What the paper gained.
 const AIM: f64 = 1.8;
 
-/// The two ways in which clients reach a sequencer that has moved, and what goes before the policy for each.
+/// The two ways in which clients reach a sequencer that has moved, each with the line that is put
+/// before the policy.
 const MODES: [(&str, &str); 2] = [("client mode", ""), ("proxy mode", "mode = 'proxy'\n")];
 const SPREADING: &str = include_str!("../../../programs/balancer/sequencers.lua");
 const NEVER: &str = include_str!("../../../programs/balancer/never.lua");

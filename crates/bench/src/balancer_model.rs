@@ -1,8 +1,8 @@
-//! `balancer-model`: the balancing simulator beside a real cluster. Each node that hosts sequencers may use a share of a
-//! processor, so that nodes do not take each other's time.
+//! `balancer-model`: compares the balancing simulator with a real cluster. Each node that hosts
+//! sequencers may use only a share of a processor, so that nodes do not slow each other down.
 //!
-//! The costs are measured once ([`BalancerProfile`]) on a cluster of two nodes. All runs that are compared are others:
-//! the same load is put on a real cluster, and simulated with these costs.
+//! The costs are measured once ([`BalancerProfile`]) on a cluster of two nodes. The compared runs
+//! are others: the same load runs on a real cluster, and is simulated with these costs.
 
 use std::time::Duration;
 
@@ -20,10 +20,11 @@ use crate::limited_cluster::LimitedCluster;
 use crate::load;
 use crate::scratch;
 
-/// What each node may use of a processor: so little that the nodes are what limits the load, also where three of them share
-/// two processors with their clients and with others.
+/// The share of a processor that each node may use. It is so small that the nodes limit the load,
+/// even where three of them share two processors with their clients and other processes.
 pub(crate) const PROCESSORS: f64 = 0.03;
-/// Questions in flight for each log: enough to keep its node busy, and as many as when the costs are measured.
+/// Questions in flight for each log: enough to keep its node busy, and as many as in the
+/// measurement of the costs.
 const IN_FLIGHT: usize = 64;
 /// Handles of a log, which contend, so that each question takes a round trip.
 const HANDLES: usize = 2;

@@ -1,5 +1,5 @@
-//! `balancer-tick`: what a rank does at a tick with a hundred ranks' heartbeats and 100,000 units of its own: it measures
-//! its units, takes the heartbeats in, and decides by the shipped policies.
+//! `balancer-tick`: the work of a rank at a tick with a hundred ranks' heartbeats and 100,000 units
+//! of its own. It measures its units, takes the heartbeats, and decides by the shipped policies.
 
 use std::sync::Arc;
 use std::time::Duration;

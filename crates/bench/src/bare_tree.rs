@@ -1,6 +1,7 @@
-//! What a store that finds its records again comes to: fjall, a log-structured merge tree with its journal and
-//! nothing else, given a group at a time as one batch and one `fdatasync`. Large values lie apart from its tables, as
-//! in the embedded engine; all else is as fjall has it unless told otherwise.
+//! Measures fjall alone, as the rate that a store with an index can reach. Fjall is a
+//! log-structured merge tree with a journal; it gets each group as one batch and one `fdatasync`.
+//! Large values lie apart from its tables, as in the embedded engine. All other settings are
+//! fjall's defaults unless told otherwise.
 
 use std::path::Path;
 

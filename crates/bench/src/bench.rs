@@ -217,10 +217,10 @@ impl Setup {
     }
 }
 
-/// Runs a bench and hands over its figures as they are known.
+/// Runs a bench and reports each figure as soon as it is known.
 ///
 /// # Errors
-/// `Unavailable` with what to install if a baseline is missing, and whatever fails under load.
+/// `Unavailable` with what to install if a baseline is missing, and any error of the load.
 pub async fn run(bench: Bench, setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result<()> {
     if let Some(options) = &setup.ceph {
         return match bench {

@@ -1,6 +1,6 @@
-//! `brados-call`: the methods of the log's storage interface by the class that is generated from
-//! `log.brados`, beside those of `log.lua`, written by hand. Both keep an entry a key of the map. The
-//! store is called as a node calls it, without a wire that would hide what a method costs.
+//! `brados-call`: compares the methods of the log's storage interface in the class generated from
+//! `log.brados` with those of the hand-written `log.lua`. Both keep each entry in a key of the map.
+//! The bench calls the store as a node does, without a wire that would hide the cost of a method.
 
 use std::time::Duration;
 

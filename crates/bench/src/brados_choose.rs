@@ -1,9 +1,9 @@
-//! `brados-choose`: the layout that the tuner takes for a log's stripe, in 24 workloads, beside the best
-//! of all layouts and beside rules that look at no engine.
+//! `brados-choose`: the layout that the tuner chooses for a log's stripe, in 24 workloads. It is
+//! compared with the best of all layouts and with rules that ignore the engine.
 //!
-//! Every layout is measured, so the tuner is judged by measurements it did not have: it predicts, and
-//! measures the few it predicts best, which count for its choice; the choice is compared with the whole
-//! sweep.
+//! Every layout is measured, so the tuner is judged by measurements that it did not have. The tuner
+//! predicts all layouts, measures the few that it predicts best, and chooses by those measurements.
+//! The bench then compares this choice with the measurements of all layouts.
 
 use std::time::Duration;
 
@@ -23,7 +23,8 @@ const PROBE_SPAN: Duration = Duration::from_millis(300);
 /// A choice this close to the best is right, for all and at the median.
 const WORST_SHARE: f64 = 0.90;
 const MEDIAN_SHARE: f64 = 0.97;
-/// The objects of one workload hold at most so much: the sweep fills them for each layout and round.
+/// The most data in the objects of one workload, because the bench fills them again for each layout
+/// and round.
 const FILL_BYTES: usize = 64 * 1024 * 1024;
 /// Entries of an object that was filled, where they fit.
 const FILL_ENTRIES: usize = 64;
@@ -62,7 +63,8 @@ impl Mix {
     }
 }
 
-/// The workload of a size and a mix; every second one begins with objects that were used before.
+/// The workload of a size and a mix. Every second workload begins with objects that were used
+/// before.
 fn workload(size_at: usize, mix: Mix) -> Result<(String, Workload)> {
     let bytes = SIZES[size_at];
     let filled = (size_at + mix as usize).is_multiple_of(2);

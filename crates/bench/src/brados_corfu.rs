@@ -1,5 +1,5 @@
-//! `brados-corfu`: durable appends to a log whose storage interface is made of relations
-//! (`log.brados`), beside the same on the native class; through the wire, or on a Ceph cluster.
+//! `brados-corfu`: durable appends to a log whose storage class is the Brados program `log.brados`,
+//! compared with the native class; through the wire, or on a Ceph cluster.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,5 +1,5 @@
-//! `brados-scale`: point operations on a table of many rows beside the same on one of few, by a generated
-//! class on the embedded engine: a scan that nobody sees would show here.
+//! `brados-scale`: point operations on a table of many rows, compared with the same on a table of
+//! few rows, by a generated class on the embedded engine. A hidden scan would show here.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ end
 enum Work {
     /// Reading a row.
     Get,
-    /// Inserting a row between others and deleting it, so that the table stays as long as it is.
+    /// Inserts a row between others and deletes it again, so that the table keeps its length.
     PutAndTake,
     /// The same with the row of the greatest key, which an aggregate is kept of.
     PutAndTakeLast,

@@ -1,5 +1,6 @@
-//! `brados-stripes`: references added to a deduplication index that is divided among eight objects
-//! (`chunks.brados`), beside the same program on one object; through the wire, or on a Ceph cluster.
+//! `brados-stripes`: adds references to a deduplication index that is divided among eight objects
+//! (`chunks.brados`), compared with the same program on one object; through the wire, or on a Ceph
+//! cluster.
 
 use std::fmt::Display;
 use std::sync::Arc;

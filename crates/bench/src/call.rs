@@ -1,5 +1,5 @@
-//! `call`: a Luau method that does one map set, beside the same op sent natively, both durable and
-//! through the wire at the same concurrency.
+//! `call`: a Luau method that does one map set, compared with the same native op. Both are durable
+//! and go through the wire at the same concurrency.
 
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
-//! `append` on Ceph: records appended to a shared log, beside `rados_aio_append` of the same bytes to as
-//! many objects, on the same cluster and with the same number in flight.
+//! `append` on Ceph: records appended to a shared log, compared with `rados_aio_append` of the same
+//! bytes to as many objects, on the same cluster and with the same number in flight.
 //!
-//! Beside that what no log can do without that refuses who was deposed, by librados alone: an omap entry set
-//! if an xattr is what it should be. An OSD begins such an operation only once those before it on its object
-//! are committed.
+//! A second baseline, by librados alone, adds the check that every log needs to refuse deposed
+//! writers: it sets an omap entry if an xattr has the expected value. An OSD begins such an
+//! operation only once the earlier ones on its object are committed.
 //!
 //! The log's class is the program, which runs inside the OSDs where they have nacre's class.
 
@@ -108,7 +108,8 @@ async fn appends(log: &Log, writers: usize, size: usize, setup: &Setup) -> Resul
     .await
 }
 
-/// To objects that are as new as the log's, as many, and go on as often to fresh ones.
+/// Appends to as many new objects as the log has, and switches to fresh ones as often as the log
+/// does.
 async fn raw_appends(
     plain: &PlainClient,
     log: &LogName,

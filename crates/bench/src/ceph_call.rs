@@ -1,8 +1,13 @@
-//! `call --engine ceph:…`: a Luau method that does one map set, run by nacre's class inside the OSD;
-//! beside it the same script in Ceph's own `cls_lua`, a class of Ceph's in C++ that does no more, which is
-//! what a class can come to, and the same omap set without any class, all by clients of one kind, in
-//! turns: rates, and what an operation takes of the CPUs, which on a busy machine is the steadier. And
-//! what the class adds to the memory of the OSDs of this machine.
+//! `call --engine ceph:…`: a Luau method that does one map set, run by nacre's class inside the
+//! OSD. There are three baselines:
+//!
+//! - the same script in Ceph's own `cls_lua`;
+//! - a C++ class of Ceph's that does no more than that, which is the best that a class can reach;
+//! - the same omap set without any class.
+//!
+//! All run in turns with clients of one kind. The bench reports rates, and the CPU time of an
+//! operation, which varies less on a busy machine. It also reports how much memory the class adds
+//! to the OSDs of this machine.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -47,7 +52,7 @@ const MEMORY_BOUND_MIB: f64 = 32.0;
 enum Way {
     Nacre,
     ClsLua,
-    /// A class of Ceph's in C++, which has no more to do than set the key: what calling a class costs.
+    /// A C++ class of Ceph's that only sets the key. It shows the cost of calling a class.
     Compiled,
     Raw,
 }
@@ -194,7 +199,8 @@ impl Clients {
         }
     }
 
-    /// What many calls of many classes add to an OSD, beyond what as many operations add without any.
+    /// Measures how much memory many calls of many classes add to an OSD, beyond as many operations
+    /// without a class.
     async fn weigh(&self, options: &RadosOptions, report: &mut dyn FnMut(Figure)) -> Result<()> {
         let osds = OsdProcesses::of(options)?;
         for number in 0..MEMORY_CLASSES {
@@ -238,9 +244,9 @@ impl Clients {
     }
 }
 
-/// The input of `timeindex.add` that sets one key, as Ceph encodes it: a list of one entry, each a version,
-/// the version needed to read it, a length, and a time (seconds, nanoseconds), the rest of the key and the
-/// value.
+/// The input of `timeindex.add` that sets one key, in Ceph's encoding: a list of one entry. The
+/// entry has its version, the version needed to read it, a length, a time (seconds, nanoseconds),
+/// the rest of the key and the value.
 fn timeindex_entry(key: &str, value: &str) -> Vec<u8> {
     let text = |text: &str| [&(text.len() as u32).to_le_bytes(), text.as_bytes()].concat();
     let versioned =

@@ -15,7 +15,7 @@ pub(crate) struct CpuMicros {
 }
 
 impl CpuMicros {
-    /// What was used until now; of OSDs elsewhere nothing is known.
+    /// The CPU time used so far. For OSDs on other machines it is unknown.
     ///
     /// # Errors
     /// `Unavailable` if an OSD ended.

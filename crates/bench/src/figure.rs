@@ -22,8 +22,8 @@ pub struct Figure {
     pub unit: &'static str,
     /// Ours: the median of the rounds.
     pub ours: f64,
-    /// What it is compared with, measured in the same run (or a published number, then its name
-    /// says so).
+    /// The value of the baseline, measured in the same run. If it is a published number, its name
+    /// says so.
     pub baseline: f64,
     /// What that is.
     pub baseline_name: String,

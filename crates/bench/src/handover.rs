@@ -1,8 +1,8 @@
-//! `handover`: what it costs to hand something to a thread that waits on another CPU.
+//! `handover`: the time to hand something to a thread that waits on another CPU.
 //!
-//! A request crosses several threads on its way to disk and back, and while few are under way most
-//! of its time is their waking. This is what the machine takes for one, beside a thread on the same
-//! CPU: the part of every latency that no code of ours can save but by handing over less.
+//! A request crosses several threads on its way to disk and back, and while few are in flight, most
+//! of its time is spent waking them. This bench measures the machine's time for one such hand-over,
+//! compared with a thread on the same CPU. Only fewer hand-overs can reduce this part of a latency.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;

@@ -1,13 +1,13 @@
-//! `nacre-bench`: what nacre does, measured beside what people would use instead.
+//! `nacre-bench`: measures nacre against the software that people would use instead.
 //!
-//! Every bench runs both sides in one process run, in turns, on the same machine and disk, and reports a [`Figure`]
-//! each: ours, the baseline's, and their ratio. Where one side follows on the other, every second round goes
-//! backwards. Absolute rates drift on shared machines; ratios of one run hold. Each side is measured several times
-//! and the medians count.
+//! Every bench runs both sides in one process run, in turns, on the same machine and disk. It
+//! reports [`Figure`]s: ours, the baseline's, and their ratio. If one side affects the next, every
+//! second round runs in the opposite order. Absolute rates drift on shared machines, but ratios
+//! within one run hold. Each side is measured several times, and the medians count.
 //!
 //! **Invariants.** A worker waits for its operation to be durable before it begins the next. Both
 //! sides move the same bytes with the same number of waiting workers. Nodes are real processes in a
-//! scratch folder, gone when the bench ends.
+//! scratch folder, which is removed when the bench ends.
 
 mod append;
 mod balance_sequencers;

@@ -1,5 +1,5 @@
-//! `LimitedCluster`: a cluster whose metadata nodes may each use a share of a processor, so that nodes do not take each
-//! other's time. The benches of the balancer run on it.
+//! `LimitedCluster`: a cluster whose metadata nodes may each use only a share of a processor, so
+//! that nodes do not slow each other down. The benches of the balancer run on it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -69,7 +69,7 @@ impl LimitedCluster {
     /// Puts a policy in charge once all nodes have it.
     ///
     /// # Errors
-    /// `Unavailable` if a node does not make it live.
+    /// `Unavailable` if the policy does not become active on a node.
     pub async fn put_in_charge(&self, source: &str, tick: Duration) -> Result<()> {
         let client = self.scratch.client().await?;
         let policy: nacre_object::ProgramName = POLICY.parse()?;

@@ -1,5 +1,6 @@
-//! `migrate`: how long appends wait for a busy sequencer that moves from node to node, a thousand times. At the end every
-//! record is read back: each is there once, at the position that its client was told.
+//! `migrate`: how long appends wait for a busy sequencer that moves from node to node, a thousand
+//! times. At the end every record is read back. Each must be in the log once, at the position that
+//! its client was told.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -96,10 +97,10 @@ async fn measure(cluster: &ScratchCluster, report: &mut dyn FnMut(Figure)) -> Re
     Ok(())
 }
 
-/// Reads all records back, and compares them with what clients were told.
+/// Reads all records back, and compares them with the acknowledged ones.
 ///
 /// # Errors
-/// `Corrupt` if a record is missing, doubled, or not where its client was told.
+/// `Corrupt` if a record is missing, doubled, or at another position than its client was told.
 async fn check(log: &Log, told: Vec<(u64, String)>) -> Result<()> {
     let mut told: BTreeMap<u64, String> = told.into_iter().collect();
     let (tail, mut at) = (log.tail().await?, 0);

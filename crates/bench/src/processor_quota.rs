@@ -1,6 +1,7 @@
 //! `ProcessorQuota`: processes that together may use no more than a share of a processor.
 //!
-//! On a machine with few processors, nodes and clients otherwise take each other's time, and more nodes serve no more.
+//! On a machine with few processors, nodes and clients otherwise compete for them, and more nodes
+//! serve no more.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,19 +10,20 @@ use nacre_object::{Error, Result};
 
 /// Where the kernel's groups are (cgroups, version 1).
 const GROUPS: &str = "/sys/fs/cgroup/cpu";
-/// The kernel gives the processes their share anew so often: well below the time that is measured. It gives no less than a
-/// thousand microseconds.
+/// How often the kernel renews the processes' share: well below the measured times. The kernel's
+/// smallest share is a thousand microseconds.
 const PERIOD_MICROS: u64 = 50_000;
 
-/// A group of processes with a share of a processor. The processes are free again when it is dropped.
+/// A group of processes with a share of a processor. When it is dropped, the processes are
+/// unlimited again.
 #[derive(Debug)]
 pub(crate) struct ProcessorQuota(PathBuf);
 
 impl ProcessorQuota {
-    /// Gives a process with all its threads a share of a processor.
+    /// Limits a process with all its threads to a share of a processor.
     ///
     /// # Errors
-    /// `Unsupported` if the kernel has no such groups, or this process may not make one.
+    /// `Unsupported` if the kernel has no such groups, or this process may not create one.
     pub fn of(pid: u32, processors: f64) -> Result<Self> {
         let group = Path::new(GROUPS).join(format!("nacre-bench-{pid}"));
         let made = fs::create_dir(&group).map(|()| Self(group.clone()));

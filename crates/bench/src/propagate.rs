@@ -1,5 +1,6 @@
-//! `propagate`: from the request to activate a program until it is live with 120 subscribers, each
-//! with sessions of its own over sockets, each compiling it as a node does.
+//! `propagate`: the time from the request to activate a program until it is active on 120
+//! subscribers. Each subscriber has sessions of its own over sockets, and compiles the program as a
+//! node does.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,8 +34,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// What is aimed at, in milliseconds.
 const AIM_P90_MILLIS: f64 = 10.0;
 const AIM_WORST_MILLIS: f64 = 50.0;
-/// What the Malacology paper measured for 120 subscribers ("Cluster-wide interface update latency":
-/// 120 OSDs on 12 servers, without the commit).
+/// The time that the Malacology paper measured for 120 subscribers ("Cluster-wide interface update
+/// latency": 120 OSDs on 12 servers, without the commit).
 const PAPER: &str = "the Malacology paper";
 const PAPER_P90_MILLIS: f64 = 54.0;
 const PAPER_WORST_MILLIS: f64 = 194.0;
@@ -105,8 +106,8 @@ pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result
     Ok(())
 }
 
-/// The same where Ceph keeps programs and maps, through three nodes of nacre's, each with a third of the
-/// subscribers.
+/// As `run`, on Ceph, which keeps the programs and maps. Three nodes serve a third of the
+/// subscribers each.
 pub(crate) async fn run_on_ceph(
     setup: &Setup,
     options: &RadosOptions,

@@ -1,7 +1,8 @@
-//! The limit: one preallocated file, written and synced a group at a time, with no format at all.
+//! The upper limit of durable writes: one preallocated file without any format, written and synced
+//! a group at a time.
 //!
-//! That file is written again and again. What keeps all it is given, as a log does, writes where nothing was
-//! before, and the file system has blocks to convert at each sync.
+//! The file is overwritten again and again. A real log writes new blocks instead, which the file
+//! system has to convert at each sync.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -17,8 +18,8 @@ use crate::wire::Exchange;
 
 /// What it is called as a baseline.
 pub(crate) const NAME: &str = "raw file, one fdatasync a group";
-/// What it is called where each record first goes through the wire: what no storage behind this wire
-/// can exceed unless it combines records.
+/// The baseline's name when each record first goes through the wire. No storage behind this wire
+/// can be faster unless it combines records.
 pub(crate) const NAME_BEHIND_WIRE: &str = "raw file behind a bare exchange on the wire";
 /// The same where each record is kept.
 pub(crate) const NAME_OF_LOG: &str = "raw file that keeps all, behind a bare exchange";
@@ -36,7 +37,7 @@ pub(crate) enum AtItsEnd {
     Grows,
 }
 
-/// Records a second that `writers` waiting tasks make durable, `size` bytes each.
+/// How many records of `size` bytes `writers` waiting tasks make durable a second.
 ///
 /// # Errors
 /// `Unavailable` if the folder cannot be written or the disk fails.
@@ -44,7 +45,7 @@ pub(crate) async fn run(folder: &Path, writers: usize, size: usize, span: Durati
     behind(folder, AtItsEnd::StartsOver, &[], writers, size, span).await
 }
 
-/// The same where each writer first has these exchanges, one after the other.
+/// As [`run`], where each writer first makes these exchanges, one after the other.
 ///
 /// # Errors
 /// As [`run`] and [`Exchange::once`].
@@ -114,7 +115,8 @@ impl Drop for RawFile {
     }
 }
 
-/// A file whose blocks have all been written once, as a log that reuses its space has them.
+/// Creates a file whose blocks have all been written once, like those of a log that reuses its
+/// space.
 fn laid_out(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new().create(true).truncate(true).write(true).open(path)?;
     for offset in (0..FILE_BYTES).step_by(CHUNK_BYTES) {

@@ -1,6 +1,6 @@
-//! `recover`: how long a log cannot be written after a process it needs was killed. Detection is
-//! from SIGKILL until its supervisor knows; recovery from there until every writer has had a record
-//! acknowledged that it began after the kill.
+//! `recover`: how long a log cannot be written after a process that it needs was killed. Detection
+//! lasts from SIGKILL until the supervisor notices. Recovery lasts from there until every writer
+//! has an acknowledged record that it began after the kill.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -12,7 +12,8 @@ use tokio::process::{Child, Command};
 const START_PATIENCE: Duration = Duration::from_secs(10);
 /// Between two tries to connect while it starts.
 const START_PAUSE: Duration = Duration::from_millis(10);
-/// An answer that takes longer has failed: hundreds of large entries, synced, on a busy disk take a second.
+/// A slower answer counts as failed. Hundreds of large entries, synced, take a second on a busy
+/// disk.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(30);
 
 /// A running server; it ends with this value.
@@ -23,8 +24,8 @@ pub(crate) struct RedisServer {
 }
 
 impl RedisServer {
-    /// Starts a server that syncs its log before each answer, as ours does, and nothing else:
-    /// no dumps, no rewrites.
+    /// Starts a Redis server that syncs its log before each answer, as nacre does, without dumps or
+    /// rewrites.
     ///
     /// # Errors
     /// `Unavailable`, with what to install if there is no Redis.

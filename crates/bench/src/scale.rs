@@ -1,5 +1,5 @@
-//! `scale`: the same work at a small and at a large size: clients, objects, bytes of a pool. Beside
-//! each figure stands the small end of the same run.
+//! `scale`: the same work at a small and at a large size: clients, objects, bytes of a pool. The
+//! baseline of each figure is the small size in the same run.
 
 use std::path::Path;
 use std::time::Duration;
@@ -23,8 +23,8 @@ const TARGETS: usize = 1;
 const NODE: &str = "storage.0";
 const SMALL_BYTES: usize = 128;
 const LARGE_BYTES: usize = 1024 * 1024;
-/// Between the writes of all clients together: a load that one client can carry, so that what is
-/// seen is what more clients cost and not what more load does.
+/// The interval between the writes of all clients together. One client can carry this load, so the
+/// bench shows the cost of more clients and not of more load.
 const INTERVAL: Duration = Duration::from_millis(1);
 /// Objects written at the same time while a pool is filled.
 const FILLING: usize = 64;
@@ -61,7 +61,8 @@ fn check_room(folder: &Path, pool_bytes: u64) -> Result<()> {
         .hint("name another folder with --folder, or a smaller pool with --pool-gib"))
 }
 
-/// One client and many, each with its own sessions: at the same load, and each as fast as it can.
+/// Measures one client and many, each with its own sessions: at the same load, and each as fast as
+/// it can.
 async fn clients(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result<()> {
     let folder = scratch::folder(&setup.folder)?;
     let cluster = ScratchCluster::start(folder.path(), TARGETS, &setup.program).await?;

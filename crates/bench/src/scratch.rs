@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use crate::bench::Setup;
 use crate::redis_server::RedisServer;
 
-/// Makes a scratch folder in `base`; it goes with the value.
+/// Makes a scratch folder in `base`, which is removed when the value is dropped.
 ///
 /// # Errors
 /// `Unavailable` if `base` cannot be written.
@@ -24,8 +24,8 @@ pub(crate) fn folder(base: &Path) -> Result<TempDir> {
     })
 }
 
-/// What the figures beside Redis are measured on: one storage target, because the machine has one
-/// disk, and a Redis on the same disk.
+/// The cluster for comparisons with Redis: one storage target, because the machine has one disk,
+/// and a Redis on the same disk.
 #[derive(Debug)]
 pub(crate) struct BesideRedis {
     pub cluster: ScratchCluster,
@@ -75,7 +75,7 @@ impl ScratchCluster {
         Self::start_as(folder, &layout, program).await
     }
 
-    /// The same with one storage target and so many metadata nodes.
+    /// As `start`, with one storage target and `nodes` metadata nodes.
     ///
     /// # Errors
     /// `Unavailable` if a node does not start.
@@ -85,7 +85,7 @@ impl ScratchCluster {
         Self::start_as(folder, &layout, program).await
     }
 
-    /// Starts so many nodes that serve what a Ceph cluster keeps.
+    /// Starts this many nodes that serve the objects of a Ceph cluster.
     ///
     /// # Errors
     /// `Unavailable` if a node does not start.

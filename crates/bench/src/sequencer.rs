@@ -1,5 +1,5 @@
-//! `sequencer`: positions handed out over sockets, one a question, beside a bare echo on the same
-//! session stream to the same process.
+//! `sequencer`: positions issued over sockets, one a question, compared with a bare echo on the
+//! same session stream to the same process.
 
 use std::time::Duration;
 

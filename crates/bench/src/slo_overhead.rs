@@ -1,8 +1,8 @@
-//! `slo-overhead`: what the layer costs that keeps promises, while nobody is limited. Durable writes in one process, which
-//! have the least beside it.
+//! `slo-overhead`: the cost of the layer that keeps latency promises, while no tenant is limited.
+//! It measures durable writes in one process, where the layer's share of the time is largest.
 //!
-//! *measured*: promises are not enforced. *ordered*: they are, and a tenant has one, which sends nothing. The writes are those
-//! of a tenant without a promise.
+//! *measured*: promises are not enforced. *ordered*: promises are enforced, and one tenant that sends
+//! nothing has a promise. All writes are those of a tenant without a promise.
 
 use std::sync::Arc;
 use std::time::Duration;

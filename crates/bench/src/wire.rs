@@ -1,5 +1,5 @@
-//! The limit of the wire: a question and its answer on a node's session, of the bytes that an operation
-//! carries and gets, to a node that does nothing with them.
+//! The upper limit of the wire: an exchange on a node's session with as many bytes as an operation
+//! sends and receives. The node does nothing with them.
 
 use std::time::Duration;
 
@@ -78,7 +78,8 @@ impl Exchange {
     }
 }
 
-/// Answers a second that so many workers get, of which each asks in one of these ways.
+/// How many answers a second `workers` workers get, when each makes one of these exchanges at a
+/// time.
 ///
 /// # Errors
 /// As [`Exchange::once`].

@@ -1,4 +1,5 @@
-//! The `nacre-bench` command: one that is interrupted has failed, and none leaves anything running or on the disk.
+//! The `nacre-bench` command: an interrupted run fails, and no run leaves processes or files
+//! behind.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};

@@ -12,15 +12,17 @@ use crate::scratch::ScratchCluster;
 const HOLDS: [f64; 4] = [0.001, 0.01, 0.1, 0.25];
 /// Operations of one turn, likewise, each with a hold of a quarter of a second.
 const QUOTAS: [u64; 7] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000];
-/// What the public data has for two clients with a hold of 0.25 s: positions a second by quota.
+/// The paper's public data for two clients with a hold of 0.25 s: positions a second by quota.
 const PUBLIC: [(u64, f64); 2] = [(1, 146e3), (1_000_000, 1.62e6)];
-/// Each client has one call under way, so that the time of a call is the time that the client waits.
+/// Two clients. Each has one call in flight, so the duration of a call is the time that the client
+/// waits.
 pub const TWO: usize = 2;
 /// Of so many calls, how long the slowest takes.
 const SLOWEST_OF: [u32; 6] = [2, 10, 100, 1_000, 10_000, 100_000];
 /// Calls after which a task lets others run. Local calls never make it wait.
 const YIELD_EVERY: u64 = 256;
-/// Long enough for the node to make the program live, and for clients to give up what they hold.
+/// Long enough for the node to activate the program, and for clients to return the capabilities
+/// that they hold.
 const SETTLE: Duration = Duration::from_millis(1500);
 
 /// How the capability is shared.
@@ -108,7 +110,8 @@ pub async fn measure(
         let client: Cluster = cluster.client().await?;
         logs.push(client.log(log).await?);
     }
-    // Else the client that ends last would wait for a grant that the other does not use any more.
+    // Otherwise the last client would wait for a grant that the other one holds but does not use
+    // any more.
     let ending = logs.clone();
     let release = tokio::spawn(async move {
         tokio::time::sleep(span.mul_f64(1.0 + WARM_UP_SHARE)).await;

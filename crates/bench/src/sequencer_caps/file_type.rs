@@ -1,4 +1,5 @@
-//! One client that holds the exclusive capability of a resource, and runs the methods of its file type itself.
+//! One client that holds the exclusive capability of a resource, and runs the methods of its file
+//! type itself.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,6 +1,10 @@
-//! `sequencer-caps`: positions taken one a call by a client that is alone with its log, so that it issues them itself,
-//! by one that holds a resource whose file type is a sequencer in Luau, and by two clients that share the capability by one program after the other (Malacology, section 6.1). Beside them
-//! what the paper and its public data give.
+//! `sequencer-caps`: positions taken one a call (Malacology, section 6.1). There are three cases:
+//!
+//! - a client that is alone with its log, so that it issues the positions itself;
+//! - a client that holds a resource whose file type is a sequencer in Luau;
+//! - two clients that share the capability, under one program after the other.
+//!
+//! The baselines are the numbers of the paper and of its public data.
 
 mod contended;
 mod file_type;
@@ -57,7 +61,8 @@ pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result
     Ok(())
 }
 
-/// The trade-off: for each way to share the capability how many positions two clients get, and how long one waits.
+/// Reports the trade-off: for each way to share the capability, how many positions two clients get,
+/// and how long one waits.
 fn report_contended(points: &[Point], report: &mut dyn FnMut(Figure)) {
     let of = |sharing, value: fn(&Point) -> f64| {
         let same = points.iter().filter(|point| point.sharing == sharing);

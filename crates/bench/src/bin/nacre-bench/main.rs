@@ -1,8 +1,9 @@
-//! The `nacre-bench` command: measures nacre beside what people would use instead, and draws figures.
+//! The `nacre-bench` command: measures nacre against the software that people would use instead,
+//! and draws figures.
 //!
-//! Exit status: 0 it worked, 1 it failed, 2 it was asked wrongly, 130 or 143 SIGINT or SIGTERM ended it
-//! early. Results go to standard output, one JSON document a line with `--json`; everything else goes to
-//! standard error.
+//! Exit status: 0 for success, 1 for a failure, 2 for wrong arguments, 130 or 143 if SIGINT or
+//! SIGTERM ended it early. Results go to standard output, with `--json` as one JSON document a
+//! line. Everything else goes to standard error.
 
 mod experiment;
 mod measure;

@@ -46,10 +46,11 @@ fn parse(text: &str) -> Result<Bench> {
     text.parse()
 }
 
-/// The `nacre` command, which the benches start as nodes: the one that was built together with this one.
+/// The `nacre` command that the benches start as nodes: the one in the folder of this program,
+/// built together with it.
 ///
 /// # Errors
-/// `NotFound` if there is none beside this program.
+/// `NotFound` if there is none in that folder.
 pub(crate) fn nacre_beside_this() -> Result<PathBuf> {
     let this = std::env::current_exe()
         .map_err(|error| Error::unavailable(format!("cannot find this program's file: {error}")))?;
