@@ -1,5 +1,5 @@
-//! Load: workers that wait for each operation before the next, which they begin at once or at a
-//! given pace.
+//! Load generation: workers that wait for each operation before they begin the next one, at once or
+//! at a given pace.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,8 +21,9 @@ pub fn median(mut values: Vec<f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
-/// The sides of a comparison in the order in which a round measures them: forwards and backwards in turn. What a side
-/// leaves to be done behind it (files to merge) then falls to no side more often than to the others.
+/// The sides of a comparison in the order in which a round measures them: forwards and backwards in
+/// turn. So deferred work of one side, such as merging files, does not always burden the same other
+/// side.
 pub fn in_turn<T, S: AsMut<[T]>>(round: usize, mut sides: S) -> S {
     if round % 2 == 1 {
         sides.as_mut().reverse();
@@ -72,9 +73,9 @@ impl Runs {
     }
 }
 
-/// Runs `workers` tasks for `span` and some warm-up before it; each makes its job once and then
-/// does it again and again, on a machine that is too busy for longer, until it was measured once. The job
-/// is told how often its worker did it before.
+/// Runs `workers` tasks for `span`, after some warm-up. Each makes its job once and then repeats
+/// it. On a very busy machine a worker continues past `span` until it was measured once. The job
+/// gets the number of earlier runs by its worker.
 ///
 /// # Errors
 /// The first error of any job.
@@ -87,8 +88,8 @@ where
     run_paced(workers, span, Duration::ZERO, make_job).await
 }
 
-/// The same at a pace: all workers together begin an operation every `interval`, in turns, unless
-/// one has not come back from its last.
+/// As [`run`], at a pace: every `interval` one worker begins an operation, in turn. A worker whose
+/// last operation has not ended is skipped.
 ///
 /// # Errors
 /// The first error of any job.
