@@ -22,11 +22,11 @@ pub fn restrict_process() {
     umask(Mode::from_raw_mode(OTHERS));
 }
 
-/// Makes a folder, and those above it that are missing, for their owner alone. The folder survives a
-/// crash. A folder that exists keeps its mode.
+/// Creates a folder, and its missing parents, for their owner alone. The folder survives a crash. A
+/// folder that exists keeps its mode.
 ///
 /// # Errors
-/// What the operating system says.
+/// Those of the operating system.
 pub fn create_folder(path: &Path) -> io::Result<()> {
     let above = above(path);
     if !path.is_dir() {
@@ -74,10 +74,10 @@ pub enum Tightened {
     StillOpen(u32),
 }
 
-/// Takes the access of all other users away from a folder that exists.
+/// Takes the access of all other users away from an existing folder.
 ///
 /// # Errors
-/// What the operating system says.
+/// Those of the operating system.
 pub fn tighten_folder(path: &Path) -> io::Result<Tightened> {
     let metadata = fs::metadata(path)?;
     let mode = metadata.mode() & 0o7777;

@@ -7,10 +7,10 @@ use std::path::Path;
 use crate::open_options;
 use crate::private::above;
 
-/// Gives a file a new content, durably, and makes the file if it is missing. Only its owner may read it.
+/// Replaces the content of a file durably, or creates the file. Only its owner may read it.
 ///
 /// # Errors
-/// What the operating system says; the file then has its former content.
+/// Those of the operating system; the file then has its former content.
 pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let no_name = || io::Error::new(io::ErrorKind::InvalidInput, "the path names no file");
     let mut name = path.file_name().ok_or_else(no_name)?.to_owned();

@@ -1,5 +1,5 @@
-//! Whether a folder holds a store of the embedded engine, found out without the engine, and without opening or
-//! changing anything: whoever looks after the folders of a cluster need not link the engine.
+//! Finds out whether a folder holds a store of the embedded engine, without opening or changing
+//! anything. Code that manages the folders of a cluster need not link the engine for this.
 
 use std::fs;
 use std::io;
@@ -12,11 +12,11 @@ pub const STORE_JOURNAL: &str = "journal";
 /// The folder of a store's tables.
 pub const STORE_TREE: &str = "tree";
 
-/// Whether a folder holds a store or a part of one. A missing folder, and one in which only other files
-/// are, hold none.
+/// Whether a folder holds a store or a part of one. A missing folder holds none, and neither does
+/// one with only other files.
 ///
 /// # Errors
-/// What the operating system says if the folder cannot be read.
+/// Those of the operating system if the folder cannot be read.
 pub fn holds_store(folder: &Path) -> io::Result<bool> {
     let parts = [STORE_MANIFEST, STORE_TREE];
     for part in parts {
