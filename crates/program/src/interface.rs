@@ -1,6 +1,8 @@
-//! What the programs of one kind define and what they find, as data.
+//! The interface of each kind of program, as data: the functions that a program defines, and its
+//! environment.
 //!
-//! The check of a program, `nacre program kinds`, error messages and the reference page come from this data.
+//! The check of a program, `nacre program kinds`, error messages and the reference page are all
+//! made from this data.
 
 use crate::Budget;
 

@@ -1,5 +1,6 @@
-//! What programs are, as data: the digest that names a source, the interface of each kind of program, and what a run
-//! may use. Clients describe programs with this crate; `nacre-script` runs them.
+//! Descriptions of programs, as data: the digest that names a source, the interface of each kind of
+//! program, and the budget of a run. Clients describe programs with this crate; `nacre-script` runs
+//! them.
 
 mod budget;
 mod digest;
