@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn below_stays_below_and_reaches_everything() {
+    fn below_stays_below_its_bound_and_reaches_every_value() {
         let mut random = Random::seeded(1);
         let mut seen = [false; 7];
         for _ in 0..200 {

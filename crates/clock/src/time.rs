@@ -14,7 +14,8 @@ pub trait Clock: Send + Sync + fmt::Debug {
     /// Time since some fixed moment; never goes back. For durations.
     fn monotonic(&self) -> Duration;
 
-    /// What the calling thread has had of a CPU since some fixed moment; `None` if the clock cannot tell.
+    /// The CPU time of the calling thread since some fixed instant; `None` if the clock cannot
+    /// measure it.
     fn thread_time(&self) -> Option<Duration> {
         None
     }
