@@ -1,6 +1,7 @@
-//! `CephFsClient`: a client that mounts the file system, with a session of its own at each MDS that it asks.
+//! `CephFsClient`: a client that mounts the file system, with a session of its own at each MDS that
+//! it asks.
 //!
-//! Every method waits for Ceph. Call them from a thread that may block.
+//! Every method blocks until Ceph answers, so call them from a thread that may block.
 
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -23,10 +24,11 @@ pub struct CephFsClient {
 }
 
 impl CephFsClient {
-    /// Mounts a file system, with some options of Ceph's clients set, as `client_cache_size`.
+    /// Mounts a file system, with some of Ceph's client options set, for example
+    /// `client_cache_size`.
     ///
     /// # Errors
-    /// `Unsupported` where there is no libcephfs; `Unavailable` if the cluster does not answer.
+    /// `Unsupported` if libcephfs is not installed; `Unavailable` if the cluster does not answer.
     pub fn mount(
         options: &RadosOptions,
         file_system: &str,
@@ -88,7 +90,7 @@ impl CephFsClient {
         self.set_attribute(path, "ceph.dir.pin", &rank.to_string())
     }
 
-    /// Has Ceph deal out the directories in a directory to all ranks, by a hash.
+    /// Makes Ceph distribute the subdirectories of a directory over all ranks, by a hash.
     ///
     /// # Errors
     /// As above.

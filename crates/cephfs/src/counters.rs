@@ -1,4 +1,4 @@
-//! `RankCounters`: what a rank has counted, as its `perf dump` tells. Ceph 16 and 18 use the same names.
+//! `RankCounters`: the counters of a rank, from its `perf dump`. Ceph 16 and 18 use the same names.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

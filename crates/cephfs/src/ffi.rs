@@ -1,7 +1,7 @@
 //! The binding of libcephfs' C interface: the only unsafe code of the crate.
 //!
-//! What it offers is safe. Statuses are libcephfs' own: zero or positive, or a negated errno.
-//! The functions used are all in Ceph 16 and later, as `cephfs/libcephfs.h` declares them.
+//! Its public functions are safe. Statuses are libcephfs' own: zero or positive, or a negated
+//! errno. All functions used are in Ceph 16 and later, as `cephfs/libcephfs.h` declares them.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
@@ -86,7 +86,8 @@ impl Library {
     }
 }
 
-/// A client of a file system. It is released with this value, and unmounted first if it was mounted.
+/// A client of a file system. Dropping it unmounts the file system, if it was mounted, and releases
+/// the client.
 pub struct Mount {
     library: &'static Library,
     handle: Handle,
@@ -102,7 +103,7 @@ impl Mount {
     /// A client that has mounted nothing yet.
     ///
     /// # Errors
-    /// `Unsupported` where there is no libcephfs; the inner error is libcephfs' status.
+    /// `Unsupported` if libcephfs is not installed; the inner error is libcephfs' status.
     pub fn new(user: &CStr) -> Result<Result<Self, i32>> {
         let library = Library::load()?;
         let mut handle = ptr::null_mut();

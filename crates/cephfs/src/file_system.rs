@@ -1,7 +1,8 @@
-//! What is asked of Ceph: the file system's map, the loads that its ranks report, the cluster log, its policy objects.
+//! Requests to Ceph: the file system's map, the loads that its ranks report, the cluster log, its
+//! policy objects.
 //!
-//! The monitors and the metadata pool are reached by librados. librados passes no commands to metadata servers (MDS), so
-//! those are given with the command `ceph tell`.
+//! librados reaches the monitors and the metadata pool. It passes no commands to metadata servers
+//! (MDS), so these commands run through `ceph tell`.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -20,10 +21,12 @@ use crate::fragments::{meta_load_of, rates_of};
 const TELL_TIMEOUT: Duration = Duration::from_secs(20);
 /// Lines of the cluster log that are looked through. The monitors keep 10,000.
 const LOG_LINES: u32 = 1000;
-/// What the line of the cluster log holds by which a rank reports that its policy failed. Ceph 12 to 18 write it so.
+/// The text in the cluster log by which a rank reports that its policy failed. Ceph 12 to 18 write
+/// it so.
 const FAILED: &str = "mantle failed for balancer=";
-/// How the reason begins if the rank could not read the policy within half a tick. Ceph's own balancer runs in this tick,
-/// and the rank reads the policy again in the next: it says nothing about the policy.
+/// The beginning of the reason if the rank could not read the policy within half a tick. Ceph's own
+/// balancer then runs in this tick, and the rank reads the policy again in the next. So this is no
+/// fault of the policy.
 const NOT_READ_IN_TIME: &str = "(110)";
 /// What the line holds by which rank 0 reports that it has loaded another policy.
 const LOADED: &str = "mantle balancer version changed: ";
@@ -72,10 +75,10 @@ pub struct Reports {
 }
 
 impl CephFs {
-    /// Connects with a cluster, and finds the file system: the one of this name, or the only one.
+    /// Connects to a cluster, and finds the file system: the one of this name, or the only one.
     ///
     /// # Errors
-    /// `NotFound` if there is no such file system, with those that are.
+    /// `NotFound` if there is no such file system; the error lists the existing ones.
     pub async fn open(options: RadosOptions, name: Option<String>) -> Result<Self> {
         #[derive(Deserialize)]
         struct Listed {
@@ -123,7 +126,7 @@ impl CephFs {
         map_of(&map["mdsmap"], &metadata)
     }
 
-    /// Has all ranks run the policy in this object; an empty name stands for Ceph's own balancer.
+    /// Makes all ranks run the policy in this object. An empty name means Ceph's own balancer.
     ///
     /// # Errors
     /// Those of the cluster.
@@ -164,10 +167,11 @@ impl CephFs {
             .ok_or_else(|| Error::corrupt(format!("the MDS says of mds_bal_interval: {answer}")))
     }
 
-    /// The loads of all ranks that rank 0 knows by their latest heartbeats.
+    /// The loads of all ranks, as rank 0 knows them from their latest heartbeats.
     ///
     /// # Errors
-    /// `Unsupported` if the command `ceph` is not installed; `Unavailable` if rank 0 does not answer.
+    /// `Unsupported` if the command `ceph` is not installed; `Unavailable` if rank 0 does not
+    /// answer.
     pub async fn loads(&self, map: &FsMap) -> Result<Vec<RankLoad>> {
         loads_of(&self.tell(map, 0, &["dump", "loads"]).await?, map)
     }
@@ -212,7 +216,8 @@ fn read<T: DeserializeOwned>(value: Value) -> Result<T> {
         .map_err(|error| Error::corrupt(format!("the monitors' answer makes no sense: {error}")))
 }
 
-/// What an MDS prints. Ceph writes numbers that are not finite as `-inf` or `nan`, which JSON lacks.
+/// Parses the output of an MDS. Ceph writes numbers that are not finite as `-inf` or `nan`, which
+/// JSON lacks.
 fn document(text: &str) -> Result<Value> {
     let mut text = text.to_owned();
     for word in ["-inf", "inf", "-nan", "nan"] {

@@ -33,7 +33,8 @@ impl Subtrees {
     }
 }
 
-/// The fragments that a rank serves, by what `ceph tell mds.X dump loads` answers. Ceph's own folders are left out.
+/// The fragments that a rank serves, from the answer to `ceph tell mds.X dump loads`. Ceph's own
+/// folders are left out.
 pub fn units_of(dump: &Value, subtrees: &Subtrees, rank: usize) -> Vec<Unit> {
     let fragments = dump["dirfrags"].as_array().into_iter().flatten();
     let unit = |fragment: &Value| {

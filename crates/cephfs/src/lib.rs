@@ -1,11 +1,12 @@
-//! CephFS, as `nacre balancer cephfs` manages its balancer and as figures measure its metadata servers (MDS).
+//! CephFS: `nacre balancer cephfs` manages its balancer with this crate, and figures measure its
+//! metadata servers (MDS).
 //!
 //! | file | holds |
 //! | --- | --- |
-//! | `file_system` | what is asked of Ceph: the map, the ranks' loads, the cluster log, policy objects |
+//! | `file_system` | requests to Ceph: the map, the ranks' loads, the cluster log, policy objects |
 //! | `fragments` | which rank serves which directory fragment |
 //! | `client` | a client that mounts the file system, and asks MDSs for their counters |
-//! | `counters` | what a rank has counted |
+//! | `counters` | the counters of a rank |
 //! | `ffi` | the binding of libcephfs, which is loaded on first use; the only unsafe code |
 
 mod client;
