@@ -1,4 +1,5 @@
-//! What reports of figures have in common: where a measurement was made, and how a report is kept as JSON.
+//! The common parts of figures' reports: where a measurement was made, and how a report is stored
+//! as JSON.
 
 use nacre_object::{Error, Result};
 use serde::de::DeserializeOwned;

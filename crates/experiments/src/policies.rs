@@ -1,4 +1,4 @@
-//! The policies that figures compare, as they are shipped, and the numbers in them that a figure sets.
+//! The shipped policies that figures compare, and the numbers in them that a figure sets.
 
 use nacre_balance::Policy;
 use nacre_object::{Error, Result};
@@ -37,7 +37,7 @@ pub(crate) const FILL: PolicyPlan = PolicyPlan {
     short: "fill",
     ..PolicyPlan::shipped("fill_and_spill", shipped!("fill_and_spill"))
 };
-/// What stands for it on CephFS, whose policies keep no state and know no CPU use of a rank.
+/// Its counterpart on CephFS, whose policies keep no state and do not know the CPU use of a rank.
 pub(crate) const CEPH_FILL: PolicyPlan = PolicyPlan {
     name: "fill_and_spill",
     short: "fill",

@@ -1,7 +1,8 @@
-//! `RecordedBuild`: what a real build asked of a file system's metadata servers, as `scripts/record-build` writes it.
+//! `RecordedBuild`: the operations that a real build asked of a file system's metadata servers, as
+//! `scripts/record-build` writes them.
 //!
-//! Figures of compilations replay it in place of the generated compilation. A client takes as long for the operations of
-//! a second as the build did, unless a rank slows it down.
+//! Figures of compilations replay it in place of the generated compilation. A client takes as long
+//! for the operations of a second as the build did, unless a rank slows it down.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! What came of an experiment: all that is kept of it, as JSON, and all that its plot is made of.
+//! The result of an experiment, stored as JSON. Its plot is made from this alone.
 
 use nacre_load::{Outcome, median};
 use nacre_program::Digest;

@@ -24,10 +24,10 @@ pub struct Effort {
     pub rounds: usize,
 }
 
-/// Measures a figure. `progress` is told the share that is done.
+/// Measures a figure. `progress` is called with the share that is done.
 ///
 /// # Errors
-/// What the engine fails with; `Corrupt` if it answers what it should not.
+/// Those of the engine; `Corrupt` if the engine gives a wrong answer.
 pub async fn measure(
     experiment: Experiment,
     site: &Site,

@@ -1,9 +1,10 @@
-//! A log that is kept by a strategy: appended to, and read at random.
+//! A log that a strategy stores: the experiment appends to it, and reads it at random.
 //!
-//! Positions count up from 0. Striped, position `p` is entry `p / STRIPES` of object `p % STRIPES`; else it
-//! is an object of its own. Where the log's interface guards it, objects are sealed with the first epoch:
-//! striped ones before anything is measured; one of a single entry in the transaction that makes it, as
-//! nobody can know of it before.
+//! Positions count up from 0. In a striped log, position `p` is entry `p / STRIPES` of object `p %
+//! STRIPES`. Otherwise each position is an object of its own. If the log's interface guards it,
+//! objects are sealed with the first epoch. Striped objects are sealed before the measurement. An
+//! object with a single entry is sealed in the transaction that creates it, because no client can
+//! know of it before.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

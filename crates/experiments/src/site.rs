@@ -60,8 +60,9 @@ pub(crate) struct SiteHandle {
 }
 
 impl SiteHandle {
-    /// Appends to the byte stream of an object by the least that the engine can do it with. On Ceph that is
-    /// `rados_aio_append`: the engine's own append answers where the bytes went, for which it looks first.
+    /// Appends to the byte stream of an object in the cheapest way of the engine. On Ceph that is
+    /// `rados_aio_append`. The engine's own append also returns where the bytes went, and has to
+    /// look that up first.
     pub async fn append(&self, object: &ObjectId, data: Bytes) -> Result<()> {
         match &self.plain {
             Some(plain) => plain.append(object.name.as_str(), data).await,

@@ -1,10 +1,10 @@
-//! The design space of the Brados paper, its table 2, and what stands for each point of it.
+//! The design space of the Brados paper, its table 2, and our counterpart of each point in it.
 //!
-//! A strategy says how a log's entries are addressed (one object each, 1:1, or a few objects that share
-//! them, N:1) and through which interface an object keeps them. It is measured in two ways: bare, as one
-//! operation of the store that guards nothing, which is how the paper's figures 4, 5 and 7 were measured;
-//! and whole, as the log's storage interface on a class that the compiler made of `log.brados` in the layout
-//! that lies alike.
+//! A strategy says how a log's entries are addressed, and through which interface an object keeps
+//! them. Entries have one object each (1:1), or share a few objects (N:1). Each strategy is
+//! measured in two ways. Bare, it is one store operation without a guard, as in the paper's figures
+//! 4, 5 and 7. Whole, it is the log's storage interface, on a class that the compiler made of
+//! `log.brados` in the matching layout.
 
 use nacre_brados::{Layout, with_layout};
 use nacre_object::{Error, Result};
@@ -99,8 +99,8 @@ impl Strategy {
         Self::relations(AP_INDEXED, Addressing::Striped, INDEX_IN_STREAM),
     ];
 
-    /// What keeping metadata costs: entries are appended, and nothing else is done; or the epoch and the
-    /// entries' states are kept in the map, or in the byte stream.
+    /// The strategies that show the cost of metadata. The first only appends entries. The others
+    /// also keep the epoch and the entries' states in the map, or in the byte stream.
     pub(crate) const METADATA: [Self; 4] = [
         Self::bare("bare append", Addressing::Striped, Interface::Append),
         Self { name: "write only", addressing: Addressing::Striped, way: Way::WriteOnly },

@@ -1,4 +1,5 @@
-//! Every figure in a very short form, on a real engine: all strategies, all points, a plot of them.
+//! Runs every figure in a very short form on a real engine: all strategies, all points, and a plot
+//! of them.
 
 use std::time::Duration;
 

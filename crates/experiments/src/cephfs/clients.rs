@@ -80,8 +80,9 @@ fn file(directory: &str, client: usize, number: u64) -> String {
     format!("/{directory}/client{client}.file{number}")
 }
 
-/// Runs something that waits for Ceph in a thread of its own. If the caller is interrupted, the thread is left behind:
-/// libcephfs may wait for ever for a cluster that is gone, and must not keep this process from ending.
+/// Runs a blocking call of Ceph in a thread of its own. If the caller is interrupted, the thread is
+/// left behind. libcephfs may wait for ever for a dead cluster, which must not keep this process
+/// from ending.
 pub(super) async fn in_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {

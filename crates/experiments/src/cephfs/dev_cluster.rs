@@ -1,6 +1,8 @@
-//! `DevCluster`: a Ceph cluster that `scripts/ceph-cluster` runs, held by a pipe.
+//! `DevCluster`: a Ceph cluster that `scripts/ceph-cluster` runs as long as a pipe from this
+//! process is open.
 //!
-//! **Invariant:** however this process ends, the pipe ends with it, and the script takes every daemon and the folder down.
+//! **Invariant:** however this process ends, the pipe ends with it, and the script stops every
+//! daemon and removes the folder.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;

@@ -59,7 +59,8 @@ pub(super) fn directories_of(jobs: &[Job], directories: &Directories) -> Vec<Str
     all
 }
 
-/// A job's steps as operations: one in `scale_down` of each step's. What a step has left over goes to the next.
+/// A job's steps as operations, scaled down: one of every `scale_down` operations of a step. A
+/// remainder moves to the next step.
 pub(super) fn operations_of(
     job: &Job,
     directories: &Directories,

@@ -1,4 +1,5 @@
-//! `CephFsReport`: what came of a figure on CephFS. It is kept as JSON, and its charts are made of it alone.
+//! `CephFsReport`: the result of a figure on CephFS. It is stored as JSON, and its charts are made
+//! from it alone.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

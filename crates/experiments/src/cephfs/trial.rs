@@ -20,8 +20,8 @@ use super::report::{Latency, TrialRound};
 use crate::policies::{NEVER, PolicyPlan};
 use crate::workloads::{ENTRIES_BEFORE_FRAGMENTS, Workload};
 
-/// From one decision of the ranks to the next. Ceph's usual is 10 s, for jobs that take minutes. A rank has half of it,
-/// in whole seconds, to read a policy; so one second is too short.
+/// The time between two decisions of the ranks. Ceph's default is 10 s, for jobs that take minutes.
+/// A rank has half of the tick, in whole seconds, to read a policy; so one second is too short.
 const TICK_SECONDS: u32 = 2;
 /// In which the counters of directories halve: half of a tick, as usual in Ceph.
 const HALF_LIFE_SECONDS: u32 = 1;
@@ -260,7 +260,8 @@ impl Site {
         .await
     }
 
-    /// Has the ranks run a balancer, and waits until they do. A single rank has nothing to balance.
+    /// Makes the ranks run a balancer, and waits until they do. A single rank has nothing to
+    /// balance.
     async fn switch_to(&self, balancer: Balancer) -> Result<()> {
         if self.map.ranks.len() == 1 {
             return Ok(());

@@ -1,4 +1,5 @@
-//! `SimulatedReport`: what came of a simulated figure. It is kept as JSON, and its charts are made of it alone.
+//! `SimulatedReport`: the result of a simulated figure. It is stored as JSON, and its charts are
+//! made from it alone.
 
 use nacre_balance::CostModel;
 use serde::{Deserialize, Serialize};
