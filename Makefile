@@ -28,10 +28,13 @@ FAILED_SUITES := $(abspath $(TARGET))/failed-suites
 SUITE_SECONDS := $(abspath $(TARGET))/suite-seconds
 TRY_ALL := --no-fail-fast --config "target.'cfg(unix)'.runner='$(CURDIR)/scripts/bounded-suite'"
 
-# Tools that `make check` builds for itself, outside the target folder: `cargo clean` keeps them, other clones share them.
+# Tools that `make check` and `make docs` build for themselves, outside the target folder: `cargo clean` keeps them, and
+# other clones share them.
 TOOLS := $(abspath $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/nacre-tools)
 CARGO_DENY_VERSION := 0.20.2
 CARGO_DENY := $(TOOLS)/cargo-deny-$(CARGO_DENY_VERSION)/bin/cargo-deny
+MDBOOK_VERSION := 0.5.4
+MDBOOK := $(TOOLS)/mdbook-$(MDBOOK_VERSION)/bin/mdbook
 
 # Each is what must be there, and the Debian package that brings it.
 CEPH_HEADERS := /usr/include/rados/objclass.h:rados-objclass-dev /usr/include/rados/buffer.h:libradospp-dev \
@@ -44,7 +47,7 @@ CEPH_SUITES := $(addprefix -p nacre-,brados class cli experiments log node osd-c
     $(addprefix --test ,behaviour both_ways cluster conformance engine linearizability osd_class outages view)
 
 .PHONY: help demo bench experiments build build-bench ceph-plugin test soak-engine test-ceph test-ceph-on check \
-    dependencies advisories fuzz fmt install-deps install-test-deps install-ceph-test-deps
+    dependencies advisories docs fuzz fmt install-deps install-test-deps install-ceph-test-deps
 
 help: ## Say what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
@@ -99,12 +102,23 @@ dependencies: $(CARGO_DENY) ## Check the dependencies' licences, sources and dup
 advisories: $(CARGO_DENY) ## Look for known vulnerabilities and withdrawn versions of dependencies; needs GitHub
 	$(CARGO_DENY) --locked check -D warnings advisories
 
-# Unoptimised it builds in 34 s on two cores rather than in two minutes, and the check takes a second either way.
+docs: $(MDBOOK) ## Build the guide in docs/ as a site, target/docs/index.html
+	@scripts/install-packages /usr/bin/python3:python3
+	$(MDBOOK) build
+
+# Unoptimised, cargo-deny builds in 34 s on two cores rather than in two minutes. Its check takes a second either way.
 $(CARGO_DENY): | install-deps
-	@echo "installing cargo-deny $(CARGO_DENY_VERSION) into $(TOOLS)"
-	@env -u CARGO_TARGET_DIR CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off \
-	    CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 $(CARGO) install --quiet --locked cargo-deny \
-	    --version $(CARGO_DENY_VERSION) --root $(TOOLS)/cargo-deny-$(CARGO_DENY_VERSION)
+	$(call install-tool,cargo-deny,$(CARGO_DENY_VERSION))
+
+$(MDBOOK): | install-deps
+	$(call install-tool,mdbook,$(MDBOOK_VERSION),--no-default-features --features search)
+
+# Installs the tool $1 in its version $2; $3 is what else cargo is to be told.
+define install-tool
+@echo "installing $1 $2 into $(TOOLS)"
+@env -u CARGO_TARGET_DIR CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off \
+    CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 $(CARGO) install --quiet --locked $1 --version $2 $3 --root $(TOOLS)/$1-$2
+endef
 
 ceph-plugin: install-deps ## Build the object class for Ceph's OSDs, target/release/libcls_nacre.so
 	@scripts/install-packages $(CEPH_HEADERS)
