@@ -12,7 +12,7 @@ use {
     nacre_object::NativeClass,
     nacre_registry::{ClassHook, MapHook, events_class, map_class},
     nacre_resource::{CapabilityHook, FileTypeHook},
-    nacre_route::routed_class,
+    nacre_route::{RouteHook, routed_class},
     nacre_slo::OrderHook,
 };
 
@@ -31,7 +31,8 @@ pub fn hooks(clock: Arc<dyn Clock>) -> Hooks {
         .with(BalancerHook::new(Arc::clone(&clock)))
         .with(FileTypeHook::new(Arc::clone(&clock)))
         .with(CapabilityHook::new(Arc::clone(&clock)))
-        .with(OrderHook::new(clock))
+        .with(OrderHook::new(Arc::clone(&clock)))
+        .with(RouteHook::new(clock))
 }
 
 /// The hooks of a process that cannot check programs either, so it puts none.

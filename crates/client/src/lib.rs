@@ -41,6 +41,7 @@ mod put_tests;
 mod reader;
 #[cfg(test)]
 mod reader_tests;
+mod route_programs;
 mod sessions;
 mod staging;
 #[cfg(feature = "programs")]

@@ -130,8 +130,8 @@ impl Cluster {
     }
 
     /// Drops a version of a program, or all of them, as [`nacre_registry::Programs::remove`],
-    /// unless a log would lose its class or another program uses it. Logs and programs that the
-    /// caller may not see are not considered.
+    /// unless a log would lose its class, a rule its program, or another program uses it. Logs and
+    /// programs that the caller may not see are not considered.
     ///
     /// # Errors
     /// `Conflict` with what uses the program; those of `Programs::remove`.
@@ -147,6 +147,7 @@ impl Cluster {
             match program.kind {
                 ProgramKind::Class => self.check_stores_no_log(program).await?,
                 ProgramKind::Capability => self.check_decides_for_no_log(program).await?,
+                ProgramKind::Route => self.check_decides_for_no_rule(program).await?,
                 _ => {}
             }
             self.check_is_not_used(program).await?;

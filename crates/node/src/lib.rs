@@ -42,8 +42,8 @@ pub use roles::{
     StorageReport, StrayReport, WatchRequest,
 };
 pub use routes::{
-    AppliedRule, EVERY_SWITCH, ROUTE_SERVICE, ROUTED_POOL, RouteMap, RouteState, RouteStatus,
-    RouteWay, StoredApplication, StoredInsertion, TailSettings, check_supported,
+    AppliedProgram, AppliedRule, EVERY_SWITCH, ROUTE_SERVICE, RouteMap, RouteState, RouteStatus,
+    RouteWay, TailSettings, check_declared, check_supported,
 };
 pub use scrape_targets::ScrapeTargets;
 pub use supervisor::{

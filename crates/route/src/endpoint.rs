@@ -20,6 +20,10 @@ use nacre_object::{
 
 use crate::model::{ApplicationName, Span};
 
+/// The pool in which routed bytes lie. Clients neither read, write nor list it.
+pub const ROUTED_POOL: &str = "nacre.routed";
+/// What begins the names of objects of this pool that rules name.
+pub const NAMED_OBJECTS: &str = "named/";
 /// The name of the class.
 pub const ROUTED_CLASS: &str = "routed";
 

@@ -1,5 +1,7 @@
 //! Routes: the path of an IO as a program (sRoute, FAST 2016).
 //!
+//! A program in Luau may decide where a rule sends an IO ([`RouteProgram`], feature `programs`).
+//!
 //! **Invariant:** the crate decides and does nothing. It has no IO, no clock and no randomness.
 
 mod check;
@@ -9,6 +11,8 @@ mod file;
 pub mod limits;
 mod model;
 mod plan;
+#[cfg(feature = "programs")]
+mod program;
 mod rules;
 mod shards;
 mod switch;
@@ -20,17 +24,25 @@ pub use controller::{
     Controller, ControllerCommand, ControllerEvent, Followed, Found, Move, Record, Stored, Wanted,
     newest,
 };
-pub use endpoint::{ROUTED_CLASS, RoutedDrop, RoutedSpans, RoutedWrite, outrun_by, routed_class};
-pub use file::{Grant, Insertion, Location, Routes, Topology};
+pub use endpoint::{
+    NAMED_OBJECTS, ROUTED_CLASS, ROUTED_POOL, RoutedDrop, RoutedSpans, RoutedWrite, outrun_by,
+    routed_class,
+};
+pub use file::{
+    APPLICATION_PREFIX, Grant, Insertion, Location, Routes, StoredApplication, StoredInsertion,
+    Topology,
+};
 pub use model::{
-    ApplicationName, Ask, Choice, Destination, Follow, Header, Io, LayerName, ObjectMatch,
-    Operation, Operations, Options, Pattern, Prepare, Replies, Rule, RuleId, Scatter, SourceMatch,
-    Span, SwitchName, Take, Touch, longest_prefix_first, touches,
+    ApplicationName, Ask, Choice, Declared, Destination, Follow, Header, Io, LayerName,
+    ObjectMatch, Operation, Operations, Options, Pattern, Prepare, Programs, Replies, Rule, RuleId,
+    Scatter, SourceMatch, Span, SwitchName, Take, Touch, longest_prefix_first, touches,
 };
 pub use plan::{Piece, PieceReply, Plan, join, plan};
+#[cfg(feature = "programs")]
+pub use program::{Decision, LiveRoutes, RouteHook, RouteProgram};
 pub use rules::{Placement, RuleTable, Segment};
 pub use shards::{ExactCurve, MissRatioCurve, Shards, allocate_by_hull, allocate_exactly};
 pub use switch::{
-    Command, Event, IoId, Order, OrderAnswer, Outcome, PeerAnswer, PeerQuestion, Placed, RefusedIo,
-    Stamp, Switch, SwitchRules, Term,
+    Command, Event, IoId, Order, OrderAnswer, Outcome, PeerAnswer, PeerQuestion, Placed,
+    ProgramAsk, ProgramDecision, RefusedIo, RuleChange, Stamp, Switch, SwitchRules, Term,
 };

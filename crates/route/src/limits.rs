@@ -13,6 +13,21 @@ pub const MAX_PATTERN_RULES: usize = 1024;
 pub const MAX_OBJECT_MATCH_BYTES: usize = MAX_IDENTIFIER_BYTES + 1 + MAX_OBJECT_NAME_BYTES;
 /// Places among which one rule scatters. Nobody keeps more copies of an object.
 pub const MAX_SCATTER_TARGETS: usize = 16;
+/// Destinations that one program declares: one for each target of a large cluster.
+pub const MAX_PROGRAM_DESTINATIONS: usize = 256;
+/// Rules of one switch that programs have inserted. A program that inserts one for each object reaches as many objects
+/// as a switch has rules.
+pub const MAX_INSERTED_RULES: usize = MAX_RULES;
+/// Rules that a program inserts and deletes while it decides about one IO. One object needs a few.
+pub const MAX_RULE_CHANGES: usize = 16;
+/// What one decision of a route program may use. Its IO waits for it, and so does a thread that serves others.
+#[cfg(feature = "programs")]
+pub(crate) const ROUTE_BUDGET: nacre_program::Budget = nacre_program::Budget {
+    time: Duration::from_millis(2),
+    steps: 20_000,
+    memory_bytes: 1024 * 1024,
+    output_bytes: 0,
+};
 /// Pieces into which the rules split one IO: the longest request in blocks of 4 KiB, and some to spare.
 pub const MAX_PIECES: usize = 4096;
 /// Bytes of a file of rules: a switch full of rules with short names, several times.

@@ -12,6 +12,7 @@ use nacre_object::{Error, FaultSite, Result};
 use serde_json::json;
 
 use crate::commands::brados::show_errors;
+use crate::commands::route::check_versions;
 use crate::commands::{program_kinds, program_test};
 use crate::input::read_text;
 use crate::listing::{Limit, Listing};
@@ -86,7 +87,7 @@ pub enum ProgramCommand {
         /// The version, as PROGRAM@VERSION says it
         #[arg(long, hide = true)]
         program_version: Option<u64>,
-        /// Also if it is active: nodes drop it. One that stores the entries of a log is not removed
+        /// Also if it is active: nodes drop it. One that a log or a rule needs is not removed
         #[arg(long)]
         force: bool,
     },
@@ -214,6 +215,10 @@ async fn ask(command: ProgramCommand, cluster: &Cluster, out: Out) -> Result<()>
             Ok(())
         }
         C::Rollback { program } => {
+            let before = programs.get(&program).await?.rollback_to;
+            if let Some(version) = before {
+                check_versions(cluster, &[(program.clone(), version)]).await?;
+            }
             let version = programs.rollback(&program).await?;
             programs.wait(&program, version, ACTIVATION_TIMEOUT).await?;
             out.show(&json!({ "program": program.to_string(), "version": version }), || {
@@ -236,6 +241,7 @@ async fn ask(command: ProgramCommand, cluster: &Cluster, out: Out) -> Result<()>
 }
 
 async fn switch(cluster: &Cluster, versions: Vec<(ProgramId, u64)>, wait: bool) -> Result<()> {
+    check_versions(cluster, &versions).await?;
     cluster.programs().activate_all(&versions).await?;
     if wait {
         for (program, version) in &versions {

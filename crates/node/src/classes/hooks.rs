@@ -8,6 +8,7 @@ use nacre_class::ClassRuntime;
 use nacre_clock::Clock;
 use nacre_registry::Hooks;
 use nacre_resource::{CapabilityHook, FileTypeHook, LiveCapabilityPrograms, LiveFileTypes};
+use nacre_route::{LiveRoutes, RouteHook};
 use nacre_slo::{LiveOrders, OrderHook};
 
 /// What a process runs that is not a class, by the kind of program.
@@ -17,6 +18,7 @@ pub(super) struct LivePrograms {
     pub file_types: LiveFileTypes,
     pub capabilities: LiveCapabilityPrograms,
     pub orders: LiveOrders,
+    pub routes: LiveRoutes,
 }
 
 /// The hooks of a process that runs classes with `runtime`, and other programs.
@@ -30,5 +32,12 @@ pub(super) fn hooks_of_node(
     let file_types = FileTypeHook::new(Arc::clone(&clock)).installing_into(live.file_types);
     let capabilities = CapabilityHook::new(Arc::clone(&clock)).installing_into(live.capabilities);
     let orders = OrderHook::new(Arc::clone(&clock)).installing_into(live.orders);
-    hooks(clock).with(classes).with(balancers).with(file_types).with(capabilities).with(orders)
+    let routes = RouteHook::new(Arc::clone(&clock)).installing_into(live.routes);
+    hooks(clock)
+        .with(classes)
+        .with(balancers)
+        .with(file_types)
+        .with(capabilities)
+        .with(orders)
+        .with(routes)
 }

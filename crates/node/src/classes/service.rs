@@ -24,6 +24,7 @@ use nacre_slo::OrderPrograms;
 use nacre_telemetry::Counter;
 
 use super::hooks::{LivePrograms, hooks_of_node};
+use crate::routes::RoutePrograms;
 
 /// How long a call waits for its class. News and a source take milliseconds, a store that starts again a second or
 /// two; a source that is away longer may never come, and the caller knows best how long to go on asking.
@@ -40,6 +41,8 @@ struct Inner {
     capability_policies: CapabilityPolicies,
     file_type_faults: KindFaults,
     orders: OrderPrograms,
+    routes: RoutePrograms,
+    route_faults: KindFaults,
     faults: Arc<ClusterLog>,
     subscriber: OnceLock<Subscriber>,
     courier: Courier,
@@ -79,6 +82,8 @@ impl ClassService {
         let live = LivePrograms::default();
         let capability_policies = CapabilityPolicies::of(live.capabilities.clone());
         let orders = OrderPrograms::of(live.orders.clone(), Arc::clone(&clock));
+        let route_faults = KindFaults::of(ProgramKind::Route);
+        let routes = RoutePrograms::of(live.routes.clone(), route_faults.clone());
         let hooks = hooks_of_node(clock, Arc::clone(&runtime), live.clone());
         Ok(Self(Arc::new(Inner {
             runtime,
@@ -87,6 +92,8 @@ impl ClassService {
             capability_policies,
             file_type_faults: KindFaults::of(ProgramKind::FileType),
             orders,
+            routes,
+            route_faults,
             faults,
             subscriber,
             courier,
@@ -128,6 +135,11 @@ impl ClassService {
         self.0.orders.clone()
     }
 
+    /// The route programs of this process.
+    pub(crate) fn routes(&self) -> RoutePrograms {
+        self.0.routes.clone()
+    }
+
     /// What the sequencers of this process need: what a client of the cluster has, and policies.
     pub(crate) fn sequencer_env(&self, cluster: &Cluster) -> LogEnv {
         let policies = Arc::new(self.capability_policies());
@@ -156,6 +168,7 @@ impl ClassService {
         self.0.capability_policies.report_to(reporter.clone());
         self.0.file_type_faults.report_to(reporter.clone());
         self.0.orders.report_to(reporter.clone());
+        self.0.route_faults.report_to(reporter.clone());
         // A second call changes nothing: a process is one node.
         let _ = self.0.faults.reporter.set(reporter);
         self.0.subscriber.get_or_init(|| {

@@ -9,11 +9,12 @@ use nacre_object::{NodeName, Result};
 use nacre_registry::{Maps, ROUTES_MAP};
 use nacre_route::{
     Controller, ControllerCommand, ControllerEvent, Follow, Followed, Found, Order, OrderAnswer,
-    Placed, Placement, Rule, Span, Stamp, Stored, Term, Wanted, newest,
+    Placed, Placement, Programs, Record, Rule, Span, Stamp, Stored, Term, Wanted, newest,
 };
 use tokio::time::{sleep, timeout};
 
 use super::NodeSwitch;
+use super::programs::programs_of;
 use super::record;
 use super::service::{FoundAsk, FoundPage, ROUTE_SERVICE};
 use super::state::RouteState;
@@ -26,6 +27,10 @@ const TICK: Duration = Duration::from_millis(100);
 const READ_AGAIN: Duration = Duration::from_millis(250);
 /// How often the node looks whether all bytes are home.
 const SETTLED_CHECK: Duration = Duration::from_millis(500);
+/// How often the node looks whether another version of a program is live that its rules name.
+const PROGRAM_CHECK: Duration = Duration::from_millis(50);
+/// How long the node waits for programs that new rules name. They are active, and reach every node within a moment.
+const PROGRAM_PATIENCE: Duration = Duration::from_secs(5);
 /// How long a node may take to answer with one page of the spans it keeps.
 const FOUND_TIME: Duration = Duration::from_secs(10);
 
@@ -59,12 +64,15 @@ pub(super) async fn run(switch: Arc<NodeSwitch>, maps: Maps) {
                 }
             };
             if let Ok(insertions) = state.insertions(control.switch.places().own()) {
+                control.until_live(&insertions).await;
                 control.apply(insertions).await;
             }
         }
-        is_due = timeout(SETTLED_CHECK, watcher.next()).await.is_ok();
+        let patience = if control.names_programs() { PROGRAM_CHECK } else { SETTLED_CHECK };
+        is_due = timeout(patience, watcher.next()).await.is_ok();
         if !is_due {
             control.settle().await;
+            control.follow_programs().await;
         }
     }
 }
@@ -83,11 +91,47 @@ impl Control {
         self.controller = Some(controller);
     }
 
-    /// Makes these the rules of the switch.
+    /// The rules that the switch has, or is about to have.
+    fn insertions(&self) -> Vec<Vec<Rule>> {
+        let record = self.controller.as_ref().map(Controller::record);
+        let rules = record.and_then(|record| record.wanted.rules.get(self.switch.name()));
+        rules.cloned().unwrap_or_default()
+    }
+
+    fn names_programs(&self) -> bool {
+        !programs_of(&self.insertions()).is_empty()
+    }
+
+    /// Waits a moment for programs that are new to this node.
+    async fn until_live(&self, insertions: &[Vec<Rule>]) {
+        let named = programs_of(insertions);
+        let is_live = || named.iter().all(|name| self.switch.programs().is_live(name));
+        let all_live = async {
+            while !is_live() {
+                sleep(PROGRAM_CHECK).await;
+            }
+        };
+        let _ = timeout(PROGRAM_PATIENCE, all_live).await;
+    }
+
+    /// Has the switch go by the versions that are live now.
+    async fn follow_programs(&mut self) {
+        if self.names_programs() {
+            self.apply(self.insertions()).await;
+        }
+    }
+
+    /// Makes these the rules of the switch, with the versions of programs that are live.
     async fn apply(&mut self, insertions: Vec<Vec<Rule>>) {
         let name = self.switch.name().clone();
+        let before =
+            self.controller.as_ref().map(|controller| &controller.record().wanted.programs);
+        let none = Programs::new();
+        let programs = self.switch.programs().declared(&insertions, before.unwrap_or(&none));
         let is_known = |controller: &Controller| {
-            controller.record().wanted.rules.get(&name).is_some_and(|rules| *rules == insertions)
+            let wanted = &controller.record().wanted;
+            wanted.programs == programs
+                && wanted.rules.get(&name).is_some_and(|rules| *rules == insertions)
         };
         match &self.controller {
             Some(controller) if is_known(controller) => return,
@@ -100,14 +144,15 @@ impl Control {
                 self.begin(Wanted { rules, ..Wanted::default() }).await;
             }
         }
-        self.begin(Wanted { rules: [(name, insertions)].into(), ..Wanted::default() }).await;
+        let rules = [(name, insertions)].into();
+        self.begin(Wanted { rules, programs, ..Wanted::default() }).await;
     }
 
     /// Stops looking at objects that no rule is about any more and whose bytes are all home.
     async fn settle(&mut self) {
         let Some(controller) = &self.controller else { return };
         let record = controller.record();
-        let rules = record.wanted.rules.clone();
+        let (rules, programs) = (record.wanted.rules.clone(), record.wanted.programs.clone());
         let follows = |rule: &Rule| rule.options.follow != Follow::No;
         let is_left = |one: &&Followed| {
             !rules
@@ -121,7 +166,7 @@ impl Control {
             return;
         }
         let settled = left.into_iter().map(|one| one.object.clone()).collect();
-        self.begin(Wanted { rules, settled, ..Wanted::default() }).await;
+        self.begin(Wanted { rules, programs, settled, ..Wanted::default() }).await;
     }
 
     async fn begin(&mut self, wanted: Wanted) {
@@ -133,6 +178,7 @@ impl Control {
             self.pursue(&mut controller, commands).await;
         }
         self.switch.look_at(controller.record(), &[]).await;
+        self.switch.programs().keep(&controller.record().wanted.programs);
         self.controller = Some(controller);
     }
 
@@ -141,7 +187,7 @@ impl Control {
         let mut commands = VecDeque::from(commands);
         while let Some(command) = commands.pop_front() {
             let event = match command {
-                ControllerCommand::Load => ControllerEvent::Loaded(self.switch.loaded().clone()),
+                ControllerCommand::Load => ControllerEvent::Loaded(self.loaded()),
                 ControllerCommand::Store { record, .. } => {
                     self.store(&record).await;
                     ControllerEvent::Stored { term: record.term, outcome: Stored::Yes }
@@ -164,6 +210,14 @@ impl Control {
             };
             commands.extend(controller.handle(event));
         }
+    }
+
+    /// The stored record, with the versions of programs that are live by now.
+    fn loaded(&self) -> Record {
+        let record = self.switch.loaded().clone();
+        let insertions: Vec<_> = record.wanted.rules.values().flatten().cloned().collect();
+        let programs = self.switch.programs().declared(&insertions, &record.wanted.programs);
+        record.with_programs(programs)
     }
 
     /// Stores the record durably, however often that takes.

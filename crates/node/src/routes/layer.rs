@@ -8,8 +8,9 @@ use nacre_object::{
     Watch, WatchStream,
 };
 
+use nacre_route::ROUTED_POOL;
+
 use super::NodeSwitch;
-use super::places::ROUTED_POOL;
 
 /// The layer. A node has it once on the path of its clients and once on its own, with one switch.
 #[derive(Debug)]

@@ -7,6 +7,7 @@
 //! 2. [`control`]: each node follows the map. It runs the pure controller for its own switch: the rules are stored
 //!    durably on the node, IO is held and drained, the rules are installed, IO goes on.
 //! 3. [`node_switch`] and [`layer`]: the runtime of the pure switch. [`pieces`] sends its pieces.
+//!    [`programs`] runs the programs that rules name.
 //! 4. [`service`]: what switches ask the nodes that keep routed bytes. [`places`] says which object keeps them.
 //! 5. [`mover`]: brings bytes home that no rule wants elsewhere.
 //! 6. [`tail`]: the application that routes the writes of an overloaded target elsewhere.
@@ -25,6 +26,7 @@ mod mover;
 mod node_switch;
 mod pieces;
 mod places;
+mod programs;
 mod record;
 mod routed_changes;
 mod service;
@@ -41,10 +43,11 @@ use tokio::task::JoinHandle;
 
 pub use self::layer::SwitchLayer;
 pub use self::node_switch::NodeSwitch;
-pub use self::places::{Places, ROUTED_POOL};
-pub use self::service::{AppliedRule, ROUTE_SERVICE, RouteStatus, RouteWay};
-pub use self::state::{EVERY_SWITCH, RouteMap, RouteState, StoredApplication, StoredInsertion};
-pub use self::supported::check_supported;
+pub use self::places::Places;
+pub use self::programs::RoutePrograms;
+pub use self::service::{AppliedProgram, AppliedRule, ROUTE_SERVICE, RouteStatus, RouteWay};
+pub use self::state::{EVERY_SWITCH, RouteMap, RouteState};
+pub use self::supported::{check_declared, check_supported};
 pub use self::tail::TailSettings;
 
 use self::service::RouteService;

@@ -11,11 +11,12 @@ use nacre_object::{
     Error, ObjectId, Op, OpResult, Reply, Request, Result, Stack, Store, SwitchName,
 };
 use nacre_route::{
-    Command, Event, IoId, Order, OrderAnswer, Outcome, Piece, PieceReply, Record, Rule, RuleId,
-    RuleTable, Span, Switch, Term, join, touches,
+    Command, Event, IoId, Order, OrderAnswer, Outcome, Piece, PieceReply, ProgramAsk, Record, Rule,
+    RuleId, RuleTable, Span, Switch, Term, join, touches,
 };
 use tokio::sync::{broadcast, oneshot, watch};
 
+use super::RoutePrograms;
 use super::concern::{Concern, FreePass};
 use super::pieces::PieceWork;
 use super::places::{Place, Places};
@@ -31,6 +32,7 @@ const OWN_POOLS: &str = "nacre.";
 pub struct NodeSwitch {
     name: SwitchName,
     places: Places,
+    programs: RoutePrograms,
     clock: Arc<dyn Clock>,
     /// The way to the node's own objects below the switch.
     base: Stack,
@@ -75,6 +77,12 @@ pub(super) struct Doubt {
     pub counter: u64,
 }
 
+/// What a command of the pure switch asks the runtime to do.
+enum Work {
+    Piece(PieceWork),
+    Programs { io: IoId, term: Term, asks: Vec<ProgramAsk> },
+}
+
 /// An IO in flight or held.
 struct Live {
     request: Request,
@@ -87,7 +95,13 @@ struct Live {
 
 impl NodeSwitch {
     /// A switch that has started, with what the node's record says.
-    pub fn new(base: Stack, places: Places, clock: Arc<dyn Clock>, loaded: Record) -> Result<Self> {
+    pub fn new(
+        base: Stack,
+        places: Places,
+        programs: RoutePrograms,
+        clock: Arc<dyn Clock>,
+        loaded: Record,
+    ) -> Result<Self> {
         let name = SwitchName::new(places.own().as_str())?;
         let concern = Concern::of(&loaded, &[]);
         Ok(Self {
@@ -101,6 +115,7 @@ impl NodeSwitch {
             }),
             name,
             places,
+            programs,
             clock,
             base,
             concern: RwLock::new(Arc::new(concern)),
@@ -117,10 +132,15 @@ impl NodeSwitch {
     ///
     /// # Errors
     /// Those of the store; `Corrupt` if the record makes no sense.
-    pub async fn open(base: Stack, places: Places, clock: Arc<dyn Clock>) -> Result<Self> {
+    pub async fn open(
+        base: Stack,
+        places: Places,
+        programs: RoutePrograms,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self> {
         let name = SwitchName::new(places.own().as_str())?;
         let loaded = super::record::load(&base, &places.record()?, &name).await?;
-        Self::new(base, places, clock, loaded)
+        Self::new(base, places, programs, clock, loaded)
     }
 
     /// Sets the transport by which this switch asks other nodes.
@@ -139,6 +159,10 @@ impl NodeSwitch {
 
     pub(super) fn places(&self) -> &Places {
         &self.places
+    }
+
+    pub(super) fn programs(&self) -> &RoutePrograms {
+        &self.programs
     }
 
     pub(super) fn base(&self) -> &Stack {
@@ -275,7 +299,7 @@ impl NodeSwitch {
     }
 
     /// Puts an event to the switch, and does what it commands.
-    fn handle(self: &Arc<Self>, event: Event) {
+    pub(super) fn handle(self: &Arc<Self>, event: Event) {
         let now = self.clock.monotonic();
         let mut core = self.core();
         let commands = core.switch.handle(now, event);
@@ -284,9 +308,14 @@ impl NodeSwitch {
         for work in works {
             let switch = Arc::clone(self);
             tokio::spawn(async move {
-                let (io, piece) = (work.io, work.piece);
-                let (outcome, reply) = work.run(&switch).await;
-                switch.piece_done(io, piece, outcome, reply);
+                match work {
+                    Work::Piece(work) => {
+                        let (io, piece) = (work.io, work.piece);
+                        let (outcome, reply) = work.run(&switch).await;
+                        switch.piece_done(io, piece, outcome, reply);
+                    }
+                    Work::Programs { io, term, asks } => switch.ask_programs(io, term, asks).await,
+                }
             });
         }
     }
@@ -333,7 +362,7 @@ impl Core {
     }
 
     /// Carries out a command of the pure switch. Returns the work that has to wait for a store or a node.
-    fn take(&mut self, command: Command) -> Option<PieceWork> {
+    fn take(&mut self, command: Command) -> Option<Work> {
         match command {
             Command::Forward { io, piece, rule, destination, ops, stamp, .. } => {
                 if let Some(rule) = rule {
@@ -356,7 +385,7 @@ impl Core {
                     live.pieces.resize_with(piece + 1, || None);
                 }
                 live.pieces[piece] = Some((Piece { span, rule, ops: ops.clone() }, None));
-                Some(PieceWork {
+                Some(Work::Piece(PieceWork {
                     io,
                     piece,
                     header: live.request.header.clone(),
@@ -367,8 +396,9 @@ impl Core {
                     homeward,
                     placed,
                     application,
-                })
+                }))
             }
+            Command::AskPrograms { io, term, asks } => Some(Work::Programs { io, term, asks }),
             Command::Finish { io } => {
                 let live = self.live.remove(&io)?;
                 let reply = live.joined();

@@ -19,7 +19,7 @@ use super::places::Place;
 use super::service::{Question, ROUTE_SERVICE};
 
 /// How long a piece waits for the node that keeps its bytes. The node can restart in that time, and a client waits longer.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 /// What a single question may take.
 const QUESTION_TIME: Duration = Duration::from_secs(10);
 /// Between questions to a node that does not answer.

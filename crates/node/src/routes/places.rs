@@ -15,12 +15,8 @@ use std::collections::BTreeMap;
 use nacre::{ClusterFile, NodeEntry, RoleName};
 use nacre_object::{Error, NodeName, ObjectId, ObjectName, PoolName, Result, TargetName};
 use nacre_placement::{Placement, Target};
-use nacre_route::Destination;
+use nacre_route::{Destination, NAMED_OBJECTS, ROUTED_POOL};
 
-/// The pool in which routed bytes lie.
-pub const ROUTED_POOL: &str = "nacre.routed";
-/// What begins the names of objects that a rule names.
-pub(super) const NAMED: &str = "named/";
 const SPREAD: &str = "spread/";
 /// The most tags that are tried for a target. With 256 targets of equal weight, all of them miss one target with a
 /// probability of 10^-28.
@@ -121,7 +117,7 @@ impl Places {
         if name.starts_with(SPREAD) {
             return Some(Destination::Pool(self.pool.clone()));
         }
-        if name.starts_with(NAMED) {
+        if name.starts_with(NAMED_OBJECTS) {
             return Some(Destination::Object(object.clone()));
         }
         let is_tagged = |tag: &&String| name.starts_with(tag.as_str()) && name.contains('/');

@@ -3,10 +3,14 @@
 //! It is an object of the node's own target, in JSON. So a node that restarts needs no other node to know where bytes
 //! of its objects may lie.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use nacre_object::limits::MAX_REPLY_BYTES;
 use nacre_object::{Error, ErrorKind, ObjectId, Op, OpResult, Request, Result, Stack, Store};
-use nacre_route::{Destination, Followed, ObjectMatch, Record, Rule, SwitchName, Term, Wanted};
+use nacre_route::{
+    Declared, Destination, Followed, ObjectMatch, Programs, Record, Rule, SwitchName, Term, Wanted,
+};
 use serde::{Deserialize, Serialize};
 
 const FORMAT: u32 = 1;
@@ -19,6 +23,15 @@ struct StoredRecord {
     followed: Vec<(String, String)>,
     /// Insertions of rules, each with its application.
     insertions: Vec<Vec<(String, String)>>,
+    /// What the programs declare that rules name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    programs: BTreeMap<String, StoredDeclared>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct StoredDeclared {
+    version: u64,
+    destinations: Vec<String>,
 }
 
 /// Reads the record of a node; an empty one if it has none.
@@ -55,11 +68,16 @@ fn encode(record: &Record, switch: &SwitchName) -> Result<Bytes> {
     let rules = record.wanted.rules.get(switch).cloned().unwrap_or_default();
     let rule = |rule: &Rule| (rule.application.to_string(), rule.to_string());
     let followed = |one: &Followed| (one.object.to_string(), one.destination.to_string());
+    let declared = |(name, one): (&nacre_object::ProgramName, &Declared)| {
+        let destinations = one.destinations.iter().map(ToString::to_string).collect();
+        (name.to_string(), StoredDeclared { version: one.version, destinations })
+    };
     let stored = StoredRecord {
         format: FORMAT,
         term: record.term.0,
         followed: record.followed.iter().map(followed).collect(),
         insertions: rules.iter().map(|rules| rules.iter().map(rule).collect()).collect(),
+        programs: record.wanted.programs.iter().map(declared).collect(),
     };
     let text = serde_json::to_vec(&stored).map_err(|cause| Error::invalid(cause.to_string()))?;
     match text.len() <= MAX_REPLY_BYTES {
@@ -90,7 +108,14 @@ fn decode(data: &[u8], switch: &SwitchName) -> Result<Record> {
     };
     let followed = stored.followed.iter().map(followed).collect::<Result<_>>()?;
     let rules = [(switch.clone(), insertions)].into();
-    Ok(Record { term: Term(stored.term), wanted: Wanted { rules, ..Wanted::default() }, followed })
+    let mut programs = Programs::new();
+    for (name, StoredDeclared { version, destinations }) in &stored.programs {
+        let destinations = destinations.iter().map(|line| Destination::from_line(line));
+        let destinations = destinations.collect::<Result<_>>()?;
+        programs.insert(name.parse()?, Declared { version: *version, destinations });
+    }
+    let wanted = Wanted { rules, programs, ..Wanted::default() };
+    Ok(Record { term: Term(stored.term), wanted, followed })
 }
 
 #[cfg(test)]
@@ -101,10 +126,17 @@ mod tests {
     fn a_record_is_read_as_it_was_stored() {
         let switch: SwitchName = "storage.0".parse().unwrap();
         let rule = |text| Rule::from_line(&"tail".parse().unwrap(), text).unwrap();
-        let insertions = vec![vec![rule("* w data/a\\ b* 0..4KiB -> target storage.1 follow")]];
-        let wanted = Wanted { rules: [(switch.clone(), insertions)].into(), ..Wanted::default() };
+        let insertions = vec![vec![
+            rule("* w data/a\\ b* 0..4KiB -> target storage.1 follow"),
+            rule("* w data/c* -> program spread follow"),
+        ]];
+        let destinations = ["home", "target storage.2"];
+        let destinations = destinations.map(|to| Destination::from_line(to).unwrap()).to_vec();
+        let programs = [("spread".parse().unwrap(), Declared { version: 3, destinations })].into();
+        let rules = [(switch.clone(), insertions)].into();
+        let wanted = Wanted { rules, programs, ..Wanted::default() };
         let record = Record::default().next(wanted).unwrap();
-        assert_eq!(record.followed.len(), 1);
+        assert_eq!(record.followed.len(), 3, "a program may send bytes to all that it declares");
         let read = decode(&encode(&record, &switch).unwrap(), &switch).unwrap();
         assert_eq!(read, record);
     }

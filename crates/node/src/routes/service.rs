@@ -17,15 +17,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use nacre_object::{
-    ClassCall, Error, IoHeader, ListRequest, ObjectId, ObjectName, Op, OpResult, Request, Result,
-    Store,
+    ClassCall, Error, IoHeader, ListRequest, ObjectId, ObjectName, Op, OpResult, ProgramName,
+    Request, Result, Store,
 };
-use nacre_route::{Io, ROUTED_CLASS, RoutedSpans, Rule, Span};
+use nacre_route::{
+    Declared, Destination, Io, ROUTED_CLASS, RoutedSpans, Rule, RuleId, RuleTable, Segment, Span,
+};
 use nacre_wire::{Caller, Service};
 use serde::{Deserialize, Serialize};
 use tokio::sync::RwLock;
 
 use super::NodeSwitch;
+use super::node_switch::Core;
 use super::places::Place;
 
 /// The name of the service.
@@ -140,6 +143,21 @@ pub struct AppliedRule {
     pub count: u64,
 }
 
+/// A program that rules on a node name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AppliedProgram {
+    /// Its name.
+    pub name: String,
+    /// The version that the rules go by.
+    pub version: u64,
+    /// IO that it decided about since the node started.
+    pub decided: u64,
+    /// IO that failed because it failed.
+    pub failed: u64,
+    /// Rules that it has inserted.
+    pub inserted_rules: usize,
+}
+
 /// What a node says of its switch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RouteStatus {
@@ -149,6 +167,9 @@ pub struct RouteStatus {
     pub term: u64,
     /// The epoch of the map that they are of.
     pub rules: Vec<AppliedRule>,
+    /// The programs that they name.
+    #[serde(default)]
+    pub programs: Vec<AppliedProgram>,
     /// Objects of which bytes lie elsewhere.
     pub routed_objects: usize,
     /// Spans of bytes that lie elsewhere.
@@ -176,6 +197,10 @@ pub struct RouteWay {
     pub application: Option<String>,
     /// Whether the switch made the rule, as reads follow writes.
     pub is_made: bool,
+    /// The program that the rule names, with the version that decides: NAME@VERSION. If a rule that it inserted decides,
+    /// that rule.
+    #[serde(default)]
+    pub program: Option<String>,
     /// Where the bytes go.
     pub destination: String,
     /// The object that keeps them there, if that is not the object itself.
@@ -317,6 +342,12 @@ impl RouteService {
             target: self.switch.places().own().to_string(),
             term: self.switch.term(),
             rules,
+            programs: core
+                .switch
+                .programs()
+                .iter()
+                .map(|(name, declared)| self.applied_program(&core, name, declared))
+                .collect(),
             routed_objects: objects.len(),
             routed_spans,
             routed_bytes,
@@ -324,6 +355,26 @@ impl RouteService {
             held,
             in_doubt: core.doubts.len(),
             requests: self.switch.requests(),
+        }
+    }
+
+    fn applied_program(
+        &self,
+        core: &Core,
+        name: &ProgramName,
+        declared: &Declared,
+    ) -> AppliedProgram {
+        let counts = self.switch.programs().counts(name);
+        let is_its =
+            |(_, rule): &(_, &Rule)| rule.destination == Destination::Program(name.clone());
+        let rules = core.table().rules().filter(is_its);
+        let inserted = rules.filter_map(|(id, _)| core.switch.inserted(id)).map(RuleTable::len);
+        AppliedProgram {
+            name: name.to_string(),
+            version: declared.version,
+            decided: counts.decided,
+            failed: counts.failed,
+            inserted_rules: inserted.sum(),
         }
     }
 
@@ -337,24 +388,74 @@ impl RouteService {
         let table = core.table();
         let mut ways = vec![];
         for segment in table.route(io)? {
-            let rule = segment.rule.and_then(|id| Some((id, table.get(id)?)));
-            let place = match rule {
-                Some((_, rule)) => places.place(&io.object, &rule.destination)?,
-                None => None,
+            let Some((id, rule)) = segment.rule.and_then(|id| Some((id, table.get(id)?))) else {
+                ways.push(self.way(segment.span, None, None, None));
+                continue;
             };
-            ways.push(RouteWay {
-                span: segment.span.map(|span| span.to_string()),
-                rule: rule.map(|(_, rule)| rule.to_string()),
-                application: rule.map(|(_, rule)| rule.application.to_string()),
-                is_made: rule.is_some_and(|(id, _)| id.is_made()),
-                destination: match &place {
-                    Some(place) => place.node.to_string(),
-                    None => format!("{} (home)", places.own()),
-                },
-                object: place.map(|place| place.object.to_string()),
-            });
+            let Destination::Program(program) = &rule.destination else {
+                let place = places.place(&io.object, &rule.destination)?;
+                ways.push(self.way(segment.span, Some((id, rule)), place, None));
+                continue;
+            };
+            let io = Io { span: segment.span, ..io.clone() };
+            for (span, destination, why) in self.decided(&core, id, rule, program, &io)? {
+                let place = places.place(&io.object, &destination)?;
+                ways.push(self.way(span, Some((id, rule)), place, Some(why)));
+            }
         }
         Ok(ways)
+    }
+
+    /// Where a program, or a rule that it inserted, would send bytes now. Nothing changes.
+    fn decided(
+        &self,
+        core: &Core,
+        id: RuleId,
+        rule: &Rule,
+        name: &ProgramName,
+        io: &Io,
+    ) -> Result<Vec<(Option<Span>, Destination, String)>> {
+        let inserted = core.switch.inserted(id);
+        let segments = match inserted {
+            Some(table) => table.route(io)?,
+            None => vec![Segment { span: io.span, rule: None }],
+        };
+        let mut ways = vec![];
+        for Segment { span, rule: own } in segments {
+            if let Some(own) = own.and_then(|own| inserted?.get(own)) {
+                ways.push((span, own.destination.clone(), own.to_string()));
+                continue;
+            }
+            let version = core.switch.programs().get(name).map(|declared| declared.version);
+            let program = version.and_then(|v| self.switch.programs().version(name, v));
+            let program = program.ok_or_else(|| {
+                Error::unavailable(format!("the program route/{name} is not on this node"))
+            })?;
+            let decision = program.decide(&rule.header, &Io { span, ..io.clone() })?;
+            ways.push((span, decision.destination, format!("{name}@{}", program.version())));
+        }
+        Ok(ways)
+    }
+
+    fn way(
+        &self,
+        span: Option<Span>,
+        rule: Option<(RuleId, &Rule)>,
+        place: Option<Place>,
+        program: Option<String>,
+    ) -> RouteWay {
+        RouteWay {
+            span: span.map(|span| span.to_string()),
+            rule: rule.map(|(_, rule)| rule.to_string()),
+            application: rule.map(|(_, rule)| rule.application.to_string()),
+            is_made: rule.is_some_and(|(id, _)| id.is_made()),
+            program,
+            destination: match &place {
+                Some(place) => place.node.to_string(),
+                None => format!("{} (home)", self.switch.places().own()),
+            },
+            object: place.map(|place| place.object.to_string()),
+        }
     }
 }
 

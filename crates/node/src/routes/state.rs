@@ -5,43 +5,21 @@
 //! | `application/NAME` | a [`StoredApplication`] |
 //! | `tail` | [`TailSettings`] |
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use nacre_object::{ApplicationName, Error, Result, TargetName};
+use nacre_object::{ApplicationName, Error, ProgramName, Result, TargetName};
 use nacre_registry::{Change, MapState, Maps, ROUTES_MAP};
-use nacre_route::Rule;
+use nacre_route::{APPLICATION_PREFIX, Rule, StoredApplication};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 
 use super::supported::{MAX_APPLICATION_BYTES, check_supported};
 use super::tail::TailSettings;
 
-const APPLICATION_PREFIX: &str = "application/";
 const TAIL_KEY: &str = "tail";
 /// Stands for the switches of all targets.
 pub const EVERY_SWITCH: &str = "every";
-
-/// The rules of an application.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StoredApplication {
-    /// Rules of applications with smaller numbers come first.
-    pub order: u64,
-    /// Whether it was put though the analysis found something.
-    #[serde(default)]
-    pub is_forced: bool,
-    /// Its insertions.
-    pub insertions: Vec<StoredInsertion>,
-}
-
-/// Rules that are installed in one go.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StoredInsertion {
-    /// The target whose switch has them, or [`EVERY_SWITCH`].
-    pub switch: String,
-    /// The rules, as in a file.
-    pub rules: Vec<String>,
-}
 
 /// What the map says.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -81,11 +59,19 @@ impl RouteState {
         let mut all = vec![];
         for (name, application) in ordered {
             for insertion in &application.insertions {
-                let rules = insertion.rules.iter().map(|rule| Rule::from_line(name, rule));
-                all.push((insertion.switch.clone(), rules.collect::<Result<Vec<_>>>()?));
+                all.push((insertion.switch.clone(), insertion.rules(name)?));
             }
         }
         Ok(all)
+    }
+
+    /// The programs that rules name.
+    ///
+    /// # Errors
+    /// As [`RouteState::rules`].
+    pub fn programs(&self) -> Result<BTreeSet<ProgramName>> {
+        let programs = self.applications.iter().map(|(name, one)| one.programs(name));
+        Ok(programs.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
     }
 
     /// The insertions of one switch.

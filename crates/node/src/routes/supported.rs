@@ -3,10 +3,9 @@
 use nacre_object::{Error, PoolName, Result};
 use nacre_registry::limits::MAX_VALUE_BYTES;
 use nacre_route::{
-    Destination, Follow, ObjectMatch, Operation, Operations, Options, Rule, SourceMatch,
+    Destination, Follow, NAMED_OBJECTS, ObjectMatch, Operation, Operations, Options, ROUTED_POOL,
+    Rule, SourceMatch,
 };
-
-use super::places::{NAMED, ROUTED_POOL};
 
 /// Checks that nodes execute a rule.
 ///
@@ -16,6 +15,16 @@ pub fn check_supported(rule: &Rule) -> Result<()> {
     unsupported(rule).map_or(Ok(()), |(reason, hint)| {
         Err(Error::unsupported(format!("the rule \"{rule}\": {reason}")).during("route").hint(hint))
     })
+}
+
+/// Checks that nodes execute a rule that names a program, for every destination that the program declares.
+///
+/// # Errors
+/// As [`check_supported`].
+pub fn check_declared(rule: &Rule, declared: &[Destination]) -> Result<()> {
+    let away = declared.iter().filter(|to| **to != Destination::Home);
+    away.map(|to| Rule { destination: to.clone(), ..rule.clone() })
+        .try_for_each(|rule| check_supported(&rule))
 }
 
 /// The error for a rule that nodes do not execute. Its hint says what to write instead.
@@ -44,10 +53,11 @@ fn unsupported(rule: &Rule) -> Option<(&'static str, &'static str)> {
         ));
     }
     match &rule.destination {
-        Destination::Target(_) => {}
+        Destination::Target(_) | Destination::Program(_) => {}
         Destination::Pool(pool) if pool.as_str() == ROUTED_POOL => {}
         Destination::Object(object)
-            if object.pool.as_str() == ROUTED_POOL && object.name.as_str().starts_with(NAMED) =>
+            if object.pool.as_str() == ROUTED_POOL
+                && object.name.as_str().starts_with(NAMED_OBJECTS) =>
         {
             if !matches!(rule.header.object, ObjectMatch::Exact(_)) {
                 return Some((
@@ -65,7 +75,7 @@ fn unsupported(rule: &Rule) -> Option<(&'static str, &'static str)> {
         _ => {
             return Some((
                 "no node sends IO to such a destination yet",
-                "use home, target TARGET, pool nacre.routed, or object nacre.routed/named/NAME",
+                "use home, target TARGET, pool nacre.routed, object nacre.routed/named/NAME, or program NAME",
             ));
         }
     }
@@ -120,6 +130,7 @@ mod tests {
             "tenant:gold w data/a*b -> target storage.1 follow",
             "* w data/a -> object nacre.routed/named/a follow",
             "* * data/b -> home",
+            "* w data/a* -> program spread follow",
         ] {
             checked(line).unwrap_or_else(|error| panic!("{line}: {error}"));
         }
@@ -145,10 +156,25 @@ mod tests {
             "* w data/a -> waypoint log follow",
             "* w data/a -> all storage.0,storage.1",
             "* w data/a -> controller header",
+            "* w data/a -> program spread",
+            "* rw data/a -> program spread follow",
         ] {
             let error = checked(line).expect_err(line);
             assert_eq!(error.kind(), nacre_object::ErrorKind::Unsupported, "{line}");
             assert!(error.hint_text().is_some(), "{line}");
         }
+    }
+
+    #[test]
+    fn a_program_that_may_send_many_objects_into_one_needs_a_rule_about_one_object() {
+        let declared = ["home", "target storage.1", "object nacre.routed/named/a"];
+        let declared = declared.map(|to| Destination::from_line(to).unwrap());
+        let check = |line| {
+            let rule = Rule::from_line(&"tests".parse().unwrap(), line).unwrap();
+            check_declared(&rule, &declared)
+        };
+        check("* w data/a -> program p follow").unwrap();
+        let error = check("* w data/a* -> program p follow").unwrap_err();
+        assert!(error.to_string().contains("would meet in one"), "{error}");
     }
 }

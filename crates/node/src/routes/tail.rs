@@ -12,12 +12,12 @@ use nacre::Cluster;
 use nacre_clock::Clock;
 use nacre_object::{ApplicationName, Error, NodeName, PoolName, Result};
 use nacre_registry::{Event, Severity};
+use nacre_route::{ROUTED_POOL, StoredApplication, StoredInsertion};
 use serde::{Deserialize, Serialize};
 use tokio::time::{interval, sleep};
 
 use super::NodeSwitch;
-use super::places::ROUTED_POOL;
-use super::state::{RouteMap, RouteState, StoredApplication, StoredInsertion};
+use super::state::{RouteMap, RouteState};
 
 /// How often the rate is looked at.
 const SAMPLE: Duration = Duration::from_millis(250);

@@ -50,10 +50,12 @@ fn matchers(routes: &Routes) -> BTreeSet<ObjectMatch> {
     all.extend(pools.iter().map(|pool| ObjectMatch::Prefix(format!("{pool}/"))));
     // An object that is sent to another pool meets the rights to its name there.
     for rule in rules() {
-        let Destination::Pool(to) = &rule.destination else { continue };
-        for object in &rights {
-            for from in pools {
-                all.extend(in_pool(object, to.as_str(), from.as_str()));
+        for destination in routes.topology.possible(&rule.destination) {
+            let Destination::Pool(to) = destination else { continue };
+            for object in &rights {
+                for from in pools {
+                    all.extend(in_pool(object, to.as_str(), from.as_str()));
+                }
             }
         }
     }

@@ -248,6 +248,14 @@ fn go(
             scattered(network, state, scatter, ways);
             return Ok(());
         }
+        Destination::Program(program) => {
+            let Some(declared) = network.topology.programs.get(program) else {
+                state.ends(End::Missing(format!("program {program}")), ways);
+                return Ok(());
+            };
+            // Any of them may be the one: each counts as a way of the same bytes.
+            return declared.iter().try_for_each(|to| go(network, state.clone(), switch, to, ways));
+        }
         Destination::Controller(_) => {
             state.ends(End::Controller, ways);
             return Ok(());

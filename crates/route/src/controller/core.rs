@@ -260,6 +260,7 @@ impl Controller {
                 let others = rules.keys().filter(|other| *other != switch);
                 Order::Install(SwitchRules {
                     insertions: rules.get(switch).cloned().unwrap_or_default(),
+                    programs: self.record.wanted.programs.clone(),
                     placed: placed.clone(),
                     peers: others.cloned().collect(),
                 })

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use nacre_object::{ObjectId, Result};
 
 use crate::model::{
-    Destination, Follow, Header, ObjectMatch, Operations, Rule, SourceMatch, Span, SwitchName,
+    Destination, Follow, Header, ObjectMatch, Operations, Programs, Rule, SourceMatch, Span,
+    SwitchName,
 };
 use crate::rules::RuleTable;
 use crate::switch::Term;
@@ -35,6 +36,8 @@ pub struct Move {
 pub struct Wanted {
     /// The insertions of each switch that takes part.
     pub rules: BTreeMap<SwitchName, Vec<Vec<Rule>>>,
+    /// What the programs declare that the rules name.
+    pub programs: Programs,
     /// What is moved before the rules hold.
     pub moves: Vec<Move>,
     /// Objects of which all bytes are home after the moves.
@@ -64,13 +67,7 @@ impl Record {
             for insertion in insertions {
                 table.insert(insertion.clone())?;
             }
-            for rule in insertions.iter().flatten() {
-                let (object, destination) = (rule.header.object.clone(), rule.destination.clone());
-                let new = Followed { object, destination };
-                if rule.options.follow != Follow::No && !followed.contains(&new) {
-                    followed.push(new);
-                }
-            }
+            follow(&mut followed, insertions, &wanted.programs);
         }
         // Rules that still let reads follow writes keep their objects.
         let is_left = |old: &Followed| {
@@ -81,6 +78,16 @@ impl Record {
         };
         followed.retain(is_left);
         Ok(Self { term: Term(self.term.0 + 1), wanted, followed })
+    }
+
+    /// The same with other versions of programs. Bytes may be where any of them sends IO.
+    #[must_use]
+    pub fn with_programs(mut self, programs: Programs) -> Self {
+        for insertions in self.wanted.rules.values() {
+            follow(&mut self.followed, insertions, &programs);
+        }
+        self.wanted.programs = programs;
+        self
     }
 
     /// The same again, under the next term.
@@ -97,6 +104,14 @@ impl Record {
             }
         };
         let none = vec![];
+        let has_changed = |rule: &&Rule| match &rule.destination {
+            Destination::Program(name) => {
+                self.wanted.programs.get(name) != next.wanted.programs.get(name)
+            }
+            _ => false,
+        };
+        let rules = next.wanted.rules.values().flatten().flatten();
+        rules.filter(has_changed).for_each(|rule| add(rule.header.clone()));
         for switch in self.wanted.rules.keys().chain(next.wanted.rules.keys()) {
             let old = self.wanted.rules.get(switch).unwrap_or(&none);
             let new = next.wanted.rules.get(switch).unwrap_or(&none);
@@ -122,5 +137,20 @@ impl Record {
             add(whole(ObjectMatch::Exact(moved.object.clone())));
         }
         headers
+    }
+}
+
+/// Adds where bytes may be because reads follow writes by these rules.
+fn follow(followed: &mut Vec<Followed>, insertions: &[Vec<Rule>], programs: &Programs) {
+    let is_following = |rule: &&Rule| rule.options.follow != Follow::No;
+    for rule in insertions.iter().flatten().filter(is_following) {
+        let declared = |name: &_| programs.get(name).map(|one| one.destinations.as_slice());
+        for destination in rule.destination.possible(declared) {
+            let (object, destination) = (rule.header.object.clone(), destination.clone());
+            let new = Followed { object, destination };
+            if !followed.contains(&new) {
+                followed.push(new);
+            }
+        }
     }
 }

@@ -3,7 +3,9 @@
 mod parse;
 mod print;
 mod routes;
+mod stored;
 mod topology;
 
 pub use routes::{Grant, Insertion, Routes};
+pub use stored::{APPLICATION_PREFIX, StoredApplication, StoredInsertion};
 pub use topology::{Location, Topology};

@@ -6,7 +6,9 @@ use nacre_object::{Error, Result};
 
 use super::{Grant, Insertion, Location, Routes, Topology};
 use crate::limits::{MAX_FILE_BYTES, MAX_LINE_BYTES, MAX_SWITCHES};
-use crate::model::{Header, ObjectMatch, Rule, SourceMatch, Span, SwitchName, text};
+use crate::model::{
+    Destination, Header, ObjectMatch, Rule, SourceMatch, Span, SwitchName, declare, text,
+};
 
 /// The first line of every file, with the version of the format.
 pub const FIRST_LINE: &str = "nacre routes 1";
@@ -98,6 +100,14 @@ fn read_statement(routes: &mut Routes, words: &[&str]) -> Result<()> {
             let switch = known_switch(routes, switch)?;
             routes.topology.layers.insert(name.parse()?, Some(switch)).is_none()
         }
+        ["program", name, "to", destination @ ..] => {
+            let declared = topology.programs.entry(name.parse()?).or_default();
+            match Destination::parse(destination)? {
+                (destination, []) => declare(declared, destination)?,
+                _ => return Err(Error::invalid("a program declares destinations without options")),
+            }
+            true
+        }
         ["switch", name, "at", location @ ..] => {
             let name: SwitchName = name.parse()?;
             let is_new = !topology.has_switch(&name);
@@ -129,6 +139,7 @@ fn read_statement(routes: &mut Routes, words: &[&str]) -> Result<()> {
 }
 
 const HINT: &str = "lines are: pool NAME, target NAME, layer NAME [to SWITCH], switch NAME at PLACE, \
+    program NAME to DESTINATION, \
     reserved PREFIX*, grant SOURCE OPERATIONS OBJECT, application NAME on SWITCH; \
     and rules, which begin with a blank";
 

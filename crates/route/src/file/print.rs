@@ -37,6 +37,9 @@ impl fmt::Display for Routes {
                 None => writeln!(f, "layer {layer}")?,
             }
         }
+        for (program, destinations) in &topology.programs {
+            destinations.iter().try_for_each(|to| writeln!(f, "program {program} to {to}"))?;
+        }
         self.reserved.iter().try_for_each(|prefix| writeln!(f, "reserved {prefix}"))?;
         self.grants.iter().try_for_each(|grant| writeln!(f, "grant {grant}"))?;
         for insertion in &self.insertions {

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nacre_object::{ObjectId, PoolName, TargetName};
+use nacre_object::{ObjectId, PoolName, ProgramName, TargetName};
 
-use crate::model::{Io, LayerName, SourceMatch, SwitchName};
+use crate::model::{Destination, Io, LayerName, SourceMatch, SwitchName};
 
 /// Which IO comes by a switch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +29,8 @@ pub struct Topology {
     /// The layers that there are, each with the switch that gets what comes out of it. `None`: the switch that sent it
     /// there.
     pub layers: BTreeMap<LayerName, Option<SwitchName>>,
+    /// The programs that there are, each with the destinations that it declares.
+    pub programs: BTreeMap<ProgramName, Vec<Destination>>,
     /// The switches, in the order in which a source is looked for.
     pub switches: Vec<(SwitchName, Location)>,
 }
@@ -37,6 +39,11 @@ impl Topology {
     /// Whether there is a switch of this name.
     pub fn has_switch(&self, name: &SwitchName) -> bool {
         self.switches.iter().any(|(other, _)| other == name)
+    }
+
+    /// Where an IO may go that is sent to a destination.
+    pub fn possible<'a>(&'a self, to: &'a Destination) -> &'a [Destination] {
+        to.possible(|program| self.programs.get(program).map(Vec::as_slice))
     }
 
     /// The first switch that an IO meets.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use nacre_object::{Error, ObjectId, PoolName, Result, TargetName};
+use nacre_object::{Error, ObjectId, PoolName, ProgramName, Result, TargetName};
 
 use super::LayerName;
 use super::text;
@@ -80,6 +80,8 @@ pub enum Destination {
     Scatter(Scatter),
     /// To the controller.
     Controller(Ask),
+    /// Where this program says: one of the destinations that it declares (a *delegate* of the sRoute paper).
+    Program(ProgramName),
 }
 
 impl Destination {
@@ -114,12 +116,33 @@ impl Destination {
             "waypoint" => Self::Waypoint(what.parse()?),
             "controller" if *what == "header" => Self::Controller(Ask::Header),
             "controller" if *what == "whole" => Self::Controller(Ask::Whole),
+            "program" => Self::Program(what.parse()?),
             _ => {
                 let message = format!("{:?} is no destination", format!("{kind} {what}"));
                 return Err(Error::invalid(message).hint(HINT));
             }
         };
         Ok((destination, left))
+    }
+
+    /// The program that decides, if one does.
+    pub fn program(&self) -> Option<&ProgramName> {
+        match self {
+            Self::Program(name) => Some(name),
+            _ => None,
+        }
+    }
+
+    /// Where an IO may go that is sent there. A program sends it to one of the destinations that it declares; a program
+    /// that is not known, nowhere.
+    pub fn possible<'a>(
+        &'a self,
+        declared: impl FnOnce(&ProgramName) -> Option<&'a [Self]>,
+    ) -> &'a [Self] {
+        match self {
+            Self::Program(name) => declared(name).unwrap_or_default(),
+            one => std::slice::from_ref(one),
+        }
     }
 
     /// Parses a destination that stands alone.
@@ -136,7 +159,7 @@ impl Destination {
 }
 
 const HINT: &str = "write home, object POOL/NAME, pool POOL, target TARGET, bypass LAYER, waypoint LAYER, \
-    one|all|quorum TARGET,TARGET [random|least-loaded|nearest], or controller header|whole";
+    one|all|quorum TARGET,TARGET [random|least-loaded|nearest], controller header|whole, or program NAME";
 
 fn parse_scatter<'a>(
     take: Take,
@@ -191,6 +214,7 @@ impl fmt::Display for Destination {
             Self::Scatter(scatter) => scatter.fmt(f),
             Self::Controller(Ask::Header) => f.write_str("controller header"),
             Self::Controller(Ask::Whole) => f.write_str("controller whole"),
+            Self::Program(name) => write!(f, "program {name}"),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use nacre_object::{Error, Result};
 
-use super::{Io, ObjectMatch, Operations, SourceMatch, Span};
+use super::{Io, ObjectMatch, Operations, SourceMatch, Span, text};
 
 /// Which IO a rule is about (`IOHeader` of the sRoute paper, figure 3).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -29,6 +29,26 @@ impl Header {
                 Some(span) => self.span.overlaps(span),
                 None => self.span == Span::WHOLE,
             }
+    }
+
+    /// Whether every IO that the other header is about is one that this header is about.
+    pub fn covers(&self, other: &Self) -> bool {
+        let is_within = match &other.object {
+            ObjectMatch::Exact(object) => self.object.matches(object),
+            others => self.object == *others,
+        };
+        is_within
+            && self.source.covers(&other.source)
+            && other.operations.iter().all(|operation| self.operations.contains(operation))
+            && self.span.covers(other.span)
+    }
+
+    /// Parses a header as it stands in a line.
+    ///
+    /// # Errors
+    /// As [`Header::parse`].
+    pub fn from_line(line: &str) -> Result<Self> {
+        Self::parse(&text::words(line))
     }
 
     /// Parses the words `SOURCE OPERATIONS OBJECT [RANGE]`.

@@ -1,5 +1,6 @@
 //! The words of routing: which IO a rule is about, and where it sends it (sRoute paper, section 3).
 
+mod declared;
 mod destination;
 mod header;
 mod io;
@@ -10,6 +11,7 @@ mod source;
 mod span;
 pub(crate) mod text;
 
+pub use declared::{Declared, Programs, declare};
 pub use destination::{Ask, Choice, Destination, Scatter, Take};
 pub use header::Header;
 pub use io::{Io, Touch, touches};

@@ -4,4 +4,5 @@ mod join;
 mod split;
 
 pub use join::{PieceReply, join};
+pub(crate) use split::part_of;
 pub use split::{Piece, Plan, plan};

@@ -2,7 +2,7 @@
 
 use nacre_object::{Error, Op, Request, Result};
 
-use crate::model::{Io, LayerName, Replies, RuleId, Span, touches};
+use crate::model::{Destination, Io, LayerName, Replies, RuleId, Span, touches};
 use crate::rules::{RuleTable, Segment};
 
 /// A part of a request that goes one way.
@@ -68,10 +68,15 @@ pub fn plan(table: &RuleTable, request: &Request, via: Option<&LayerName>) -> Re
         .ok_or_else(|| refuse(table, request, &what, first, other))
 }
 
-/// Whether two rules send an IO to the same place, and treat it alike.
+/// Whether two rules send an IO to the same place, and treat it alike. Two rules that name a program do not: it decides
+/// about the bytes of each rule.
 fn goes_the_same_way(table: &RuleTable, a: Option<RuleId>, b: Option<RuleId>) -> bool {
-    let way = |rule: RuleId| table.get(rule).map(|rule| (&rule.destination, rule.options));
-    a == b || matches!((a, b), (Some(a), Some(b)) if way(a) == way(b))
+    let way = |rule: RuleId| {
+        let rule = table.get(rule)?;
+        let is_known = !matches!(rule.destination, Destination::Program(_));
+        is_known.then_some((&rule.destination, rule.options))
+    };
+    a == b || matches!((a, b), (Some(a), Some(b)) if way(a).is_some() && way(a) == way(b))
 }
 
 /// Neighbours that go the same way become one piece.
@@ -88,7 +93,8 @@ fn merge(table: &RuleTable, segments: Vec<Segment>) -> Vec<Segment> {
     merged
 }
 
-fn part_of(op: &Op, span: Span) -> Option<Op> {
+/// The part of an op that is about some bytes; `None` if the op cannot be split there.
+pub(crate) fn part_of(op: &Op, span: Span) -> Option<Op> {
     match op {
         Op::Read { .. } => Some(Op::Read { offset: span.start(), length: span.length() }),
         Op::Zero { .. } => Some(Op::Zero { offset: span.start(), length: span.length() }),

@@ -204,6 +204,11 @@ impl RuleTable {
         self.rules.insert(id, rule);
     }
 
+    /// Whether there is a rule of exactly this header.
+    pub fn has(&self, header: &Header) -> bool {
+        self.by_header.contains_key(header)
+    }
+
     /// Removes all rules of exactly this header (`Delete` of the sRoute paper, table 2), and answers them.
     pub fn delete(&mut self, header: &Header) -> Vec<(RuleId, Rule)> {
         let ids = self.by_header.remove(header).unwrap_or_default();

@@ -7,12 +7,13 @@ use nacre_object::{Error, ObjectId, Request, Result};
 
 use super::in_flight::{InFlight, is_about};
 use super::message::RefusedIo;
+use super::programs::Inserted;
 use super::waiting::{Arrival, Waiting};
 use super::{Command, Event, IoId, Order, OrderAnswer, Placed, Stamp, SwitchRules, Term};
 use crate::limits::MAX_HELD_IOS;
 use crate::model::{
-    Destination, Header, LayerName, ObjectMatch, Operation, Operations, SourceMatch, Span,
-    SwitchName, Touch, touches,
+    Destination, Header, LayerName, ObjectMatch, Operation, Operations, Programs, SourceMatch,
+    Span, SwitchName, Touch, touches,
 };
 use crate::rules::{Placement, RuleTable};
 
@@ -25,6 +26,10 @@ pub struct Switch {
     /// The term of its rules; `None` until it is told some.
     pub(super) installed: Option<Term>,
     pub(super) table: RuleTable,
+    /// What the programs declare that its rules name.
+    pub(super) programs: Programs,
+    /// The rules that programs have inserted.
+    pub(super) inserted: Inserted,
     /// Whether installed rules send reads elsewhere. If none does, bytes that are home need no note.
     reads_go_away: bool,
     /// The term before, and which IO was held as it ended. Other IO that was sent under that term goes on, because its
@@ -63,6 +68,8 @@ impl Switch {
             term: Term::default(),
             installed: None,
             table: RuleTable::default(),
+            programs: Programs::new(),
+            inserted: Inserted::default(),
             reads_go_away: false,
             previous: None,
             quiesced: vec![everything()],
@@ -84,6 +91,11 @@ impl Switch {
     /// The term of its rules; `None` until it is told some.
     pub fn installed(&self) -> Option<Term> {
         self.installed
+    }
+
+    /// What the programs declare that its rules name.
+    pub fn programs(&self) -> &Programs {
+        &self.programs
     }
 
     /// The greatest counter that it has used or heard of.
@@ -118,6 +130,9 @@ impl Switch {
             }
             Event::PieceDone { io, piece, outcome } => self.piece_done(now, io, piece, &outcome),
             Event::Decided { io, piece, destination } => self.decided(io, piece, destination),
+            Event::ProgramsDecided { io, object, term, decided } => {
+                self.programs_decided(now, io, &object, term, decided)
+            }
             Event::Ordered { ticket, term, order } => self.ordered(now, ticket, term, order),
             Event::PeerAsked { ticket, agreement, question } => {
                 self.peer_asked(now, ticket, &agreement, question)
@@ -138,8 +153,9 @@ impl Switch {
         term: Option<Term>,
     ) -> Vec<Command> {
         let touches = touches(&request);
-        let homeward = None;
-        self.admit(now, Arrival { io, request, via, term, homeward, touches, attempts: 0 })
+        let (homeward, asked) = (None, None);
+        let arrival = Arrival { io, request, via, term, homeward, touches, attempts: 0, asked };
+        self.admit(now, arrival)
     }
 
     fn arrived_homeward(
@@ -150,8 +166,9 @@ impl Switch {
         span: Span,
     ) -> Vec<Command> {
         let touches = vec![Touch { operation: Operation::Write, span: Some(span) }];
-        let (homeward, via, term) = (Some(span), None, None);
-        self.admit(now, Arrival { io, request, via, term, homeward, touches, attempts: 0 })
+        let (homeward, via, term, asked) = (Some(span), None, None, None);
+        let arrival = Arrival { io, request, via, term, homeward, touches, attempts: 0, asked };
+        self.admit(now, arrival)
     }
 
     /// Lets an IO go, or holds it.
@@ -281,7 +298,9 @@ impl Switch {
             table.place(&object, placement)?;
         }
         self.reads_go_away = table.sends_reads_away();
+        self.keep_inserted(&table, &rules.programs);
         self.table = table;
+        self.programs = rules.programs;
         self.previous = self.installed.map(|installed| (installed, self.quiesced.clone()));
         self.installed = Some(term);
         self.counter = self.counter.max(term.first_counter());

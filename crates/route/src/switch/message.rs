@@ -1,9 +1,11 @@
 //! What switches hear and say.
 
-use nacre_object::{Error, ObjectId, Op, Request};
+use nacre_object::{Error, ObjectId, Op, ProgramName, Request};
 
 use super::{Stamp, Term};
-use crate::model::{Ask, Destination, Header, LayerName, Options, Rule, RuleId, Span, SwitchName};
+use crate::model::{
+    Ask, Destination, Header, Io, LayerName, Options, Programs, Rule, RuleId, Span, SwitchName,
+};
 use crate::rules::Placement;
 
 /// An IO at one switch, as the runtime numbers it. No number is used twice.
@@ -26,6 +28,8 @@ pub enum Outcome {
 pub struct SwitchRules {
     /// Insertions, in their order.
     pub insertions: Vec<Vec<Rule>>,
+    /// What the programs declare that rules name.
+    pub programs: Programs,
     /// Where the newest bytes are, of objects whose reads follow writes.
     pub placed: Vec<Placed>,
     /// The switches with which this one agrees on where bytes are.
@@ -39,6 +43,51 @@ pub struct Placed {
     pub object: ObjectId,
     /// Which bytes, and where.
     pub placement: Placement,
+}
+
+/// A question to a program: where do these bytes go?
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProgramAsk {
+    /// Which program.
+    pub program: ProgramName,
+    /// The version that the switch goes by.
+    pub version: u64,
+    /// The rule that names it.
+    pub rule: RuleId,
+    /// What that rule is about: the program inserts rules about a part of it.
+    pub header: Header,
+    /// The IO.
+    pub io: Io,
+}
+
+/// The answer to a [`ProgramAsk`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProgramDecision {
+    /// The rule of the question.
+    pub rule: RuleId,
+    /// The bytes of the question.
+    pub span: Option<Span>,
+    /// Where they go.
+    pub destination: Destination,
+    /// What the program changes besides, in this order.
+    pub changes: Vec<RuleChange>,
+}
+
+/// A change of the rules that a program makes (`Insert` and `Delete` of the sRoute paper, table 2).
+///
+/// A rule that a program inserts stands right before the rule that names the program: it decides about bytes that the
+/// program would decide about, and about no others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RuleChange {
+    /// From now on IO of this header goes to this destination, and the program is not asked.
+    Insert {
+        /// Which IO.
+        header: Header,
+        /// Where to.
+        destination: Destination,
+    },
+    /// The rules that the program inserted with this header end.
+    Delete(Header),
 }
 
 /// A step of an update, from the controller.
@@ -150,6 +199,17 @@ pub enum Event {
         /// Where it goes.
         destination: Destination,
     },
+    /// Programs have said where bytes of an IO go, or one of them has failed.
+    ProgramsDecided {
+        /// The IO.
+        io: IoId,
+        /// Its object.
+        object: ObjectId,
+        /// The term under which they were asked.
+        term: Term,
+        /// What they said; or the error that the IO fails with.
+        decided: Result<Vec<ProgramDecision>, RefusedIo>,
+    },
     /// The controller has given an order.
     Ordered {
         /// By this the answer finds its way.
@@ -214,6 +274,15 @@ pub enum Command {
         /// Whether it is sent the data, too.
         ask: Ask,
     },
+    /// Ask programs where bytes of an IO go. It waits meanwhile.
+    AskPrograms {
+        /// The IO.
+        io: IoId,
+        /// The term of the rules that name them.
+        term: Term,
+        /// What to ask.
+        asks: Vec<ProgramAsk>,
+    },
     /// All pieces are done: join their replies and answer.
     Finish {
         /// The IO.
@@ -256,6 +325,8 @@ pub enum Command {
 /// Why an IO is refused. Errors are compared by their text.
 #[derive(Debug, Clone)]
 pub struct RefusedIo(pub Error);
+
+impl Eq for RefusedIo {}
 
 impl PartialEq for RefusedIo {
     fn eq(&self, other: &Self) -> bool {

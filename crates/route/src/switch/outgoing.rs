@@ -6,8 +6,9 @@ use nacre_object::{Error, Result};
 
 use super::core::refuse;
 use super::in_flight::{Flying, Progress, Sent};
+use super::programs::Part;
 use super::waiting::Arrival;
-use super::{Command, IoId, Outcome, Placed, Stamp, Switch, Term};
+use super::{Command, IoId, Outcome, Placed, ProgramAsk, Stamp, Switch, Term};
 use crate::limits::{MAX_CONTROLLER_WAIT, MAX_IN_FLIGHT_IOS, MAX_RULES};
 use crate::model::{
     ApplicationName, Destination, Follow, Operation, Options, Replies, Span, Touch,
@@ -15,11 +16,20 @@ use crate::model::{
 use crate::plan::{Piece, plan};
 use crate::rules::{Placement, RuleTable};
 
+/// What becomes of an IO under the rules.
+enum Planned {
+    /// It can be sent.
+    Ready(Flying),
+    /// Programs must be asked first.
+    Asks(Vec<ProgramAsk>),
+}
+
 impl Switch {
-    /// Plans an IO and sends its pieces, unless it must wait for overlapping IO.
+    /// Plans an IO and sends its pieces, unless it must wait for a program or for overlapping IO.
     pub(super) fn launch(&mut self, now: Duration, arrival: Arrival) -> Vec<Command> {
         let flying = match self.planned(&arrival) {
-            Ok(flying) => flying,
+            Ok(Planned::Ready(flying)) => flying,
+            Ok(Planned::Asks(asks)) => return self.ask_programs(arrival, asks),
             Err(error) => return vec![refuse(arrival.io, error)],
         };
         let spans = self.agreed_spans(&flying);
@@ -51,7 +61,7 @@ impl Switch {
         others.any(|other| other.is_in_the_way_of(touches, way))
     }
 
-    fn planned(&self, arrival: &Arrival) -> Result<Flying> {
+    fn planned(&self, arrival: &Arrival) -> Result<Planned> {
         let Some(term) = arrival.term.or(self.installed) else {
             return Err(Error::unavailable("the switch has no rules yet").hint("try again"));
         };
@@ -63,11 +73,22 @@ impl Switch {
         let table = &self.table;
         if let Some(span) = arrival.homeward {
             let sent = vec![homeward(table, arrival, span)];
-            return Ok(Flying { arrival: arrival.clone(), term, sent, agreement: None });
+            let flying = Flying { arrival: arrival.clone(), term, sent, agreement: None };
+            return Ok(Planned::Ready(flying));
         }
         let plan = plan(table, &arrival.request, arrival.via.as_ref())?;
-        let sent = plan.pieces.into_iter().map(|piece| self.sent(table, arrival, piece));
-        let sent = sent.collect::<Result<Vec<_>>>()?;
+        let (mut sent, mut asks) = (vec![], vec![]);
+        for piece in plan.pieces {
+            for part in self.parts(arrival, piece)? {
+                match part {
+                    Part::Goes(piece, to) => sent.push(self.sent(table, arrival, piece, to)?),
+                    Part::Asks(ask) => asks.push(ask),
+                }
+            }
+        }
+        if !asks.is_empty() {
+            return Ok(Planned::Asks(asks));
+        }
         let under_way = self.in_flight.iter().flat_map(|flying| &flying.sent).chain(&sent);
         let new_rules: usize = under_way.map(|sent| 2 * sent.follows.len()).sum();
         if new_rules > 0 && self.table.len() + new_rules + 2 > MAX_RULES {
@@ -77,12 +98,18 @@ impl Switch {
             .on(&arrival.request.header.object)
             .hint("bring data home, which ends rules"));
         }
-        Ok(Flying { arrival: arrival.clone(), term, sent, agreement: None })
+        let flying = Flying { arrival: arrival.clone(), term, sent, agreement: None };
+        Ok(Planned::Ready(flying))
     }
 
-    fn sent(&self, table: &RuleTable, arrival: &Arrival, piece: Piece) -> Result<Sent> {
+    fn sent(
+        &self,
+        table: &RuleTable,
+        arrival: &Arrival,
+        piece: Piece,
+        destination: Option<Destination>,
+    ) -> Result<Sent> {
         let rule = piece.rule.and_then(|rule| table.get(rule));
-        let destination = rule.map(|rule| rule.destination.clone());
         let options = rule.map_or(Options::default(), |rule| rule.options);
         let changes = arrival.touches.iter().filter(|touch| touch.operation.is_change());
         let object = &arrival.request.header.object;

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use nacre_object::{ObjectId, Request};
 
-use super::{IoId, Term};
+use super::{IoId, ProgramDecision, Term};
 use crate::model::{LayerName, Span, Touch};
 
 /// An IO that has arrived.
@@ -21,6 +21,19 @@ pub struct Arrival {
     pub touches: Vec<Touch>,
     /// How often an agreement about it has failed.
     pub attempts: u32,
+    /// What programs were asked about it, if they were.
+    pub asked: Option<Asked>,
+}
+
+/// A question to programs about where an IO goes.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// Under the rules of which term.
+    pub term: Term,
+    /// Whether an answer is to come.
+    pub is_open: bool,
+    /// What they have said so far.
+    pub decided: Vec<ProgramDecision>,
 }
 
 /// Whether two IOs on one object touch the same bytes, and one changes them.
@@ -67,6 +80,23 @@ impl Waiting {
         let queue = self.by_object.entry(arrival.request.header.object.clone()).or_default();
         let first = queue.front().map_or(0, |(number, _)| *number);
         queue.push_front((first, arrival));
+    }
+
+    /// An IO that waits.
+    pub fn get_mut(&mut self, object: &ObjectId, io: IoId) -> Option<&mut Arrival> {
+        let mut queue = self.by_object.get_mut(object)?.iter_mut();
+        queue.find(|(_, arrival)| arrival.io == io).map(|(_, arrival)| arrival)
+    }
+
+    /// Takes out one IO.
+    pub fn remove(&mut self, object: &ObjectId, io: IoId) {
+        let Some(queue) = self.by_object.get_mut(object) else { return };
+        let before = queue.len();
+        queue.retain(|(_, arrival)| arrival.io != io);
+        self.count -= before - queue.len();
+        if queue.is_empty() {
+            self.by_object.remove(object);
+        }
     }
 
     /// Takes out what waits for one object.

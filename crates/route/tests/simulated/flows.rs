@@ -4,6 +4,7 @@ use nacre_clock::Random;
 use nacre_route::{ApplicationName, Move, ObjectMatch, Record, Rule, SwitchName, Wanted};
 
 use super::Endpoint;
+use super::coin::coin;
 use super::store::destination;
 
 /// Who keeps reads behind writes (sRoute paper, section 3.5).
@@ -17,6 +18,8 @@ pub enum Flow {
     AtTarget,
     /// A switch at the new endpoint, which sends reads of other bytes back.
     BackPointer,
+    /// One switch at the target, by a program that throws a coin.
+    Program,
 }
 
 /// Rules of the switches, by number.
@@ -31,6 +34,8 @@ const RECLAIM_AGREED: [&str; 1] = ["* w data/x -> home follow-everywhere"];
 const SPILL: [&str; 2] = ["* w data/x -> object spill/y follow", "* r data/x -> home"];
 const RECLAIM: [&str; 1] = ["* w data/x -> home follow"];
 
+const PROGRAM: [&str; 2] = ["* w data/x -> program coin follow", "* r data/x -> home"];
+
 const CONTROLLER: [Config; 3] = [NONE, &[&WHOLE, &WHOLE, &WHOLE], &[&PART, &PART, &PART]];
 const AGREEMENT: [Config; 3] = [
     NONE,
@@ -38,11 +43,18 @@ const AGREEMENT: [Config; 3] = [
     &[&RECLAIM_AGREED, &RECLAIM_AGREED, &RECLAIM_AGREED],
 ];
 const AT_TARGET: [Config; 3] = [&[&[]], &[&SPILL], &[&RECLAIM]];
+const BY_PROGRAM: [Config; 3] = [&[&[]], &[&PROGRAM], &[&PROGRAM]];
 const BACK_POINTER: [Config; 3] = [NONE, &[&WHOLE, &WHOLE, &SPILL], &[&WHOLE, &WHOLE, &RECLAIM]];
 
 impl Flow {
     pub fn of(seed: u64) -> Self {
-        [Self::Controller, Self::Agreement, Self::AtTarget, Self::BackPointer][(seed % 4) as usize]
+        match seed % 4 {
+            0 => Self::Controller,
+            1 => Self::Agreement,
+            2 if seed % 8 == 2 => Self::AtTarget,
+            2 => Self::Program,
+            _ => Self::BackPointer,
+        }
     }
 
     fn configs(self) -> [Config; 3] {
@@ -51,6 +63,7 @@ impl Flow {
             Self::Agreement => AGREEMENT,
             Self::AtTarget => AT_TARGET,
             Self::BackPointer => BACK_POINTER,
+            Self::Program => BY_PROGRAM,
         }
     }
 
@@ -73,8 +86,16 @@ impl Flow {
 
     /// Other rules than those of a record.
     pub fn next(self, record: &Record, random: &mut Random) -> Wanted {
-        let all = self.configs().map(wanted);
-        let now = all.iter().position(|wanted| wanted.rules == record.wanted.rules);
+        let mut all = self.configs().map(wanted);
+        if self == Self::Program {
+            for (version, wanted) in all.iter_mut().enumerate() {
+                wanted.programs = coin(version as u64);
+            }
+        }
+        let is_now = |wanted: &Wanted| {
+            wanted.rules == record.wanted.rules && wanted.programs == record.wanted.programs
+        };
+        let now = all.iter().position(is_now);
         let others: Vec<usize> = (0..all.len()).filter(|at| Some(*at) != now).collect();
         let next = *random.pick(&others).unwrap();
         let mut wanted = all[next].clone();

@@ -2,6 +2,7 @@
 
 mod checker;
 mod client;
+mod coin;
 mod flows;
 mod store;
 mod world;
@@ -10,7 +11,8 @@ pub use world::World;
 
 use nacre_object::{Reply, Request};
 use nacre_route::{
-    Followed, Move, Order, OrderAnswer, PeerAnswer, PeerQuestion, Placed, Record, Stamp, Term,
+    Followed, IoId, Move, Order, OrderAnswer, PeerAnswer, PeerQuestion, Placed, ProgramDecision,
+    Record, RefusedIo, Stamp, Term,
 };
 
 pub const CLIENTS: usize = 4;
@@ -71,6 +73,12 @@ pub enum Ask {
         moves: Vec<Move>,
         followed: Vec<Followed>,
     },
+    /// A program has decided.
+    Decided {
+        io: IoId,
+        term: Term,
+        decided: Result<Vec<ProgramDecision>, RefusedIo>,
+    },
     /// The disk is done with what it was slow at.
     SlowDone {
         question: u64,
@@ -125,7 +133,7 @@ impl Sabotage {
 }
 
 /// What a run over many seeds must bring about.
-pub const MUST_HAPPEN: [&str; 18] = [
+pub const MUST_HAPPEN: [&str; 20] = [
     "read",
     "written",
     "read from both endpoints at once",
@@ -137,6 +145,8 @@ pub const MUST_HAPPEN: [&str; 18] = [
     "rules updated",
     "bytes moved",
     "rules recovered from data",
+    "program asked",
+    "program failed",
     "agreed",
     "agreement failed",
     "switch crashed",

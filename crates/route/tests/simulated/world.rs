@@ -14,6 +14,7 @@ use nacre_route::{
 
 use super::checker::Checker;
 use super::client::Client;
+use super::coin;
 use super::flows::{Flow, name};
 use super::store::{Store, endpoint};
 use super::{Answer, Ask, CLIENTS, CONTROLLERS, Endpoint, Party, Sabotage};
@@ -170,6 +171,12 @@ impl World {
         let Some(delivery) = self.network.next(&mut |what| told.note(what)) else { return };
         match (&delivery.ask, delivery.leg.clone()) {
             (Ask::Wake, _) => self.woken(delivery.from),
+            (Ask::Decided { io, term, decided }, _) => {
+                let Party::Switch(at) = delivery.from else { panic!("a switch asks programs") };
+                let (io, term, object) = (*io, *term, "data/x".parse().unwrap());
+                let decided = decided.clone();
+                self.tell_switch(at, Event::ProgramsDecided { io, object, term, decided });
+            }
             (Ask::SlowDone { question }, _) => {
                 if let Some(question) = self.slow.remove(question) {
                     self.serve_stored(question);
@@ -435,6 +442,12 @@ impl World {
                 state.endpoints.insert(endpoint);
                 let sent = Piece { span: Some(span_of(&ops[0])), rule: None, ops };
                 state.replies.insert(piece, (sent, Err(Error::unavailable("no answer"))));
+            }
+            Command::AskPrograms { io, term, asks } => {
+                let decided = coin::answer(&asks, &mut self.random, &mut self.told);
+                self.next_id += 1;
+                let after = 1 + self.random.below(SLOWEST);
+                self.network.wake(from, self.next_id, Ask::Decided { io, term, decided }, after);
             }
             Command::Finish { io } => self.finish(io),
             Command::Refuse { io, .. } => {

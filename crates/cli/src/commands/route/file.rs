@@ -1,17 +1,19 @@
 //! A file of rules for a running cluster: read, and checked together with the rules that are there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
 
-use nacre::{ClusterFile, RoleName};
-use nacre_node::{
-    EVERY_SWITCH, ROUTED_POOL, RouteState, StoredApplication, StoredInsertion, check_supported,
+use nacre::Cluster;
+use nacre_node::{EVERY_SWITCH, RouteState, check_declared, check_supported};
+use nacre_object::{ApplicationName, Error, Locate, ProgramName, Result, TargetName};
+use nacre_route::{
+    Finding, Location, ObjectMatch, ROUTED_POOL, Routes, SourceMatch, StoredApplication,
+    StoredInsertion, Topology, check,
 };
-use nacre_object::{ApplicationName, Error, Result, TargetName};
-use nacre_route::{Finding, Location, ObjectMatch, Routes, SourceMatch, Topology, check};
 use serde::Serialize;
 
+use super::programs::{Declarations, declarations};
 use crate::input;
 
 /// A file of rules with what is wrong with it.
@@ -31,20 +33,28 @@ pub(super) struct Report {
 }
 
 impl Checked {
-    /// Reads a file, and checks it with the rules of other applications.
+    /// Reads a file, and checks it with the rules of other applications and the programs that rules name.
     ///
     /// # Errors
-    /// `Invalid` if it makes no sense; `Unsupported` for a rule that no node executes.
-    pub fn read(path: &Path, file: &ClusterFile, state: &RouteState) -> Result<Self> {
+    /// `Invalid` if it makes no sense; `Unsupported` for a rule that no node executes; `NotFound` for a program that is
+    /// not active.
+    pub async fn read(path: &Path, cluster: &Cluster, state: &RouteState) -> Result<Self> {
         let text = input::read_text(path)?;
-        let targets: Vec<_> =
-            file.with_role(RoleName::Storage).map(|node| node.name.as_str()).collect();
+        let targets = targets(cluster);
         let routes = Routes::on(topology(&targets)?, &text)?;
         check_topology(&routes, &targets)?;
+        let own = routes.insertions.iter().flat_map(|insertion| &insertion.rules);
+        let own: BTreeSet<ProgramName> =
+            own.filter_map(|rule| rule.destination.program()).cloned().collect();
+        let programs = declarations(cluster, &own, &state.programs()?).await?;
         let mut applications: BTreeMap<ApplicationName, Vec<StoredInsertion>> = BTreeMap::new();
         let mut rules = 0;
         for insertion in &routes.insertions {
-            insertion.rules.iter().try_for_each(check_supported)?;
+            for rule in &insertion.rules {
+                check_supported(rule)?;
+                let declared = rule.destination.program().and_then(|name| programs.get(name));
+                check_declared(rule, declared.map_or(&[][..], Vec::as_slice))?;
+            }
             rules += insertion.rules.len();
             applications.entry(insertion.application.clone()).or_default().push(StoredInsertion {
                 switch: insertion.switch.to_string(),
@@ -55,7 +65,8 @@ impl Checked {
             return Err(Error::invalid("the file has no application")
                 .hint("put a line \"application NAME on every\" before the rules"));
         }
-        let findings = findings(&routes, &applications, state, &targets)?;
+        let after = with_applications(state, &applications);
+        let findings = findings(&after, &targets, &programs)?;
         Ok(Self { applications, rules, findings })
     }
 
@@ -95,22 +106,28 @@ impl Checked {
     }
 }
 
+/// The targets of a cluster, by which its switches are called.
+pub(super) fn targets(cluster: &Cluster) -> Vec<TargetName> {
+    cluster.store().targets()
+}
+
 /// The network that the cluster is: each target has a switch.
-fn topology(targets: &[&str]) -> Result<Topology> {
+fn topology(targets: &[TargetName]) -> Result<Topology> {
     let mut topology = Topology::default();
     topology.switches.push((EVERY_SWITCH.parse()?, Location::Source(SourceMatch::Any)));
     for target in targets {
-        let name: TargetName = target.parse()?;
-        topology.switches.push((target.parse()?, Location::Target(name.clone())));
-        topology.targets.insert(name);
+        let switch = target.as_str().parse()?;
+        topology.switches.push((switch, Location::Target(target.clone())));
+        topology.targets.insert(target.clone());
     }
     Ok(topology)
 }
 
 /// Refuses lines that describe a network: a cluster has its own, and a file for it holds only rules.
-fn check_topology(routes: &Routes, targets: &[&str]) -> Result<()> {
+fn check_topology(routes: &Routes, targets: &[TargetName]) -> Result<()> {
     let topology = &routes.topology;
-    let is_own = |name: &str| name == EVERY_SWITCH || targets.contains(&name);
+    let is_own =
+        |name: &str| name == EVERY_SWITCH || targets.iter().any(|target| target.as_str() == name);
     let more = topology.switches.iter().find(|(name, _)| !is_own(name.as_str()));
     let refuse = |what: String| {
         Err(Error::unsupported(what).hint(
@@ -126,6 +143,9 @@ fn check_topology(routes: &Routes, targets: &[&str]) -> Result<()> {
     if let Some(target) = topology.targets.iter().find(|name| !is_own(name.as_str())) {
         return refuse(format!("there is no target {target}"));
     }
+    if let Some(program) = topology.programs.keys().next() {
+        return refuse(format!("the program {program} itself declares where it sends IO"));
+    }
     if !topology.pools.is_empty() || !routes.reserved.is_empty() || !routes.grants.is_empty() {
         return refuse(format!(
             "routed bytes lie in {ROUTED_POOL} alone; pools and grants are those of the cluster"
@@ -134,13 +154,11 @@ fn check_topology(routes: &Routes, targets: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// What the analysis finds at the switch of each target, with the rules of all applications there.
-fn findings(
-    routes: &Routes,
-    applications: &BTreeMap<ApplicationName, Vec<StoredInsertion>>,
+/// The rules as they are with these applications.
+fn with_applications(
     state: &RouteState,
-    targets: &[&str],
-) -> Result<Vec<Finding>> {
+    applications: &BTreeMap<ApplicationName, Vec<StoredInsertion>>,
+) -> RouteState {
     let mut after = state.clone();
     let mut next = state.applications.values().map(|one| one.order + 1).max().unwrap_or(0);
     for (name, insertions) in applications {
@@ -150,16 +168,27 @@ fn findings(
         let stored = StoredApplication { order, is_forced: false, insertions };
         after.applications.insert(name.clone(), stored);
     }
+    after
+}
+
+/// What the analysis finds at the switch of each target, with the rules of all applications there.
+pub(super) fn findings(
+    after: &RouteState,
+    targets: &[TargetName],
+    programs: &Declarations,
+) -> Result<Vec<Finding>> {
     let all = after.rules()?;
     let mut findings: Vec<Finding> = vec![];
     for target in targets {
-        let mut network = Routes { topology: routes.topology.clone(), ..Routes::default() };
+        let mut network = Routes::default();
+        network.topology.targets.extend(targets.iter().cloned());
+        network.topology.programs = programs.clone();
         network.topology.switches =
             vec![(EVERY_SWITCH.parse()?, Location::Source(SourceMatch::Any))];
         network.topology.pools.insert(ROUTED_POOL.parse()?);
         network.reserved.push(ObjectMatch::parse(&format!("{ROUTED_POOL}/*"))?);
         for (switch, rules) in &all {
-            if switch != EVERY_SWITCH && switch != target {
+            if switch != EVERY_SWITCH && switch != target.as_str() {
                 continue;
             }
             // Every pool that a rule names counts as existing. No IO comes to one that does not.

@@ -3,8 +3,9 @@
 use std::fmt::Write;
 
 use nacre::Maps;
-use nacre_node::{RouteMap, RouteState, StoredApplication};
+use nacre_node::{RouteMap, RouteState};
 use nacre_object::{ApplicationName, Error, Result};
+use nacre_route::StoredApplication;
 use serde_json::json;
 
 use crate::listing::{Limit, Listing, line};

@@ -2,6 +2,7 @@
 
 mod file;
 mod list;
+mod programs;
 mod status;
 mod trace;
 
@@ -16,6 +17,7 @@ use self::file::Checked;
 use crate::listing::Limit;
 use crate::out::{Out, note};
 
+pub(crate) use self::programs::check_versions;
 pub(crate) use self::status::statuses;
 
 /// Send IO elsewhere by rules, and see where it goes (docs/routes.md)
@@ -102,10 +104,10 @@ pub async fn run(
     let cluster = Cluster::reach(&file)?;
     let map = RouteMap::new(cluster.maps().clone());
     match command {
-        C::Check { file: rules } => check(&rules, &file, &map, out).await,
+        C::Check { file: rules } => check(&rules, &cluster, &map, out).await,
         C::Put { file: rules, force } => {
             check_engine(&file)?;
-            put(&rules, force, &file, &cluster, out).await
+            put(&rules, force, &cluster, out).await
         }
         C::Ls(limit) => list::ls(&map, limit, out).await,
         C::Show { application } => list::show(&map, &application, out).await,
@@ -129,21 +131,15 @@ fn check_engine(file: &ClusterFile) -> Result<()> {
     }
 }
 
-async fn check(rules: &Path, file: &ClusterFile, map: &RouteMap, out: Out) -> Result<()> {
-    let checked = Checked::read(rules, file, &map.state().await?)?;
+async fn check(rules: &Path, cluster: &Cluster, map: &RouteMap, out: Out) -> Result<()> {
+    let checked = Checked::read(rules, cluster, &map.state().await?).await?;
     out.show(&checked.report(), || checked.text())?;
     checked.verdict()
 }
 
-async fn put(
-    rules: &Path,
-    is_forced: bool,
-    file: &ClusterFile,
-    cluster: &Cluster,
-    out: Out,
-) -> Result<()> {
+async fn put(rules: &Path, is_forced: bool, cluster: &Cluster, out: Out) -> Result<()> {
     let map = RouteMap::new(cluster.maps().clone());
-    let checked = Checked::read(rules, file, &map.state().await?)?;
+    let checked = Checked::read(rules, cluster, &map.state().await?).await?;
     let verdict = checked.verdict();
     if let Err(error) = verdict {
         if !is_forced {

@@ -60,6 +60,17 @@ pub(super) async fn status(file: &ClusterFile, out: Out) -> Result<()> {
             lines.push(table(&["switch", "application", "rule", "IO"], &rules));
         }
         for status in &all {
+            for program in &status.programs {
+                lines.push(format!(
+                    "{}: route/{}@{} has decided about {} IOs, has failed for {}, and has {} rules inserted",
+                    status.target,
+                    printable(&program.name),
+                    program.version,
+                    program.decided,
+                    program.failed,
+                    program.inserted_rules
+                ));
+            }
             lines.push(format!(
                 "{}: {} bytes of {} objects lie elsewhere; {} IOs are in flight, {} wait; {} spans are in doubt",
                 status.target,

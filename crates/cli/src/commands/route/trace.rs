@@ -29,7 +29,10 @@ pub(super) async fn trace(file: &ClusterFile, cluster: &Cluster, io: &str, out: 
         let row = |way: &RouteWay| {
             let why = match (&way.rule, way.is_made) {
                 (None, _) => "no rule".to_owned(),
-                (Some(rule), false) => printable(rule),
+                (Some(rule), false) => match &way.program {
+                    Some(program) => format!("{}, by {}", printable(rule), printable(program)),
+                    None => printable(rule),
+                },
                 (Some(_), true) => "reads follow a write".to_owned(),
             };
             vec![

@@ -15,8 +15,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use nacre::{Cluster, ClusterFile, RoleName, Sessions};
 use nacre_clock::{Clock, SystemClock};
-use nacre_node::{ROUTED_POOL, RouteMap, RouteStatus, STORAGE_SERVICE, Supervisor, TailSettings};
+use nacre_node::{RouteMap, RouteStatus, STORAGE_SERVICE, Supervisor, TailSettings};
 use nacre_object::{Error, Locate, ObjectId, Result, TargetName};
+use nacre_route::ROUTED_POOL;
 use tokio::time::{sleep, timeout};
 
 use self::load::{Load, Served};

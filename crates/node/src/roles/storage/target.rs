@@ -83,7 +83,9 @@ impl StorageTarget {
                 .wrapped_by(|next| DeviceLimitLayer::new(next, Arc::clone(&limit)));
             let stack = own_path(device, classes, &slo);
             let places = Places::of(cluster, entry)?;
-            let switch = NodeSwitch::open(stack.clone(), places, Arc::clone(clock)).await?;
+            let switch =
+                NodeSwitch::open(stack.clone(), places, classes.routes(), Arc::clone(clock))
+                    .await?;
             let (embedded, rados, refusal, slo) = (Some(engine), None, None, Some(slo));
             let (switch, limit) = (Some(Arc::new(switch)), Some(limit));
             return Ok(Self { embedded, rados, refusal, slo, switch, limit, stack, target });

@@ -1,0 +1,95 @@
+//! The route programs that rules name: what they declare, and whether another version of one is safe.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use nacre::{Cluster, ProgramId, ProgramKind};
+use nacre_clock::{Clock, SystemClock};
+use nacre_node::{RouteMap, check_declared};
+use nacre_object::{Error, ErrorKind, ProgramName, Result};
+use nacre_route::{Destination, RouteProgram};
+
+use super::file::{findings, targets};
+
+/// The destinations that programs declare.
+pub(super) type Declarations = BTreeMap<ProgramName, Vec<Destination>>;
+
+/// What the active versions of programs declare. Those in `needed` must be active.
+///
+/// # Errors
+/// `NotFound` with how to activate one; `Unavailable`.
+pub(super) async fn declarations(
+    cluster: &Cluster,
+    needed: &BTreeSet<ProgramName>,
+    known: &BTreeSet<ProgramName>,
+) -> Result<Declarations> {
+    let mut declared = Declarations::new();
+    for name in needed.union(known) {
+        let id = ProgramId::new(ProgramKind::Route, name.clone());
+        match cluster.programs().active(&id).await? {
+            Some(version) => {
+                declared.insert(name.clone(), destinations(cluster, &id, version).await?);
+            }
+            None if needed.contains(name) => {
+                let text = format!("{id} has no active version, so no rule can name it");
+                return Err(Error::not_found(text).hint(format!(
+                    "put and activate a route program: nacre program put {id} FILE --activate"
+                )));
+            }
+            None => {}
+        }
+    }
+    Ok(declared)
+}
+
+async fn destinations(
+    cluster: &Cluster,
+    program: &ProgramId,
+    version: u64,
+) -> Result<Vec<Destination>> {
+    let shown = cluster.programs().show(program, Some(version)).await?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+    let compiled =
+        RouteProgram::compile(&program.to_string(), version, shown.source.as_str(), &clock)?;
+    Ok(compiled.destinations().to_vec())
+}
+
+/// Refuses versions that would make rules unsafe which name these programs.
+///
+/// # Errors
+/// `Invalid` with the first finding that there is with these versions and not before; `Unsupported` if nodes do not execute
+/// a rule with a version; `Unavailable`.
+pub(crate) async fn check_versions(cluster: &Cluster, versions: &[(ProgramId, u64)]) -> Result<()> {
+    let routes = versions.iter().filter(|(program, _)| program.kind == ProgramKind::Route);
+    let routes: Vec<_> = routes.collect();
+    if routes.is_empty() {
+        return Ok(());
+    }
+    let state = match RouteMap::new(cluster.maps().clone()).state().await {
+        // Nodes check again, and keep the version before.
+        Err(error) if error.kind() == ErrorKind::Denied => return Ok(()),
+        state => state?,
+    };
+    let known = state.programs()?;
+    if !routes.iter().any(|(program, _)| known.contains(&program.name)) {
+        return Ok(());
+    }
+    let before = declarations(cluster, &BTreeSet::new(), &known).await?;
+    let mut after = before.clone();
+    for (program, version) in routes {
+        let declared = destinations(cluster, program, *version).await?;
+        after.insert(program.name.clone(), declared);
+    }
+    for rule in state.rules()?.iter().flat_map(|(_, rules)| rules) {
+        let Destination::Program(name) = &rule.destination else { continue };
+        check_declared(rule, after.get(name).map_or(&[][..], Vec::as_slice))?;
+    }
+    let targets = targets(cluster);
+    let old = findings(&state, &targets, &before)?;
+    let new = findings(&state, &targets, &after)?;
+    match new.iter().find(|finding| !old.contains(finding)) {
+        None => Ok(()),
+        Some(finding) => Err(Error::invalid(format!("rules would not be safe with it: {finding}"))
+            .hint("mend the program, or end the rules that name it: nacre route rm APPLICATION")),
+    }
+}

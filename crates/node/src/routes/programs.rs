@@ -1,0 +1,197 @@
+//! `RoutePrograms`: the programs by which a node's switch decides.
+//!
+//! A version becomes live on the node first ([`LiveRoutes`]). The node's controller then makes it the version of the
+//! rules that name it, as one change of rules: its destinations are stored before it decides anything, and IO under way
+//! completes by the version before. That version is held until then.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use nacre_object::{Error, ProgramName, Result};
+use nacre_registry::KindFaults;
+use nacre_route::{
+    Declared, Destination, Event, IoId, LiveRoutes, ProgramAsk, ProgramDecision, Programs,
+    RefusedIo, RouteProgram, Rule, Term,
+};
+use tokio::time::{Instant, sleep};
+
+use super::NodeSwitch;
+use super::control::SHORT_REST;
+use super::pieces::PATIENCE;
+use super::supported::check_declared;
+
+/// The programs of a node. Clones share everything.
+#[derive(Debug, Clone)]
+pub struct RoutePrograms {
+    live: LiveRoutes,
+    faults: KindFaults,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The versions that rules go by.
+    held: BTreeMap<(ProgramName, u64), Arc<RouteProgram>>,
+    counts: BTreeMap<ProgramName, Counts>,
+}
+
+/// What a program has done since the node started.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    /// IO that it decided about.
+    pub decided: u64,
+    /// IO that failed because it failed.
+    pub failed: u64,
+    /// The version whose failure the cluster log was told last.
+    reported: Option<u64>,
+}
+
+/// The programs that rules name.
+pub(super) fn programs_of(insertions: &[Vec<Rule>]) -> BTreeSet<&ProgramName> {
+    insertions.iter().flatten().filter_map(|rule| rule.destination.program()).collect()
+}
+
+impl RoutePrograms {
+    /// Those that are live on this node.
+    pub fn of(live: LiveRoutes, faults: KindFaults) -> Self {
+        Self { live, faults, state: Arc::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn is_live(&self, name: &ProgramName) -> bool {
+        self.live.get(name.as_str()).is_some()
+    }
+
+    /// What the programs declare that rules name, and holds these versions. A version that nodes cannot execute with the
+    /// rules leaves the one before in force.
+    pub(super) fn declared(&self, insertions: &[Vec<Rule>], before: &Programs) -> Programs {
+        let mut programs = Programs::new();
+        for name in programs_of(insertions) {
+            let declared = self.live_version(name, insertions);
+            let declared = declared.or_else(|| before.get(name).cloned());
+            programs.extend(declared.map(|declared| (name.clone(), declared)));
+        }
+        programs
+    }
+
+    fn live_version(&self, name: &ProgramName, insertions: &[Vec<Rule>]) -> Option<Declared> {
+        let program = self.live.get(name.as_str())?;
+        let version = program.version();
+        let is_its = |rule: &&Rule| rule.destination == Destination::Program(name.clone());
+        let mut rules = insertions.iter().flatten().filter(is_its);
+        if let Err(error) = rules.try_for_each(|rule| check_declared(rule, program.destinations()))
+        {
+            self.report(name, version, &error);
+            return None;
+        }
+        let destinations = program.destinations().to_vec();
+        self.state().held.insert((name.clone(), version), program);
+        Some(Declared { version, destinations })
+    }
+
+    /// Lets go of all versions but those that rules go by now.
+    pub(super) fn keep(&self, programs: &Programs) {
+        let is_used = |name: &ProgramName, version: u64| {
+            programs.get(name).is_some_and(|declared| declared.version == version)
+        };
+        self.state().held.retain(|(name, version), _| is_used(name, *version));
+    }
+
+    /// A version, if it is on this node.
+    pub(super) fn version(&self, name: &ProgramName, version: u64) -> Option<Arc<RouteProgram>> {
+        let held = self.state().held.get(&(name.clone(), version)).cloned();
+        let live = || self.live.get(name.as_str()).filter(|one| one.version() == version);
+        held.or_else(live)
+    }
+
+    /// Asks a program. Its first failure is told to the cluster log.
+    ///
+    /// # Errors
+    /// Those of the program, with its name, version and line.
+    pub(super) fn decide(
+        &self,
+        program: &RouteProgram,
+        ask: &ProgramAsk,
+    ) -> Result<ProgramDecision> {
+        let decided = program.decide(&ask.header, &ask.io);
+        {
+            let mut state = self.state();
+            let counts = state.counts.entry(ask.program.clone()).or_default();
+            match &decided {
+                Ok(_) => counts.decided += 1,
+                Err(_) => counts.failed += 1,
+            }
+        }
+        let decision = decided.inspect_err(|error| {
+            self.report(&ask.program, ask.version, error);
+        })?;
+        Ok(ProgramDecision {
+            rule: ask.rule,
+            span: ask.io.span,
+            destination: decision.destination,
+            changes: decision.changes,
+        })
+    }
+
+    /// Tells the cluster log of a failing version, once.
+    fn report(&self, name: &ProgramName, version: u64, error: &Error) {
+        let mut state = self.state();
+        let counts = state.counts.entry(name.clone()).or_default();
+        if counts.reported.replace(version) != Some(version) {
+            self.faults.report(name, version, error);
+        }
+    }
+
+    pub(super) fn counts(&self, name: &ProgramName) -> Counts {
+        self.state().counts.get(name).copied().unwrap_or_default()
+    }
+}
+
+impl NodeSwitch {
+    /// Asks programs where bytes of an IO go. If rules change meanwhile, nobody waits for the answer any more.
+    pub(super) async fn ask_programs(
+        self: &Arc<Self>,
+        io: IoId,
+        term: Term,
+        asks: Vec<ProgramAsk>,
+    ) {
+        let Some(object) = asks.first().map(|ask| ask.io.object.clone()) else { return };
+        let mut decisions = vec![];
+        let mut decided = Ok(());
+        for ask in asks {
+            let Some(decision) = self.ask_program(term, &ask).await else { return };
+            match decision {
+                Ok(decision) => decisions.push(decision),
+                Err(error) => {
+                    decided = Err(RefusedIo(error));
+                    break;
+                }
+            }
+        }
+        let decided = decided.map(|()| decisions);
+        self.handle(Event::ProgramsDecided { io, object, term, decided });
+    }
+
+    /// Asks one program, once its version is on this node; `None` if rules change before.
+    async fn ask_program(&self, term: Term, ask: &ProgramAsk) -> Option<Result<ProgramDecision>> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            if let Some(program) = self.programs().version(&ask.program, ask.version) {
+                return Some(self.programs().decide(&program, ask));
+            }
+            if self.core().switch.installed() != Some(term) {
+                return None;
+            }
+            if Instant::now() >= until {
+                let (name, version) = (&ask.program, ask.version);
+                let text = format!("version {version} of route/{name} is not on this node");
+                return Some(Err(Error::unavailable(text)
+                    .hint(format!("see where it is: nacre program status route/{name}"))));
+            }
+            sleep(SHORT_REST).await;
+        }
+    }
+}

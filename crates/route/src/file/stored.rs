@@ -1,0 +1,60 @@
+//! The rules of an application as the map `routes` keeps them: an entry `application/NAME`, in JSON.
+
+use std::collections::BTreeSet;
+
+use nacre_object::{ApplicationName, ProgramName, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::model::{Destination, Rule};
+
+/// What begins the keys of applications in the map.
+pub const APPLICATION_PREFIX: &str = "application/";
+
+/// The rules of an application.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredApplication {
+    /// Rules of applications with smaller numbers come first.
+    pub order: u64,
+    /// Whether it was put though the analysis found something.
+    #[serde(default)]
+    pub is_forced: bool,
+    /// Its insertions.
+    pub insertions: Vec<StoredInsertion>,
+}
+
+/// Rules that are installed in one go.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredInsertion {
+    /// The target whose switch has them, or `every`.
+    pub switch: String,
+    /// The rules, as in a file.
+    pub rules: Vec<String>,
+}
+
+impl StoredInsertion {
+    /// Its rules.
+    ///
+    /// # Errors
+    /// `Invalid` if one makes no sense.
+    pub fn rules(&self, application: &ApplicationName) -> Result<Vec<Rule>> {
+        self.rules.iter().map(|rule| Rule::from_line(application, rule)).collect()
+    }
+}
+
+impl StoredApplication {
+    /// The programs that its rules name.
+    ///
+    /// # Errors
+    /// As [`StoredInsertion::rules`].
+    pub fn programs(&self, name: &ApplicationName) -> Result<BTreeSet<ProgramName>> {
+        let mut programs = BTreeSet::new();
+        for insertion in &self.insertions {
+            for rule in insertion.rules(name)? {
+                if let Destination::Program(program) = rule.destination {
+                    programs.insert(program);
+                }
+            }
+        }
+        Ok(programs)
+    }
+}

@@ -1,0 +1,267 @@
+//! `RouteProgram`: one version of a route program, compiled.
+
+use std::sync::Arc;
+
+use mlua::{Function, Lua, Table, Value};
+use nacre_clock::Clock;
+use nacre_object::{EntityName, Error, FaultSite, Result, TenantName};
+use nacre_script::{LoadedVm, ProgramVm, Run, Script, Terms, blame_definition};
+
+use super::changes::{RouteLibrary, undeclared};
+use super::interface::{DESTINATIONS, FUNCTION, NOT_OFFERED, ROUTE_INTERFACE};
+use crate::endpoint::{NAMED_OBJECTS, ROUTED_POOL};
+use crate::limits::ROUTE_BUDGET;
+use crate::model::{
+    Destination, Header, Io, ObjectMatch, Operation, Operations, SourceMatch, Span, declare, text,
+};
+use crate::switch::RuleChange;
+
+thread_local! {
+    static VM: ProgramVm<RouteLibrary> = const { ProgramVm::new() };
+}
+
+/// One version of a route program.
+#[derive(Debug)]
+pub struct RouteProgram {
+    name: String,
+    version: u64,
+    source: Arc<str>,
+    clock: Arc<dyn Clock>,
+    destinations: Vec<Destination>,
+}
+
+/// What a program says about an IO.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// Where it goes.
+    pub destination: Destination,
+    /// The rules that change.
+    pub changes: Vec<RuleChange>,
+}
+
+impl RouteProgram {
+    /// Compiles a source, runs it once, and reads which destinations it declares.
+    ///
+    /// # Errors
+    /// `Fault` with the line where it fails; `Invalid` if it does not define what it must; `Unsupported` for a
+    /// destination or function that nodes do not offer.
+    pub fn compile(
+        name: &str,
+        version: u64,
+        source: impl Into<Arc<str>>,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Self> {
+        let (name, source, clock) = (name.to_owned(), source.into(), Arc::clone(clock));
+        let mut program = Self { name, version, source, clock, destinations: vec![] };
+        program.destinations = program.run(|script, run, _| {
+            check_offered(script)?;
+            run.load()?;
+            function(run)?;
+            read_destinations(run)
+        })?;
+        Ok(program)
+    }
+
+    /// The version.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// The destinations that it declares.
+    pub fn destinations(&self) -> &[Destination] {
+        &self.destinations
+    }
+
+    /// Where an IO goes. `rule` is what the rule is about that names the program.
+    ///
+    /// # Errors
+    /// `Fault` with the line where the program fails, or of the function if its result makes no sense; `Exhausted` past
+    /// the budget. Both name program and version.
+    pub fn decide(&self, rule: &Header, io: &Io) -> Result<Decision> {
+        let decided = self.run(|_, run, library| {
+            run.load()?;
+            let route = function(run)?;
+            let argument = io_to_lua(run.lua(), rule, io).map_err(|error| run.explain(&error))?;
+            library.begin(rule, io, &self.destinations);
+            let destination = self.destination(run, &route, argument);
+            let changes = library.finish();
+            Ok(Decision { destination: destination?, changes })
+        });
+        decided.map_err(|error| self.blamed(error))
+    }
+
+    fn destination(&self, run: &Run<'_>, route: &Function, io: Table) -> Result<Destination> {
+        let returned = run.call_for::<Value>(route, io)?;
+        let Value::String(returned) = &returned else {
+            let text = format!("`{FUNCTION}` returned a {}", returned.type_name());
+            return Err(Error::invalid(text).hint("return one of `destinations`"));
+        };
+        let text = returned.to_string_lossy();
+        let destination = Destination::from_line(&text)?;
+        match self.destinations.contains(&destination) {
+            true => Ok(destination),
+            false => Err(undeclared(&text)),
+        }
+    }
+
+    /// An error that names program, version and line.
+    fn blamed(&self, error: Error) -> Error {
+        let blame =
+            |error| blame_definition(error, &self.name, self.version, &self.source, FUNCTION);
+        let error = blame(error);
+        if error.fault().is_some_and(|site| site.line.is_some()) {
+            return error;
+        }
+        // The budget ended the run where the VM knows no line.
+        let known = error.fault().cloned().unwrap_or_default();
+        let defined = blame(Error::invalid(error.message()));
+        let line = defined.fault().and_then(|site| site.line);
+        let (program, version) = (self.name.clone(), self.version);
+        error.with_fault(FaultSite { program, version, line, ..known })
+    }
+
+    /// Has it decide about IO that does not exist: small and large, at the beginning of an object and far behind it.
+    pub(super) fn rehearse(&self) -> Result<()> {
+        let rule = Header {
+            source: SourceMatch::Any,
+            operations: Operations::of([Operation::Write]).unwrap_or(Operations::ALL),
+            object: ObjectMatch::all(),
+            span: Span::WHOLE,
+        };
+        let spans = [(0, 1), (0, 4096), (4096, 8192), (0, 4 << 20), (1 << 30, (1 << 30) + 512)];
+        for object in ["data/made-up", "data/made up*/with some blanks.0001"] {
+            for (start, end) in spans {
+                let io = Io {
+                    source: EntityName::local(),
+                    tenant: TenantName::standard(),
+                    via: None,
+                    operation: Operation::Write,
+                    object: object.parse()?,
+                    span: Span::new(start, end),
+                };
+                self.decide(&rule, &io)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn run<R>(
+        &self,
+        body: impl FnOnce(&Script, &Run<'_>, &RouteLibrary) -> Result<R>,
+    ) -> Result<R> {
+        let in_vm = |loaded: &mut LoadedVm<RouteLibrary>| {
+            let script = loaded.script(&self.name, self.version, self.source.as_bytes())?;
+            let terms = Terms { budget: &ROUTE_BUDGET, clock: &self.clock, seed: 0 };
+            let run = loaded.vm.start(&script, &terms)?;
+            body(&script, &run, &loaded.library)
+        };
+        VM.with(|vm| vm.with(in_vm))
+    }
+}
+
+fn function(run: &Run<'_>) -> Result<Function> {
+    match run.global(FUNCTION)? {
+        Value::Function(function) => Ok(function),
+        Value::Nil => {
+            Err(Error::invalid(format!("the program must define a function `{FUNCTION}`"))
+                .hint("route(io) returns one of `destinations`"))
+        }
+        other => {
+            let text = format!("`{FUNCTION}` is a {}; it is a function", other.type_name());
+            Err(Error::invalid(text))
+        }
+    }
+}
+
+/// Refuses functions of the paper that nodes keep to themselves.
+fn check_offered(script: &Script) -> Result<()> {
+    let mut names = script.names_missing_in(&ROUTE_INTERFACE).into_iter();
+    let Some(name) = names.find(|name| NOT_OFFERED.contains(&name.global.as_str())) else {
+        return Ok(());
+    };
+    let site = FaultSite {
+        program: script.name().to_owned(),
+        version: script.version(),
+        line: Some(name.line),
+        traceback: String::new(),
+    };
+    let text = format!(
+        "unsupported: `{}`; a program that holds IO would wait for itself, and nodes hold and drain IO whenever rules change",
+        name.global
+    );
+    Err(Error::unsupported(text).with_fault(site))
+}
+
+/// The list of destinations that the chunk has set.
+fn read_destinations(run: &Run<'_>) -> Result<Vec<Destination>> {
+    let wrong = |what: String| Err(Error::invalid(what).hint(ROUTE_INTERFACE.functions[0].what));
+    let list = match run.global(DESTINATIONS)? {
+        Value::Table(list) => list,
+        Value::Nil => return wrong(format!("the program must set `{DESTINATIONS}`")),
+        other => {
+            return wrong(format!("`{DESTINATIONS}` is a {}; it is a list", other.type_name()));
+        }
+    };
+    let mut destinations = vec![];
+    for place in 1..=list.raw_len() {
+        let entry = list.raw_get::<Value>(place).map_err(|error| run.explain(&error))?;
+        let Value::String(line) = &entry else {
+            let what = format!("entry {place} of `{DESTINATIONS}` is a {}", entry.type_name());
+            return wrong(format!("{what}; it is a string"));
+        };
+        let destination = Destination::from_line(&line.to_string_lossy())?;
+        check_executed(&destination)?;
+        declare(&mut destinations, destination)?;
+    }
+    match destinations.is_empty() {
+        true => wrong(format!("`{DESTINATIONS}` is empty")),
+        false => Ok(destinations),
+    }
+}
+
+/// Refuses destinations to which no node sends IO.
+fn check_executed(destination: &Destination) -> Result<()> {
+    let is_executed = match destination {
+        Destination::Home | Destination::Target(_) => true,
+        Destination::Pool(pool) => pool.as_str() == ROUTED_POOL,
+        Destination::Object(object) => {
+            object.pool.as_str() == ROUTED_POOL && object.name.as_str().starts_with(NAMED_OBJECTS)
+        }
+        _ => false,
+    };
+    match is_executed {
+        true => Ok(()),
+        false => Err(Error::unsupported(format!(
+            "unsupported: no node sends IO to \"{destination}\""
+        ))
+        .hint("declare home, target TARGET, pool nacre.routed or object nacre.routed/named/NAME")),
+    }
+}
+
+/// What an IO does, in one word.
+fn word(operation: Operation) -> &'static str {
+    match operation {
+        Operation::Read => "read",
+        Operation::Write => "write",
+        Operation::Create => "create",
+        Operation::Delete => "delete",
+    }
+}
+
+/// The argument of `route`.
+fn io_to_lua(lua: &Lua, rule: &Header, io: &Io) -> mlua::Result<Table> {
+    let own = Header { object: ObjectMatch::Exact(io.object.clone()), ..rule.clone() };
+    let span = io.span.unwrap_or(Span::WHOLE);
+    let table = lua.create_table_with_capacity(0, 9)?;
+    table.raw_set("source", io.source.as_str())?;
+    table.raw_set("tenant", io.tenant.as_str())?;
+    table.raw_set("operation", word(io.operation))?;
+    table.raw_set("object", text::escape(&io.object.to_string()))?;
+    table.raw_set("pool", io.object.pool.as_str())?;
+    table.raw_set("name", io.object.name.as_str())?;
+    table.raw_set("rule", own.to_string())?;
+    table.raw_set("offset", span.start() as f64)?;
+    table.raw_set("length", span.length() as f64)?;
+    table.set_readonly(true);
+    Ok(table)
+}
