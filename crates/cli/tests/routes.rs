@@ -2,84 +2,15 @@
 
 mod common;
 
-use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use bytes::Bytes;
-use common::{NACRE, RunningCluster, kill};
-use nacre::{Cluster, Error, ErrorKind, Object};
+use common::routes::{
+    Workers, cluster, number, places, put, rules, status, wait_for_rules, wait_until_home,
+};
+use common::{NACRE, kill};
+use nacre::{Cluster, ErrorKind};
 use nacre_conformance::wait::eventually_blocking;
 use nacre_object::ObjectId;
-use serde_json::Value;
-
-/// The bytes of a write.
-const BLOCK: usize = 1024;
-/// Blocks of an object.
-const BLOCKS: u64 = 6;
-
-fn rules(folder: &Path, text: &str) -> PathBuf {
-    let file = folder.join("rules");
-    std::fs::write(&file, format!("nacre routes 1\n{text}")).unwrap();
-    file
-}
-
-/// A cluster of three targets, and a folder for files.
-fn cluster() -> (tempfile::TempDir, RunningCluster) {
-    let folder = tempfile::tempdir().unwrap();
-    let arguments = ["--targets", "3", "--metadata", "1"];
-    let cluster = RunningCluster::start_with(&folder.path().join("cluster"), &arguments);
-    (folder, cluster)
-}
-
-fn put(cluster: &RunningCluster, folder: &Path, text: &str) {
-    let file = rules(folder, text);
-    cluster.run(&["route", "put", file.to_str().unwrap()]);
-}
-
-/// The status of the switch of a target; nothing while its node is down.
-fn status(cluster: &RunningCluster, target: &str) -> Option<Value> {
-    let output = cluster.command(&["route", "status", "--json"]).output().unwrap();
-    let all: Value = serde_json::from_slice(&output.stdout).ok()?;
-    all.as_array()?.iter().find(|one| one["target"] == target).cloned()
-}
-
-fn number(status: Option<&Value>, name: &str) -> Option<u64> {
-    status.and_then(|status| status[name].as_u64())
-}
-
-fn wait_for_rules(cluster: &RunningCluster, target: &str, count: usize) {
-    eventually_blocking("the switch has its rules", || {
-        let status = status(cluster, target);
-        status.is_some_and(|status| status["rules"].as_array().unwrap().len() == count)
-    });
-}
-
-fn wait_until_home(cluster: &RunningCluster, target: &str) {
-    eventually_blocking("all bytes are home", || {
-        let status = status(cluster, target);
-        number(status.as_ref(), "routed_bytes") == Some(0)
-            && number(status.as_ref(), "in_doubt") == Some(0)
-    });
-}
-
-/// Objects of one target, and another target for their bytes that does not keep the map of rules.
-async fn places(cluster: &RunningCluster, names: usize) -> (Vec<String>, String, String) {
-    let client = Cluster::connect(cluster.folder()).await.unwrap();
-    let keeper = client.locate(&"nacre.system/map/routes".parse().unwrap()).to_string();
-    let targets = ["storage.0", "storage.1", "storage.2"];
-    let [home, away] = targets.into_iter().filter(|name| *name != keeper).collect::<Vec<_>>()[..]
-    else {
-        panic!("one target keeps the map")
-    };
-    let all = (0..).map(|number| format!("r{number}"));
-    let is_at_home = |name: &String| {
-        let object: ObjectId = format!("data/{name}").parse().unwrap();
-        client.locate(&object).as_str() == home
-    };
-    (all.filter(is_at_home).take(names).collect(), home.to_owned(), away.to_owned())
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_routed_object_answers_as_if_it_were_not_routed() {
@@ -190,83 +121,13 @@ fn unsafe_and_unsupported_rules_are_refused_with_the_reason() {
     assert!(history.contains("application/b ends"), "{history}");
 }
 
-/// What one object must hold: of each block the last acknowledged write, and later ones that failed.
-struct Checked {
-    object: Object,
-    blocks: Vec<Vec<u64>>,
-}
-
-impl Checked {
-    async fn write(&mut self, block: u64, value: u64) {
-        let data = Bytes::from(value.to_le_bytes().repeat(BLOCK / 8));
-        self.blocks[block as usize].push(value);
-        if self.object.write(block * BLOCK as u64, data).await.is_ok() {
-            self.blocks[block as usize] = vec![value];
-        }
-    }
-
-    /// Whether it was read.
-    async fn read(&mut self) -> bool {
-        let read = match self.object.read(0, BLOCKS * BLOCK as u64).await {
-            Ok(read) => read,
-            Err(error) => {
-                assert!(is_passing(&error), "{error}");
-                return false;
-            }
-        };
-        for (block, possible) in self.blocks.iter_mut().enumerate() {
-            let found = read.get(block * BLOCK..(block + 1) * BLOCK);
-            let found = found.unwrap_or_else(|| panic!("block {block} is lost"));
-            let value = u64::from_le_bytes(found[..8].try_into().unwrap());
-            assert!(found.chunks(8).all(|part| part == &found[..8]), "a torn block");
-            assert!(
-                possible.contains(&value),
-                "block {block} holds {value}, not one of {possible:?}"
-            );
-            *possible = vec![value];
-        }
-        true
-    }
-}
-
-fn is_passing(error: &Error) -> bool {
-    error.kind() == ErrorKind::Unavailable
-}
-
-/// Writes and reads an object until it is told to stop; counts the rounds.
-async fn work(mut checked: Checked, is_over: Arc<AtomicBool>, rounds: Arc<AtomicU64>, first: u64) {
-    let mut value = first << 32;
-    for block in 0..BLOCKS {
-        checked.write(block, value).await;
-    }
-    while !is_over.load(Ordering::Relaxed) {
-        value += 1;
-        checked.write(value % BLOCKS, value).await;
-        if checked.read().await {
-            rounds.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-    while !checked.read().await {}
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn no_acknowledged_write_is_lost_when_nodes_of_a_route_are_killed() {
     let (folder, cluster) = cluster();
     let (names, home, away) = places(&cluster, 4).await;
-    let client = Cluster::connect(cluster.folder()).await.unwrap();
-    let (is_over, rounds) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-    let mut workers = vec![];
-    for (number, name) in names.iter().enumerate() {
-        let object = client.object(&format!("data/{name}").parse().unwrap()).await.unwrap();
-        let checked = Checked { object, blocks: vec![vec![]; BLOCKS as usize] };
-        let work = work(checked, Arc::clone(&is_over), Arc::clone(&rounds), number as u64 + 1);
-        workers.push(tokio::spawn(work));
-    }
-    let steps = tokio::task::spawn_blocking(move || {
-        let more_rounds = |what: &str| {
-            let from = rounds.load(Ordering::Relaxed);
-            eventually_blocking(what, || rounds.load(Ordering::Relaxed) >= from + 20);
-        };
+    let workers = Workers::start(&cluster, &names).await;
+    let steps = workers.while_they_work(move |workers| {
+        let more_rounds = |what: &str| workers.more_rounds(what);
         let routed = |what: &str| {
             eventually_blocking(what, || {
                 number(status(&cluster, &home).as_ref(), "routed_bytes") > Some(0)
@@ -293,14 +154,9 @@ async fn no_acknowledged_write_is_lost_when_nodes_of_a_route_are_killed() {
         more_rounds("the workers go on after the switch was killed while bytes come home");
         wait_until_home(&cluster, &home);
         more_rounds("the workers work without rules");
-        is_over.store(true, Ordering::Relaxed);
         (folder, cluster)
     });
-    let kept = steps.await.unwrap();
-    for worker in workers {
-        worker.await.unwrap();
-    }
-    drop(kept);
+    drop(steps.await);
 }
 
 #[test]

@@ -7,6 +7,7 @@ pub mod follower;
 pub mod layouts;
 pub mod metrics_page;
 pub mod person;
+pub mod routes;
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
