@@ -5,8 +5,10 @@
 //! units, with the same [`Policy`], a program:
 //!
 //! 1. [`UnitCounters`] count the operations on each unit; [`Policy::measure`] computes a load from
-//! them; 2. each rank sends its [`RankLoad`] to all others; 3. [`Policy::decide`] computes a
-//! [`Decision`] from [`Inputs`]: both are plain data that can be stored and replayed.
+//!    them;
+//! 2. each rank sends its [`RankLoad`] to all others;
+//! 3. [`Policy::decide`] computes a [`Decision`] from [`Inputs`]: both are plain data that can be
+//!    stored and replayed.
 //!
 //! [`Rounds`] collects the ranks' heartbeats. [`BalancerSettings`] say which policy is in charge,
 //! [`NodeTraits`] hold an operator's settings for a node, and [`History`] stores decisions.

@@ -12,12 +12,12 @@
 //! # Protocol
 //!
 //! 1. A client asks, with a number that grows from attempt to attempt. The authority grants under
-//! that number, or serves the client by a round trip, or lets it wait. 2. The holder keeps asking
-//! for news. Each question that reaches the authority renews the lease. 3. When another client
-//! needs the state, the authority revokes the grant, at once or when the policy says so. The holder
-//! stops, and returns the grant with a report of its operations. 4. If the lease ends first, the
-//! holder is *evicted*: the runtime fences it off and finds the state without its help. For a log
-//! this is a seal at the next epoch.
+//!    that number, or serves the client by a round trip, or lets it wait.
+//! 2. The holder keeps asking for news. Each question that reaches the authority renews the lease.
+//! 3. When another client needs the state, the authority revokes the grant, at once or when the
+//!    policy says so. The holder stops, and returns the grant with a report of its operations.
+//! 4. If the lease ends first, the holder is *evicted*: the runtime fences it off and finds the
+//!    state without its help. For a log this is a seal at the next epoch.
 //!
 //! # Invariants
 //!

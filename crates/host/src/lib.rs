@@ -8,15 +8,16 @@
 //! # Protocol
 //!
 //! 1. The record of a machine names its [`Authority`]: a node, and the epoch at which that node
-//! took over. 2. A node takes over by proposing the stored record's successor, with itself as the
-//! authority ([`core::TakeoverCore`]). A node that loses the race uses the winner's record. 3. The
-//! winner runs the kind's own [`Recovery`], which seals the old epoch and finds the state. 4. Then
-//! [`Host`] serves the machine. It answers a client whose record is at least as new as the
-//! take-over. It reads the stored record before it answers a client that knows a later one. 5. A
-//! node that has handed a machine over redirects its clients, or forwards their questions:
-//! [`ClientRouting`]. 6. [`AuthorityClient`] asks the node that its record names. If the node
-//! refuses, the client reads the record again. If the node is silent, the client asks another node
-//! to take over.
+//!    took over.
+//! 2. A node takes over by proposing the stored record's successor, with itself as the authority
+//!    ([`core::TakeoverCore`]). A node that loses the race uses the winner's record.
+//! 3. The winner runs the kind's own [`Recovery`], which seals the old epoch and finds the state.
+//! 4. Then [`Host`] serves the machine. It answers a client whose record is at least as new as the
+//!    take-over. It reads the stored record before it answers a client that knows a later one.
+//! 5. A node that has handed a machine over redirects its clients, or forwards their questions:
+//!    [`ClientRouting`].
+//! 6. [`AuthorityClient`] asks the node that its record names. If the node refuses, the client
+//!    reads the record again. If the node is silent, the client asks another node to take over.
 //!
 //! # Invariants
 //!

@@ -34,7 +34,7 @@ fn answered(commands: &[Command]) -> Option<OrderAnswer> {
 fn serving_with(text: &[&str], peers: &[&str]) -> Switch {
     let mut switch = Switch::new(name("s"));
     let peers = peers.iter().map(|peer| name(peer)).collect();
-    let rules = SwitchRules { insertions: vec![rules(text)], placed: vec![], peers };
+    let rules = SwitchRules { insertions: vec![rules(text)], peers, ..SwitchRules::default() };
     order(&mut switch, 1, Order::Install(rules));
     order(&mut switch, 1, Order::Resume);
     switch

@@ -2,9 +2,9 @@
 //!
 //! A policy is compiled once. Each run of it depends only on its inputs:
 //!
-//! 1. `measure` gives each unit its load (`metaload`). It runs often and over many units. 2.
-//! `decide` gives each rank its load (`mdsload`), asks whether load has to move (`when`), how much
-//! of it to which rank (`where`), and chooses the units (`howmuch`).
+//! 1. `measure` gives each unit its load (`metaload`). It runs often and over many units.
+//! 2. `decide` gives each rank its load (`mdsload`), asks whether load has to move (`when`), how
+//!    much of it to which rank (`where`), and chooses the units (`howmuch`).
 //!
 //! **Invariant:** the same policy and inputs give the same decision. **Invariant:** a policy that
 //! fails moves nothing. Its error names the program, the version and, if known, the line.

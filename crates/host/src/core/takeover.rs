@@ -1,8 +1,9 @@
 //! A node's take-over of a machine (for logs: CORFU, section 3.2.2).
 //!
 //! 1. Claim: propose the stored record's successor that names this node and this attempt. A node
-//! that loses the race adopts the winner's record, even if the winner has the same node name. 2.
-//! Recover, as the kind does ([`Recovery`]). 3. Serve.
+//!    that loses the race adopts the winner's record, even if the winner has the same node name.
+//! 2. Recover, as the kind does ([`Recovery`]).
+//! 3. Serve.
 
 use nacre_object::NodeName;
 

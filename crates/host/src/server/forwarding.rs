@@ -5,11 +5,12 @@
 //! does not serve the machine itself, it asks that node and returns its answer.
 //!
 //! 1. The former authority forwards a question under the epoch of the record that names the
-//! successor. The successor checks it like any other question, and refuses an epoch under which it
-//! does not serve. 2. If the question knows a later record, or the successor refuses, the former
-//! authority reads the record. Then it forwards the question to the node that the record names. 3.
-//! If the successor does not answer, the former authority forgets it, and the client uses the
-//! record as usual. The same happens after a restart of the former authority.
+//!    successor. The successor checks it like any other question, and refuses an epoch under which
+//!    it does not serve.
+//! 2. If the question knows a later record, or the successor refuses, the former authority reads
+//!    the record. Then it forwards the question to the node that the record names.
+//! 3. If the successor does not answer, the former authority forgets it, and the client uses the
+//!    record as usual. The same happens after a restart of the former authority.
 //!
 //! **Invariant:** a question visits no node twice. It is forwarded under the epoch of a record that
 //! names the next node. That node forwards it only under a later record, so epochs rise from node

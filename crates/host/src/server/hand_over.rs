@@ -1,10 +1,12 @@
 //! Hands a machine over from its authority to another node, while clients use it.
 //!
 //! 1. The authority holds the machine, so that it issues nothing that its successor may contradict.
-//! Clients wait. 2. It stores state for the successor: [`Hosting::before_hand_over`]. 3. It asks
-//! the successor to take over. That node claims the record and recovers, as after a failure. 4. It
-//! reads the stored record, whatever the successor replied, and follows it. It redirects its
-//! clients or forwards their questions, as [`ClientRouting`] says, or it continues to serve.
+//!    Clients wait.
+//! 2. It stores state for the successor: [`Hosting::before_hand_over`].
+//! 3. It asks the successor to take over. That node claims the record and recovers, as after a
+//!    failure.
+//! 4. It reads the stored record, whatever the successor replied, and follows it. It redirects its
+//!    clients or forwards their questions, as [`ClientRouting`] says, or it continues to serve.
 //!
 //! After a crash of either node, or of the map's store, the situation is the same as after a crash
 //! during a take-over. The record names one authority, and the answers of any other have no effect.

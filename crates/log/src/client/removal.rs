@@ -1,8 +1,10 @@
 //! Removes a log, and finishes an unfinished removal before the name is used again.
 //!
 //! 1. The view is marked as removed. From then on clients do not find the log, and no sequencer can
-//! change its view or take over. 2. Every object is buried. A client that still holds an earlier
-//! view and positions is refused, and learns why. 3. The view is marked as buried.
+//!    change its view or take over.
+//! 2. Every object is buried. A client that still holds an earlier view and positions is refused,
+//!    and learns why.
+//! 3. The view is marked as buried.
 //!
 //! If the remover fails between these steps, the next client that removes the log or creates one of
 //! its name continues.

@@ -2,11 +2,13 @@
 //! itself.
 //!
 //! 1. A client asks for positions and for the capability. It gets both, or only positions, or it
-//! waits for the holder. 2. The holder issues positions up to the end of the view that its grant
-//! names, under the epoch of that view. Each of its questions for news tells its tail. 3. The
-//! holder returns the grant with its tail, and the sequencer continues from there. 4. A holder that
-//! does not return its grant in time is evicted: the log is claimed anew, sealed and recovered, as
-//! after the death of its sequencer. Objects then refuse the holder's writes for their epoch.
+//!    waits for the holder.
+//! 2. The holder issues positions up to the end of the view that its grant names, under the epoch
+//!    of that view. Each of its questions for news tells its tail.
+//! 3. The holder returns the grant with its tail, and the sequencer continues from there.
+//! 4. A holder that does not return its grant in time is evicted: the log is claimed anew, sealed
+//!    and recovered, as after the death of its sequencer. Objects then refuse the holder's writes
+//!    for their epoch.
 //!
 //! **Invariant:** the sequencer takes a tail only from the holder of the current grant, so the tail
 //! never goes back.

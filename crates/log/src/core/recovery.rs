@@ -1,11 +1,12 @@
 //! The recovery of a log's tail, after a node has claimed the log (CORFU, section 3.2.2).
 //!
 //! 1. Seal every object of the last stripe at the claim's epoch. From then on no client with an
-//! older view can write there. If the stripe is empty, continue with the stripe before it. 2. The
-//! tail is one past the greatest written position of the stripe; serve from there. Positions that
-//! do not belong to the stripe are ignored. 3. If an object of the stripe was lost, nobody knows
-//! which of its positions were written. Then serve from the end of the stripe. So no acknowledged
-//! position is issued again, and readers see which positions are lost.
+//!    older view can write there. If the stripe is empty, continue with the stripe before it.
+//! 2. The tail is one past the greatest written position of the stripe; serve from there. Positions
+//!    that do not belong to the stripe are ignored.
+//! 3. If an object of the stripe was lost, nobody knows which of its positions were written. Then
+//!    serve from the end of the stripe. So no acknowledged position is issued again, and readers
+//!    see which positions are lost.
 //!
 //! Stripes before the last non-empty one need no seal. All their positions are below the tail, and
 //! a client that was granted one of them may still write it once.

@@ -6,11 +6,12 @@
 //! and every writer gets its position from it, so the old objects need no seal:
 //!
 //! 1. Draft the next view, and seal its new objects. If a target does not seal them in time, draft
-//! another view without it. 2. If no position moves (a longer range, another class or a trimmed
-//! front), propose the draft and go on serving. 3. A new layout from the tail on moves positions.
-//! First store a view that differs only in its epoch, to see that views can be stored. Then hold
-//! the tail still for some milliseconds, cut the last range there, propose, and serve the stored
-//! view.
+//!    another view without it.
+//! 2. If no position moves (a longer range, another class or a trimmed front), propose the draft
+//!    and go on serving.
+//! 3. A new layout from the tail on moves positions. First store a view that differs only in its
+//!    epoch, to see that views can be stored. Then hold the tail still for some milliseconds, cut
+//!    the last range there, propose, and serve the stored view.
 //!
 //! **Invariants.** Objects are sealed before a view that names them is proposed, so no client meets
 //! a missing object. A position has one object in all views under which it was issued: positions

@@ -78,6 +78,7 @@ pub(super) struct Doubt {
 }
 
 /// What a command of the pure switch asks the runtime to do.
+#[expect(clippy::large_enum_variant, reason = "few exist, and for a moment")]
 enum Work {
     Piece(PieceWork),
     Programs { io: IoId, term: Term, asks: Vec<ProgramAsk> },

@@ -2,11 +2,13 @@
 //! itself.
 //!
 //! 1. A client asks for a call and for a capability. It gets the capability with the state, or the
-//! authority runs the call, or the client waits for a holder. 2. The holder of the exclusive
-//! capability changes its copy of the state. Holders of shared ones only read theirs. 3. A holder
-//! returns its grant, with the state if it changed that. 4. A holder that does not return its grant
-//! in time is evicted: this node claims the resource again. The changes of an evicted holder are
-//! lost, like those of an authority that died. The file type recovers the state.
+//!    authority runs the call, or the client waits for a holder.
+//! 2. The holder of the exclusive capability changes its copy of the state. Holders of shared ones
+//!    only read theirs.
+//! 3. A holder returns its grant, with the state if it changed that.
+//! 4. A holder that does not return its grant in time is evicted: this node claims the resource
+//!    again. The changes of an evicted holder are lost, like those of an authority that died. The
+//!    file type recovers the state.
 //!
 //! **Invariant:** the authority takes a state only from the holder of the current exclusive grant.
 

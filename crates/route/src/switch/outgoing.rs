@@ -17,6 +17,7 @@ use crate::plan::{Piece, plan};
 use crate::rules::{Placement, RuleTable};
 
 /// What becomes of an IO under the rules.
+#[expect(clippy::large_enum_variant, reason = "its only caller takes it apart at once")]
 enum Planned {
     /// It can be sent.
     Ready(Flying),

@@ -221,6 +221,7 @@ impl Brute<'_> {
                     path.end = End::Copies(scatter.count(), all);
                     return path;
                 }
+                Some(Destination::Program(_)) => unreachable!("the rules here name no program"),
                 Some(Destination::Controller(_)) => {
                     path.end = End::Controller;
                     return path;

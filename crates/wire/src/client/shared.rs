@@ -7,9 +7,9 @@ use nacre_object::{Error, ErrorKind, Result};
 use nacre_telemetry::{Sampler, Trace};
 use tokio::sync::{Notify, Semaphore, watch};
 
-use super::send_budget::{Posted, SendBudget};
 use super::call::{Call, Repeat};
 use super::options::SessionOptions;
+use super::send_budget::{Posted, SendBudget};
 use super::session::NodeInfo;
 use super::table::{Begun, End, Table};
 use super::ticket::Ticket;

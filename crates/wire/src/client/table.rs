@@ -8,8 +8,8 @@ use std::time::Duration;
 use nacre_object::{Error, WatchEvent};
 use tokio::sync::oneshot;
 
-use super::send_budget::Posted;
 use super::call::{Call, encode};
+use super::send_budget::Posted;
 use super::session::NodeInfo;
 use super::watching::{Stage, Watching};
 use crate::message::{Origin, client_fields};
