@@ -128,10 +128,10 @@ async fn a_program_that_fails_fails_its_own_io_and_is_reported_once() {
 
     let file = source(folder, &["home", "target storage.9"], "  return \"home\"");
     let (code, said) = cluster.fails(&["program", "put", "route/p", &file, "--activate"]);
-    assert!(code == 1 && said.contains("there is no target storage.9"), "{said}");
+    assert!(code == 2 && said.contains("there is no target storage.9"), "{said}");
     let file = source(folder, &["home"], "  drain(io.rule)\n  return \"home\"");
     let (code, said) = cluster.fails(&["program", "put", "route/p", &file]);
-    assert!(code == 1 && said.contains("unsupported: `drain`"), "{said}");
+    assert!(code == 2 && said.contains("unsupported: `drain`"), "{said}");
     cluster.run(&["program", "rollback", "route/p"]);
     wait_for_version(&cluster, &home, 1);
     write(&cluster, &first, "0", "more");
