@@ -19,6 +19,15 @@ pub struct Limit {
     limit: Option<usize>,
 }
 
+impl Limit {
+    /// The last entries, as many as the limit allows: what a history shows, whose latest entry is last.
+    pub fn latest<T>(self, mut entries: Vec<T>) -> Vec<T> {
+        let allowed = self.limit.unwrap_or(usize::MAX);
+        entries.drain(..entries.len().saturating_sub(allowed));
+        entries
+    }
+}
+
 /// Cells of a table's line.
 pub type Row = Vec<String>;
 
@@ -126,5 +135,20 @@ impl Listing {
             self.push(json(&item), || rows(&item))?;
         }
         self.finish(items.next().map(|_| RAISE_LIMIT))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limited_history_has_its_latest_entries() {
+        let latest = |limit| Limit { limit }.latest(vec![1, 2, 3]);
+        assert_eq!(
+            [latest(None), latest(Some(2)), latest(Some(9))],
+            [vec![1, 2, 3], vec![2, 3], vec![1, 2, 3]]
+        );
+        assert!(latest(Some(0)).is_empty());
     }
 }

@@ -20,8 +20,8 @@ pub(super) async fn history(
         Some(node) => vec![node],
         None => ranks(cluster).await?,
     };
-    Listing::table(out, limit, &HEADER).all(
-        recorded(cluster, nodes).await?,
+    Listing::table(out, Limit::default(), &HEADER).all(
+        limit.latest(recorded(cluster, nodes).await?),
         |(node, record)| json!({ "node": node.as_str(), "record": record }),
         |(node, record)| vec![row(node, record)],
     )

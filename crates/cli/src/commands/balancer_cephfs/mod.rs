@@ -207,8 +207,8 @@ async fn history(fs: &CephFs, limit: Limit, out: Out) -> Result<()> {
         Some(reason) => format!("taken back: {reason}"),
         None => "-".to_owned(),
     };
-    Listing::table(out, limit, &HEADER).all(
-        index.versions,
+    Listing::table(out, Limit::default(), &HEADER).all(
+        limit.latest(index.versions),
         |version| json!({ "version": version, "is_active": version.object == active }),
         |version| {
             vec![vec![

@@ -85,7 +85,7 @@ impl Checked {
     }
 
     pub fn text(&self) -> String {
-        let mut text = format!("{} rules", self.rules);
+        let mut text = format!("{} rule{}", self.rules, if self.rules == 1 { "" } else { "s" });
         for finding in &self.findings {
             let _ = write!(text, "\n{finding}");
         }
