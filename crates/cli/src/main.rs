@@ -100,17 +100,17 @@ enum Command {
     Init(init::InitArguments),
     /// Run a cluster in the foreground until interrupted
     Up(up::UpArguments),
-    /// Run the main job: a shared log under load, faults included, everything verified
+    /// Run a demonstration: a shared log under load and faults, with every record verified
     Demo(demo::DemoArguments),
     /// Show the cluster's nodes
     Status,
-    /// Read everything every node keeps, and say what is damaged; status 1 if something is
+    /// Read all data of every node and report damage; exit status 1 if there is any
     Scrub(scrub::ScrubArguments),
-    /// Save what can be read of a damaged storage folder into a new one
+    /// Copy the readable part of a damaged storage folder into a new folder
     Salvage(salvage::SalvageArguments),
-    /// Show what happened: version changes, faults of programs
+    /// Show the cluster log: version changes, faults of programs and other events
     Events(events::EventsArguments),
-    /// Show what nodes remember of traces: what took how long, on every node
+    /// Show traces: how long each step of a request took, on every node
     Trace(trace::TraceArguments),
     #[command(subcommand)]
     Ceph(ceph::CephCommand),
@@ -138,7 +138,7 @@ enum Command {
     Slo(slo::SloCommand),
     #[command(subcommand)]
     Route(route::RouteCommand),
-    /// Run one node of a cluster, as `nacre up` does for all; or see to one node
+    /// Run one node of a cluster (`nacre up` runs all), or manage one node
     Node(node::NodeArguments),
 }
 

@@ -35,10 +35,11 @@ impl Pools {
         let pools = self.list().await?;
         if !pools.contains(name) {
             let names: Vec<_> = pools.iter().map(PoolName::as_str).collect();
-            return Err(Error::not_found(format!("no pool {name}")).hint(format!(
-                "there are: {}; make it with `nacre pool create {name}`",
-                names.join(", ")
-            )));
+            let mut hint = format!("create it with `nacre pool create {name}`");
+            if !names.is_empty() {
+                hint += &format!("; the pools are {}", names.join(", "));
+            }
+            return Err(Error::not_found(format!("there is no pool {name}")).hint(hint));
         }
         self.known().insert(name.clone());
         Ok(())

@@ -158,8 +158,9 @@ impl Core {
                 Op::Call(call) => Some(call.class.to_string()),
                 _ => None,
             });
+            let what = if program.is_some() { "a class method" } else { "the engine" };
             let site = FaultSite { program: program.unwrap_or_default(), ..FaultSite::default() };
-            Err(Error::fault_at(site, format!("it panicked: {}", panic_text(&*panic))))
+            Err(Error::fault_at(site, format!("{what} panicked: {}", panic_text(&*panic))))
         })
     }
 

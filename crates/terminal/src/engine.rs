@@ -72,8 +72,10 @@ impl FromStr for Engine {
         let options: RadosOptions = text.parse()?;
         let Some(path) = options.conf else { return Ok(Self::Ceph(text.to_owned())) };
         // Nodes may be started in another folder.
-        let absolute = std::path::absolute(&path)
-            .map_err(|error| Error::invalid(format!("{}: {error}", path.display())))?;
+        let absolute = std::path::absolute(&path).map_err(|error| {
+            let text = format!("the path {} in --engine: {error}", path.display());
+            Error::invalid(text).hint("give an absolute path")
+        })?;
         let rest = &text[RadosOptions::PREFIX.len() + path.as_os_str().len()..];
         Ok(Self::Ceph(format!("{}{}{rest}", RadosOptions::PREFIX, absolute.display())))
     }

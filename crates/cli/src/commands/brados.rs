@@ -22,21 +22,21 @@ use crate::out::{Out, note};
 /// Check, compile, explain and format programs in Brados
 #[derive(Debug, Subcommand)]
 pub enum BradosCommand {
-    /// Say everything that is wrong with a program, and what is doubtful
+    /// Report all errors and warnings of a program
     Check {
         /// The program; `-` is standard input
         file: PathBuf,
     },
-    /// Print the class a program is compiled to, in Lua
+    /// Compile a program and print the resulting class in Lua
     Compile {
         file: PathBuf,
         /// In this layout rather than the program's own: `log: slots(4096), header: attribute`
         #[arg(long)]
         layout: Option<Layout>,
     },
-    /// Show strata, access paths, aggregates that are kept, and the layout with why it is this one
+    /// Explain how a program runs: strata, access paths, kept aggregates, and why it has this layout
     Explain(ExplainArguments),
-    /// List the layouts that are possible for a program, and why others are not
+    /// List the possible layouts of a program, and why other layouts are impossible
     Layouts {
         file: PathBuf,
         /// Widths of slots to list, in bytes
@@ -44,18 +44,18 @@ pub enum BradosCommand {
             value_parser = clap::value_parser!(u32).range(2..=1_048_576))]
         slots: Vec<u32>,
     },
-    /// Measure what transactions of every shape take on an engine, in about a minute
+    /// Measure the cost of each kind of transaction on an engine, in about a minute
     Profile(ProfileArguments),
-    /// Choose the layout of a program for a workload: predict all, measure the best few
+    /// Choose a program's layout for a workload: predict all layouts, and measure the best few
     Tune(TuneArguments),
-    /// Show what classes of the running cluster were asked, all nodes together
+    /// Show how often each method of each class was called, summed over all nodes
     Counts {
         /// This class only
         class: Option<ClassName>,
     },
-    /// Bring a class of the running cluster into another layout, while it is used
+    /// Change the layout of a class of the running cluster, while the class is used
     Adopt(AdoptArguments),
-    /// Format a program where it is; standard input goes to standard output
+    /// Format a program in place; with `-`, format standard input to standard output
     Fmt {
         file: PathBuf,
         /// Change nothing; fail if the program is not formatted

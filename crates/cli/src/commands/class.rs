@@ -41,9 +41,9 @@ pub enum ClassCommand {
         #[arg(long, hide = true)]
         class_version: Option<u64>,
     },
-    /// Show what an object has sent that is not delivered yet, and what could not be
+    /// Show an object's messages that are not delivered yet, and those that could not be delivered
     Outbox { object: ObjectId },
-    /// Have messages that were given up delivered again, once what kept them from it is gone
+    /// Retry the delivery of messages that were given up; first remove what prevented it
     Resend {
         object: ObjectId,
         /// Their numbers, as `nacre class outbox` shows them
@@ -53,9 +53,9 @@ pub enum ClassCommand {
         #[arg(long, conflicts_with = "numbers")]
         all: bool,
     },
-    /// Bring an object into the layout of its class in Brados, step by step; it is in use meanwhile
+    /// Change an object step by step into the layout of its class in Brados, while the object is used
     Migrate { object: ObjectId, class: ClassName },
-    /// Run a handler of a script that is not stored anywhere; prints status and output
+    /// Run a handler of a script without storing the script; prints status and output
     Eval {
         object: ObjectId,
         /// The script, as for Ceph's cls_lua

@@ -37,7 +37,7 @@ Grants:
 RIGHTS are letters: r reads, w writes, x calls methods, a appends, d deletes the whole.
 MAP, KIND/NAME and LOG may end in '*'. docs/grants.md says what each grant opens.";
 
-/// Say who may connect, and what each may do
+/// Manage entities: who may connect, and what each may do
 #[derive(Debug, Subcommand)]
 #[command(after_help = GRANTS)]
 pub enum EntityCommand {

@@ -82,7 +82,7 @@ pub enum LogCommand {
     Tail { log: String },
     /// Make sure that a position never holds data
     Fill { log: String, position: u64 },
-    /// Give up a record, or with --to all records up to it
+    /// Remove a record, or with --to all records up to it
     Trim {
         log: String,
         position: u64,
@@ -92,7 +92,7 @@ pub enum LogCommand {
     },
     /// Seal the log at a new epoch and recover its sequencer
     Seal { log: String },
-    /// Have another metadata node hand out the log's positions, while the log is used
+    /// Move the log's sequencer to another metadata node, while the log is used
     Move {
         log: String,
         /// The node, as `nacre status` names it

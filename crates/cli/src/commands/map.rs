@@ -51,7 +51,7 @@ pub enum MapCommand {
         #[command(flatten)]
         system: SystemArgument,
     },
-    /// Delete a map with its entries and history; prints the epoch that this began
+    /// Delete a map with its entries and history; prints the new epoch
     ///
     /// A map in which a program has a say is not deleted. Watchers are shown that the map is empty. The name can
     /// be used again; its epochs go on from there.

@@ -29,7 +29,7 @@ pub struct NodeArguments {
 enum NodeCommand {
     /// Accept that the data of a storage target is lost: the target starts empty
     Forget(ForgetArguments),
-    /// Say what balancer policies go by: labels and capacity of a node
+    /// Set the labels and the capacity of a node, which balancer policies use
     Set(SetArguments),
 }
 

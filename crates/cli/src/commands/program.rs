@@ -35,7 +35,7 @@ pub enum ProgramCommand {
     Check { program: ProgramId, file: PathBuf },
     /// Run the test script of a Brados program, on an engine of its own
     Test(program_test::TestArguments),
-    /// Show the kinds of programs there are: what each defines, finds and may use
+    /// List the kinds of programs: the functions that each kind defines, its environment and its budget
     Kinds {
         /// Only this kind
         kind: Option<ProgramKind>,
@@ -68,7 +68,7 @@ pub enum ProgramCommand {
         #[arg(hide = true)]
         former_to: Option<u64>,
     },
-    /// Make versions active, all by one commit: KIND/NAME@VERSION
+    /// Activate versions (KIND/NAME@VERSION), all in one commit
     Activate {
         /// Versions: KIND/NAME@VERSION
         #[arg(required = true, value_name = "PROGRAM@VERSION")]
@@ -77,7 +77,7 @@ pub enum ProgramCommand {
         #[arg(long)]
         no_wait: bool,
     },
-    /// Make the version active that was so before
+    /// Activate the previously active version again
     Rollback { program: ProgramId },
     /// Remove a version, or the program with all of them
     #[command(alias = "remove")]
@@ -91,7 +91,7 @@ pub enum ProgramCommand {
         #[arg(long)]
         force: bool,
     },
-    /// Remove versions that were superseded and no rollback reaches, and sources no version names
+    /// Remove superseded versions that no rollback reaches, and sources that no version names
     Gc {
         /// Show what would go, and change nothing
         #[arg(long)]

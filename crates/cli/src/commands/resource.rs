@@ -54,7 +54,7 @@ pub enum ResourceCommand {
     Watch { resource: ResourceName },
     /// Print the node that serves a resource
     Locate { resource: ResourceName },
-    /// Have another node serve a resource, while it is used
+    /// Move a resource to another node, while the resource is used
     Move {
         resource: ResourceName,
         /// The node, as `nacre status` names it

@@ -35,8 +35,8 @@ pub struct TraceArguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum TraceCommand {
-    /// List the traces each node remembers, the latest first: those asked for, and one request in
-    /// 1,024
+    /// List the traces that each node remembers, the latest first: those of `--trace`, and one request
+    /// in 1,024
     #[command(alias = "list")]
     Ls {
         /// Those that took longest first

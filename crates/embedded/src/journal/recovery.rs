@@ -235,7 +235,7 @@ impl Reading<'_> {
                      {proof} at byte {at} of {in_file}",
                     end.group, end.offset
                 ))
-                .hint("restore the folder from a copy; acknowledged transactions may be missing"));
+                .hint("restore the folder from a copy; acknowledged transactions may be lost"));
             }
         }
         Ok(())

@@ -80,7 +80,7 @@ fn check_begins(replayable: &[Segment], checkpoint: &Position) -> Result<()> {
         return Ok(());
     }
     Err(Error::corrupt(format!("{} is missing", file_name(checkpoint.segment)))
-        .hint("restore the folder from a copy; acknowledged transactions may be missing"))
+        .hint("restore the folder from a copy; acknowledged transactions may be lost"))
 }
 
 /// Writes what was taken in to the tables.
@@ -160,11 +160,11 @@ impl RecoveredShard {
 
     fn incomplete(&self, sequence: u64) -> Error {
         Error::corrupt(format!(
-            "the journal is damaged: transactions of shard {} near {sequence} are missing; the \
-             tables are at {}",
+            "the journal is damaged: shard {} lacks transactions from about sequence number \
+             {sequence} on, and its tables have those up to {}",
             self.id, self.progress.sequence
         ))
-        .hint("restore the folder from a copy; acknowledged transactions may be missing")
+        .hint("restore the folder from a copy; acknowledged transactions may be lost")
     }
 }
 

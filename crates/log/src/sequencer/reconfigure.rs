@@ -264,9 +264,10 @@ async fn seal(
             Ok(Ok(_) | Err(CallFailure::Stale)) => Ok(None),
             Ok(Err(CallFailure::NoAnswer(_))) | Err(_) => Ok(Some(env.placement.locate(&object))),
             Ok(Err(CallFailure::Failed(error))) => Err(error),
-            Ok(Err(CallFailure::Unsealed)) => {
-                Err(Error::corrupt("the object is gone that was to be sealed"))
-            }
+            Ok(Err(CallFailure::Unsealed)) => Err(Error::corrupt(format!(
+                "the log's object {object} is missing, and must be sealed"
+            ))
+            .hint("`nacre scrub` says what is damaged")),
         }
     };
     let sealed = join_all(places.into_iter().map(seal)).await;

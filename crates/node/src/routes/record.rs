@@ -92,8 +92,10 @@ fn decode(data: &[u8], switch: &SwitchName) -> Result<Record> {
     let stored: StoredRecord =
         serde_json::from_slice(data).map_err(|cause| senseless(cause.to_string()))?;
     if stored.format != FORMAT {
-        let text =
-            format!("the record of routes has format {}, this knows {FORMAT}", stored.format);
+        let text = format!(
+            "the record of routes has format {}, and this version of nacre reads only {FORMAT}",
+            stored.format
+        );
         return Err(Error::unsupported(text).hint("use a newer nacre"));
     }
     let rule =

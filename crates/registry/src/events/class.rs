@@ -84,7 +84,10 @@ fn read_head(view: &mut dyn ObjectView) -> Result<Head> {
     }
     let head: Head = decode_stored("the cluster log's head", bytes)?;
     if head.format != FORMAT {
-        let text = format!("the cluster log has format {}, this knows {FORMAT}", head.format);
+        let text = format!(
+            "the cluster log has format {}, and this version of nacre reads only {FORMAT}",
+            head.format
+        );
         return Err(Error::unsupported(text).hint("use a newer nacre"));
     }
     Ok(head)

@@ -42,7 +42,10 @@ impl<'a> MapObject<'a> {
             decode_stored("the map's head", head)?
         };
         if head.format != FORMAT {
-            let text = format!("the map has format {}, this knows {FORMAT}", head.format);
+            let text = format!(
+                "the map has format {}, and this version of nacre reads only {FORMAT}",
+                head.format
+            );
             return Err(Error::unsupported(text).hint("use a newer nacre"));
         }
         if !is_possible(&head) {

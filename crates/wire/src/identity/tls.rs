@@ -77,6 +77,7 @@ impl Acceptor {
             // What rustls makes of what the client sent.
             io::ErrorKind::InvalidData => {
                 Error::denied(format!("the TLS handshake failed: {error}"))
+                    .hint("check that the identity file is of this cluster and not revoked")
             }
             _ => Error::unavailable(format!("the TLS handshake failed: {error}")),
         })?;

@@ -22,7 +22,7 @@ use crate::out::Out;
 /// Balance the load of metadata nodes: which node hands out the positions of which log
 #[derive(Debug, Subcommand)]
 pub enum BalancerCommand {
-    /// Have a policy balance the cluster: a program balancer/POLICY with an active version
+    /// Let a policy balance the cluster: a program balancer/POLICY with an active version
     Set {
         /// The policy
         policy: ProgramName,
@@ -30,11 +30,11 @@ pub enum BalancerCommand {
         #[arg(long, value_name = "SECONDS", default_value_t = DEFAULT_TICK.as_secs_f64())]
         tick: f64,
     },
-    /// Balance nothing: every unit stays where it is
+    /// Stop balancing: every unit stays where it is
     Off,
-    /// Show the policy, and what each node decided last
+    /// Show the policy and the last decision of each node
     Status,
-    /// Show what was decided lately, and why
+    /// Show recent decisions of the balancer with their reasons
     History {
         /// Only what this node decided
         node: Option<NodeName>,
@@ -46,9 +46,9 @@ pub enum BalancerCommand {
         /// The policy's source; `-` is standard input
         file: PathBuf,
     },
-    /// Simulate what a policy does to a made-up cluster
+    /// Simulate a policy on a made-up cluster
     Simulate(simulate::SimulateArguments),
-    /// Measure on the running cluster what the operations of sequencers cost, for `simulate --model`
+    /// Measure the cost of sequencer operations on the running cluster, for `simulate --model`
     Profile(profile::ProfileArguments),
     /// Show what a policy would have decided at ticks that were recorded
     Replay(replay::ReplayArguments),

@@ -33,9 +33,9 @@ use versions::{Index, Version};
 /// Manage the balancer policy of a CephFS file system: its metadata servers run it, nacre keeps its versions
 #[derive(Debug, clap::Subcommand)]
 pub enum CephfsCommand {
-    /// Check a policy, store it, have all ranks run it, and take it back if one reports an error
+    /// Check and store a policy, switch all ranks to it, and go back if a rank reports an error
     Push(push::PushArguments),
-    /// Print what Ceph would run of a policy in the dialect of the paper, and say what is lost
+    /// Translate a policy from the paper's dialect to Ceph's, and report what is lost
     Translate {
         /// The file with the policy
         #[arg(value_name = "POLICY_FILE")]
@@ -45,7 +45,7 @@ pub enum CephfsCommand {
     Record(record::RecordArguments),
     /// Print the source of the active policy
     Pull(Place),
-    /// Show the active policy, what the ranks report of it, and their loads
+    /// Show the active policy, the ranks' reports about it, and their loads
     Status(Place),
     /// Go back to the policy that was active before
     Rollback(Place),

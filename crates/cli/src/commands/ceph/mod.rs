@@ -13,12 +13,12 @@ use nacre_rados::RadosOptions;
 use crate::engine::Engine;
 use crate::out::Out;
 
-/// Prepare a Ceph cluster, and look what it lacks
+/// Check and prepare a Ceph cluster
 #[derive(Debug, clap::Subcommand)]
 pub enum CephCommand {
-    /// Say what a cluster lacks, and how to provide it; status 1 if something is lacking
+    /// Report what a Ceph cluster lacks, and how to provide it; exit status 1 if it lacks something
     Check(check::CheckArguments),
-    /// Put nacre's object class where the OSDs of this host load it from
+    /// Install nacre's object class in the folder from which the OSDs of this host load it
     Install(install::InstallArguments),
     /// Remove a node whose machine or folder is gone for good, so that no command waits for it
     Forget(forget::ForgetArguments),

@@ -44,7 +44,7 @@ pub enum RouteCommand {
     /// End the rules of an application; bytes that they sent elsewhere are brought home
     #[command(alias = "remove")]
     Rm { application: ApplicationName },
-    /// Show which rule sends the bytes of an IO where, for example: r data/vm1 0..1MiB
+    /// Show the way of an IO, such as `r data/vm1 0..1MiB`: which rule sends which bytes where
     Trace {
         /// [entity:NAME] [tenant:NAME] r|w|c|d POOL/NAME [RANGE]
         #[arg(required = true)]

@@ -30,16 +30,16 @@ const NATIVE_ORDER: &str = "native";
 /// Promise tenants tail latencies, and see whether they are kept (docs/slo.md)
 #[derive(Debug, Subcommand)]
 pub enum SloCommand {
-    /// Measure what requests cost on each target; everything else builds on it
+    /// Measure the cost of requests on each target; all other `slo` commands need this profile
     Profile(profile::ProfileArguments),
-    /// Promise a tenant a latency, if everybody then has what was promised
+    /// Promise a tenant a latency, if all promises can then be kept
     Admit(admit::AdmitArguments),
-    /// Say what would come of `admit`, without doing it
+    /// Show what `admit` would do, without doing it
     #[command(name = "whatif")]
     WhatIf(admit::AdmitArguments),
-    /// Say which tenants to move to which targets, so that everybody has what was promised
+    /// Propose which tenants to move to which targets, so that all promises can be kept
     Advise(advise::AdviseArguments),
-    /// Watch what a tenant sends, and say what it could be promised
+    /// Watch a tenant's requests, and propose a latency that it could be promised
     Watch(watch::WatchArguments),
     /// Send the requests of recorded traces at the times at which they were recorded, and measure their latencies
     Replay(replay::ReplayArguments),
@@ -48,19 +48,19 @@ pub enum SloCommand {
     /// List the promises
     #[command(alias = "list")]
     Ls(Limit),
-    /// Show which latencies tenants see, beside what they were promised
+    /// Show the measured latencies of tenants beside their promises
     Status,
-    /// Say whether nodes keep promises, or only measure
+    /// Switch between keeping promises and only measuring latencies
     Enforce {
         /// on: requests are ordered; off: they go as they come
         switch: Switch,
     },
-    /// Say which program orders requests in place of the native order
+    /// Choose the program that orders requests, or `native`
     Order {
         /// The NAME of a program slo/NAME that is active; `native`: no program
         program: ProgramName,
     },
-    /// Say whose requests those on the objects of a pool are, whoever sends them
+    /// Assign all requests on a pool's objects to one tenant, whoever sends them
     Pool {
         pool: PoolName,
         /// The tenant; without one, requests count for their senders again
