@@ -1,15 +1,19 @@
-//! The native class `routed`: what happens inside an object that keeps routed bytes of another one, its *home*.
+//! The native class `routed`. Its objects keep routed bytes of another object, their *home*. Nodes
+//! call it when a rule sends bytes away from home.
 //!
 //! | method | input | output |
 //! | --- | --- | --- |
-//! | `write` | a [`RoutedWrite`] | the greatest counter of a newer change of these bytes, if there is one; then nothing was written |
+//! | `write` | a [`RoutedWrite`] | nothing; if newer changes of these bytes exist, the greatest of their counters, and nothing is written |
 //! | `drop` | a [`RoutedDrop`] | nothing |
 //! | `spans` | nothing | [`RoutedSpans`] |
 //!
-//! The object's map says which bytes are here. A key is the first byte of a span, 8 bytes in big-endian order; its
-//! value is the byte behind the last and the counter of the change, each in the same form. The map's header names home and application.
+//! The object's map lists the spans of bytes that the object keeps. A key is the offset of the
+//! first byte of a span, 8 bytes in big-endian order. Its value is the offset one past the last
+//! byte and the counter of the change, each in the same encoding. The map's header holds the home
+//! and the application.
 //!
-//! **Invariant:** the spans of an object are disjoint, and a byte of a span has the stamp of the change that wrote it.
+//! **Invariant:** the spans of an object are disjoint, and every byte of a span was written by the
+//! change whose counter the span carries.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use nacre_object::limits::MAX_MAP_RANGE_ENTRIES;
@@ -158,10 +162,11 @@ impl RoutedSpans {
     }
 }
 
-/// The counter that the output of `write` carries, if a newer change was there.
+/// Decodes the output of `write`: the counter of the newer change that refused the write, or `None`
+/// if the bytes were written.
 ///
 /// # Errors
-/// `Invalid` if it makes no sense.
+/// `Invalid` if the output is malformed.
 pub fn outrun_by(mut output: Bytes) -> Result<Option<u64>> {
     if output.is_empty() { Ok(None) } else { take_u64(&mut output).map(Some) }
 }
@@ -344,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn dropped_bytes_are_gone_unless_they_were_written_again() {
+    fn a_drop_removes_bytes_unless_a_newer_write_wrote_them() {
         let mut object = MemoryObject::default();
         put(&mut object, 0, 1, "aaaa");
         put(&mut object, 2, 9, "bb");

@@ -1,8 +1,8 @@
-//! Routes: the path of an IO as a program (sRoute, FAST 2016).
+//! Routes: rules decide to which object, target or layer a node sends each IO (sRoute, FAST 2016).
 //!
-//! A program in Luau may decide where a rule sends an IO ([`RouteProgram`], feature `programs`).
+//! A rule may leave the decision to a program in Luau ([`RouteProgram`], feature `programs`).
 //!
-//! **Invariant:** the crate decides and does nothing. It has no IO, no clock and no randomness.
+//! **Invariant:** this crate only decides. It performs no IO, and reads no clock and no randomness.
 
 mod check;
 mod controller;

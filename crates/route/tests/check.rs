@@ -120,7 +120,7 @@ fn a_route_gives_no_access_that_its_source_lacks() {
 }
 
 #[test]
-fn a_trace_says_which_rule_sends_each_byte_where() {
+fn a_trace_shows_the_rule_and_the_destination_of_each_byte() {
     let routes = routes(
         "application a on edge\n  * r p/x 4..8 -> target t0\napplication a on near\n  * r p/x 6.. -> object q/y\n",
     );

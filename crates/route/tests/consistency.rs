@@ -1,5 +1,8 @@
-//! Switches and controllers on a network that loses, delays, repeats and reorders messages, with crashes and pauses.
-//! A read after an acknowledged write, or after a read of it, never returns older data. A seed decides everything.
+//! Consistency of reads and writes in a simulation. Switches and controllers use a network that
+//! loses, delays, repeats and reorders messages; nodes crash and pause.
+//!
+//! A read never returns older data than an earlier write that was acknowledged, or an earlier read.
+//! The seed determines the whole run.
 
 mod simulated;
 

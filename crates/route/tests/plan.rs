@@ -45,7 +45,7 @@ fn a_write_is_split_with_its_bytes() {
 }
 
 #[test]
-fn neighbours_that_go_the_same_way_are_one_piece() {
+fn adjacent_ranges_with_the_same_destination_are_one_piece() {
     let one_way = ["* r data/x 0..4 -> object spill/x", "* r data/x 4..8 -> object spill/x"];
     let table = table(&one_way);
     let whole = plan(&table, &request(vec![read(0, 8)]), None).unwrap();
@@ -70,7 +70,7 @@ fn a_transaction_on_a_routed_and_an_unrouted_range_is_refused_with_the_reason() 
 }
 
 #[test]
-fn what_concerns_the_whole_stream_goes_one_way_or_is_refused() {
+fn an_op_on_the_whole_stream_has_one_destination_or_is_refused() {
     let ranged = table(&["* rw data/x 0..4 -> object spill/x"]);
     let whole = table(&["* rw data/x -> object spill/x"]);
     for op in [Op::Append { data: Bytes::from_static(b"a") }, Op::Stat, Op::Truncate { size: 0 }] {
@@ -82,7 +82,7 @@ fn what_concerns_the_whole_stream_goes_one_way_or_is_refused() {
 }
 
 #[test]
-fn an_io_whose_replies_go_straight_to_its_source_is_not_split() {
+fn an_io_whose_replies_bypass_the_switch_is_not_split() {
     let table = table(&["* r data/x 0..4 -> object spill/x reply-direct"]);
     let error = plan(&table, &request(vec![read(0, 8)]), None).unwrap_err();
     assert!(error.to_string().contains("straight to its source"), "{error}");
@@ -124,7 +124,7 @@ fn a_piece_whose_object_is_absent_is_empty_unless_all_are() {
 }
 
 #[test]
-fn a_write_of_which_a_piece_failed_says_that_a_part_is_done() {
+fn a_partly_failed_write_reports_that_a_part_is_done() {
     let table = table(&["* w data/x 4..8 -> object spill/x"]);
     let plan = plan(&table, &request(vec![write(2, "abcd")]), None).unwrap();
     let done = || Ok(Reply { version: 4, results: vec![OpResult::Done] });

@@ -1,4 +1,5 @@
-//! Rules that name a program, event by event: the program is a stand-in that answers when the test says so.
+//! Tests a switch with rules that name a program, event by event. The test itself plays the
+//! program.
 
 mod common;
 
@@ -138,7 +139,7 @@ fn findings(program: &str, rule: &str) -> Vec<FindingKind> {
 }
 
 #[test]
-fn the_analysis_takes_every_declared_destination_for_possible() {
+fn the_analysis_follows_every_destination_that_a_program_declares() {
     let (home, away) = ("program p to home\n", "program p to target t1\n");
     assert_eq!(findings(&format!("{home}{away}"), RULE), []);
     let missing = |what: &str| vec![FindingKind::BlackHole { missing: what.to_owned() }];
@@ -183,7 +184,7 @@ fn an_io_waits_until_its_program_has_decided() {
 }
 
 #[test]
-fn a_rule_without_a_program_asks_nobody() {
+fn no_program_is_asked_about_bytes_whose_rule_names_none() {
     let mut switch = serving(&["* w data/x 0..4 -> target t1 follow", RULE]);
     assert_eq!(told(&write(&mut switch, 1, 0)), ["1 0+4 to target t1"]);
     assert_eq!(told(&read(&mut switch, 2, 8, 4)), ["2 8+4 to on"]);
@@ -197,7 +198,7 @@ fn a_rule_without_a_program_asks_nobody() {
 }
 
 #[test]
-fn a_program_that_fails_fails_its_own_io_only() {
+fn a_failing_program_fails_only_the_io_it_was_asked_about() {
     let mut switch = serving(&[RULE]);
     let (first, second) = (write(&mut switch, 1, 0), write(&mut switch, 2, 100));
     let (io, term, questions) = asks(&first);
@@ -211,7 +212,7 @@ fn a_program_that_fails_fails_its_own_io_only() {
 }
 
 #[test]
-fn a_decision_of_a_version_that_was_replaced_meanwhile_does_not_count() {
+fn a_switch_ignores_a_decision_of_a_replaced_version() {
     let mut switch = serving(&[RULE]);
     let asked = write(&mut switch, 1, 0);
     let again = install(&mut switch, 2, 2, &[RULE]);
@@ -221,7 +222,7 @@ fn a_decision_of_a_version_that_was_replaced_meanwhile_does_not_count() {
 }
 
 #[test]
-fn an_io_under_way_completes_before_another_version_decides() {
+fn a_drain_waits_for_io_that_an_earlier_version_decided() {
     let mut switch = serving(&[RULE]);
     let asked = write(&mut switch, 1, 0);
     decide(&mut switch, &asked, "target t1");
@@ -237,7 +238,7 @@ fn an_io_under_way_completes_before_another_version_decides() {
 }
 
 #[test]
-fn a_rule_that_a_program_inserts_decides_in_its_place() {
+fn a_rule_that_a_program_inserts_decides_instead_of_the_program() {
     let mut switch = serving(&[RULE]);
     let asked = write(&mut switch, 1, 0);
     let changes = [insert("* w data/x 0..6", "target t2")];
@@ -269,7 +270,7 @@ fn a_program_inserts_rules_about_its_own_io_and_declared_destinations_only() {
 }
 
 #[test]
-fn inserted_rules_last_until_their_rule_or_its_version_changes() {
+fn inserted_rules_last_until_the_rule_or_version_of_their_program_changes() {
     let mut switch = serving(&[RULE]);
     let asked = write(&mut switch, 1, 0);
     decide_with(&mut switch, &asked, "target t1", &[insert("* w data/x", "target t2")]);
@@ -282,7 +283,7 @@ fn inserted_rules_last_until_their_rule_or_its_version_changes() {
 }
 
 #[test]
-fn a_program_that_is_not_known_fails_its_io_for_now() {
+fn io_to_an_unknown_program_is_unavailable() {
     let mut switch = serving(&["* w data/* -> program q follow"]);
     let refused = write(&mut switch, 1, 0);
     let [Command::Refuse { error, .. }] = &refused[..] else { panic!("{refused:?}") };
@@ -290,7 +291,7 @@ fn a_program_that_is_not_known_fails_its_io_for_now() {
 }
 
 #[test]
-fn a_header_covers_what_is_a_part_of_it() {
+fn a_header_covers_every_header_that_is_a_part_of_it() {
     let covers =
         |a: &str, b: &str| Header::from_line(a).unwrap().covers(&Header::from_line(b).unwrap());
     assert!(covers("* w data/*", "entity:a w data/x 0..4"));

@@ -1,4 +1,5 @@
-//! Programs of kind `route` in the VM: the shipped ones, and what others may and may not do.
+//! Tests programs of kind `route` in the VM: the shipped programs, and what any program may and may
+//! not do.
 
 use std::sync::Arc;
 
@@ -67,7 +68,7 @@ fn shipped_programs_are_short_and_pass_the_check() {
 }
 
 #[test]
-fn spread_sends_an_object_to_one_target_and_objects_to_all() {
+fn the_program_spread_sends_each_object_to_one_target_and_uses_all_targets() {
     let program = compiled(&shipped("spread"));
     let mut counts = std::collections::BTreeMap::<String, u32>::new();
     for number in 0..300 {
@@ -81,14 +82,14 @@ fn spread_sends_an_object_to_one_target_and_objects_to_all() {
 }
 
 #[test]
-fn large_writes_keeps_small_ones_home() {
+fn the_program_large_writes_keeps_small_writes_home() {
     let program = compiled(&shipped("large_writes"));
     assert_eq!(sent(&program, "w data/x 0..4KiB"), "home");
     assert_eq!(sent(&program, "w data/x 1MiB..2MiB"), "target storage.1");
 }
 
 #[test]
-fn growing_objects_inserts_a_rule_for_the_object() {
+fn the_program_growing_objects_inserts_a_rule_for_the_object() {
     let program = compiled(&shipped("growing_objects"));
     assert_eq!(decide(&program, "w data/x 0..4KiB").unwrap().changes, []);
     let grown = decide(&program, r"w data/a\ b 1GiB..2GiB").unwrap();
@@ -158,7 +159,7 @@ fn a_program_keeps_nothing_between_calls() {
 }
 
 #[test]
-fn what_no_node_executes_is_unsupported_when_a_program_is_put() {
+fn a_program_that_uses_features_no_node_has_is_refused_as_unsupported() {
     let with = |line: &str| {
         format!(
             "destinations = {{ \"home\" }}\nfunction route(io)\n  {line}\n  return \"home\"\nend"
@@ -180,7 +181,7 @@ fn what_no_node_executes_is_unsupported_when_a_program_is_put() {
 }
 
 #[test]
-fn a_program_that_lacks_something_is_refused_when_it_is_put() {
+fn an_incomplete_or_malformed_program_is_refused_with_the_mistake() {
     let route = "function route(io) return \"home\" end\n";
     for (source, text) in [
         (route.to_owned(), "must set `destinations`"),
@@ -202,7 +203,7 @@ fn a_program_that_lacks_something_is_refused_when_it_is_put() {
 }
 
 #[test]
-fn a_node_goes_by_the_version_that_was_installed_last() {
+fn a_node_runs_the_program_version_that_was_installed_last() {
     let (live, clock) = (LiveRoutes::new(), clock());
     let hook = RouteHook::new(clock).installing_into(live.clone());
     let install = |version, source: String| {

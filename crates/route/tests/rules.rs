@@ -46,7 +46,7 @@ fn a_rule_matches_by_source_operation_object_and_range() {
 }
 
 #[test]
-fn the_first_rule_that_was_installed_runs() {
+fn the_rule_that_was_installed_first_decides() {
     let table = table(&["* r data/* -> target t0", "* r data/x -> target t1"]);
     assert_eq!(first_rule(&table, "r data/x"), Some(RuleId(0)));
 }
@@ -108,7 +108,8 @@ fn reads_follow_writes_by_rules_that_come_before_all_others() {
     assert_eq!(ids, [true, false]);
 }
 
-/// The example of the sRoute paper, section 3.4: what its delegate does after a write of the first 512 KiB.
+/// The example of the sRoute paper, section 3.4: the rules of its delegate after a write of the
+/// first 512 KiB.
 #[test]
 fn the_rules_of_the_papers_delegate_split_a_read_of_the_first_mebibyte() {
     let mut table = table(&["* w data/x -> object spill/y", "* r data/x -> home"]);
@@ -188,7 +189,7 @@ fn a_file_is_printed_as_it_was_read() {
 }
 
 #[test]
-fn a_wrong_line_is_refused_with_its_number_and_what_to_write() {
+fn a_wrong_line_is_refused_with_its_number_and_a_hint() {
     let begun = "nacre routes 1\nswitch s at source *\napplication a on s\n";
     let cases = [
         ("", "empty"),

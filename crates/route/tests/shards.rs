@@ -1,4 +1,5 @@
-//! SHARDS beside the exact curve, on generated traces, within the errors that the cases state; and shares of memory.
+//! Compares SHARDS with the exact curve on generated traces; its errors must stay within those of
+//! the test cases. Also tests how tenants share memory.
 
 use nacre_clock::Random;
 use nacre_object::ErrorKind;
@@ -8,11 +9,13 @@ const REQUESTS: u64 = 113_872;
 const BLOCKS: u64 = 48_974;
 const POINTS: u64 = 100;
 const SEEDS: u64 = 10;
-/// The worst of ten samples differs by a third from trace to trace, so it is averaged over some.
+/// Traces over which the worst error of ten samples is averaged. This error differs by a third from
+/// trace to trace.
 const TRACES: u64 = 3;
 
-/// As many requests to as many blocks as the public trace of the cases has. Requests for old blocks repeat an earlier
-/// request, as many requests ago with a doubled number as with the number itself.
+/// Generates a trace with as many requests and blocks as the public trace of the test cases. A
+/// request for an old block repeats an earlier request. The distance to the earlier request is
+/// equally likely to fall into each power-of-two range.
 fn trace(seed: u64) -> Vec<u64> {
     let mut random = Random::seeded(seed);
     let mut all: Vec<u64> = vec![];
@@ -52,7 +55,7 @@ fn errors(trace: &[u64], max_samples: usize) -> Vec<f64> {
 }
 
 #[test]
-fn errors_stay_within_the_table_of_the_cases() {
+fn sampling_errors_stay_within_the_bounds_of_the_test_cases() {
     let table = [(512, 0.014, 0.032), (2048, 0.009, 0.024), (8192, 0.005, 0.008)];
     let traces: Vec<_> = (1..=TRACES).map(trace).collect();
     for (max_samples, mean, worst) in table {
@@ -123,7 +126,7 @@ fn misses(tenants: &[(MissRatioCurve, f64)], shares: &[usize]) -> f64 {
 }
 
 #[test]
-fn memory_is_shared_so_that_no_other_sharing_misses_less() {
+fn no_other_distribution_of_memory_misses_less() {
     let tenants = [(cliff(40), 1.0), (slope(), 2.0), (cliff(25), 1.5)];
     let exact = allocate_exactly(&tenants, 70, 1);
     assert_eq!(exact.iter().sum::<usize>(), 70);
@@ -140,7 +143,7 @@ fn memory_is_shared_so_that_no_other_sharing_misses_less() {
 }
 
 #[test]
-fn a_cliff_gets_all_that_it_needs_or_nothing_beside_another() {
+fn a_tenant_whose_curve_is_a_cliff_gets_all_the_memory_it_needs() {
     // Shares by the slope of the curve itself would never begin to climb the cliff.
     let shares = allocate_by_hull(&[(cliff(40), 10.0), (slope(), 1.0)], 60, 1);
     assert_eq!((shares[0], shares[1]), (40, 20));

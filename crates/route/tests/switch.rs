@@ -105,7 +105,7 @@ fn quiesced_io_is_held_in_its_order_and_other_io_passes() {
 }
 
 #[test]
-fn drain_answers_when_nothing_of_the_headers_is_in_flight() {
+fn a_drain_is_answered_when_no_quiesced_io_is_in_flight() {
     let mut switch = serving(&[]);
     write(&mut switch, 1, 0);
     read(&mut switch, 2, 50, 4);
@@ -124,7 +124,7 @@ fn an_order_of_an_earlier_term_is_refused() {
 }
 
 #[test]
-fn io_goes_by_the_rules_of_one_term_on_its_whole_way() {
+fn an_io_follows_the_rules_of_one_term_from_beginning_to_end() {
     let mut switch = serving(&["* w data/x -> object spill/x"]);
     order(&mut switch, 2, Order::Quiesce(vec![header("* w data/x")]));
     order(&mut switch, 2, Order::Install(SwitchRules::default()));
@@ -143,14 +143,14 @@ fn io_goes_by_the_rules_of_one_term_on_its_whole_way() {
 }
 
 #[test]
-fn nobody_waits_for_io_whose_reply_goes_straight_to_its_source() {
+fn a_switch_does_not_track_io_whose_replies_bypass_it() {
     let mut switch = serving(&["* r data/x -> target t1 reply-direct"]);
     assert_eq!(told(&read(&mut switch, 1, 0, 4)), ["1 to target t1"]);
     assert_eq!(switch.load(), (0, 0));
 }
 
 #[test]
-fn overlapping_io_that_goes_different_ways_keeps_its_order() {
+fn overlapping_io_with_different_destinations_keeps_its_order() {
     let mut switch = serving(&["* w data/x 0..2 -> object spill/x"]);
     assert_eq!(told(&write(&mut switch, 1, 0)), ["1 to object spill/x", "1 to on"]);
     assert_eq!(write(&mut switch, 2, 0), [], "a split write waits for another");
@@ -164,7 +164,7 @@ fn overlapping_io_that_goes_different_ways_keeps_its_order() {
 }
 
 #[test]
-fn io_that_no_rule_is_about_does_not_wait() {
+fn io_that_no_rule_matches_does_not_wait() {
     let mut switch = serving(&["* w data/y -> object spill/y"]);
     assert_eq!(told(&write(&mut switch, 1, 0)), ["1 to on"]);
     assert_eq!(told(&write(&mut switch, 2, 0)), ["2 to on"]);
@@ -184,7 +184,7 @@ fn reads_follow_a_write_once_it_is_done() {
 }
 
 #[test]
-fn a_write_that_failed_moves_no_reads() {
+fn reads_do_not_follow_a_failed_write() {
     let mut switch = serving(&["* w data/x -> object spill/x follow"]);
     write(&mut switch, 1, 0);
     switch.handle(NOW, Event::PieceDone { io: IoId(1), piece: 0, outcome: Outcome::Failed });
@@ -192,7 +192,7 @@ fn a_write_that_failed_moves_no_reads() {
 }
 
 #[test]
-fn a_change_that_was_outrun_is_sent_again_with_a_later_stamp() {
+fn a_change_that_an_endpoint_refuses_as_older_is_sent_again_with_a_later_stamp() {
     let mut switch = serving(&[]);
     write(&mut switch, 1, 0);
     let newer = Stamp { counter: 1 << 40, switch: name("other") };
@@ -220,7 +220,7 @@ fn an_io_waits_for_the_controller_a_bounded_time() {
 }
 
 #[test]
-fn past_the_bound_held_io_is_refused() {
+fn a_switch_that_holds_too_many_ios_refuses_more() {
     let mut switch = Switch::new(name("s"));
     for io in 0..MAX_HELD_IOS as u64 {
         assert_eq!(read(&mut switch, io, 0, 4), []);

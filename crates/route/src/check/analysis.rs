@@ -16,10 +16,12 @@ use crate::model::{
 };
 use crate::rules::RuleTable;
 
-/// Looks for loops, black holes, shadowed rules, reads that can miss a routed write, applications that contradict each
-/// other, and grants that are circumvented. It reports a finding if and only if some IO shows it, with one exception:
-/// an object's home counts as a different place from any named target, because the rules do not say where an object
-/// lies.
+/// Finds loops, black holes, shadowed rules, reads that can miss a routed write, applications that
+/// contradict each other, and grants that rules circumvent.
+///
+/// It reports a finding if and only if some IO shows the problem, with one exception. The rules do
+/// not say on which target an object lies, so the analysis treats an object's home as different
+/// from every named target.
 ///
 /// # Errors
 /// `Exhausted` if the rules do not fit into a switch, or split one IO too often.
@@ -93,8 +95,8 @@ impl Analysis<'_> {
         missed: Option<(Io, Way)>,
     ) {
         let findings = &mut self.checked.findings;
-        // Reports one example for each black hole and pair of rules, and for loops and missed writes one for each pair
-        // of rules.
+        // Many IOs show the same problem. Only one example is kept for each kind of finding and
+        // path of rules; for a missed write, for each pair of paths.
         let rules =
             |way: &Option<Way>| way.iter().flat_map(|way| way.hops.clone()).collect::<Vec<_>>();
         let key = |missed: &Option<(Io, Way)>| {
@@ -123,7 +125,8 @@ impl Analysis<'_> {
                 .any(|grant| grant.permits(&io.source, &io.tenant, io.operation, object))
     }
 
-    /// The sources that rules and grants name for an object, and one source that they do not name.
+    /// The sources to analyse for an object: those that rules, grants and switches name, and one
+    /// that none of them names.
     fn sources(&self, object: &ObjectId) -> Vec<Source> {
         let rules = self.routes.insertions.iter().flat_map(|insertion| &insertion.rules);
         let about = rules.map(|rule| (&rule.header.object, &rule.header.source));
@@ -132,7 +135,8 @@ impl Analysis<'_> {
             crate::file::Location::Source(source) => Some(source),
             _ => None,
         });
-        // A right to the place that an IO is sent to matters as well, so grants count whatever their object.
+        // An IO also needs a right to the object that a rule sends it to, so the grants on every
+        // object count.
         let named = about.filter(|(matcher, _)| matcher.matches(object)).map(|(_, source)| source);
         let named = named.chain(grants.map(|(_, source)| source)).chain(located);
         let (mut entities, mut tenants) = (BTreeSet::new(), BTreeSet::new());
@@ -218,7 +222,8 @@ impl Analysis<'_> {
         }
     }
 
-    /// Looks at each switch alone: for rules that no IO meets, and for applications that contradict each other.
+    /// Checks each switch by itself: reports rules that no IO meets, and applications that
+    /// contradict each other.
     fn compare_rules(&mut self, objects: &[ObjectId]) -> Result<()> {
         let switches: Vec<SwitchName> = self.network.tables.keys().cloned().collect();
         for switch in switches {

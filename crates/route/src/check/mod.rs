@@ -1,10 +1,10 @@
-//! Analysis of a whole rule set before it is installed: header-space analysis (Kazemian, Varghese, McKeown, NSDI 2012)
-//! with ranges of bytes.
+//! Analysis of a whole rule set before it is installed: header-space analysis (Kazemian, Varghese,
+//! McKeown, NSDI 2012), extended by ranges of bytes.
 //!
-//! 1. [`witnesses`] finds one object for each combination of rules that some object meets.
-//! 2. For each source and operation that rules tell apart, [`trace`] follows the IO through all switches. The ranges
-//!    of the rules split it on its way, so every byte is followed.
-//! 3. The ways are judged. Each [`Finding`] names an IO and its way.
+//! 1. [`witnesses`] finds one object for each combination of rules that match a common object.
+//! 2. For each source and operation that the rules distinguish, [`trace`] follows an IO through all
+//!    switches. The ranges of the rules split the IO on its way, so every byte is followed.
+//! 3. The analysis judges the paths. Each [`Finding`] names an IO and its path.
 
 mod analysis;
 mod findings;

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use super::trace::{End, Endpoint, Way};
 use crate::model::Follow;
 
-/// Whether a read of these bytes always sees what the write wrote, by whatever copies both go to.
+/// Whether the read always sees the bytes of the write, whichever copies the write and the read
+/// use.
 pub fn sees(read: &Way, write: &Way) -> bool {
     match write.follow {
         Follow::Everywhere => return true,
@@ -24,7 +25,8 @@ pub fn sees(read: &Way, write: &Way) -> bool {
     meet(&written, &asked) && meet_in_caches(read, write)
 }
 
-/// How many of these endpoints the IO goes to; `None` if rules alone lead it to no endpoint.
+/// The endpoints of an IO, and how many of them it uses. `None` if no endpoint follows from the
+/// rules alone.
 fn copies(way: &Way) -> Option<(usize, BTreeSet<&Endpoint>)> {
     match &way.end {
         End::Served(endpoint) => Some((1, BTreeSet::from([endpoint]))),
@@ -33,15 +35,17 @@ fn copies(way: &Way) -> Option<(usize, BTreeSet<&Endpoint>)> {
     }
 }
 
-/// Whether any choice of copies to write and any choice of copies to read have one in common.
+/// Whether every possible choice of written copies shares a copy with every possible choice of read
+/// copies.
 fn meet(write: &(usize, BTreeSet<&Endpoint>), read: &(usize, BTreeSet<&Endpoint>)) -> bool {
     let common = write.1.intersection(&read.1).count();
-    // To keep them apart, an adversary first chooses the copies that only one of the two goes to.
+    // Worst case: the write and the read first use all copies that the other one cannot use.
     let left = |own: &(usize, BTreeSet<&Endpoint>)| own.0.saturating_sub(own.1.len() - common);
     left(write) + left(read) > common
 }
 
-/// If only one of the two passes a cache, the cache is stale or holds back the write.
+/// Whether the read and the write are consistent through caches. If only the read passes a cache,
+/// the cache may be stale. If only the write passes one, the cache may hold the write back.
 fn meet_in_caches(read: &Way, write: &Way) -> bool {
     let only_read = write.bypassed.difference(&read.bypassed).next().is_some();
     let only_written = read.bypassed.difference(&write.bypassed).next().is_some();

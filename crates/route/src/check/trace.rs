@@ -278,7 +278,8 @@ fn scattered(network: &Network<'_>, state: State, scatter: &Scatter, ways: &mut 
     state.ends(End::Scattered { take: scatter.count(), among }, ways);
 }
 
-/// Lets an IO go on to its endpoint: by the switch in front of it, unless that is the one it comes from.
+/// Sends an IO on to its endpoint. It first passes the switch in front of the endpoint, unless it
+/// comes from that switch.
 fn arrive(
     network: &Network<'_>,
     state: State,

@@ -1,7 +1,9 @@
-//! One object for each combination of rules that some object meets.
+//! Finds one object for each combination of rules that match a common object. The analysis tests
+//! only these objects.
 //!
-//! All names, prefixes and patterns are read as one automaton: a state is what each of them still expects. A search in
-//! breadth finds a shortest text for each set of matchers that match together.
+//! All names, prefixes and patterns together form one automaton. A state says which letters each of
+//! them can accept next. A breadth-first search finds a shortest name for each set of matchers that
+//! match together.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
@@ -60,7 +62,8 @@ impl Glob {
 /// What the matchers that are still alive expect.
 type State = BTreeMap<usize, BTreeSet<usize>>;
 
-/// The part of a text that a search is in: names have at least one letter, and pools only some.
+/// The part of an object's text that the search has reached. A name has at least one letter, and a
+/// pool only letters that are allowed in identifiers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Part {
     Pool { is_empty: bool },

@@ -142,8 +142,9 @@ impl Controller {
     /// Begins an update.
     ///
     /// # Errors
-    /// `Conflict` while another is under way; `Unavailable` if this controller is not in charge; `Exhausted` if there
-    /// are more than [`MAX_SWITCHES`], or rules do not fit into a switch.
+    /// `Conflict` while another update is running; `Unavailable` if this controller is not in
+    /// charge; `Exhausted` if there are more than [`MAX_SWITCHES`] switches, or rules do not fit
+    /// into a switch.
     pub fn begin(&mut self, wanted: Wanted) -> Result<Vec<ControllerCommand>> {
         match self.step {
             Step::Idle => {}
@@ -166,7 +167,8 @@ impl Controller {
         Ok(self.store(next))
     }
 
-    /// Takes in what happened, and says what to do about it. Events that come late or twice are harmless.
+    /// Processes an event, and returns the commands that follow from it. Events that come late or
+    /// twice are harmless.
     pub fn handle(&mut self, event: ControllerEvent) -> Vec<ControllerCommand> {
         match event {
             ControllerEvent::Loaded(record) => match self.step {
@@ -191,8 +193,9 @@ impl Controller {
         }
     }
 
-    /// Installs the stored rules again while all IO is held. A former controller may have stopped at any step, and a
-    /// restarted switch does not know where its IO went.
+    /// Installs the stored rules again while all IO is held. This is needed because a former
+    /// controller may have stopped at any step, and a restarted switch does not know where its IO
+    /// went.
     fn start_over(&mut self) -> Vec<ControllerCommand> {
         self.has_joined = false;
         self.concerned = vec![Header {

@@ -1,12 +1,19 @@
 //! The controller's core: it changes the rules of several switches together.
 //!
-//! An update goes in steps, and each step ends when all switches have done it: the record is stored; all switches
-//! quiesce; all drain; bytes are moved, and the newest are found; all install; all resume. Quiescing all before any
-//! drains matters: else a write that begins at one switch passes a read that has drained at another (sRoute paper,
-//! section 3.5).
+//! An update has these steps. A step ends when all switches have done it.
 //!
-//! A controller that takes over, and a switch that has started, lead to the same: the stored rules are installed anew,
-//! under a new term. Switches refuse orders of earlier terms, so a former controller can do no harm.
+//! 1. The controller stores the record of the update.
+//! 2. All switches quiesce the IO that the change concerns.
+//! 3. All switches drain it.
+//! 4. The runtime moves bytes, and finds where the newest bytes are.
+//! 5. All switches install the rules.
+//! 6. All switches resume.
+//!
+//! All switches must quiesce before any drains. Otherwise a write that begins at one switch could
+//! pass a read that has drained at another (sRoute paper, section 3.5).
+//!
+//! When a controller takes over, or a switch starts, the stored rules are installed again under a
+//! new term. Switches refuse orders of earlier terms, so a former controller can do no harm.
 
 mod core;
 mod newest;

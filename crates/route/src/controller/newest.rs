@@ -8,8 +8,8 @@ use crate::model::{ApplicationName, Destination, Span};
 use crate::rules::Placement;
 use crate::switch::{Placed, Stamp};
 
-/// Bytes of an object that an endpoint keeps, as it tells when rules are recovered. Rules that a switch made travel
-/// with the data (sRoute paper, section 3.6).
+/// Bytes of an object that an endpoint keeps. Endpoints report them when rules are recovered: the
+/// rules that switches made are stored with the data (sRoute paper, section 3.6).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     /// The object that was asked for when they were written.
@@ -33,7 +33,8 @@ pub fn newest(found: Vec<Found>) -> Vec<Placed> {
     by_object.into_values().flat_map(newest_of_object).collect()
 }
 
-/// Goes from the newest piece to the oldest; each piece fills only bytes that no newer piece has filled.
+/// Visits the pieces from the newest to the oldest. Each piece claims only bytes that no newer
+/// piece has claimed.
 fn newest_of_object(mut found: Vec<Found>) -> Vec<Placed> {
     found.sort_by(|a, b| b.stamp.cmp(&a.stamp));
     let mut painted: BTreeMap<u64, u64> = BTreeMap::new();
@@ -77,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn each_byte_is_where_its_latest_stamp_is() {
+    fn each_byte_is_placed_where_its_latest_stamp_is() {
         let all = vec![
             found("0..100", 1, "spill/a"),
             found("40..60", 3, "spill/b"),

@@ -20,7 +20,8 @@ pub struct Followed {
     pub destination: Destination,
 }
 
-/// Bytes that are brought to another place while no IO is in flight. The later stamp wins where both have bytes.
+/// An order to move bytes to another place while no IO is in flight. If both places have a byte,
+/// the one with the later stamp stays.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Move {
     /// Whose bytes.
@@ -47,7 +48,8 @@ pub struct Wanted {
 /// What is stored before any switch is told anything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Record {
-    /// The term under which this is installed. It rises with each update, and with each time that one is begun again.
+    /// The term under which this record is installed. It rises with each update, and each time an
+    /// update is started again.
     pub term: Term,
     /// What is to be.
     pub wanted: Wanted,
@@ -56,7 +58,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// The record of an update after this one.
+    /// The record of the next update.
     ///
     /// # Errors
     /// As [`RuleTable::insert`], if the rules do not fit into a switch.

@@ -1,4 +1,5 @@
-//! Rules as people write them: the network, the grants, and the rules of each switch, one a line.
+//! The file format in which people write rules: the network, the grants, and the rules of each
+//! switch, one a line.
 
 mod parse;
 mod print;

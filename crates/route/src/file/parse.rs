@@ -16,20 +16,20 @@ pub const FIRST_LINE: &str = "nacre routes 1";
 impl FromStr for Routes {
     type Err = Error;
 
-    /// Reads a file of rules.
+    /// Parses a rule file.
     ///
     /// # Errors
-    /// `Invalid`, with the number of the line and what is wrong with it.
+    /// `Invalid`, with the number and the mistake of the wrong line.
     fn from_str(file: &str) -> Result<Self> {
         Self::on(Topology::default(), file)
     }
 }
 
 impl Routes {
-    /// Reads a file of rules about a network, of which the file may say more.
+    /// Parses a rule file for a known network. The file may add to the network.
     ///
     /// # Errors
-    /// `Invalid`, with the number of the line and what is wrong with it.
+    /// `Invalid`, with the number and the mistake of the wrong line.
     pub fn on(topology: Topology, file: &str) -> Result<Self> {
         if file.len() > MAX_FILE_BYTES {
             return Err(Error::invalid(format!(

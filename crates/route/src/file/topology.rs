@@ -26,8 +26,8 @@ pub struct Topology {
     pub pools: BTreeSet<PoolName>,
     /// The targets that there are.
     pub targets: BTreeSet<TargetName>,
-    /// The layers that there are, each with the switch that gets what comes out of it. `None`: the switch that sent it
-    /// there.
+    /// The existing layers, each with the switch that receives the IO that the layer sends out.
+    /// `None` means the switch that sent the IO to the layer.
     pub layers: BTreeMap<LayerName, Option<SwitchName>>,
     /// The programs that there are, each with the destinations that it declares.
     pub programs: BTreeMap<ProgramName, Vec<Destination>>,
@@ -52,8 +52,8 @@ impl Topology {
         self.switches.iter().find(at_source).map(|(name, _)| name)
     }
 
-    /// The switch that an IO meets on its way to an endpoint: that of the target if it is sent to one, else that of
-    /// the pool.
+    /// The switch that an IO meets in front of its endpoint: the switch of the target if the IO is
+    /// sent to one, else the switch of the pool.
     pub fn before(&self, object: &ObjectId, target: Option<&TargetName>) -> Option<&SwitchName> {
         let is_it = |(_, location): &&(SwitchName, Location)| match (location, target) {
             (Location::Target(name), Some(target)) => name == target,

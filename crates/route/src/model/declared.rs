@@ -19,11 +19,11 @@ pub struct Declared {
 /// What the programs that rules name declare. A program that is missing here is not known.
 pub type Programs = BTreeMap<ProgramName, Declared>;
 
-/// Adds a destination to those of a program.
+/// Adds a destination to those that the program declares.
 ///
 /// # Errors
-/// `Invalid` for one that is there already, and for one that is no place for bytes; `Exhausted` past
-/// [`MAX_PROGRAM_DESTINATIONS`].
+/// `Invalid` if the program has declared the destination already, or if it is a program or the
+/// controller; `Exhausted` past [`MAX_PROGRAM_DESTINATIONS`].
 pub fn declare(destinations: &mut Vec<Destination>, new: Destination) -> Result<()> {
     if matches!(new, Destination::Program(_) | Destination::Controller(_)) {
         return Err(Error::invalid(format!("\"{new}\" is no destination of a program"))

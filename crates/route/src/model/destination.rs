@@ -85,10 +85,11 @@ pub enum Destination {
 }
 
 impl Destination {
-    /// Parses what follows `->`; the words after it are left over, for options.
+    /// Parses the words after `->`. Returns the destination and the remaining words, which are
+    /// options.
     ///
     /// # Errors
-    /// `Invalid` if it is no destination.
+    /// `Invalid` if the words do not begin with a destination.
     pub fn parse<'a>(words: &'a [&'a str]) -> Result<(Self, &'a [&'a str])> {
         let [kind, rest @ ..] = words else {
             return Err(Error::invalid("a rule has no destination").hint(HINT));
@@ -133,8 +134,8 @@ impl Destination {
         }
     }
 
-    /// Where an IO may go that is sent there. A program sends it to one of the destinations that it declares; a program
-    /// that is not known, nowhere.
+    /// The places to which an IO with this destination may go. For a program these are the
+    /// destinations that it declares, or none if the program is unknown.
     pub fn possible<'a>(
         &'a self,
         declared: impl FnOnce(&ProgramName) -> Option<&'a [Self]>,
@@ -145,10 +146,10 @@ impl Destination {
         }
     }
 
-    /// Parses a destination that stands alone.
+    /// Parses text that holds only a destination.
     ///
     /// # Errors
-    /// `Invalid` if it is none, or words are left over.
+    /// `Invalid` if the text is no destination, or has words after it.
     pub fn from_line(line: &str) -> Result<Self> {
         let words = text::words(line);
         match Self::parse(&words)? {

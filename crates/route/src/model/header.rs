@@ -53,7 +53,8 @@ impl Header {
 
     /// Parses the words `SOURCE OPERATIONS OBJECT [RANGE]`.
     ///
-    /// # Errors `Invalid` if a word is missing, superfluous or wrong.
+    /// # Errors
+    /// `Invalid` if a word is missing, superfluous or wrong.
     pub fn parse(words: &[&str]) -> Result<Self> {
         let (source, operations, object, span) = match words {
             [source, operations, object] => (source, operations, object, Span::WHOLE),

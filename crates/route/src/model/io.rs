@@ -8,7 +8,7 @@ use super::{LayerName, Operation, Span, text};
 
 /// One operation on some bytes of one object.
 ///
-/// A request of several ops is several such IOs: see [`touches`].
+/// A request with several ops is several such IOs: see [`touches`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Io {
     /// Who asked, as authenticated.
@@ -38,10 +38,12 @@ impl Io {
         }
     }
 
-    /// Parses `[entity:NAME] [tenant:NAME] [layer:NAME] OPERATION OBJECT [RANGE]`. Without a range the IO is about the
-    /// whole object. Without a source it comes from the local entity and the default tenant.
+    /// Parses `[entity:NAME] [tenant:NAME] [layer:NAME] OPERATION OBJECT [RANGE]`. Without a range
+    /// the IO concerns the whole object. Without a source it comes from the local entity and the
+    /// default tenant.
     ///
-    /// # Errors `Invalid` if a word is missing, superfluous or wrong.
+    /// # Errors
+    /// `Invalid` if a word is missing, superfluous or wrong.
     pub fn parse(line: &str) -> Result<Self> {
         let words = text::words(line);
         let mut rest = words.as_slice();
@@ -99,8 +101,8 @@ pub struct Touch {
     pub span: Option<Span>,
 }
 
-/// The IOs that a request consists of, each once. What concerns the stream as a whole, such as an append or the call of
-/// a method, touches [`Span::WHOLE`].
+/// The IOs of which a request consists, without duplicates. An op that concerns the whole stream,
+/// such as an append or a method call, touches [`Span::WHOLE`].
 pub fn touches(request: &Request) -> Vec<Touch> {
     let mut all: Vec<Touch> = request.ops.iter().flat_map(touches_of).collect();
     all.sort_unstable();

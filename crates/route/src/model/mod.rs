@@ -1,4 +1,5 @@
-//! The words of routing: which IO a rule is about, and where it sends it (sRoute paper, section 3).
+//! The data types of routing: which IO a rule matches, and where the rule sends it (sRoute paper,
+//! section 3).
 
 mod declared;
 mod destination;

@@ -18,10 +18,12 @@ pub enum ObjectMatch {
     Pattern(Pattern),
 }
 
-/// Literal pieces with anything between them. It has a `*` before its end, else it is a prefix or a name.
+/// A pattern: literal pieces with any text between them. It has a `*` before its end; otherwise it
+/// would be a prefix or a name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Pattern {
-    /// What stands before, between and after the stars. At least two; the first and last may be empty.
+    /// The literal pieces before, between and after the stars. There are at least two; the first
+    /// and the last may be empty.
     pieces: Vec<String>,
 }
 
@@ -85,11 +87,11 @@ impl ObjectMatch {
         }
     }
 
-    /// Parses a name, a prefix that ends with `*`, or a pattern with `*` elsewhere. A backslash makes a following `*`,
-    /// `\`, blank or quotation mark literal.
+    /// Parses a name, a prefix that ends with `*`, or a pattern with `*` elsewhere. A backslash
+    /// makes a following `*`, `\`, blank or quotation mark literal.
     ///
     /// # Errors
-    /// `Invalid` if the text is too long, or a name that is none.
+    /// `Invalid` if the text is too long, or has no star and is no valid object name.
     pub fn parse(text: &str) -> Result<Self> {
         if text.len() > 2 * MAX_OBJECT_MATCH_BYTES {
             return Err(Error::invalid("the object of a rule is too long")

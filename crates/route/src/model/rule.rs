@@ -6,8 +6,9 @@ use nacre_object::{Error, Result};
 
 use super::{ApplicationName, Destination, Header, text};
 
-/// The place of a rule in its table: the smallest decides. Rules that were installed count up from 0. Those that a
-/// switch made itself, as reads follow writes, are below 0 and so come before all others.
+/// The position of a rule in its table: among the rules that match, the smallest id decides.
+/// Installed rules count up from 0. Rules that the switch made itself, so that reads follow writes,
+/// are below 0 and so come before all others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RuleId(pub i64);
 
@@ -43,7 +44,8 @@ pub enum Replies {
 
 /// Whether reads follow the writes of a rule: the delegate `F()` of the sRoute paper, section 3.4.
 ///
-/// When a write is done the switch inserts a rule, before it answers: reads of these bytes go where the write went.
+/// When a write is done, the switch inserts a rule before it answers. The rule sends reads of these
+/// bytes to the place of the write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Follow {
     /// No.
@@ -51,7 +53,8 @@ pub enum Follow {
     No,
     /// Reads at this switch do.
     Here,
-    /// Reads at all switches that know the rule do: they agree by a two-phase commit (section 3.5, figure 4a).
+    /// Reads at all switches that have the rule follow. These switches agree by a two-phase commit
+    /// (section 3.5, figure 4a).
     Everywhere,
 }
 
@@ -134,7 +137,7 @@ impl Rule {
     /// Parses the words `SOURCE OPERATIONS OBJECT [RANGE] -> DESTINATION [OPTIONS]`.
     ///
     /// # Errors
-    /// `Invalid`, saying which part is wrong.
+    /// `Invalid`; the error says which part is wrong.
     pub fn parse(application: &ApplicationName, words: &[&str]) -> Result<Self> {
         let arrow = words.iter().position(|word| *word == "->").ok_or_else(|| {
             Error::invalid("a rule has no \"->\"")
@@ -165,8 +168,8 @@ impl fmt::Display for Rule {
     }
 }
 
-/// The order in which the rules of one insertion are installed: the longest prefix first, and as they stand if they
-/// agree in that (sRoute paper, section 4).
+/// Sorts the rules of one insertion into the order of installation: the longest prefix first. Rules
+/// with equally long prefixes keep their order (sRoute paper, section 4).
 pub fn longest_prefix_first(mut rules: Vec<Rule>) -> Vec<Rule> {
     rules.sort_by_key(|rule| std::cmp::Reverse(rule.header.object.specificity()));
     rules

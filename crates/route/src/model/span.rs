@@ -4,8 +4,8 @@ use std::fmt;
 
 use nacre_object::{Error, Result};
 
-/// Bytes `start..end` of an object's stream, at least one. An end of [`Span::END`] is open: the span reaches as far as
-/// the stream does, or will.
+/// A non-empty range of bytes `start..end` of an object's stream. With the end [`Span::END`] the
+/// span is open: it also covers bytes that are appended later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Span {
     start: u64,

@@ -1,4 +1,4 @@
-//! How names with blanks and stars are written in a line, and how a line is cut into words.
+//! Escaping of names with blanks and stars in a line of text, and splitting of a line into words.
 
 use nacre_object::{Error, Result};
 
@@ -27,10 +27,10 @@ pub fn escape(text: &str) -> String {
     escaped
 }
 
-/// The pieces between the stars of a word, without their backslashes. One piece if there is no star.
+/// Splits a word at its stars, and removes the backslashes. A word without a star gives one piece.
 ///
 /// # Errors
-/// `Invalid` for a backslash before anything that needs none.
+/// `Invalid` if a backslash stands before a character that needs no escape.
 pub fn split_at_stars(word: &str) -> Result<Vec<String>> {
     let mut pieces = vec![String::new()];
     let mut chars = word.chars();

@@ -10,13 +10,16 @@ use crate::model::Span;
 /// What one piece came to.
 pub type PieceReply = Result<Reply>;
 
-/// Joins the replies to the pieces of a plan, in its order. The version is the largest of the pieces.
+/// Joins the replies to the pieces of a plan; `replies` has the order of the pieces. The version is
+/// the largest of the pieces' versions.
 ///
-/// A read of a split object ends where the last piece with bytes ends; what other pieces lack before that reads as
-/// zeros, as gaps do. A piece of a read whose object is absent counts as empty, unless all are.
+/// A read of a split object ends where the last piece with data ends. Bytes that earlier pieces
+/// lack read as zeros, like gaps in an object. A piece whose object is absent counts as empty,
+/// unless the objects of all pieces are absent.
 ///
 /// # Errors
-/// The first error of a piece. If other pieces of a write have happened, `Unavailable`: a part of it is done.
+/// The first error of a piece. If other pieces of a write succeeded, the error is `Unavailable`,
+/// because a part of the write is done.
 pub fn join(pieces: &[Piece], replies: Vec<PieceReply>) -> Result<Reply> {
     let is_read =
         matches!(pieces.first().map(|piece| piece.ops.as_slice()), Some([Op::Read { .. }]));

@@ -1,4 +1,5 @@
-//! What becomes of one request under the rules of a switch: it goes one way, or is split, or is refused.
+//! Plans a request by the rules of a switch: the whole request goes to one destination, or it is
+//! split, or it is refused.
 
 mod join;
 mod split;

@@ -10,7 +10,8 @@ use crate::rules::{RuleTable, Segment};
 pub struct Piece {
     /// The bytes; `None` if the request is not split.
     pub span: Option<Span>,
-    /// The rule that sends it; `None` if there is none, and it goes on to where it was going.
+    /// The rule that sends the piece. `None` if no rule matches; the piece then goes on to its
+    /// original destination.
     pub rule: Option<RuleId>,
     /// What to ask for there.
     pub ops: Vec<Op>,
@@ -23,18 +24,18 @@ pub struct Plan {
     pub pieces: Vec<Piece>,
 }
 
-/// Finds the ways of a request. A single read, write or zeroing is split where its bytes go different ways. Any other
-/// request is a transaction, and goes one way or none.
+/// Plans a request. A single read, write or zeroing is split where rules send its bytes to
+/// different destinations. Any other request is a transaction, and must have one destination.
 ///
 /// # Errors
-/// `Unsupported`, with the rules, if a transaction, or a request whose replies do not come back to the switch, would
-/// go several ways; `Exhausted` as [`RuleTable::route`].
+/// `Unsupported`, with the rules, if a transaction would have several destinations, or a request
+/// whose replies bypass the switch; `Exhausted` as [`RuleTable::route`].
 pub fn plan(table: &RuleTable, request: &Request, via: Option<&LayerName>) -> Result<Plan> {
     let mut all = vec![];
     for touch in touches(request) {
         all.extend(table.route(&Io::of(&request.header, via.cloned(), touch))?);
     }
-    // An op of no bytes, such as a read of none, may have no touch that a rule is about.
+    // An op on no bytes, such as an empty read, may have no touch, and then no rule matches it.
     let first = all.first().copied().unwrap_or(Segment { span: None, rule: None });
     let differs = |segment: &&Segment| !goes_the_same_way(table, first.rule, segment.rule);
     let Some(other) = all.iter().find(differs).copied() else {
@@ -68,8 +69,8 @@ pub fn plan(table: &RuleTable, request: &Request, via: Option<&LayerName>) -> Re
         .ok_or_else(|| refuse(table, request, &what, first, other))
 }
 
-/// Whether two rules send an IO to the same place, and treat it alike. Two rules that name a program do not: it decides
-/// about the bytes of each rule.
+/// Whether two rules send an IO to the same place with the same options. Two rules that name a
+/// program do not, because the program decides about the bytes of each rule separately.
 fn goes_the_same_way(table: &RuleTable, a: Option<RuleId>, b: Option<RuleId>) -> bool {
     let way = |rule: RuleId| {
         let rule = table.get(rule)?;
@@ -93,7 +94,7 @@ fn merge(table: &RuleTable, segments: Vec<Segment>) -> Vec<Segment> {
     merged
 }
 
-/// The part of an op that is about some bytes; `None` if the op cannot be split there.
+/// The part of an op that concerns the bytes of `span`; `None` if the op cannot be split there.
 pub(crate) fn part_of(op: &Op, span: Span) -> Option<Op> {
     match op {
         Op::Read { .. } => Some(Op::Read { offset: span.start(), length: span.length() }),

@@ -1,6 +1,7 @@
-//! `insert` and `delete`: how a program changes the rules of its switch.
+//! The functions `insert` and `delete`, with which a program changes the rules of its switch.
 //!
-//! What a run changes is collected, and takes effect when the program has decided. A run that fails changes nothing.
+//! The changes of a run are collected, and take effect when the program has decided. A run that
+//! fails changes nothing.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_reference_lists_exactly_what_route_programs_are_given() {
+    fn the_reference_lists_exactly_the_interface_of_route_programs() {
         let page = include_str!("../../../../docs/lua-api.md");
         let (_, section) = page.split_once("## Route programs").expect("there is a section");
         let section = section.split("\n## ").next().expect("a section has a text");

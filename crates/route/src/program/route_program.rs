@@ -43,8 +43,8 @@ impl RouteProgram {
     /// Compiles a source, runs it once, and reads which destinations it declares.
     ///
     /// # Errors
-    /// `Fault` with the line where it fails; `Invalid` if it does not define what it must; `Unsupported` for a
-    /// destination or function that nodes do not offer.
+    /// `Fault` with the line that fails; `Invalid` if the program lacks a required definition;
+    /// `Unsupported` for a destination or function that nodes do not offer.
     pub fn compile(
         name: &str,
         version: u64,
@@ -72,11 +72,11 @@ impl RouteProgram {
         &self.destinations
     }
 
-    /// Where an IO goes. `rule` is what the rule is about that names the program.
+    /// Asks the program where an IO goes. `rule` is the header of the rule that names the program.
     ///
     /// # Errors
-    /// `Fault` with the line where the program fails, or of the function if its result makes no sense; `Exhausted` past
-    /// the budget. Both name program and version.
+    /// `Fault` with the line where the program fails, or with the line of the function if its
+    /// result is invalid; `Exhausted` past the budget. Both name the program and its version.
     pub fn decide(&self, rule: &Header, io: &Io) -> Result<Decision> {
         let decided = self.run(|_, run, library| {
             run.load()?;
@@ -120,7 +120,8 @@ impl RouteProgram {
         error.with_fault(FaultSite { program, version, line, ..known })
     }
 
-    /// Has it decide about IO that does not exist: small and large, at the beginning of an object and far behind it.
+    /// Tests the program with invented IO: small and large, at the beginning of an object and far
+    /// behind it.
     pub(super) fn rehearse(&self) -> Result<()> {
         let rule = Header {
             source: SourceMatch::Any,

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// A trie that lies in a sorted map: all prefixes of a text are found in as many steps as there are prefixes that
-/// share their beginning with it, whatever else is in the map.
+/// A trie that is stored in a sorted map. Finding all prefixes of a text takes at most one step for
+/// each prefix that shares its beginning with the text. Other entries of the map cost nothing.
 #[derive(Debug, Clone)]
 pub struct PrefixMap<V>(BTreeMap<String, V>);
 
@@ -39,8 +39,9 @@ impl<V> PrefixMap<V> {
             return;
         }
         let mut bound = Bound::Included(text);
-        // The greatest key up to `bound` is a prefix, or shows how much of `text` the remaining prefixes have at most:
-        // a longer one would be greater than it.
+        // The greatest key up to `bound` is either a prefix of `text`, or it shares only some first
+        // bytes with `text`. No remaining prefix is longer than this shared part, because it would
+        // be a greater key.
         while let Some((key, value)) = self.0.range::<str, _>((Bound::Unbounded, bound)).next_back()
         {
             let shared = shared_length(key, text);
@@ -79,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn all_prefixes_of_a_text_are_found_and_nothing_else() {
+    fn exactly_the_prefixes_of_a_text_are_found() {
         let keys = ["", "a", "ab", "abd", "abz", "b", "abcé", "abcê"];
         assert_eq!(prefixes(&keys, "abcéx"), ["abcé", "ab", "a", ""]);
         assert_eq!(prefixes(&keys, "b"), ["b", ""]);

@@ -6,9 +6,10 @@ use crate::model::{RuleId, Span};
 
 /// Rules with ranges of bytes that agree in everything else.
 ///
-/// `winners` holds disjoint spans, each with the first rule that covers it, so a look-up is one search. A rule that is
-/// removed leaves gaps; `by_length` finds the rules under them: those of one length class that reach into a gap begin
-/// at most one such length before it.
+/// `winners` holds disjoint spans, each with the first rule that covers it, so a look-up is one
+/// search. Removing a rule leaves gaps in `winners`, and `by_length` finds the rules that fill
+/// them. A rule that reaches into a gap begins before it by at most the greatest length of its
+/// length class.
 #[derive(Debug, Clone, Default)]
 pub struct RangeIndex {
     /// By first byte: one past the last, and the first rule.
@@ -62,7 +63,8 @@ impl RangeIndex {
         }
     }
 
-    /// The first rule that covers a byte, and one past the last byte for which that answer holds.
+    /// The first rule that covers a byte, and the end of the range (exclusive) for which this rule
+    /// stays the first.
     pub fn at(&self, byte: u64) -> (Option<RuleId>, u64) {
         if let Some((_, (end, rule))) = self.winners.range(..=byte).next_back()
             && *end > byte

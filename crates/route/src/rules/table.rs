@@ -32,10 +32,12 @@ pub struct Placement {
     pub application: ApplicationName,
 }
 
-/// The rules of one switch. The first that was installed decides (sRoute paper, section 3.3).
+/// The rules of one switch. Of the rules that match, the first installed one decides (sRoute paper,
+/// section 3.3).
 ///
-/// An IO is looked up by its exact name in a hash table, by its prefixes in a trie, and then by its bytes in disjoint
-/// spans, so the cost grows with the logarithm of the number of rules.
+/// The table looks up an IO by its exact name in a hash table and by its prefixes in a trie. It
+/// then looks up the bytes in disjoint spans. So the cost grows with the logarithm of the number of
+/// rules.
 #[derive(Debug, Clone, Default)]
 pub struct RuleTable {
     rules: BTreeMap<RuleId, Rule>,
@@ -52,8 +54,8 @@ pub struct RuleTable {
 }
 
 impl RuleTable {
-    /// Installs rules behind those that are there, the longest prefix first: all, or none if it fails. Answers their
-    /// ids in the order of installation.
+    /// Installs rules after the existing ones, the longest prefix first. On an error it installs
+    /// none of them. Returns their ids in the order of installation.
     ///
     /// # Errors
     /// `Exhausted` past [`MAX_RULES`] or [`MAX_PATTERN_RULES`].
@@ -75,9 +77,10 @@ impl RuleTable {
         Ok(ordered.into_iter().map(|rule| self.install_last(rule)).collect())
     }
 
-    /// Notes that the newest bytes of a span are at a destination: reads of them go there from now on, whoever asks
-    /// and whatever other rules say. Earlier such notes about these bytes end. IO without bytes, as of attributes, does
-    /// not follow. See [`crate::Follow`].
+    /// Notes that the newest bytes of a span are at a destination. From now on every read of these
+    /// bytes goes there, whatever its source and the other rules. The note replaces earlier notes
+    /// about these bytes. IO without bytes, such as IO on attributes, is not affected. See
+    /// [`crate::Follow`].
     ///
     /// # Errors
     /// `Exhausted` past [`MAX_RULES`]. One call adds two rules at most.
@@ -126,7 +129,8 @@ impl RuleTable {
         near.into_iter().find(|(made, _)| made.overlaps(span)).and_then(|(_, id)| self.get(id))
     }
 
-    /// Where the newest bytes of a span are, as far as the switch has noted it, in the order of the bytes.
+    /// The places of the newest bytes of a span that the switch has noted, in the order of the
+    /// bytes.
     pub fn placed(&self, object: &ObjectId, span: Span) -> Vec<Placement> {
         let near = self.made_near(object, span).into_iter();
         let placement = |(made, id): (Span, RuleId)| {
@@ -275,10 +279,10 @@ impl RuleTable {
         self.rules.is_empty()
     }
 
-    /// Which rule decides about each byte of an IO, in the order of the bytes.
+    /// Finds the rule that decides about each byte of an IO, in the order of the bytes.
     ///
     /// # Errors
-    /// `Exhausted` if the rules split it into more than [`MAX_PIECES`].
+    /// `Exhausted` if the rules split the IO into more than [`MAX_PIECES`].
     pub fn route(&self, io: &Io) -> Result<Vec<Segment>> {
         let slots = self.slots(io);
         let Some(span) = io.span else {

@@ -7,9 +7,10 @@ fn misses(curve: &MissRatioCurve, rate: f64, units: usize, unit_blocks: u64) -> 
     (0..=units as u64).map(|unit| rate * curve.miss_ratio(unit * unit_blocks)).collect()
 }
 
-/// Shares `units` of memory, each of `unit_blocks`, so that few requests miss: each unit goes where the lower convex
-/// hull of the misses falls most. This is fast. It is optimal at the corners of the hulls; the curves need not be
-/// convex. Each tenant is its curve and its requests a second.
+/// Distributes `units` of memory, each of `unit_blocks` blocks, so that few requests miss. Each
+/// unit goes to the tenant whose misses fall most along the lower convex hull of its curve. This is
+/// fast. The result is optimal where all shares lie at corners of the hulls, even if the curves are
+/// not convex. A tenant is its curve and its requests a second.
 pub fn allocate_by_hull(
     tenants: &[(MissRatioCurve, f64)],
     units: usize,
@@ -53,14 +54,15 @@ fn hull(misses: &[f64]) -> Vec<usize> {
     corners
 }
 
-/// Shares memory so that the fewest requests miss, by dynamic programming: the time grows with the square of `units`.
+/// Distributes memory so that the fewest requests miss, by dynamic programming. The time grows with
+/// the square of `units`.
 pub fn allocate_exactly(
     tenants: &[(MissRatioCurve, f64)],
     units: usize,
     unit_blocks: u64,
 ) -> Vec<usize> {
-    // `best[n]` is the fewest misses of the tenants looked at so far, when they share `n` units. `choices` has the
-    // share of the last tenant for each `n`.
+    // `best[n]` is the fewest misses of the tenants so far if they share `n` units. `choices`
+    // holds, for each tenant and each `n`, the share of this tenant.
     let mut best = vec![0.0; units + 1];
     let mut choices = vec![];
     for (curve, rate) in tenants {

@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 /// The miss ratio of an LRU cache of each size.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MissRatioCurve {
-    /// Sizes in blocks, rising, each with the miss ratio from there on. Before the first it is 1.
+    /// Cache sizes in blocks, ascending, each with the miss ratio that holds from this size on.
+    /// Below the first size the miss ratio is 1.
     steps: Vec<(u64, f64)>,
 }
 
 impl MissRatioCurve {
-    /// The curve of a histogram of reuse distances. A request of distance `d` (so many other blocks were used since)
+    /// Builds the curve from a histogram of reuse distances. The reuse distance of a request is the
+    /// number of other blocks used since the last use of its block. A request with distance `d`
     /// hits in a cache of more than `d` blocks.
     pub(super) fn of(histogram: &BTreeMap<u64, f64>, total: f64) -> Self {
         let mut hits = 0.0;

@@ -16,7 +16,8 @@ pub struct ExactCurve {
 }
 
 impl ExactCurve {
-    /// Takes in a request. It keeps four bytes of each request, and some forty of each block. Up to 2^32 blocks have a curve.
+    /// Adds a request to the curve. The curve needs four bytes for each request, and about forty
+    /// for each block. It can hold 2^32 blocks.
     pub fn request(&mut self, block: u64) {
         self.requests += 1;
         if let Some(last) = self.last.get(&block).copied() {

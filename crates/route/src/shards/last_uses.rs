@@ -1,11 +1,13 @@
-//! `LastUses`: when each block was used last, in a Fenwick tree that counts the uses after a time.
+//! `LastUses`: the time of each block's last use. A Fenwick tree counts the last uses after a time.
 //!
-//! Both curves ask it for reuse distances: the exact one about every block, SHARDS about the sampled ones.
+//! Both curves get reuse distances from it: the exact curve for every block, SHARDS for the sampled
+//! blocks.
 
 /// Times of last uses, counted from 1.
 #[derive(Debug)]
 pub(super) struct LastUses {
-    /// `tree[i]` sums the last uses of the times that the lowest bit of `i` covers. `tree[0]` is not used.
+    /// The Fenwick tree: `tree[i]` counts the last uses at the times that the lowest set bit of `i`
+    /// covers. `tree[0]` is not used.
     tree: Vec<u32>,
     count: u32,
 }
@@ -63,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn uses_after_a_time_are_counted_whatever_was_removed() {
+    fn the_count_of_uses_after_a_time_ignores_removed_uses() {
         let mut uses = LastUses::default();
         for time in 1..=100 {
             assert_eq!(uses.add(), time);

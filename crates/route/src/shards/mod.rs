@@ -1,6 +1,8 @@
-//! Miss-ratio curves: how many requests a cache of each size would miss, and how caches share memory by them.
+//! Miss-ratio curves: the share of requests that a cache of each size misses, and how caches share
+//! memory by these curves.
 //!
-//! The cache-isolation application of the sRoute paper (section 5.3) sizes a cache for each tenant by such curves.
+//! The cache-isolation application of the sRoute paper (section 5.3) uses such curves to choose the
+//! size of each tenant's cache.
 
 mod allocate;
 mod curve;

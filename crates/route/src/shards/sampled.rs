@@ -10,15 +10,16 @@ use crate::limits::MAX_SAMPLED_BLOCKS;
 
 /// Hashes are taken modulo this (`P` of the paper).
 const MODULUS: u64 = 1 << 24;
-/// How many places the tree of last uses may have for each sample, and how many in any case.
+/// Places that the tree of last uses may have for each sample, in addition to [`LEAST_PLACES`].
 const PLACES_PER_SAMPLE: usize = 4;
 /// See [`PLACES_PER_SAMPLE`].
 const LEAST_PLACES: usize = 1024;
 
 /// Estimates a miss-ratio curve from a sample of bounded size.
 ///
-/// A block is sampled if its hash is below a threshold. When there are too many samples, the threshold falls to the
-/// largest hash, and all samples from there on are dropped. Each sample counts by the rate at which it was taken.
+/// A block is sampled if its hash is below a threshold. When there are too many samples, the
+/// threshold is lowered to the largest sampled hash, and the samples with this hash are dropped.
+/// Each request is weighted by the inverse of the sampling rate at its time.
 #[derive(Debug)]
 pub struct Shards {
     max_samples: usize,
@@ -40,7 +41,7 @@ impl Shards {
     /// An empty sample. The seed chooses which blocks are sampled.
     ///
     /// # Errors
-    /// `Invalid` for no samples, or more than [`MAX_SAMPLED_BLOCKS`].
+    /// `Invalid` if `max_samples` is 0 or more than [`MAX_SAMPLED_BLOCKS`].
     pub fn new(max_samples: usize, seed: u64) -> Result<Self> {
         if max_samples == 0 || max_samples > MAX_SAMPLED_BLOCKS {
             return Err(Error::invalid(format!("{max_samples} samples make no curve")).hint(
@@ -118,8 +119,9 @@ impl Shards {
         }
     }
 
-    /// The curve of the requests so far. References that the sample missed or has too many of count as the nearest
-    /// ones: without this adjustment errors are five to ten times larger.
+    /// The curve of the requests so far. The sample may stand for more or fewer requests than there
+    /// were. The difference is added at distance 0; without this correction the errors are five to
+    /// ten times larger.
     pub fn curve(&self) -> MissRatioCurve {
         let mut histogram = self.histogram.clone();
         *histogram.entry(0).or_default() += self.requests as f64 - self.estimated;

@@ -1,7 +1,13 @@
-//! Agreement among switches on where bytes are: two-phase commit (sRoute paper, section 3.5, figure 4a).
+//! Agreement among switches on where bytes are: two-phase commit (sRoute paper, section 3.5, figure
+//! 4a).
 //!
-//! The switch of a write asks its peers to hold IO on the bytes, writes, tells the peers the new place, and answers
-//! when all have heard it. A peer whose asker has died holds the bytes until the controller has found where they are.
+//! 1. The switch that handles a write asks its peers to hold IO on the bytes.
+//! 2. It writes.
+//! 3. It tells the peers the new place of the bytes.
+//! 4. It answers the write when all peers have confirmed.
+//!
+//! If the asking switch dies, its peers hold the bytes until the controller has found where the
+//! bytes are.
 
 use std::time::Duration;
 
@@ -214,7 +220,8 @@ impl Switch {
         })
     }
 
-    /// Ends an agreement that a peer refused. The IO is tried again later, a bounded number of times.
+    /// Ends an agreement that a peer refused. The switch tries the IO again later, a bounded number
+    /// of times.
     fn give_up(&mut self, now: Duration, io: IoId) -> Vec<Command> {
         if self.agreement_mut(io).is_none_or(|agreement| agreement.stage != Stage::Preparing) {
             return vec![];

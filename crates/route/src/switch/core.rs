@@ -32,8 +32,8 @@ pub struct Switch {
     pub(super) inserted: Inserted,
     /// Whether installed rules send reads elsewhere. If none does, bytes that are home need no note.
     reads_go_away: bool,
-    /// The term before, and which IO was held as it ended. Other IO that was sent under that term goes on, because its
-    /// rules have not changed.
+    /// The previous term, and the headers that were held when it ended. IO that was sent under this
+    /// term and matches none of these headers goes on, because its rules have not changed.
     previous: Option<(Term, Vec<Header>)>,
     /// Which IO is held.
     quiesced: Vec<Header>,
@@ -103,12 +103,13 @@ impl Switch {
         self.counter
     }
 
-    /// The bytes that are brought home before an IO in flight happens, if it is such an IO.
+    /// The bytes that the runtime must bring home before this IO in flight happens; `None` if the
+    /// IO brings nothing home.
     pub fn homeward(&self, io: IoId) -> Option<Span> {
         self.in_flight.get(io).and_then(|flying| flying.arrival.homeward)
     }
 
-    /// Notes that bytes are home that an IO in flight brings there. No other IO on them is in flight.
+    /// Notes that an IO in flight has brought bytes home. No other IO on these bytes is in flight.
     pub fn brought_home(&mut self, object: &ObjectId, span: Span) {
         for placement in self.table.placed(object, span) {
             let placement = Placement { destination: Destination::Home, ..placement };
@@ -121,7 +122,8 @@ impl Switch {
         (self.in_flight.len(), self.waiting.len())
     }
 
-    /// Takes in what happened, and says what to do about it. Events that come late or twice are harmless.
+    /// Processes an event, and returns the commands that follow from it. Events that come late or
+    /// twice are harmless.
     pub fn handle(&mut self, now: Duration, event: Event) -> Vec<Command> {
         match event {
             Event::Arrived { io, request, via, term } => self.arrived(now, io, request, via, term),
@@ -205,8 +207,9 @@ impl Switch {
             && (self.is_promised(arrival) || self.waiting.is_before(object, &arrival.touches))
     }
 
-    /// Whether an IO that another switch sent under the rules of a term may go on here. It may not if its rules have
-    /// changed since: all such IO had come to its end by then, but for that of a switch that has died.
+    /// Whether an IO that another switch sent under the rules of `term` may go on here. It may not
+    /// if its rules have changed since. All such IO ended before the change, except IO of a switch
+    /// that has died.
     pub(super) fn knows(&self, term: Term, arrival: &Arrival) -> bool {
         let is_unchanged =
             |held: &Vec<Header>| !held.iter().any(|header| is_about(header, arrival));

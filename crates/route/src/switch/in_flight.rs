@@ -97,8 +97,9 @@ impl Flying {
         }
     }
 
-    /// Whether the order of both matters to the switch: they touch the same bytes, one changes them, and they do not
-    /// meet at one endpoint that puts them in order.
+    /// Whether the switch must keep the order of this IO and another one. It must if both touch the
+    /// same bytes, one of them changes the bytes, and the IOs do not go to the same endpoint, which
+    /// would order them.
     pub fn is_in_the_way_of(&self, touches: &[Touch], way: Option<&Option<Destination>>) -> bool {
         let same_way = way.is_some() && way == self.way();
         !same_way && conflict(&self.arrival.touches, touches)

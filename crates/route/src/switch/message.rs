@@ -73,10 +73,10 @@ pub struct ProgramDecision {
     pub changes: Vec<RuleChange>,
 }
 
-/// A change of the rules that a program makes (`Insert` and `Delete` of the sRoute paper, table 2).
+/// A change of the rules by a program (`Insert` and `Delete` of the sRoute paper, table 2).
 ///
-/// A rule that a program inserts stands right before the rule that names the program: it decides about bytes that the
-/// program would decide about, and about no others.
+/// A rule that a program inserts stands right before the rule that names the program. So it decides
+/// only about bytes about which the program would decide.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RuleChange {
     /// From now on IO of this header goes to this destination, and the program is not asked.
@@ -112,11 +112,13 @@ pub enum OrderAnswer {
     Stale(Term),
     /// The switch cannot go on, as it has started since and has no rules.
     NotInstalled,
-    /// The rules, with where newest bytes are, do not fit into the switch. It has changed nothing, and holds IO.
+    /// The rules and the notes of where newest bytes are do not fit into the switch. The switch has
+    /// changed nothing, and holds IO.
     Full,
 }
 
-/// What a switch asks another about an agreement. A question may be asked again until it is answered.
+/// A question of a switch to another one about an agreement. The switch may repeat the question
+/// until it is answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PeerQuestion {
     /// Will you hold IO on these bytes until you hear more?
@@ -171,8 +173,8 @@ pub enum Event {
         /// The term under which another switch sent it here; `None` if it begins here.
         term: Option<Term>,
     },
-    /// An IO has arrived that goes home whatever rules say. The runtime first brings the bytes of `span` home; other
-    /// IO on them waits.
+    /// An IO has arrived that goes home, whatever the rules say. The runtime first brings the bytes
+    /// of `span` home. Meanwhile other IO on these bytes waits.
     ArrivedHomeward {
         /// Its number.
         io: IoId,

@@ -1,23 +1,30 @@
-//! The switch: it decides where each IO goes, holds IO while rules change, and agrees with other switches.
+//! The switch: it decides where each IO goes, holds IO while rules change, and agrees with other
+//! switches.
 //!
-//! A switch is a state machine: [`Event`]s and the time in, [`Command`]s out. The runtime moves the bytes.
+//! A switch is a state machine: it takes [`Event`]s and the time, and returns [`Command`]s. The
+//! runtime moves the bytes.
 //!
 //! # Protocol
 //!
-//! 1. An IO arrives, and is planned by the rules of one term from beginning to end.
-//! 2. Its pieces go out. Each change carries a [`Stamp`]. An endpoint keeps the stamp with the bytes, and refuses a
-//!    change that is older than what it has (`Outcome::Outrun`). So a message that is late harms nobody.
-//! 3. When all pieces are done, reads follow writes where a rule says so, and only then the IO is answered.
-//! 4. Where a rule names a program, the IO waits until the program has said where it goes. The decision is of one
-//!    version: if the rules change meanwhile, the program of the new rules is asked.
-//! 5. The controller changes rules in steps: quiesce, drain, install, resume (sRoute paper, section 3.5).
+//! 1. An IO arrives. The switch plans it by the rules of one term, which hold for the IO from
+//!    beginning to end.
+//! 2. The switch sends the pieces. Each change carries a [`Stamp`]. An endpoint stores the stamp
+//!    with the bytes, and refuses a change that is older than the stored one (`Outcome::Outrun`).
+//!    So a late message does no harm.
+//! 3. When all pieces are done, the switch makes reads follow writes where a rule says so. Only
+//!    then does it answer the IO.
+//! 4. If a rule names a program, the IO waits until the program has decided. If the rules change
+//!    meanwhile, the switch asks the program of the new rules instead.
+//! 5. The controller changes rules in steps: quiesce, drain, install, resume (sRoute paper, section
+//!    3.5).
 //!
 //! # Invariants
 //!
-//! - A switch that has started serves nothing until the controller has told it its rules.
-//! - IO on the same bytes of an object, one of which changes them, keeps its order if it goes different ways.
-//! - An IO goes to no destination that its program has not declared.
-//! - A read that goes to the new place of bytes is never followed by one that goes to the old place.
+//! - After its start a switch serves nothing until the controller has given it its rules.
+//! - If two IOs touch the same bytes, one of them changes the bytes, and they go to different
+//!   destinations, the switch keeps their order.
+//! - An IO never goes to a destination that its program has not declared.
+//! - After a read has gone to the new place of bytes, no later read goes to their old place.
 
 mod agreement;
 mod core;

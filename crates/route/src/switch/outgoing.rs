@@ -26,7 +26,8 @@ enum Planned {
 }
 
 impl Switch {
-    /// Plans an IO and sends its pieces, unless it must wait for a program or for overlapping IO.
+    /// Plans an IO and sends its pieces, unless the IO must wait for a program or for overlapping
+    /// IO.
     pub(super) fn launch(&mut self, now: Duration, arrival: Arrival) -> Vec<Command> {
         let flying = match self.planned(&arrival) {
             Ok(Planned::Ready(flying)) => flying,
@@ -147,7 +148,8 @@ impl Switch {
         Ok(Sent { piece, destination, options, follows, progress: Progress::Waiting })
     }
 
-    /// Whether a rule that the switch made is about bytes that an IO changes: then reads follow this change, too.
+    /// Whether the switch has made a rule about bytes that this IO changes. If so, reads must
+    /// follow this change, too.
     fn is_placed(&self, table: &RuleTable, arrival: &Arrival, touch: &Touch) -> bool {
         self.placed_by(table, arrival, touch).is_some()
     }

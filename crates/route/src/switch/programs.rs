@@ -1,7 +1,8 @@
-//! Rules that name a program: the switch asks it where an IO goes, and keeps the rules that it inserts.
+//! Rules that name a program: the switch asks the program where an IO goes, and keeps the rules
+//! that it inserts.
 //!
-//! The program runs outside the switch, and the IO waits in its place among the IO of its object. A rule without a
-//! program is never asked about.
+//! The program runs outside the switch. Meanwhile the IO keeps its place among the waiting IO of
+//! its object. The switch asks no program about bytes whose rule names none.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -41,7 +42,8 @@ impl Switch {
         self.inserted.0.get(&rule)
     }
 
-    /// The parts of a piece. There is one, unless rules that a program inserted send its bytes different ways.
+    /// Divides a piece into parts by destination. There is one part, unless rules that a program
+    /// inserted send the bytes to different destinations.
     pub(super) fn parts(&self, arrival: &Arrival, piece: Piece) -> Result<Vec<Part>> {
         let rule = piece.rule.and_then(|id| Some((id, self.table.get(id)?)));
         let Some((id, rule)) = rule else { return Ok(vec![Part::Goes(piece, None)]) };
@@ -68,8 +70,9 @@ impl Switch {
         ways.into_iter().map(part).collect()
     }
 
-    /// Where bytes go that a program decides about: as it has said about this IO, else by a rule that it inserted, else
-    /// nobody knows yet.
+    /// The destinations of bytes about which a program decides. The program's decision about this
+    /// IO comes first, then a rule that the program inserted. `None` means that the program must be
+    /// asked.
     fn ways<'a>(
         &'a self,
         arrival: &'a Arrival,
@@ -143,7 +146,8 @@ impl Switch {
         }
     }
 
-    /// Has programs asked about an IO, once under the rules of each term. The IO keeps its place among those that wait.
+    /// Asks the programs about an IO, once for each term. The IO keeps its place among the waiting
+    /// IO.
     pub(super) fn ask_programs(
         &mut self,
         mut arrival: Arrival,
@@ -228,7 +232,8 @@ impl Switch {
         Ok(())
     }
 
-    /// Keeps the rules that programs have inserted where new rules have the same rule with the same version.
+    /// Keeps the rules that programs have inserted, if the new rules contain the same rule with the
+    /// same version of its program.
     pub(super) fn keep_inserted(&mut self, table: &RuleTable, programs: &Programs) {
         let old = std::mem::take(&mut self.inserted.0);
         for (id, inserted) in old {

@@ -6,7 +6,8 @@ use crate::model::SwitchName;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Term(pub u64);
 
-/// Bits of a counter below the term in which it began. No switch makes so many changes in one term.
+/// Low bits of a counter, which count changes. The bits above them hold the term in which the
+/// counter began. No switch makes 2^32 changes in one term.
 const CHANGES_BITS: u32 = 32;
 
 impl Term {
@@ -16,7 +17,8 @@ impl Term {
     }
 }
 
-/// The age of a change: a later one has the greater stamp, also at another switch if that one knew of the earlier.
+/// The age of a change. A later change of the same switch has a greater stamp. A change of another
+/// switch does so if that switch knew of the earlier change.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Stamp {
     /// Rises at each change of a switch, past every counter that the switch has heard of.

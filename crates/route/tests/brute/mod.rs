@@ -1,4 +1,5 @@
-//! The analysis that is obviously right: it tries every IO of a small header space, byte by byte, rule by rule.
+//! A simple reference analysis for comparison: it tries every IO of a small header space, byte by
+//! byte and rule by rule.
 
 use std::collections::BTreeSet;
 

@@ -6,7 +6,8 @@ use nacre_route::Stamp;
 
 use super::BLOCKS;
 
-/// The least that an operation on a block may show: the newest that was acknowledged or read before it began.
+/// For each block, the oldest value that an operation may still return: the newest one that was
+/// acknowledged or read before the operation began.
 pub type Floor = Vec<Option<Stamp>>;
 
 #[derive(Default)]
