@@ -12,7 +12,8 @@ const BEGIN: &str =
     "<!-- the table of all commands; a test compares it with their definitions -->\n";
 const END: &str = "<!-- the end of the table -->";
 
-/// Options whose values differ by command: the input of a method, or a file of lines; a folder, or no value.
+/// Options whose value has a different kind in different commands. `input` is the input of a method
+/// or a file of lines. `to` is a folder in one command, and a flag without a value in another.
 const OF_SEVERAL_KINDS: &[&str] = &["input", "to"];
 
 /// Every command that does something, with its whole name.
@@ -85,7 +86,7 @@ fn table() -> String {
 }
 
 #[test]
-fn the_page_of_commands_lists_exactly_what_is_defined() {
+fn the_page_of_commands_lists_exactly_the_defined_commands() {
     let (_, rest) = PAGE.split_once(BEGIN).expect("the page has a table");
     let (listed, _) = rest.split_once(END).expect("the table ends");
     let table = table();

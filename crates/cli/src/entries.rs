@@ -27,11 +27,11 @@ fn pair(text: &str) -> Result<(String, String)> {
 }
 
 impl Entries {
-    /// Each key with its value.
+    /// Returns each key with its value.
     ///
     /// # Errors
-    /// `Invalid` for what is no entry, a key that is given twice, or a value that is too large; `NotFound` for a
-    /// file that cannot be read.
+    /// `Invalid` if a text is no entry, a key is given twice, or a value is too large; `NotFound`
+    /// if a file cannot be read.
     pub fn read(self) -> Result<Vec<(String, Bytes)>> {
         let on_line = self.entries.iter().map(|text| pair(text));
         let on_line = on_line.map(|entry| entry.map(|(key, value)| (key, Bytes::from(value))));
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_taken_as_it_stands_and_a_file_byte_for_byte() {
+    fn an_entry_keeps_its_value_unchanged_and_a_file_byte_for_byte() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), [0xff, 0, b'=']).unwrap();
         let path = file.path().to_str().unwrap();
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_entry_or_given_twice_is_refused() {
+    fn a_malformed_entry_and_a_repeated_key_are_refused() {
         for (entries, files) in [
             (&["a"][..], &[][..]),
             (&["=1"], &[]),
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_of_two_arguments_is_taken_as_it_was() {
+    fn an_entry_in_two_arguments_is_still_accepted() {
         let former = given(&["key", "a=b"], &[]).read_or_pair().unwrap();
         assert_eq!(former, [("key".to_owned(), Bytes::from_static(b"a=b"))]);
         assert_eq!(given(&["k=v", "l=w"], &[]).read_or_pair().unwrap().len(), 2);

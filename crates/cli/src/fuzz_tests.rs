@@ -61,7 +61,7 @@ const SAMPLES: [&str; 42] = [
 ];
 
 #[test]
-fn the_command_is_put_together_rightly() {
+fn clap_accepts_the_definition_of_the_command() {
     Arguments::command().debug_assert();
 }
 

@@ -1,4 +1,4 @@
-//! What the help says of arguments that many commands take, and what the values of options are called.
+//! The help texts of arguments that many commands take, and the names of option values in the help.
 
 use clap::{Arg, Command};
 
@@ -62,7 +62,8 @@ fn helped(argument: Arg) -> Arg {
     }
 }
 
-/// Renames the value of an option whose command gives it no name: it has the option's name then.
+/// Names the value of an option in the help, unless the command has named it. Without a name, clap
+/// would use the option's own name in capitals.
 fn named(argument: Arg) -> Arg {
     let id = argument.get_id().as_str();
     let has_no_name =

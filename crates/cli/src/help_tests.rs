@@ -6,7 +6,7 @@ use nacre_object::Error;
 use crate::{Arguments, help, usage};
 
 #[test]
-fn every_command_and_everything_it_takes_is_explained() {
+fn every_command_and_every_argument_has_a_help_text() {
     let mut unexplained = Vec::new();
     look_through(&help::explained(Arguments::command()), &mut unexplained);
     assert!(unexplained.is_empty(), "{}", unexplained.join("\n"));
@@ -30,7 +30,7 @@ fn mistake_in(line: &str) -> Error {
 }
 
 #[test]
-fn a_mistake_is_said_on_one_line_and_what_to_do_on_another() {
+fn a_usage_error_has_one_line_for_the_mistake_and_one_for_the_hint() {
     for (line, message, hint) in [
         ("nacre", "it is not said what to do", "--help"),
         ("nacre object", "it is not said what to do", "--help"),

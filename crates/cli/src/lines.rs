@@ -1,7 +1,9 @@
-//! Lines of a file or of standard input, as they come: a pipe may deliver them one a minute.
+//! Reads lines of a file or of standard input as they arrive. A pipe may deliver only one line a
+//! minute.
 //!
-//! Reading blocks, so it has a thread of its own, which hands lines over a queue. The queue is bounded by the
-//! bytes of all lines that somebody still holds, not by their number: a line may be a mebibyte long.
+//! Reading blocks, so a separate thread reads and passes the lines through a queue. A line may be a
+//! mebibyte long. So the bound is not on the number of queued lines, but on the bytes of all lines
+//! that are not dropped yet.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -81,8 +83,8 @@ impl Lines {
         Self(lines)
     }
 
-    /// The lines that have arrived, at most `most`; waits for the first of them. `None` at the end. Dropping
-    /// the future loses no line.
+    /// Returns the lines that have arrived, at most `most`. Waits until there is at least one line.
+    /// Returns `None` at the end of the input. Dropping the future loses no line.
     pub async fn next_batch(&mut self, most: usize) -> Option<LineBatch> {
         let mut batch = LineBatch::default();
         let mut bytes = 0;
@@ -139,7 +141,8 @@ fn send_all(
     Ok(())
 }
 
-/// The next line without its end, or the start of one that is too long; `None` at the end.
+/// Reads the next line, without its line end. Of a line that is too long it reads only the
+/// beginning. Returns `None` at the end of the input.
 pub fn next(input: &mut dyn BufRead) -> io::Result<Option<Bytes>> {
     let mut line = Vec::new();
     let mut bounded = input.take(MAX_LINE_BYTES as u64 + 1);
@@ -165,7 +168,7 @@ mod tests {
     const DEADLINE: Duration = Duration::from_secs(30);
 
     #[test]
-    fn a_line_ends_with_its_end_or_the_input_s() {
+    fn a_line_ends_at_a_line_break_or_at_the_end_of_the_input() {
         let mut input: &[u8] = b"a\n\nbc";
         let lines: Vec<_> = std::iter::from_fn(|| next(&mut input).unwrap()).collect();
         assert_eq!(lines, vec![Bytes::from("a"), Bytes::new(), Bytes::from("bc")]);
@@ -185,7 +188,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn the_reader_waits_while_somebody_holds_as_many_bytes_as_it_may_read_ahead() {
+    async fn the_reader_waits_while_undropped_lines_fill_its_memory_limit() {
         let mut lines = long_lines(40);
         let mut held = Vec::new();
         let full = async {
@@ -202,7 +205,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_batch_has_no_more_bytes_than_it_may() {
+    async fn a_batch_of_lines_stays_below_its_limit_of_bytes() {
         let mut lines = long_lines(40);
         let mut count = 0;
         while let Some(batch) = timeout(DEADLINE, lines.next_batch(512)).await.unwrap() {
@@ -214,7 +217,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn the_lines_before_one_that_is_too_long_come_with_the_error() {
+    async fn the_lines_before_a_too_long_line_are_delivered_with_the_error() {
         let text = [&b"a\nb\n"[..], &vec![b'x'; MAX_LINE_BYTES + 1]].concat();
         let mut lines = Lines::of(move || Ok((Box::new(io::Cursor::new(text)), "f".into())));
         let (mut texts, mut failure) = (Vec::new(), None);

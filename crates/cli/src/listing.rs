@@ -1,7 +1,7 @@
-//! Listings: entries as they come, and whether there are more.
+//! Listings: they print entries as they arrive, and say whether there are more.
 //!
-//! A listing prints all entries unless `--limit` cuts it. One that is cut says so, by a line on standard
-//! error, and in JSON by `"more": true` in the last document.
+//! A listing prints all entries unless `--limit` cuts it. A listing that is cut says so: on
+//! standard error, or in JSON by `"more": true` in the last document.
 
 use nacre_object::Result;
 use serde_json::{Value, json};
@@ -20,7 +20,8 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// The last entries, as many as the limit allows: what a history shows, whose latest entry is last.
+    /// Keeps the last entries, as many as the limit allows. Histories use this, because their
+    /// newest entry is the last.
     pub fn latest<T>(self, mut entries: Vec<T>) -> Vec<T> {
         let allowed = self.limit.unwrap_or(usize::MAX);
         entries.drain(..entries.len().saturating_sub(allowed));
@@ -86,7 +87,8 @@ impl Listing {
         Ok(())
     }
 
-    /// Prints a table's rows so far: a listing that comes in pages holds one page at a time.
+    /// Prints the rows collected so far. A listing that arrives in pages thus keeps only one page
+    /// in memory.
     pub fn end_page(&mut self) -> Result<()> {
         if self.header.is_empty() || self.out.is_json() {
             return Ok(());

@@ -1,8 +1,11 @@
-//! The `nacre` command: nouns, then verbs.
+//! The `nacre` command. A command line names a thing first and then an action, for example `object
+//! put`.
 //!
-//! Exit status: 0 it worked, 1 it failed, 2 it was asked wrongly, 130 or 143 SIGINT or SIGTERM ended it
-//! early. Results go to standard output,
-//! one JSON document a line with `--json`; everything else goes to standard error.
+//! Exit status: 0 the command succeeded, 1 it failed, 2 the command line was wrong, 130 or 143
+//! SIGINT or SIGTERM ended it early.
+//!
+//! Results go to standard output, with `--json` as one JSON document a line. Everything else goes
+//! to standard error.
 
 #[cfg(test)]
 mod command_page_tests;
@@ -40,8 +43,8 @@ use crate::commands::{
 };
 use crate::out::Out;
 
-/// A request is made by one thread and dropped by another, and so is all it holds: glibc's allocator takes
-/// a lock for each such piece (docs/append-latency.md).
+/// One thread allocates the parts of a request, and another thread frees them. glibc's allocator
+/// takes a lock for each such part, so another allocator is used (docs/append-latency.md).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -143,10 +146,11 @@ enum Command {
 }
 
 impl Place {
-    /// The same, where a variable that is empty is one that is not set.
+    /// Checks the global options, and treats an empty environment variable as one that is not set.
     ///
     /// # Errors
-    /// `Invalid` if the command line names nothing, or an identity to a command that takes none.
+    /// `Invalid` if the command line gives an empty path, or an identity to a command that takes
+    /// none.
     fn settled(mut self, command: &Command, matches: &ArgMatches) -> Result<Self> {
         let is_asked_for = |id| matches.value_source(id) == Some(ValueSource::CommandLine);
         if is_asked_for("identity") && !command.takes_identity() {
@@ -192,8 +196,9 @@ impl Command {
         }
     }
 
-    /// Whether it makes files that hold a cluster's data, in this process or in those it starts. Others
-    /// write files that the user asks for, with the modes that the user's umask gives.
+    /// Whether the command creates files that hold a cluster's data, in this process or in
+    /// processes that it starts. Other commands create only files that the user asks for, with the
+    /// modes that the user's umask gives.
     fn keeps_data(&self) -> bool {
         match self {
             Self::Init(_) | Self::Up(_) | Self::Node(_) | Self::Salvage(_) => true,

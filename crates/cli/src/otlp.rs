@@ -1,7 +1,8 @@
-//! Spans as OTLP/JSON, the encoding of OpenTelemetry that Jaeger and its collectors import.
+//! Exports spans as OTLP/JSON, the encoding of OpenTelemetry that Jaeger and OpenTelemetry
+//! collectors import.
 //!
-//! One resource a process. OpenTelemetry's trace ids have 16 bytes: ours are filled up with zeros
-//! in front. Numbers of 64 bits are texts, as in every JSON form of protocol buffers.
+//! Each process is one resource. OpenTelemetry's trace ids have 16 bytes, so ours are padded with
+//! leading zeros. Numbers of 64 bits are strings, as in every JSON form of protocol buffers.
 
 use std::collections::BTreeMap;
 

@@ -51,15 +51,15 @@ impl FromStr for Row {
     }
 }
 
-/// Prints a reply: a row of an output a line, or all of them as one JSON object.
+/// Prints the reply of a class in Brados: one row a line, or one JSON object with all rows.
 pub fn show_rows(reply: &CallReply, out: Out) -> Result<()> {
     let outputs = decode_reply(&reply.output)
         .map_err(|error| Error::invalid(error.to_string()).hint("is it a class in Brados?"))?;
     out.show(&outputs_as_json(&outputs), || lines(&outputs).join("\n"))
 }
 
-/// Prints what stripes replied: rows of all of them, then those that each answers for itself, with whose
-/// they are.
+/// Prints the replies of an object's stripes. The combined rows of all stripes come first. Rows
+/// that belong to one stripe follow, each with the name of its stripe.
 pub fn show_striped(reply: &StripedReply, out: Out) -> Result<()> {
     let mut json = outputs_as_json(&reply.outputs);
     let apart: serde_json::Map<_, _> = reply

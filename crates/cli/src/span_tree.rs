@@ -1,4 +1,5 @@
-//! The spans of one trace, of all processes, as a tree on a terminal or one JSON document each.
+//! Prints the spans of one trace, from all processes: as a tree on a terminal, or as one JSON
+//! document for each span.
 
 use std::collections::{HashMap, HashSet};
 
@@ -21,8 +22,8 @@ pub struct Located {
     pub span: Span,
 }
 
-/// Each with its depth, parts below their whole, in the order they began. A span whose whole is not
-/// remembered stands at the root.
+/// Orders the spans as a tree, and adds the depth of each. A span comes before its children, and
+/// siblings are in the order of their start. A span whose parent is unknown stands at the root.
 fn in_order(spans: &[Located]) -> Vec<(usize, &Located)> {
     let known: HashSet<Id> = spans.iter().map(|each| each.span.span_id).collect();
     let mut below: HashMap<Id, Vec<&Located>> = HashMap::new();
@@ -100,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_stand_below_their_whole_in_time_s_order_and_orphans_at_the_root() {
+    fn child_spans_stand_below_their_parent_in_order_of_time_and_orphans_at_the_root() {
         let spans = [span(3, 2, 7), span(9, 8, 9), span(4, 2, 6), span(2, 0, 5)];
         let order: Vec<_> =
             in_order(&spans).iter().map(|(depth, each)| (*depth, each.span.span_id.0)).collect();

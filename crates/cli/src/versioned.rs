@@ -27,10 +27,11 @@ impl<Name: FromStr<Err = Error>> FromStr for Versioned<Name> {
 }
 
 impl<Name: Display> Versioned<Name> {
-    /// Name and version, where the version may be said as an earlier release had it.
+    /// Returns the name and the version. `former` is the version from the separate option of
+    /// earlier releases.
     ///
     /// # Errors
-    /// `Invalid` if it is said twice.
+    /// `Invalid` if both forms give a version.
     pub fn or(self, former: Option<u64>) -> Result<(Name, Option<u64>)> {
         match (self.version, former) {
             (Some(_), Some(_)) => Err(Error::invalid("the version is said twice")

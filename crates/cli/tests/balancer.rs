@@ -216,7 +216,7 @@ const PROXY: &str = "mode = 'proxy'\n\
     howmuch = { function(units) local all = {} for at in ipairs(units) do all[at] = at end return all end }\n";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn in_proxy_mode_the_former_node_passes_questions_of_its_clients_on() {
+async fn in_proxy_mode_the_former_node_forwards_questions_of_its_clients() {
     let balanced = Balanced::start();
     let client = balanced.client().await;
     let log = client.create_log("orders", LogOptions::default()).await.unwrap();
@@ -224,8 +224,8 @@ async fn in_proxy_mode_the_former_node_passes_questions_of_its_clients_on() {
     balanced.cluster.run(&["log", "move", "orders", NODES[0]]);
     let appenders = Appenders::start(&log, "r");
     let forwards = || counter(&balanced.cluster, NODES[0], "nacre_sequencer_forwards_total");
-    // On a busy machine a forwarded question can time out. The client then asks the second node directly from then
-    // on. So the test counts forwarded questions from before the move.
+    // On a busy machine a forwarded question can time out. The client then asks the second node
+    // directly from then on. So the test starts counting forwarded questions before the move.
     let before = forwards();
     balanced.put("proxy", PROXY);
     eventually("the sequencer is on the second node", async || {
@@ -259,7 +259,7 @@ async fn a_sequencer_that_is_moved_by_hand_in_proxy_mode_leaves_its_clients_wher
 }
 
 #[test]
-fn what_a_cluster_takes_is_measured_and_simulated() {
+fn the_costs_of_a_cluster_are_measured_and_used_in_a_simulation() {
     let balanced = Balanced::start();
     let path = balanced.cluster.folder().join("model.json");
     let model = path.to_str().unwrap();
@@ -301,7 +301,7 @@ fn recorded_ticks_are_simulated() {
 }
 
 #[test]
-fn what_makes_no_sense_of_a_node_is_refused() {
+fn invalid_settings_of_a_node_are_refused() {
     let balanced = Balanced::start();
     let fails =
         |arguments: &[&str]| balanced.cluster.fails(&[&["node", "set"], arguments].concat());
@@ -321,7 +321,7 @@ fn what_makes_no_sense_of_a_node_is_refused() {
 }
 
 #[test]
-fn settings_that_make_no_sense_are_refused() {
+fn invalid_settings_of_the_balancer_are_refused() {
     let balanced = Balanced::start();
     let (_, said) = balanced.cluster.fails(&["balancer", "set", "absent"]);
     assert!(said.contains("balancer/absent has no active version"), "{said}");

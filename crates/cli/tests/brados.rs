@@ -27,7 +27,7 @@ fn write(folder: &Path, name: &str, source: &str) -> String {
 }
 
 #[test]
-fn check_tells_every_mistake_with_its_place_and_what_to_do() {
+fn brados_check_reports_every_mistake_with_its_place_and_a_hint() {
     let folder = tempfile::tempdir().unwrap();
     let source = fs::read_to_string(REFS).unwrap();
     let wrong = source.replace("refs <+ get_ref", "refs <+ get_reff").replace("t.count", "t.total");
@@ -51,7 +51,7 @@ fn check_tells_every_mistake_with_its_place_and_what_to_do() {
 }
 
 #[test]
-fn compile_explain_and_fmt_do_what_they_say() {
+fn brados_compile_explain_and_fmt_print_the_expected_output() {
     let folder = tempfile::tempdir().unwrap();
     let compiled = nacre(&["brados", "compile", REFS]);
     assert!(text(&compiled.stdout).contains("objclass.register(_G[\"get_ref\"]"));
@@ -197,7 +197,7 @@ end
 }
 
 #[test]
-fn a_striped_object_is_called_by_its_row() {
+fn a_call_on_a_striped_object_reaches_the_stripe_of_its_row() {
     let cluster = RunningCluster::start();
     let log = concat!(env!("CARGO_MANIFEST_DIR"), "/../brados/tests/support/striped_log.brados");
     let source = fs::read_to_string(log).unwrap() + "layout stripes: 3\n";
@@ -264,7 +264,7 @@ fn a_fault_of_a_brados_program_names_its_line_in_the_cluster_log() {
 }
 
 #[test]
-fn what_a_class_is_asked_is_counted_on_all_nodes_and_told() {
+fn calls_of_a_class_are_counted_on_all_nodes_and_shown() {
     let cluster = RunningCluster::start();
     cluster.run(&["program", "put", "class/refs", REFS, "--activate"]);
     for object in ["a", "b", "c", "d", "e"] {

@@ -1,5 +1,8 @@
-//! A class of a real cluster is brought into another layout while it is used and a node is killed; its clients'
-//! answers are right throughout. What it is asked is counted, and is a workload to tune by.
+//! Tests a change of a class's layout on a real cluster, while clients use the class and a node is
+//! killed. All answers to the clients stay correct.
+//!
+//! The cluster counts the calls of the class, and `nacre brados tune` uses these counts as a
+//! workload.
 
 mod common;
 
@@ -50,7 +53,7 @@ fn tune_as_observed(running: &RunningCluster) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_class_comes_into_another_layout_while_it_is_used_and_a_node_dies() {
+async fn a_class_changes_its_layout_while_it_is_used_and_a_node_dies() {
     let running = RunningCluster::start();
     let path = running.folder().join("kv.brados");
     std::fs::write(&path, PROGRAM).unwrap();
@@ -87,7 +90,7 @@ async fn a_class_comes_into_another_layout_while_it_is_used_and_a_node_dies() {
 }
 
 #[test]
-fn of_a_class_that_has_no_layouts_none_is_adopted() {
+fn a_class_without_layouts_adopts_none() {
     let running = RunningCluster::start();
     let path = running.folder().join("counter.lua");
     std::fs::write(&path, "function get(input, output) end objclass.register(get)").unwrap();

@@ -1,5 +1,5 @@
-//! Clients that issue the positions of their log themselves, as real processes: one is stopped for longer than its
-//! lease, one is killed, and so is the sequencer's node.
+//! Tests clients that issue the positions of their log themselves, as real processes. One client is
+//! stopped for longer than its lease, one is killed, and the sequencer's node is killed too.
 
 mod common;
 
@@ -111,13 +111,14 @@ fn check(cluster: &RunningCluster, acknowledged: &[(u64, String)]) {
 }
 
 #[test]
-fn a_holder_that_is_stopped_for_longer_than_its_lease_goes_on_at_other_positions() {
+fn a_holder_that_is_stopped_for_longer_than_its_lease_continues_at_other_positions() {
     let (cluster, _folder) = cluster();
     let mut holder = Appender::start(&cluster, "a");
     holder.append(1);
     let before = epoch(&cluster);
     let mut acknowledged = vec![];
-    // On a busy machine the holder may be so slow that it has given the capability back before it is stopped.
+    // On a busy machine the holder may be slow, and return the capability before the test stops it.
+    // So the test tries several times.
     for attempt in 0..ATTEMPTS {
         holder.append(ALONE);
         let stopped = suspend(holder.pid());
@@ -142,7 +143,7 @@ fn a_holder_that_is_stopped_for_longer_than_its_lease_goes_on_at_other_positions
 }
 
 #[test]
-fn a_holder_that_is_killed_keeps_nobody_waiting_for_long() {
+fn other_clients_wait_only_briefly_for_a_killed_holder() {
     let (cluster, _folder) = cluster();
     let mut holder = Appender::start(&cluster, "a");
     holder.append(ALONE);

@@ -1,4 +1,4 @@
-//! The same cluster with its data kept by Ceph: real daemons, OSDs on files, two copies of everything.
+//! Tests a cluster whose data is in Ceph: real daemons, OSDs on files, two copies of everything.
 
 mod common;
 
@@ -56,7 +56,7 @@ fn objects_classes_and_a_log_live_on_ceph_and_outlive_a_node_an_osd_and_the_fold
 }
 
 #[test]
-fn an_engine_that_is_not_there_or_not_the_clusters_is_said_plainly() {
+fn a_missing_or_wrong_engine_gives_a_plain_error() {
     let scratch = tempfile::tempdir().unwrap();
     let told = |command: &[&str], folder: &str, engine: &str| {
         let output = Command::new(NACRE)

@@ -1,5 +1,5 @@
-//! Classes move between nacre and stock Ceph: the foreign client is Debian's python3-rados, which calls
-//! the class `lua` that every Ceph brings.
+//! Tests that classes move between nacre and stock Ceph. The foreign client is Debian's
+//! python3-rados. It calls the class `lua`, which every Ceph has.
 
 mod common;
 

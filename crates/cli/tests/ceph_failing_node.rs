@@ -1,5 +1,6 @@
-//! A gateway that cannot come back, as its key was removed from the Ceph cluster: who runs the nodes is told why,
-//! once, and so is who asks; when there is a key again it serves again.
+//! Tests a gateway that cannot start, because its key was removed from the Ceph cluster. `nacre up`
+//! and `nacre status` each give the reason, and `nacre up` does so only once. When the key is back,
+//! the gateway serves again.
 
 mod common;
 
@@ -33,7 +34,7 @@ fn kept(cluster: &RunningCluster, restarts: u64) -> Value {
 }
 
 #[test]
-fn who_asks_is_told_why_a_gateway_keeps_ending_and_when_it_is_started_again() {
+fn status_says_why_a_gateway_keeps_ending_and_when_it_starts_again() {
     let ceph = CephCluster::start(&["--osds", "1"]);
     let key = ceph.client("ceph", &[&["auth", "get-or-create", "client.x"], &CAPS[..]].concat());
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! Two folders' gateways on one Ceph cluster, through both of which a log is appended to at once.
+//! Tests two folders with gateways on one Ceph cluster, while clients append to one log through
+//! both.
 
 mod common;
 
@@ -86,7 +87,7 @@ async fn folders_of_one_user_settle_on_one_sequencer_and_one_goes_on_without_the
 
 /// Each has an authority of its own, so neither reaches the other's nodes.
 #[tokio::test(flavor = "multi_thread")]
-async fn folders_that_do_not_reach_each_other_have_the_sequencer_in_turn() {
+async fn folders_that_do_not_reach_each_other_take_turns_with_the_sequencer() {
     let ceph = CephCluster::start(&["--osds", "1"]);
     let engine = format!("ceph:{}", ceph.conf().display());
     let running = [(); 2].map(|()| RunningCluster::start_tls_with(&["--engine", &engine]));

@@ -1,6 +1,9 @@
-//! A class that Ceph keeps, called through two gateways, is brought into another layout with a gateway killed
-//! meanwhile, and comes back when it is rolled back; its clients' answers are right throughout. Real daemons, whose
-//! OSDs leave the class's methods to the gateways or run them.
+//! Tests a class on Ceph that clients call through two gateways. The class changes to another
+//! layout while a gateway is killed, and a rollback brings the old layout back. All answers to the
+//! clients stay correct.
+//!
+//! The daemons are real. The OSDs run the class's methods in one test, and leave them to the
+//! gateways in the other.
 
 mod common;
 
@@ -85,12 +88,12 @@ async fn gets_another_layout(options: &[&str]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_class_that_gateways_run_gets_another_layout_while_it_is_called_and_one_dies() {
+async fn a_class_that_gateways_run_changes_its_layout_while_a_gateway_dies() {
     gets_another_layout(&[]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_class_that_osds_run_gets_another_layout_while_it_is_called_and_a_gateway_dies() {
+async fn a_class_that_osds_run_changes_its_layout_while_a_gateway_dies() {
     let folder = ceph_plugin_folder();
     gets_another_layout(&["--class-dir", folder.to_str().unwrap()]).await;
 }

@@ -1,5 +1,5 @@
-//! An operator's bad days on Ceph: gateways, OSDs and the monitor killed while a log is appended to and a class
-//! called, a configuration spoiled, another folder's gateways gone.
+//! Tests outages on Ceph. Gateways, OSDs and the monitor are killed while clients append to a log
+//! and call a class. Other tests spoil a gateway's configuration, or keep the Ceph cluster silent.
 
 mod common;
 
@@ -88,7 +88,7 @@ impl Load {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_acknowledged_is_there_once_whoever_was_killed() {
+async fn every_acknowledged_record_is_there_once_after_daemons_are_killed() {
     let ceph = CephCluster::start(&["--osds", "3", "--store", "bluestore", "--size", "2"]);
     let engine = format!("ceph:{}", ceph.conf().display());
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
@@ -133,7 +133,7 @@ async fn what_was_acknowledged_is_there_once_whoever_was_killed() {
 }
 
 #[test]
-fn a_gateway_whose_configuration_was_spoiled_comes_back_with_it() {
+fn a_gateway_with_a_spoiled_configuration_serves_again_once_it_is_repaired() {
     let ceph = CephCluster::start(&["--osds", "1"]);
     let engine = format!("ceph:{}", ceph.conf().display());
     let folder = tempfile::tempdir().unwrap();
@@ -162,7 +162,7 @@ fn a_gateway_whose_configuration_was_spoiled_comes_back_with_it() {
 }
 
 #[test]
-fn a_silent_cluster_is_shown_as_such_and_told_once_it_answers_again() {
+fn status_shows_a_silent_ceph_cluster_and_an_event_follows_once_it_answers() {
     let ceph = CephCluster::start(&["--osds", "1", "--store", "bluestore"]);
     let engine = format!("ceph:{}", ceph.conf().display());
     let folder = tempfile::tempdir().unwrap();
@@ -180,7 +180,7 @@ fn a_silent_cluster_is_shown_as_such_and_told_once_it_answers_again() {
 }
 
 #[test]
-fn a_command_that_is_interrupted_while_the_cluster_is_silent_ends_in_order() {
+fn a_command_can_be_interrupted_while_the_ceph_cluster_is_silent() {
     let ceph = CephCluster::start(&["--osds", "1"]);
     let engine = format!("ceph:{}", ceph.conf().display());
     let folder = tempfile::tempdir().unwrap();

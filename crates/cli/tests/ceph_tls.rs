@@ -1,5 +1,5 @@
-//! Gateways of a Ceph cluster that listen with mutual TLS alone: who may come in is decided once, and
-//! holds at each of them.
+//! Tests gateways of a Ceph cluster that only accept mutual TLS. An administrator admits or revokes
+//! an entity once, and this holds at every gateway.
 
 mod common;
 
@@ -40,7 +40,7 @@ impl Person {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_is_let_in_or_revoked_is_so_at_every_gateway_at_once() {
+async fn a_change_of_an_entity_holds_at_every_gateway_at_once() {
     let ceph = CephCluster::start(&["--osds", "1"]);
     let engine = format!("ceph:{}", ceph.conf().display());
     let cluster = RunningCluster::start_tls_with(&["--engine", &engine]);
@@ -88,7 +88,8 @@ fn an_identity_reaches_every_object_while_a_gateway_is_away() {
     let engine = format!("ceph:{}", ceph.conf().display());
     let cluster = RunningCluster::start_tls_with(&["--engine", &engine]);
     let alice = Person::add(&cluster, "alice", &["rw pool=data", "rw log=l"]);
-    // A socket that is bound and does not listen: it keeps the port, and whoever connects is refused.
+    // This socket is bound and does not listen: it keeps the port occupied, and every connection to
+    // it is refused.
     let bound = TcpSocket::new_v4().unwrap();
     bound.bind("127.0.0.2:0".parse().unwrap()).unwrap();
     let port = bound.local_addr().unwrap();
@@ -107,7 +108,7 @@ fn an_identity_reaches_every_object_while_a_gateway_is_away() {
 
 /// What only reads is asked of the other gateway, whatever the first one died with.
 #[tokio::test(flavor = "multi_thread")]
-async fn reads_go_on_by_another_gateway_when_theirs_dies_with_them_and_stays_away() {
+async fn reads_continue_through_another_gateway_after_theirs_dies() {
     let ceph = CephCluster::start(&["--osds", "1"]);
     let engine = format!("ceph:{}", ceph.conf().display());
     let running = RunningCluster::start_tls_with(&["--engine", &engine]);

@@ -1,4 +1,5 @@
-//! `nacre ceph check` and `install`, and what `status` says of OSDs, on a cluster that lacks the class.
+//! Tests `nacre ceph check` and `nacre ceph install`, and the OSDs in `nacre status`, on a cluster
+//! without the class.
 
 mod common;
 
@@ -44,7 +45,7 @@ fn lacks(answer: &Value) -> Vec<String> {
 }
 
 #[test]
-fn a_cluster_without_the_class_is_told_how_to_get_it_and_then_has_it() {
+fn ceph_check_says_how_to_install_a_missing_class_and_then_finds_it() {
     let empty = tempfile::tempdir().unwrap();
     let class_dir = empty.path().to_str().unwrap();
     let ceph = CephCluster::start(&["--osds", "1", "--class-dir", class_dir]);
@@ -123,7 +124,7 @@ fn refuses_what_is_not_for_this_ceph(plugin: &Path, folder: &Path) {
 }
 
 #[test]
-fn methods_whose_answers_are_too_long_for_osds_are_told() {
+fn status_counts_methods_whose_answers_are_too_long_for_osds() {
     let class_dir = ceph_plugin_folder();
     let ceph = CephCluster::start(&["--osds", "1", "--class-dir", class_dir.to_str().unwrap()]);
     let (engine, folder) =
@@ -166,7 +167,7 @@ fn metrics_of(address: &str) -> String {
 }
 
 #[test]
-fn a_pool_that_is_not_there_and_lists_that_do_not_admit_the_class_are_said() {
+fn ceph_check_reports_a_missing_pool_and_lists_that_exclude_the_class() {
     let class_dir = ceph_plugin_folder();
     let options = ["--osds", "1", "--class-dir", class_dir.to_str().unwrap()];
     let settings = ["--set", "osd_class_load_list=rbd", "--set", "osd_class_default_list=rbd"];
@@ -190,7 +191,7 @@ fn a_pool_that_is_not_there_and_lists_that_do_not_admit_the_class_are_said() {
 }
 
 #[test]
-fn what_is_wrong_with_a_key_is_said_with_the_file_and_the_command() {
+fn an_error_about_a_key_names_the_file_and_the_command_to_run() {
     let ceph = CephCluster::start(&["--osds", "1"]);
     let scratch = tempfile::tempdir().unwrap();
     let keyring = scratch.path().join("keyring");

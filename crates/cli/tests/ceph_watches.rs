@@ -15,7 +15,7 @@ const ACCOUNT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../programs/class
 const NOBODY: [&str; 0] = [];
 
 #[test]
-fn commands_and_nodes_take_their_watches_with_them_however_they_end() {
+fn commands_and_nodes_leave_no_watches_however_they_end() {
     let ceph = CephCluster::start(&["--osds", "1"]);
     let engine = format!("ceph:{}", ceph.conf().display());
     let folder = tempfile::tempdir().unwrap();

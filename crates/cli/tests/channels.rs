@@ -1,5 +1,5 @@
-//! What objects send to each other arrives once, while the nodes that keep them are killed; and what an
-//! operator sees of it.
+//! Tests that each message between objects arrives once, while the nodes of the objects are killed.
+//! Also tests what an operator sees of undelivered messages.
 
 mod common;
 
@@ -140,7 +140,7 @@ async fn amounts_arrive_once_while_nodes_are_killed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_operator_sees_what_is_not_delivered() {
+async fn an_operator_sees_undelivered_messages() {
     let running = RunningCluster::start();
     running.run(&["program", "put", "class/account", ACCOUNT, "--activate"]);
     let other = std::fs::read_to_string(ACCOUNT).unwrap().replace("'account'", "'nobody'");

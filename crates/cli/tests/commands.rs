@@ -55,7 +55,7 @@ fn a_class_is_put_called_replaced_and_taken_back() {
 }
 
 #[test]
-fn versions_nobody_can_go_back_to_are_shown_and_removed() {
+fn versions_that_no_rollback_reaches_are_shown_and_removed() {
     let cluster = RunningCluster::start();
     let file = cluster.folder().join("counter.lua");
     let put = |number: u32, more: &[&str]| {
@@ -193,7 +193,7 @@ fn logs_work_with_pipes() {
 }
 
 #[test]
-fn a_log_has_a_class_of_logs_for_as_long_as_it_is_there() {
+fn a_log_needs_a_class_of_logs_and_keeps_the_class_from_removal() {
     let cluster = RunningCluster::start();
     let file = cluster.folder().join("class.lua");
     let put = |name: &str, source: &str| {
@@ -215,7 +215,8 @@ fn a_log_has_a_class_of_logs_for_as_long_as_it_is_there() {
     assert!(status == 1 && said.contains("stores the entries of the log l"), "{said}");
     assert_eq!(cluster.run(&["log", "read", "l"]), "one\n");
 
-    // A log that lost its class all the same is removed once it is back, and not by half before.
+    // This removes the class although the log uses it. Until the class is back, the log cannot be
+    // removed, not even partly.
     cluster.run(&["map", "rm", "programs", "class/mine", "--system"]);
     for _ in 0..2 {
         let (status, said) = cluster.fails(&["log", "remove", "l"]);
@@ -264,7 +265,7 @@ fn a_capability_program_stays_while_a_log_or_a_file_type_uses_it() {
 }
 
 #[test]
-fn the_lines_before_one_that_is_no_record_are_appended() {
+fn the_lines_before_a_line_that_is_no_record_are_appended() {
     let cluster = RunningCluster::start();
     cluster.run(&["log", "create", "l"]);
     let good: String = (0..700).map(|n| format!("line {n}\n")).collect();
@@ -278,7 +279,7 @@ fn the_lines_before_one_that_is_no_record_are_appended() {
 }
 
 #[test]
-fn lines_are_appended_though_nobody_reads_their_positions_any_more() {
+fn lines_are_appended_after_the_reader_of_the_positions_is_gone() {
     let cluster = RunningCluster::start();
     cluster.run(&["log", "create", "l"]);
     let mut append = cluster
@@ -304,7 +305,7 @@ fn lines_are_appended_though_nobody_reads_their_positions_any_more() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_others_name_forges_no_line_and_moves_no_cursor() {
+async fn a_name_with_control_characters_forges_no_line_and_moves_no_cursor() {
     let cluster = RunningCluster::start();
     let name = "data/\u{1b}[2Jobject\nforged";
     let traced = cluster.command(&["--trace", "object", "create", name]).output().unwrap();
@@ -325,7 +326,7 @@ async fn what_others_name_forges_no_line_and_moves_no_cursor() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_listing_has_as_many_as_were_asked_for() {
+async fn a_listing_has_as_many_entries_as_the_limit_allows() {
     let cluster = RunningCluster::start();
     let client = Cluster::connect(cluster.folder()).await.unwrap();
     let object = client.object(&"data/o".parse().unwrap()).await.unwrap();
@@ -352,7 +353,7 @@ async fn a_listing_has_as_many_as_were_asked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_follows_from_now_on_is_told_no_event_before() {
+async fn a_follower_from_now_on_sees_no_earlier_event() {
     let cluster = RunningCluster::start();
     let client = Cluster::connect(cluster.folder()).await.unwrap();
     let append = |text: &'static str| client.events().append(Event::new(Severity::Info, text));
@@ -398,7 +399,7 @@ fn a_value_of_any_length_is_listed() {
 }
 
 #[test]
-fn a_map_that_nacre_goes_by_is_changed_only_by_whoever_insists() {
+fn a_map_of_nacre_itself_changes_only_with_the_option_system() {
     let cluster = RunningCluster::start();
     cluster.run(&["log", "create", "l"]);
     cluster.run(&["map", "set", "mine", "a=1"]);
@@ -426,7 +427,7 @@ fn a_map_that_nacre_goes_by_is_changed_only_by_whoever_insists() {
 }
 
 #[test]
-fn a_map_program_refuses_mends_and_triggers() {
+fn a_map_program_can_refuse_and_correct_changes_and_trigger_others() {
     let cluster = RunningCluster::start();
     let file = cluster.folder().join("limits.lua");
     let source = "function commit(proposal, map)

@@ -101,7 +101,7 @@ fn a_terminal_shows_how_far_the_appends_are() {
 }
 
 #[test]
-fn an_input_that_cannot_be_read_is_said_plainly() {
+fn an_unreadable_input_gives_a_plain_error() {
     let (worked, _, said) = demo(&["--input", "/nonexistent"], "");
     assert!(!worked);
     assert!(said.contains("cannot read /nonexistent"), "{said}");

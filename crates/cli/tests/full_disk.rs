@@ -36,7 +36,7 @@ fn take_every_byte(path: &Path) {
 }
 
 #[test]
-fn a_full_cluster_says_so_and_takes_what_makes_room() {
+fn a_full_cluster_reports_it_and_still_accepts_removals() {
     let folder = tempfile::tempdir().unwrap();
     let Some(_disk) = SmallDisk::mount(folder.path(), DISK_BYTES) else { return };
     let cluster = RunningCluster::start_in(folder.path());
@@ -57,7 +57,7 @@ fn a_full_cluster_says_so_and_takes_what_makes_room() {
 }
 
 #[test]
-fn a_cluster_goes_on_by_itself_after_somebody_elses_file_took_every_byte() {
+fn a_cluster_recovers_by_itself_after_a_foreign_file_filled_the_disk() {
     let folder = tempfile::tempdir().unwrap();
     let Some(_disk) = SmallDisk::mount(folder.path(), DISK_BYTES) else { return };
     let cluster = RunningCluster::start_in(folder.path());

@@ -1,4 +1,5 @@
-//! The guide in `docs/`: what its tutorials show is true, its links lead somewhere, and its pages are in the contents.
+//! Tests the guide in `docs/`: the tutorials print what they show, all links lead to existing
+//! places, and every page is in the contents.
 
 mod guide {
     pub mod links;
@@ -94,7 +95,7 @@ fn every_page_of_the_guide_is_in_its_contents_once() {
 }
 
 #[test]
-fn a_heading_is_linked_to_by_its_words() {
+fn the_anchor_of_a_heading_is_made_of_its_words() {
     let page = Page::parse(
         Path::new("page.md"),
         "# `class/`: methods of *objects*\n\n## More\n```sh\n# no heading\n```\n## More\n",

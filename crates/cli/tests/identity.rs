@@ -90,7 +90,7 @@ fn an_entity_works_with_programs_and_logs_it_was_granted() {
 }
 
 #[test]
-fn a_producer_appends_a_reader_reads_and_only_who_may_delete_removes_a_log() {
+fn only_an_entity_with_the_right_to_delete_removes_a_log() {
     let cluster = RunningCluster::start_tls();
     let writer = Person::add(&cluster, "writer", &["rw log=orders"]);
     let producer = Person::add(&cluster, "producer", &["a log=orders"]);
@@ -151,7 +151,7 @@ async fn a_change_reaches_open_sessions_by_the_time_the_command_returns() {
 }
 
 #[test]
-fn what_was_granted_outlives_the_processes() {
+fn grants_outlive_the_processes_of_the_cluster() {
     let mut cluster = RunningCluster::start_tls();
     let alice = Person::add(&cluster, "alice", &["rw pool=data"]);
     alice.run(&["object", "append", "data/a", "x"]);
@@ -166,7 +166,7 @@ fn what_was_granted_outlives_the_processes() {
 }
 
 #[test]
-fn a_change_that_not_every_node_has_says_which_have_not() {
+fn a_change_of_entities_names_the_nodes_that_have_not_confirmed_it() {
     let cluster = RunningCluster::start_tls();
     Person::add(&cluster, "alice", &["r pool=data"]);
     // It keeps no objects, so the commit happens without it.
@@ -221,7 +221,8 @@ fn another_user_of_the_machine_is_refused_at_the_socket() {
     assert_eq!(cluster.run(&["object", "get", "data/a"]), "x");
 }
 
-/// Asserts that everything in a folder is for its owner alone; how many files and folders there are.
+/// Asserts that only the owner has access to everything in a folder. Returns the number of files
+/// and folders.
 fn assert_private(folder: &Path) -> usize {
     let mut count = 1;
     assert_eq!(mode(folder), 0o700, "{}", folder.display());
@@ -264,7 +265,7 @@ fn everything_that_a_cluster_makes_is_for_its_owner_alone_whatever_the_umask_is(
 }
 
 #[test]
-fn an_address_beyond_this_machine_takes_keys() {
+fn an_address_outside_this_machine_requires_keys() {
     let folder = tempfile::tempdir().unwrap();
     let init = |arguments: &[&str]| {
         let mut command = Command::new(NACRE);

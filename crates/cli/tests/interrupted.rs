@@ -23,7 +23,8 @@ fn send(child: &Child, signal: Signal) {
     kill_process(Pid::from_raw(child.id().cast_signed()).unwrap(), signal).unwrap();
 }
 
-/// Interrupts a command in a folder when it says that it is measuring; its status and what it said since.
+/// Runs a command in a folder, and interrupts it when it says that it is measuring. Returns its
+/// status and what it printed afterwards.
 fn interrupt(folder: &Path, arguments: &[&str]) -> (Option<i32>, String) {
     let mut running = Command::new(NACRE)
         .args(arguments)
@@ -43,7 +44,7 @@ fn interrupt(folder: &Path, arguments: &[&str]) -> (Option<i32>, String) {
 }
 
 #[test]
-fn what_measures_fails_when_it_is_interrupted_and_keeps_nothing() {
+fn a_measuring_command_fails_when_it_is_interrupted_and_keeps_nothing() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("w"), "objects 4\nmix 1 get 'key'\n").unwrap();
     let long = ["--seconds", "60"];
@@ -57,7 +58,7 @@ fn what_measures_fails_when_it_is_interrupted_and_keeps_nothing() {
 }
 
 #[test]
-fn what_is_still_told_its_program_is_interrupted_like_any_other() {
+fn a_command_that_still_reads_its_program_can_be_interrupted() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("w"), "objects 4\nmix 1 get 'key'\n").unwrap();
     let mut tune = Command::new(NACRE)

@@ -50,7 +50,7 @@ impl Scrape {
 }
 
 #[test]
-fn every_process_tells_what_it_does_in_the_format_prometheus_reads() {
+fn every_process_exports_metrics_in_the_format_of_prometheus() {
     let cluster = RunningCluster::start();
     let before = Scrape::of(&cluster);
     // Three targets, a metadata node, the supervisor.
@@ -99,7 +99,7 @@ fn every_process_tells_what_it_does_in_the_format_prometheus_reads() {
 const NOISE: &[u8] = b"GET / HTTP/1.1\r\n\r\n";
 
 #[test]
-fn peers_that_do_not_get_in_are_counted_and_told_of_once_a_while() {
+fn refused_peers_are_counted_and_reported_once_in_a_while() {
     let cluster = RunningCluster::start_tls();
     let file = std::fs::read(cluster.folder().join("cluster.json")).unwrap();
     let file: Value = serde_json::from_slice(&file).unwrap();
@@ -124,7 +124,7 @@ fn peers_that_do_not_get_in_are_counted_and_told_of_once_a_while() {
 }
 
 #[test]
-fn versions_faults_and_budgets_are_told_as_they_change() {
+fn metrics_follow_changes_of_versions_faults_and_budgets() {
     let cluster = RunningCluster::start();
     let folder = cluster.folder().to_owned();
     let put = |source: &str| {
@@ -158,7 +158,7 @@ fn versions_faults_and_budgets_are_told_as_they_change() {
 }
 
 #[test]
-fn the_supervisor_counts_restarts_and_says_where_a_node_is_now() {
+fn the_supervisor_counts_the_restarts_of_a_node() {
     let cluster = RunningCluster::start();
     cluster.kill_node("storage.0");
     let supervisor = address_of(&cluster, "supervisor");
@@ -175,7 +175,7 @@ fn the_supervisor_counts_restarts_and_says_where_a_node_is_now() {
 }
 
 #[test]
-fn a_scraper_that_asks_wrongly_is_told_so_and_silent_ones_keep_nobody_out() {
+fn a_wrong_scrape_gets_an_error_and_silent_scrapers_block_nobody() {
     let cluster = RunningCluster::start();
     let address = address_of(&cluster, "storage.0");
     let ask = |request: &[u8]| ask(&address, request).lines().next().unwrap_or_default().to_owned();
@@ -190,8 +190,8 @@ fn a_scraper_that_asks_wrongly_is_told_so_and_silent_ones_keep_nobody_out() {
     drop(silent);
 }
 
-/// Stops listening on a port, and returns once the port is free: a process that another test starts at
-/// this moment has a copy of the socket until it runs its own program.
+/// Stops listening on a port, and waits until the port is free. This can take a moment: a process
+/// that another test has just forked holds a copy of the socket until it executes its own program.
 fn release(listener: TcpListener) {
     let port = listener.local_addr().unwrap().port();
     drop(listener);
@@ -205,7 +205,7 @@ fn release(listener: TcpListener) {
 }
 
 #[test]
-fn metrics_are_on_the_ports_they_were_promised_on() {
+fn metrics_are_served_on_the_requested_ports() {
     let folder = tempfile::tempdir().unwrap();
     // The supervisor, three targets, a metadata node.
     let first = free_ports(5).unwrap();
@@ -221,7 +221,7 @@ fn metrics_are_on_the_ports_they_were_promised_on() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_named_and_nothing_is_left_running() {
+fn an_occupied_metrics_port_is_named_and_nothing_is_left_running() {
     let folder = tempfile::tempdir().unwrap();
     let first = free_ports(5).unwrap();
     // The supervisor's own, then that of a node.

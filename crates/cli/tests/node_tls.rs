@@ -33,8 +33,8 @@ fn run_as(identity: &Path, arguments: &[&str]) -> Output {
     Command::new(NACRE).args(arguments).env("NACRE_IDENTITY", identity).output().unwrap()
 }
 
-/// The metadata node keeps nothing: the programs it runs, the map of a log and the objects it seals
-/// are on the targets, which it asks as a client of theirs.
+/// The metadata node stores nothing itself. The programs that it runs, the map of a log and the
+/// objects that it seals are on the targets. So it connects to the targets as a client.
 #[test]
 fn nodes_reach_each_other_over_tls() {
     let cluster = RunningCluster::start_tls();
@@ -65,7 +65,7 @@ fn nodes_reach_each_other_over_tls() {
 }
 
 #[test]
-fn who_speaks_no_tls_learns_nothing_at_any_node() {
+fn a_client_without_tls_learns_nothing_at_any_node() {
     let cluster = RunningCluster::start_tls();
     for address in addresses(&cluster) {
         let mut stream = TcpStream::connect(&address).unwrap();
@@ -81,7 +81,7 @@ fn who_speaks_no_tls_learns_nothing_at_any_node() {
 }
 
 #[test]
-fn another_authoritys_administrator_is_nobody_here() {
+fn an_administrator_of_another_authority_is_refused() {
     let (cluster, other) = (RunningCluster::start_tls(), RunningCluster::start_tls());
     let admin = json_of(&cluster.folder().join("tls/admin.json"));
     let mut stranger = json_of(&other.folder().join("tls/admin.json"));

@@ -31,7 +31,7 @@ fn cluster() -> (RunningCluster, tempfile::TempDir) {
 }
 
 #[test]
-fn an_allocator_goes_on_where_it_was_when_it_moves_and_when_its_node_dies() {
+fn an_allocator_keeps_its_count_when_it_moves_and_when_its_node_dies() {
     let (cluster, _folder) = cluster();
     cluster.run(&["resource", "create", "/ids/orders", "--type", "ids"]);
     let next = || cluster.run(&["resource", "call", "/ids/orders", "next"]);
@@ -73,7 +73,7 @@ fn a_lock_is_held_by_one_client_with_a_token_that_only_grows() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_with_what_to_do() {
+fn a_wrong_request_to_a_resource_is_refused_with_a_hint() {
     let (cluster, _folder) = cluster();
     let refused = |arguments: &[&str], text: &str| {
         let (_, said) = cluster.fails(arguments);

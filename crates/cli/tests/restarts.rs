@@ -72,7 +72,7 @@ fn a_copy_of_a_stopped_clusters_folder_restores_it() {
 }
 
 #[test]
-fn a_killed_node_is_started_again_and_has_what_it_had() {
+fn a_killed_node_is_started_again_with_its_data() {
     let cluster = RunningCluster::start();
     cluster.run_with_input(&["object", "put", "data/a"], "kept");
     let node = cluster.run(&["object", "locate", "data/a"]).trim().to_owned();
@@ -110,7 +110,7 @@ fn is_up(cluster: &RunningCluster, node: &str) -> bool {
 }
 
 #[test]
-fn a_node_that_does_not_start_any_more_is_waited_for_by_nobody_until_it_does() {
+fn an_activation_does_not_wait_for_a_node_that_fails_to_start() {
     let cluster = RunningCluster::start();
     let file = cluster.folder().join("counter.lua");
     fs::write(&file, COUNTER).unwrap();
@@ -133,7 +133,7 @@ fn a_node_that_does_not_start_any_more_is_waited_for_by_nobody_until_it_does() {
 }
 
 #[test]
-fn one_cluster_a_folder_and_nothing_left_behind() {
+fn a_folder_runs_one_cluster_at_a_time_and_no_process_is_left_behind() {
     let mut cluster = RunningCluster::start();
     let folder = cluster.folder().to_str().unwrap().to_owned();
     let again = Command::new(NACRE).args(["up", "--cluster", &folder]).output().unwrap();
@@ -148,7 +148,7 @@ fn one_cluster_a_folder_and_nothing_left_behind() {
 }
 
 #[test]
-fn a_node_of_a_killed_supervisor_is_waited_for_while_it_leaves() {
+fn a_new_node_waits_for_the_process_that_a_killed_supervisor_left_behind() {
     let scratch = tempfile::tempdir().unwrap();
     let mut cluster = RunningCluster::start_in(scratch.path());
     cluster.run_with_input(&["object", "put", "data/a"], "kept");
@@ -188,7 +188,7 @@ fn followers(cluster: &RunningCluster) -> [Follower; 3] {
 }
 
 #[test]
-fn a_cluster_stops_although_clients_follow_it_and_they_go_on_after_the_restart() {
+fn a_cluster_stops_while_clients_follow_it_and_the_clients_continue_after_the_restart() {
     let scratch = tempfile::tempdir().unwrap();
     let mut cluster = RunningCluster::start_in(scratch.path());
     let [mut records, mut commits, mut events] = followers(&cluster);
@@ -213,7 +213,7 @@ fn a_cluster_stops_although_clients_follow_it_and_they_go_on_after_the_restart()
 }
 
 #[test]
-fn a_node_that_is_told_to_end_is_back_soon_although_clients_follow_it() {
+fn a_terminated_node_is_back_soon_although_clients_follow_it() {
     let cluster = RunningCluster::start();
     let [mut records, ..] = followers(&cluster);
     let before = cluster.pid_of("meta.0").unwrap();
@@ -284,8 +284,8 @@ fn list_of_files(target: &Path) -> PathBuf {
     target.join(format!("tree/v{list}"))
 }
 
-/// A way to damage a stopped target so that its store cannot be opened: the files of which a bit is flipped, where in
-/// them, and what names them in a report.
+/// A way to damage a stopped target so that its store cannot be opened: the files in which a bit is
+/// flipped, the offset of the bit, and the text that names the files in a report.
 struct Damage {
     files: Vec<PathBuf>,
     at: fn(&Path) -> usize,
@@ -311,7 +311,7 @@ fn damages(target: &Path) -> [Damage; DAMAGES] {
 }
 
 #[test]
-fn a_damaged_target_does_not_keep_the_others_from_serving_and_serves_once_it_is_mended() {
+fn a_damaged_target_does_not_keep_the_others_from_serving_and_serves_once_it_is_repaired() {
     let scratch = tempfile::tempdir().unwrap();
     let mut cluster = RunningCluster::start_in(scratch.path());
     let Spread { target, on_it, elsewhere } = Spread::of(&cluster);
@@ -397,8 +397,8 @@ fn a_target_whose_file_cannot_be_read_does_not_keep_the_others_from_serving() {
     }
 }
 
-/// Starts a cluster of which one target is damaged, in a way that names a file. The others serve; the target serves
-/// once it is mended.
+/// Starts a cluster with one damaged target, and checks that a report names the file and that the
+/// other targets serve. Then it repairs the target, and checks that it serves again.
 fn check_only_the_target_is_refused(
     folder: &Path,
     target: &str,

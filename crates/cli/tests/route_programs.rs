@@ -46,7 +46,7 @@ fn routed_bytes(cluster: &RunningCluster, target: &str) -> Option<u64> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_decides_where_writes_go_and_a_new_version_decides_anew() {
+async fn a_program_decides_where_writes_go_until_a_new_version_takes_over() {
     let (folder, cluster) = cluster();
     let folder = folder.path();
     let (names, home, away) = places(&cluster, 2).await;

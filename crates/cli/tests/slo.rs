@@ -33,7 +33,7 @@ fn sample(name: &str) -> String {
     format!("{SAMPLES}/{name}")
 }
 
-/// 600 writes of 1 ms a second for 4 s, to one of three objects after the other.
+/// Writes a trace: 600 writes of 4 KiB a second for 4 s, to three objects in turn.
 fn trace(folder: &Path) {
     let mut text = "nacre trace 1\n".to_owned();
     for request in 0..2400_u64 {
@@ -84,7 +84,7 @@ fn a_trace_that_cannot_be_used_is_refused_with_the_reason() {
 }
 
 #[test]
-fn the_bound_of_tenants_with_given_buckets_is_told() {
+fn slo_bound_shows_the_bound_of_tenants_with_given_token_buckets() {
     let folder = tempfile::tempdir().unwrap();
     let bounds = json(folder.path(), &["bound", &sample("bound.json")]);
     let latencies: Vec<_> =
@@ -100,7 +100,7 @@ fn the_bound_of_tenants_with_given_buckets_is_told() {
 }
 
 #[test]
-fn tenants_are_placed_and_who_does_not_fit_is_told_why() {
+fn slo_place_places_tenants_and_gives_a_reason_for_a_tenant_that_does_not_fit() {
     let folder = tempfile::tempdir().unwrap();
     let places = json(folder.path(), &["place", &sample("place.json")]);
     assert_eq!((places["placed"].as_u64(), places["refused"].as_u64()), (Some(3), Some(1)));
@@ -129,7 +129,8 @@ fn a_tenant_with_a_trace_is_placed_by_its_curve() {
     assert!(places["tenants"][0]["bucket"]["rate"].as_f64().unwrap() >= 0.6, "{places}");
 }
 
-/// Has a cluster believe that its targets move a gigabyte a second, so that no test depends on what this machine does.
+/// Gives the cluster a profile of targets that move a gigabyte a second, so that no test depends on
+/// the speed of this machine.
 fn load_fast_profile(cluster: &RunningCluster, targets: &[&str]) {
     load_profile(cluster, targets, 16);
 }
@@ -254,7 +255,8 @@ fn decided(cluster: &RunningCluster) -> u64 {
     targets.iter().map(|target| target["decided_by_program"].as_u64().unwrap()).sum()
 }
 
-/// Writes of several clients at once until `is_enough`, or for a minute. Each round has objects of its own.
+/// Lets several clients write concurrently until `is_enough` returns true, or for a minute. Each
+/// round uses its own objects.
 fn write_until(cluster: &RunningCluster, round: &str, mut is_enough: impl FnMut() -> bool) {
     let clock = SystemClock::default();
     let deadline = clock.monotonic() + Duration::from_secs(60);
@@ -280,7 +282,7 @@ fn write_until(cluster: &RunningCluster, round: &str, mut is_enough: impl FnMut(
 }
 
 #[test]
-fn a_program_orders_requests_until_another_or_none_does() {
+fn a_program_orders_requests_until_another_one_is_chosen_or_none() {
     let folder = tempfile::tempdir().unwrap();
     let cluster = RunningCluster::start_with(folder.path(), &["--targets", "1", "--metadata", "1"]);
     // One request at a time: so several wait.
@@ -335,7 +337,7 @@ fn a_scrub_counts_as_background_work_of_its_own() {
 }
 
 #[test]
-fn advice_says_which_tenant_to_move_and_that_nacre_cannot() {
+fn advice_names_the_tenant_to_move_and_says_that_nacre_cannot_move_it() {
     let folder = tempfile::tempdir().unwrap();
     let cluster = RunningCluster::start_with(folder.path(), &["--targets", "2", "--metadata", "1"]);
     load_fast_profile(&cluster, &["storage.0", "storage.1"]);
@@ -366,7 +368,7 @@ fn advice_says_which_tenant_to_move_and_that_nacre_cannot() {
 }
 
 #[test]
-fn a_tenant_that_is_watched_can_be_promised_what_it_sent() {
+fn a_watched_tenant_can_be_promised_its_observed_load() {
     let folder = tempfile::tempdir().unwrap();
     let cluster = RunningCluster::start_with(folder.path(), &["--targets", "1", "--metadata", "1"]);
     load_fast_profile(&cluster, &["storage.0"]);

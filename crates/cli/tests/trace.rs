@@ -1,4 +1,4 @@
-//! One id from client to disk, with real nodes and the command, as a person would use it.
+//! Tests that one trace id leads from the client to the disk, with real nodes and the real command.
 
 mod common;
 
@@ -135,8 +135,9 @@ fn an_append_is_followed_from_the_client_to_the_sync_of_its_node() {
     assert_eq!(trace.way_up(asked)[1..], ["session", "token", "append", "command"]);
 }
 
-/// What an export holds, by the names that `opentelemetry/proto/collector/trace/v1/trace_service.proto`
-/// gives it, and nothing else: an importer passes over what it does not know.
+/// The structure of an export, with the names from
+/// `opentelemetry/proto/collector/trace/v1/trace_service.proto`. Unknown fields are refused here,
+/// because an importer would silently ignore them.
 mod otlp {
     use serde::Deserialize;
 
@@ -245,7 +246,7 @@ fn value_of(value: &otlp::AnyValue) -> Value {
 }
 
 #[test]
-fn nodes_remember_a_trace_and_export_it_and_others_leave_none() {
+fn nodes_keep_and_export_a_trace_and_keep_no_spans_of_untraced_requests() {
     let cluster = RunningCluster::start();
     let trace = Trace::of(&cluster, &["object", "put", "data/o"], "bytes");
     let id = trace.id();
@@ -258,8 +259,8 @@ fn nodes_remember_a_trace_and_export_it_and_others_leave_none() {
 
     is_export_of(&cluster.run(&["trace", &id, "--otlp"]), &id, &told);
 
-    // What was not to be traced leaves nothing, but for what a node picks by itself, which has an
-    // id of its own.
+    // A request without `--trace` adds no spans to this trace. A node may still choose the request
+    // for a trace of its own, which has another id.
     cluster.run_with_input(&["object", "put", "data/o"], "more");
     assert_eq!(cluster.run(&["trace", &id, "--json"]), told);
     assert_eq!(cluster.fails(&["trace", "0000000000000001"]).0, 1);
@@ -273,7 +274,8 @@ async fn a_node_traces_some_requests_by_itself_and_not_all() {
     let file = ClusterFile::read(cluster.folder()).unwrap();
     let sessions = Sessions::new(&file).unwrap();
     let session = sessions.session("meta.0").unwrap();
-    // One in 1,024 at distances of at most 2,046: three in this many at least, of one session.
+    // A node traces one request in 1,024 on average, with at most 2,046 untraced requests between
+    // two traced ones. So this many requests of one session give at least three traces.
     let asked = 3 * 2_047;
     for _ in 0..asked {
         let patience = Duration::from_secs(30);
@@ -289,7 +291,7 @@ async fn a_node_traces_some_requests_by_itself_and_not_all() {
 }
 
 #[tokio::test]
-async fn a_client_has_one_request_in_so_many_traced_to_the_disk() {
+async fn a_client_traces_a_sample_of_its_requests_to_the_disk() {
     let cluster = RunningCluster::start();
     let file = ClusterFile::read(cluster.folder()).unwrap();
     let spans = Spans::new(Arc::new(SystemClock::default()), Random::from_system());
@@ -319,7 +321,7 @@ async fn a_client_has_one_request_in_so_many_traced_to_the_disk() {
 }
 
 #[test]
-fn what_a_node_says_is_one_json_document_a_line() {
+fn a_node_logs_one_json_document_a_line() {
     let mut cluster = RunningCluster::start();
     assert!(cluster.stop());
     let log = std::fs::read_to_string(cluster.folder().join("run/storage.0.log")).unwrap();
@@ -331,7 +333,7 @@ fn what_a_node_says_is_one_json_document_a_line() {
 }
 
 #[test]
-fn a_command_that_fails_is_shown_as_well() {
+fn the_trace_of_a_failed_command_is_shown() {
     let cluster = RunningCluster::start();
     let (status, said) = cluster.fails(&["--trace", "object", "get", "data/absent"]);
     assert_eq!(status, 1);
@@ -339,7 +341,7 @@ fn a_command_that_fails_is_shown_as_well() {
 }
 
 #[test]
-fn who_may_not_ask_a_node_reads_no_traces() {
+fn an_entity_without_rights_on_nodes_reads_no_traces() {
     let cluster = RunningCluster::start_tls();
     let file = cluster.folder().join("alice.json");
     let file = file.to_str().unwrap();

@@ -8,7 +8,7 @@ use common::follower::Follower;
 use common::{NACRE, RunningCluster};
 
 #[test]
-fn a_wrong_question_is_told_from_a_failure() {
+fn a_usage_error_has_another_exit_status_than_a_failure() {
     let cluster = RunningCluster::start();
     assert_eq!(cluster.fails(&["object", "get", "nopool"]).0, 2);
     assert_eq!(cluster.fails(&["object", "get"]).0, 2);
@@ -22,7 +22,7 @@ fn a_wrong_question_is_told_from_a_failure() {
 }
 
 #[test]
-fn what_asks_no_running_cluster_takes_no_identity() {
+fn a_command_that_needs_no_running_cluster_takes_no_identity() {
     let folder = tempfile::tempdir().unwrap();
     let run = |arguments: &[&str]| {
         let mut command = Command::new(NACRE);
@@ -69,7 +69,7 @@ fn a_variable_that_is_empty_is_not_set() {
 }
 
 #[test]
-fn whoever_reads_json_is_told_in_json_what_is_wrong_with_the_line() {
+fn a_usage_error_is_printed_as_json_with_the_option_json() {
     for arguments in [&["--json"][..], &["sttus", "--json"], &["object", "get", "--json", "x"]] {
         let output = Command::new(NACRE).args(arguments).output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
@@ -113,7 +113,7 @@ fn a_value_comes_from_a_file_byte_for_byte() {
 }
 
 #[test]
-fn a_map_is_deleted_and_a_typo_makes_none() {
+fn a_map_can_be_deleted_and_a_mistyped_name_creates_none() {
     let cluster = RunningCluster::start();
     cluster.run(&["map", "set", "conf", "a=1"]);
     let (status, said) = cluster.fails(&["map", "rm", "cnof", "a"]);

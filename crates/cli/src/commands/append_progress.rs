@@ -1,7 +1,9 @@
-//! What became of the lines that `nacre log append` has read, and how a person goes on from there.
+//! Tracks the outcome of each line that `nacre log append` has read, and tells the user how to
+//! continue.
 //!
-//! **Invariant:** whatever ends the command, each line is named as one of these: in the log, failed, not known
-//! (its append had no answer yet), or not tried. Lines that were not tried are always the last ones.
+//! **Invariant:** however the command ends, it reports each line as one of these: in the log,
+//! failed, unknown (the append has no answer yet), or not tried. The lines that were not tried are
+//! always the last ones.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -127,8 +129,8 @@ impl Progress {
         !self.failed.is_empty() || !self.unknown.is_empty()
     }
 
-    /// What a person at the terminal is told. `go_on` is the command that appends the lines left, where
-    /// the input did not end.
+    /// The messages for a person at the terminal. If the command ended before its input, `go_on`
+    /// describes the command that appends the remaining lines.
     pub fn told(&self, go_on: Option<&GoOn<'_>>) -> Vec<String> {
         let mut told = Vec::new();
         if let (Some(latest), Some(highest)) = (self.latest, self.highest) {
@@ -238,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_says_how_much_is_in_the_log() {
+    fn an_append_reports_how_many_records_are_in_the_log() {
         assert!(progress_of(&[]).told(None).is_empty());
         let told = progress_of(&[Ok(6), Ok(8)]).told(None);
         assert_eq!(told, ["2 records appended, the last at position 8"]);
@@ -247,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupted_command_says_how_to_go_on() {
+    fn an_interrupted_append_says_how_to_continue() {
         let progress = progress_of(&[Ok(6), Ok(8)]);
         let told = progress.told(Some(&from_file()));
         let go_on = "go on with `tail -n +3 'my file' | nacre log append l`";
@@ -260,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn every_line_around_a_failed_one_is_accounted_for() {
+    fn an_append_reports_every_line_around_a_failed_one() {
         let mut progress = progress_of(&[Ok(6), Ok(7), failed(), Ok(9), failed(), Ok(11)]);
         let in_log = "4 records appended, the last at position 11";
         let lines = "lines in the log: 1-2, 4, 6; failed: 3, 5; not tried: any after 6";
@@ -275,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_are_told_the_same() {
+    fn the_json_report_of_an_append_names_every_line() {
         let mut progress = progress_of(&[Ok(6), Ok(7), failed(), Ok(9)]);
         progress.abandon(2);
         let expected = json!({ "appended": 3, "last_line": 4, "last_position": 9,
@@ -285,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_behind_a_later_one_ends_the_command_unless_order_does_not_matter() {
+    fn an_append_stops_when_a_record_lies_behind_a_later_one_unless_any_order_is_allowed() {
         let progress = progress_of(&[4, 7, 9, 8, 12, 10].map(Ok));
         let error = progress.outcome(false).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Conflict);
@@ -296,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_failure_is_the_one_that_is_kept() {
+    fn an_append_reports_its_first_failure() {
         let failures = ["first", "second"].map(|text| Err(Error::unavailable(text).hint("retry")));
         let error = progress_of(&failures).outcome(true).unwrap_err();
         assert_eq!((error.message(), error.hint_text()), ("first", Some("retry")));

@@ -79,10 +79,10 @@ impl BradosCommand {
     }
 }
 
-/// Runs one of them.
+/// Runs a command of `nacre brados`.
 ///
 /// # Errors
-/// What the command is about; `cluster` is asked for where a running cluster is needed.
+/// Those of the command. Commands that need a running cluster call `cluster` and return its errors.
 pub async fn run(
     command: BradosCommand,
     cluster: impl Fn() -> Result<ClusterFile>,
@@ -219,7 +219,8 @@ pub fn write(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).map_err(|error| unwritable(path, &error))
 }
 
-/// Gives a file that is there another content, and nothing else: it has the old or the new one, whole.
+/// Replaces the content of an existing file atomically: at any time the file has the complete old
+/// or the complete new content. Its mode stays.
 fn replace(path: &Path, text: &str) -> Result<()> {
     let write = || -> std::io::Result<()> {
         // What a link leads to is replaced, not the link.

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::out::{Out, note, table};
 
-/// Shows the counts of one class or of all.
+/// Shows the call counts of one class, or of all classes.
 ///
 /// # Errors
 /// `NotFound` if no node counts that class; `Unavailable` if no node answers.
@@ -30,7 +30,8 @@ pub async fn run(class: Option<ClassName>, file: &ClusterFile, out: Out) -> Resu
     Ok(())
 }
 
-/// What was asked on all nodes that answer; who does not is told of.
+/// Adds up the call counts of all nodes that answer. Nodes that do not answer are named on standard
+/// error.
 ///
 /// # Errors
 /// `Unavailable` if no node answers.

@@ -1,8 +1,9 @@
-//! `nacre brados explain`: what the compiler made of a program, and why its rows lie where they do.
+//! `nacre brados explain`: shows how the compiler stores the rows of a program, and why.
 //!
-//! Which layout a program has is said in its source; what it does not name lies in the map. Whether that is
-//! a good choice only a workload and an engine's profile tell. With both at hand all layouts are predicted;
-//! without, it is said what to run.
+//! The program's source names its layout; data that the layout does not name is stored in the map.
+//! Whether that is a good choice depends on the workload and on the engine's profile. If both are
+//! given, the command predicts the cost of every layout. Otherwise it names the commands that
+//! provide them.
 
 use std::path::{Path, PathBuf};
 

@@ -129,7 +129,8 @@ pub async fn tune(
     cluster: impl Fn() -> Result<ClusterFile>,
     out: Out,
 ) -> Result<()> {
-    // Before signals are handled: a read of standard input waits in the way of who would hear of them.
+    // Standard input is read before signals are handled. A blocking read of it would delay the
+    // reaction to a signal.
     let source = read_text(&arguments.file)?;
     let workload = arguments.workload.as_deref().map(read_workload).transpose()?;
     unless_interrupted(choose_and_tell(arguments, &source, workload, cluster, out)).await

@@ -1,6 +1,6 @@
-//! `nacre entity …`: who may come in, and what each may do.
+//! `nacre entity …`: which entities may connect, and what each of them may do.
 //!
-//! A change is told as done once every node has said that it is in force there.
+//! A change is reported as done only when every node has confirmed that it is in force.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -172,10 +172,10 @@ fn list(entities: Vec<(EntityName, Entity)>, limit: Limit, out: Out) -> Result<(
     Listing::table(out, limit, header).all(entities, document, row)
 }
 
-/// Returns once every node has an epoch of the entities.
+/// Waits until every node has the entities of at least this epoch.
 ///
 /// # Errors
-/// `Unavailable`, with the nodes that have not said so.
+/// `Unavailable`, with the names of the nodes that have not confirmed it.
 async fn in_force(file: &ClusterFile, epoch: u64) -> Result<()> {
     let sessions = Sessions::new(file)?;
     let asked = file.nodes().iter().map(|node| {

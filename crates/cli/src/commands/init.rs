@@ -94,8 +94,8 @@ pub(crate) fn host_and_port(text: &str) -> Result<(&str, u16)> {
     Ok((host, port))
 }
 
-/// Addresses with ports that nobody uses now, and that the system gives to no outgoing connection before the
-/// nodes start.
+/// Addresses with ports that nobody uses now. The system also gives these ports to no outgoing
+/// connection before the nodes start.
 fn chosen_ports(host: &str, count: usize) -> Result<Vec<String>> {
     TcpListener::bind(format!("{host}:0")).map_err(|error| {
         Error::unavailable(format!("cannot listen on {host}: {error}"))
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_address_is_enough_and_ports_follow_it() {
+    fn one_address_gives_consecutive_ports_to_all_nodes() {
         let of = |listen: &[&str]| {
             let listen: Vec<_> = listen.iter().map(|text| (*text).to_owned()).collect();
             addresses(&listen, 2)

@@ -182,8 +182,10 @@ pub async fn run(command: LogCommand, cluster: &Cluster, out: Out) -> Result<()>
     }
 }
 
-/// Prints records in order. A position without data is left out of the text; if that is so because the log
-/// was trimmed past the first record printed, the read ends with `Conflict`, and with `Corrupt` if it was lost.
+/// Prints records in order. The text output skips positions without data.
+///
+/// If the log was trimmed past the first printed record meanwhile, the command fails with
+/// `Conflict` after printing. If positions were lost, it fails with `Corrupt`.
 async fn read(log: &Log, from: u64, limit: Option<u64>, positions: bool, out: Out) -> Result<()> {
     let end = limit.map_or(u64::MAX, |limit| from.saturating_add(limit));
     let mut listing = Listing::lines(out, Limit::default());
@@ -234,7 +236,8 @@ impl Gap {
     }
 
     /// # Errors
-    /// `Conflict` if the first record read is trimmed by now, and so was a later one when it was read.
+    /// `Conflict` if the first record of the read is trimmed by now, and the read has met a trimmed
+    /// position after it.
     async fn check(&self, log: &Log) -> Result<()> {
         let (Some(first), Some(trimmed)) = (self.first_data, self.trimmed) else { return Ok(()) };
         match log.read(first).await? {
@@ -307,7 +310,8 @@ fn document(position: u64, entry: Option<&Entry>) -> serde_json::Value {
     }
 }
 
-/// Prints records as they are appended; returns only if that fails. While the cluster does not answer, it waits.
+/// Prints records as they are appended, and returns only on an error. While the cluster does not
+/// answer, it waits.
 async fn follow(log: &Log, from: u64, positions: bool, out: Out) -> Result<()> {
     let mut entries = log.follow(from);
     let (mut is_waiting, mut lost_at) = (false, None::<u64>);
@@ -359,7 +363,7 @@ fn state(entry: &Entry) -> &'static str {
     }
 }
 
-/// The first position that can be read; `None` while an object that must be asked does not answer.
+/// The first position that can be read. `None` while an object that it must ask does not answer.
 async fn first_readable(log: &Log) -> Result<Option<u64>> {
     match log.first_readable().await {
         Err(error) if error.kind() == ErrorKind::Unavailable => Ok(None),

@@ -1,15 +1,17 @@
-//! `nacre log append`: the lines of a file or a pipe, each a record, in order.
+//! `nacre log append`: appends the lines of a file or a pipe in order, one record a line.
 //!
-//! Every line that can be appended is: those before a line that cannot be read, and all of them though nobody
-//! reads the positions any more. Where the command stops early, standard error says what is in the log.
+//! The command appends every line that it can. If a line cannot be read, it still appends the lines
+//! before it. If the reader of the printed positions is gone, it still appends all lines. If it
+//! stops early, it says on standard error which lines are in the log.
 //!
-//! Records of a batch travel together, and the next batch is sent once all of them have an outcome. So the
-//! records in the log are the first lines of the input, without a hole, unless an append of the last batch
-//! failed. On SIGINT or SIGTERM the batch in flight ends first, for the same reason.
+//! The records of a batch are sent together. The next batch is sent when every record of this one
+//! has an outcome. So the log holds the first lines of the input without a gap, unless an append of
+//! the last batch failed. For the same reason, on SIGINT or SIGTERM the command first waits for the
+//! batch in flight.
 //!
-//! A record that loses its position on the way, because a target or the sequencer fails, gets a later one, and
-//! may come to lie behind those after it. That cannot be undone: the command says so and appends nothing more,
-//! unless order is said not to matter.
+//! If a target or the sequencer fails, a record may lose its position and get a later one. It may
+//! then lie behind records that follow it in the input. This cannot be undone. The command reports
+//! it and appends nothing more, unless the user has said that the order does not matter.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -42,14 +44,17 @@ pub struct AppendArguments {
 
 /// Records appended by one call: enough to fill the pipe to every target.
 const APPEND_BATCH: usize = 512;
-/// How long an interrupted command waits for the batch in flight. A node that restarts is back before.
+/// How long an interrupted command waits for the batch in flight. A node that restarts serves again
+/// within this time.
 const INTERRUPT_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Appends every line.
 ///
 /// # Errors
-/// Of the first record that was not appended; `Conflict` of the first that lies behind a later one; `Invalid`
-/// or `NotFound` if the file cannot be read on; `Unavailable` if a signal ended it.
+/// - The error of the first record that could not be appended.
+/// - `Conflict` if a record lies behind a later one.
+/// - `Invalid` or `NotFound` if the rest of the file cannot be read.
+/// - `Unavailable` if a signal ended the command.
 pub async fn append(log: &Log, arguments: AppendArguments, out: Out) -> Result<()> {
     let AppendArguments { log: name, file, positions, any_order } = arguments;
     let run = Run {

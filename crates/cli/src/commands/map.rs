@@ -87,7 +87,8 @@ pub struct SystemArgument {
 
 impl SystemArgument {
     /// # Errors
-    /// `Invalid` for a map of nacre's own, with the command that changes it as it should be.
+    /// `Invalid` if the map is one of nacre's own. The hint names the command that changes this map
+    /// correctly.
     fn check(&self, map: &MapName) -> Result<()> {
         if self.system || !is_system_map(map) {
             return Ok(());

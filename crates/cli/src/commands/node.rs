@@ -54,7 +54,8 @@ struct ServeArguments {
     metrics_port: u16,
 }
 
-/// Serves until SIGINT, SIGTERM or, supervised, the end of standard input; or does what it was told besides.
+/// Runs a subcommand if one is given. Otherwise it serves as a node until SIGINT or SIGTERM; a
+/// supervised node also ends when standard input ends.
 pub async fn run(
     arguments: NodeArguments,
     folder: &Path,

@@ -32,11 +32,11 @@ pub struct ForgetArguments {
     yes: bool,
 }
 
-/// Gives a target whose folder is lost a new identity.
+/// Gives a new identity to a target whose folder is lost.
 ///
 /// # Errors
-/// `Unavailable` while the cluster runs; `Invalid` if nothing is lost, the folder holds data, or `--yes` is
-/// missing.
+/// `Unavailable` while the cluster runs; `Invalid` if nothing is lost, the folder holds data, or
+/// `--yes` is missing.
 pub async fn run(arguments: &ForgetArguments, folder: &Path, out: Out) -> Result<()> {
     let ForgetArguments { name, yes } = arguments;
     // Before a lock is made for a cluster that is not there.
@@ -81,8 +81,8 @@ fn lost_with(cluster: &ClusterFile, name: &str) -> Result<Vec<String>> {
     Ok(lost)
 }
 
-/// The logs that are lost whole, because their view lies on the target. Their names are known from the objects
-/// that the other targets hold of them.
+/// The logs that are lost completely, because the forgotten target held their view. Their names
+/// come from the log objects that other targets hold.
 async fn lost_logs(cluster: &ClusterFile, folder: &Path, name: &str) -> Result<Vec<String>> {
     let reached = Cluster::reach(cluster)?;
     let target = cluster.node(name)?.target()?;
@@ -99,7 +99,7 @@ async fn lost_logs(cluster: &ClusterFile, folder: &Path, name: &str) -> Result<V
     Ok(names.iter().map(|log| format!("the log {log}, whole: its view lies on {name}")).collect())
 }
 
-/// The logs of which a target holds objects, in the pool that logs are in unless their maker says otherwise.
+/// The logs of which a target holds objects. It looks only in the default pool of logs.
 async fn logs_on(engine: &EmbeddedEngine) -> Result<Vec<LogName>> {
     let pool = LogOptions::default().pool;
     let (mut logs, mut after) = (Vec::new(), None);

@@ -37,7 +37,7 @@ pub struct Wanted {
 /// Replaces an object's byte stream by a file's content.
 ///
 /// # Errors
-/// `Unavailable` once the command is interrupted; those of [`Object::put`].
+/// `Unavailable` if the command is interrupted; those of [`Object::put`].
 pub async fn put(object: &Object, file: &Path) -> Result<()> {
     let interrupts = Interrupts::hear()?;
     let content = until(interrupts.first(), read_pieces(file)?);
@@ -64,7 +64,7 @@ fn until(
 /// Prints an object's bytes, or writes them to a file.
 ///
 /// # Errors
-/// `Conflict` if the object is changed while it is read in parts; those of [`Object::read`].
+/// `Conflict` if the object changes while the command reads it in parts; those of [`Object::read`].
 pub async fn get(object: &Object, wanted: Wanted, out: Out) -> Result<()> {
     let Wanted { offset, length, output } = wanted;
     if let Some(path) = output {
@@ -82,13 +82,14 @@ pub async fn get(object: &Object, wanted: Wanted, out: Out) -> Result<()> {
     Ok(())
 }
 
-/// Writes a file beside its place and moves it there when it is complete, so that it may be begun again. A file
-/// that is there keeps its mode; where a link leads to one, that one is replaced.
+/// Writes a temporary file in the same folder, and renames it to `path` when it is complete. So the
+/// command can start again if the object changes meanwhile. An existing file keeps its mode. If the
+/// path is a symbolic link, the file that it points to is replaced.
 async fn get_file(object: &Object, offset: u64, length: Option<u64>, path: &Path) -> Result<()> {
     if path.is_dir() {
         return Err(unwritable(path, &io::ErrorKind::IsADirectory.into()));
     }
-    // What is there and no file, as a device or a pipe, is written to and not replaced.
+    // An existing device or pipe is not a regular file: it is written to, and not replaced.
     if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
         let mut there = File::options().write(true).open(path).map_err(|e| unwritable(path, &e))?;
         return copy(object, offset, length, path, &mut there).await;
@@ -181,7 +182,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_is_begun_again_when_the_object_was_changed() {
+    async fn a_download_starts_again_when_the_object_has_changed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         get_file(&object([1, 3]).await, 0, None, &path).await.unwrap();
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_stays_as_it_was_until_the_new_one_is_complete() {
+    async fn a_file_stays_unchanged_until_its_new_content_is_complete() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         fs::write(&path, "old").unwrap();

@@ -1,5 +1,6 @@
-//! `nacre program test`: a Brados program's test script, in the layouts that are possible for it, on an engine
-//! of its own in a scratch folder or on a Ceph cluster, in pools of its own.
+//! `nacre program test`: runs a Brados program's test script in the possible layouts of the
+//! program. The engine is a fresh one in a scratch folder, or a Ceph cluster, where the test
+//! creates its own pools.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -46,8 +47,8 @@ pub struct TestArguments {
     engine: Engine,
 }
 
-/// Runs the script; a request that came to something else is shown, and fails the command. What was made
-/// goes, however it ends.
+/// Runs the script. The command shows each request whose result differs from the expected one, and
+/// then fails. However it ends, it removes everything that it created.
 pub async fn run(arguments: TestArguments, out: Out) -> Result<()> {
     let source = read_text(&arguments.file)?;
     if !nacre_brados::is_brados(&source) {
@@ -110,8 +111,8 @@ fn some_layouts(compiled: &Compiled, most: usize) -> Vec<Layout> {
     [own].into_iter().chain(others).collect()
 }
 
-/// What the program is called while it is tested: as its file, so that its objects can send to each other.
-/// One whose file has a native class' name goes by another.
+/// The class name of the program during the test. It is the file's name, so that the program's
+/// objects can send messages to each other. If a native class has this name, `_tested` is appended.
 fn class_name(file: &Path) -> Result<ClassName> {
     let name = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
     match NATIVE_CLASSES.contains(&name) {

@@ -101,7 +101,8 @@ pub async fn run(command: ResourceCommand, cluster: &Cluster, out: Out) -> Resul
     }
 }
 
-/// Calls a method so often. A client that calls often and alone gets the capability of a type that has one.
+/// Calls a method `repeat` times. A client that is alone and calls often gets the resource's
+/// capability, if its type has one.
 async fn call(
     resource: &Resource,
     method: &str,

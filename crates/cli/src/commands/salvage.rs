@@ -1,4 +1,5 @@
-//! `nacre salvage` and `nacre scrub --offline`: what can be saved of storage folders that no node has open.
+//! `nacre salvage` and `nacre scrub --offline`: they read storage folders that no node has open,
+//! and save what is still readable.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -38,7 +39,7 @@ struct Found {
     objects_bytes: u64,
 }
 
-/// Saves what can be read of a damaged storage folder into a new one.
+/// Copies the readable content of a damaged storage folder into a new one.
 ///
 /// # Errors
 /// As [`nacre_embedded::salvage`].
@@ -59,11 +60,12 @@ pub fn run(arguments: &SalvageArguments, out: Out) -> Result<()> {
     })
 }
 
-/// Examines a storage folder, or each target's in a cluster's folder, without changing anything in it.
+/// Checks a storage folder without changing anything in it. For a cluster's folder it checks the
+/// folder of each target.
 ///
 /// # Errors
-/// `Corrupt` if something is damaged; `Unavailable` while a node has a folder open; `NotFound` where there is
-/// no storage folder.
+/// `Corrupt` if something is damaged; `Unavailable` while a node has a folder open; `NotFound` if
+/// there is no storage folder.
 pub fn examine(folder: &Path, out: Out) -> Result<()> {
     let mut count = 0;
     for target in targets_of(folder) {
@@ -106,7 +108,8 @@ fn save(
     Ok((EmbeddedEngine::open(options)?, salvaged.damages))
 }
 
-/// Opens what can be read of a storage folder, which is left as it is, in a scratch folder.
+/// Copies the readable content of a storage folder into a scratch folder, and opens it there. The
+/// storage folder stays unchanged.
 ///
 /// # Errors
 /// As [`nacre_embedded::salvage`].

@@ -1,8 +1,9 @@
-//! `nacre scrub`: has every storage node read all it keeps, and says what is damaged or not where it belongs.
+//! `nacre scrub`: every storage node reads all its data. The command reports damaged objects, and
+//! objects that are on the wrong target.
 //!
-//! Each node is asked for one step after the other, all nodes at once. Between steps it is left alone
-//! for as long as the step took: a scrub takes half of a disk at most, and an interrupted one
-//! leaves nothing behind.
+//! The command scrubs all nodes at the same time, and each node step by step. After each step it
+//! pauses for as long as the step took, so a scrub uses at most half of a disk's time. An
+//! interrupted scrub leaves nothing behind.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -46,7 +47,7 @@ struct Total {
 /// Scrubs all storage nodes.
 ///
 /// # Errors
-/// `Corrupt` if something is damaged; the first node's error if one could not be scrubbed.
+/// `Corrupt` if something is damaged; the first node's error if a node could not be scrubbed.
 pub async fn run(file: &ClusterFile, out: Out) -> Result<()> {
     let sessions = Sessions::new(file)?;
     let scrubs = file.with_role(RoleName::Storage).map(async |node| {
@@ -71,10 +72,10 @@ pub async fn run(file: &ClusterFile, out: Out) -> Result<()> {
         .hint("the rest goes on being served; write what is damaged again, or remove it"))
 }
 
-/// Removes an object from a target that does not hold it.
+/// Removes a stray object from a target on which it does not belong.
 ///
 /// # Errors
-/// `Invalid` if the target holds it; `NotFound` if it is not there.
+/// `Invalid` if the object belongs on the target; `NotFound` if the target has no such object.
 pub async fn remove_stray(file: &ClusterFile, target: &str, object: &str, out: Out) -> Result<()> {
     let sessions = Sessions::new(file)?;
     let input = object.to_owned().into();

@@ -17,10 +17,10 @@ use crate::out::{Out, table, utc};
 /// A node that says nothing for so long is shown as down.
 const NODE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Asks every node, and shows those that do not answer as such.
+/// Asks every node for its status. Nodes that do not answer are shown as such.
 ///
 /// # Errors
-/// `Unavailable` if none answers.
+/// `Unavailable` if no node answers.
 pub async fn run(file: &ClusterFile, out: Out) -> Result<()> {
     let sessions = Sessions::new(file)?;
     let asked = file.nodes().iter().map(|node| ask(&sessions, node));
@@ -55,8 +55,8 @@ pub async fn run(file: &ClusterFile, out: Out) -> Result<()> {
     Err(denied.unwrap_or_else(|| nobody_answers(file, &kept)))
 }
 
-/// Whether a node that does not tell how it is may serve all the same: of one that may not be asked it is not
-/// known.
+/// Whether a node that gave no status is up. `None` means unknown: the node refused the question of
+/// this entity, so it may well be up.
 fn is_up(error: &Error) -> Option<bool> {
     (error.kind() != ErrorKind::Denied).then_some(false)
 }

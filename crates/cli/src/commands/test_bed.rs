@@ -1,7 +1,8 @@
-//! Where test scripts run: an engine in a scratch folder, or pools of their own in a Ceph cluster.
+//! Provides the cluster on which test scripts run: an engine in a scratch folder, or separate pools
+//! in a Ceph cluster.
 //!
-//! **Invariant:** on a cluster that others use nothing of theirs is touched: a class that is there already is
-//! not replaced, and what a run makes (pools, their objects, the class) goes with it.
+//! **Invariant:** a test changes nothing of other users of a shared cluster. It does not replace an
+//! existing class, and it removes everything that it creates: pools, their objects and the class.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -29,10 +30,10 @@ pub struct TestBed {
 }
 
 impl TestBed {
-    /// A bed for a class.
+    /// Opens a test bed for a class.
     ///
     /// # Errors
-    /// `Exists` if the cluster has the class already; whatever the engine cannot be reached for.
+    /// `Exists` if the cluster has the class already; the engine's error if it cannot be reached.
     pub async fn open(engine: &Engine, class: &ClassName) -> Result<Self> {
         let (cluster, scratch) = match engine {
             Engine::Embedded => {
@@ -79,10 +80,10 @@ impl TestBed {
         self.cluster.pool(name.as_str()).await
     }
 
-    /// Takes away what was made, and leaves the cluster.
+    /// Removes everything that the test created, and disconnects from the cluster.
     ///
     /// # Errors
-    /// `Unavailable`: some of it is still there.
+    /// `Unavailable` if some of it could not be removed.
     pub async fn clear(self) -> Result<()> {
         let cleared = self.remove_all().await;
         self.cluster.close().await;

@@ -47,7 +47,7 @@ enum TraceCommand {
     },
 }
 
-/// Shows a trace, or lists them.
+/// Shows one trace, or lists all traces.
 ///
 /// # Errors
 /// `NotFound` if no node remembers the trace; `Denied`; `Unavailable` if no node answers.
@@ -133,10 +133,10 @@ async fn list(file: &ClusterFile, is_slow: bool, limit: Limit, out: Out) -> Resu
     Listing::table(out, limit, header).all(all, document, row)
 }
 
-/// What every node answers that does; those that do not are named on standard error.
+/// Collects the answers of all nodes. Nodes that do not answer are named on standard error.
 ///
 /// # Errors
-/// That of a node if none answers.
+/// The error of a node, if no node answers.
 async fn ask_all<T: DeserializeOwned>(
     file: &ClusterFile,
     input: &str,

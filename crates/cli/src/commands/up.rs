@@ -24,8 +24,8 @@ const PREPARE_AGAIN: Duration = Duration::from_secs(1);
 /// The highest first port: those of all processes must be ports.
 const MAX_METRICS_PORT: i64 = 65_000;
 
-/// Said where the keys are of another authority than the one the entities began with, or where the
-/// administrator was revoked.
+/// This note is printed if the keys come from another authority than the one that the entities
+/// began with. It is also printed if the administrator was revoked.
 const ADMIN_IS_NOBODY: &str = "the identity in tls/admin.json is no entity of this cluster: \
     let somebody in with `nacre entity add` in this folder";
 
@@ -59,10 +59,11 @@ impl TargetArguments {
         self.metadata.unwrap_or(1).into()
     }
 
-    /// An existing cluster, if it has as many targets as were asked for, or no number was.
+    /// Returns the existing cluster if its number of targets equals the requested one, or if no
+    /// number was requested.
     ///
     /// # Errors
-    /// `Invalid` if it has another number.
+    /// `Invalid` if the numbers differ.
     pub fn check(&self, cluster: ClusterFile) -> Result<ClusterFile> {
         let (folder, count) =
             (cluster.folder().display(), cluster.with_role(RoleName::Storage).count());
@@ -82,7 +83,8 @@ impl TargetArguments {
 }
 
 impl TargetArguments {
-    /// An existing cluster, if it has as many metadata nodes as were asked for, or no number was.
+    /// Returns the existing cluster if its number of metadata nodes equals the requested one, or if
+    /// no number was requested.
     fn check_metadata(&self, cluster: ClusterFile) -> Result<ClusterFile> {
         let count = cluster.with_role(RoleName::Metadata).count();
         match self.metadata {
@@ -151,8 +153,9 @@ pub async fn run(arguments: UpArguments, folder: &Path, out: Out) -> Result<()> 
     outcome
 }
 
-/// Returns only if something fails. If a target that is needed for the preparation does not serve, the
-/// cluster runs all the same, and the preparation is tried again until the target serves.
+/// Prepares the cluster, then waits for ever; returns only on an error. If a target that the
+/// preparation needs does not serve, the cluster runs nevertheless. The preparation is then
+/// repeated until the target serves.
 async fn prepare_and_wait(supervisor: &Supervisor, out: Out) -> Result<()> {
     let file = supervisor.cluster();
     let cluster = Cluster::reach(file)?;

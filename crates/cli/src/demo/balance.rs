@@ -1,9 +1,10 @@
-//! `nacre demo --balance`: a policy spreads the sequencers of busy logs over three nodes, while clients append.
+//! `nacre demo --balance`: a policy spreads the sequencers of busy logs over three nodes, while
+//! clients append.
 //!
-//! 1. Three logs are appended to. Their sequencers all sit on one node.
-//! 2. A balancer policy is installed. It moves sequencers to the idle nodes.
-//! 3. The node that has received a sequencer last is killed, and comes back.
-//! 4. Every record is read back and compared with what was acknowledged.
+//! 1. Clients append to three logs, whose sequencers are all on one node.
+//! 2. The demo installs a balancer policy. The policy moves sequencers to the idle nodes.
+//! 3. The demo kills the node that received a sequencer last. The node comes back.
+//! 4. The demo reads every record back, and compares it with the acknowledged records.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -61,7 +62,8 @@ struct BalanceReport {
 #[derive(Debug, Serialize)]
 struct Second {
     at_seconds: u64,
-    /// Records that each log took, and the node that handed out their positions at the end of the second.
+    /// For each log, the records that it took in this second, and the node of its sequencer at the
+    /// end of the second.
     logs: BTreeMap<String, (usize, String)>,
 }
 
@@ -136,7 +138,8 @@ fn hosts(file: &ClusterFile) -> Result<Vec<NodeName>> {
     file.with_role(RoleName::Metadata).map(|entry| entry.node_name()).collect()
 }
 
-/// Notes each second what each log took, and where its sequencer is. It never returns but with an error.
+/// Records, each second, how many records each log took, and where its sequencer is. Returns only
+/// on an error.
 async fn second_by_second(
     cluster: &Cluster,
     logs: &[(Log, Arc<Work>)],
@@ -230,7 +233,8 @@ impl Stage<'_> {
         self.events.push((at.as_secs_f64(), what));
     }
 
-    /// Waits until each log's sequencer is on a node of its own; returns which log's was the last to move.
+    /// Waits until each log's sequencer is on a different node. Returns the log whose sequencer
+    /// moved last.
     async fn spread(&self) -> Result<usize> {
         let mut last = 0;
         let mut before: Vec<Option<NodeName>> = vec![];

@@ -1,7 +1,7 @@
-//! The demo's hand on a development Ceph cluster: which daemons to hit, and how.
+//! Controls a development Ceph cluster for the demo: finds the daemons to kill, and kills and
+//! starts them.
 //!
-//! Everything is asked of and done by the tools an operator has: `ceph`, and the repository's
-//! `scripts/ceph-cluster`.
+//! It only uses tools that an operator has: `ceph`, and the repository's `scripts/ceph-cluster`.
 
 use std::path::{Path, PathBuf};
 
@@ -30,7 +30,7 @@ impl DevCeph {
     /// The OSD that serves an object now, as `osd.N`.
     ///
     /// # Errors
-    /// `Unavailable` if the cluster does not say.
+    /// `Unavailable` if the cluster does not answer.
     pub async fn primary(&self, object: &ObjectId) -> Result<String> {
         let (pool, name) = (object.pool.as_str(), object.name.as_str());
         let map = self.ask(&["osd", "map", RADOS_POOL, name, pool]).await?;

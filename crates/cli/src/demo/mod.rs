@@ -1,12 +1,14 @@
-//! `nacre demo`: the main job, end to end, with nothing simulated.
+//! `nacre demo`: shows nacre's main use from end to end, with nothing simulated.
 //!
-//! A cluster of real processes runs in a scratch folder, with the log's storage interface installed as a
-//! program. Writers append the records of a real file. Meanwhile the demo replaces the program, kills the
-//! sequencer's process, and kills a storage target's (on Ceph: the OSD that serves the log's object, and the
-//! leading monitor). At the end it reads everything back and compares it with what was acknowledged.
+//! A cluster of real processes runs in a scratch folder. The log's storage interface is installed
+//! as a program. Writers append the records of a real file. Meanwhile the demo replaces the
+//! program, kills the sequencer's process, and kills a storage target's process. On Ceph it kills
+//! the OSD that serves the log's object, and the leading monitor. At the end it reads all records
+//! back, and compares them with the acknowledged ones.
 //!
-//! A fault fires when the writers pass its mark. Until it has fired, the writers may pass only half way to the
-//! next mark: so each fault meets writers at work, however short the input.
+//! A fault begins when the writers have appended a certain number of records. Until the fault has
+//! happened, the writers may append at most half of the records up to the next fault. So each fault
+//! meets writers at work, however short the input is.
 
 mod balance;
 mod dev_ceph;
@@ -270,8 +272,8 @@ impl Stage<'_> {
         Ok(Report::new(Run { bytes, told: &told, events, started, reading, verdict }))
     }
 
-    /// Has the records appended, with a fault at each quarter; answers what each writer was told, and the
-    /// faults.
+    /// Lets the writers append the records, and causes a fault at each quarter. Returns the
+    /// acknowledgements of each writer, and the faults.
     async fn append(
         &self,
         mut writers: Writers,
@@ -361,8 +363,9 @@ impl Stage<'_> {
         Err(Error::corrupt("the storage interface answers as its former version"))
     }
 
-    /// A target that does not keep the map with the log's view: there is one copy of everything
-    /// here, so without that map the log must wait for the target instead of going round it.
+    /// Chooses a target to kill that does not keep the map with the log's view. There is only one
+    /// copy of each map here. Without this map the log would have to wait for the target, instead
+    /// of avoiding it.
     fn victim(&self, cluster: &Cluster) -> Result<String> {
         let maps = [format!("nacre.system/map/log.{LOG}"), "nacre.system/map/programs".to_owned()];
         let keepers: Vec<_> = maps
@@ -389,8 +392,8 @@ fn first_object(log: &Log) -> Result<ObjectId> {
     object.ok_or_else(|| Error::corrupt("the log's view has no position 0"))
 }
 
-/// Kills the OSD that serves the log's object and the leading monitor, and starts them again once
-/// the writers have come on without them.
+/// Kills the OSD that serves the log's object and the leading monitor. Starts them again when the
+/// writers have made progress without them.
 async fn hit(ceph: &DevCeph, log: &Log, work: &Work) -> Result<String> {
     let osd = ceph.primary(&first_object(log)?).await?;
     let monitor = ceph.leader().await?;
@@ -418,13 +421,14 @@ async fn install(cluster: &Cluster, program: &ProgramId, source: &str) -> Result
     Ok(version)
 }
 
-/// How far the writers may come before the fault at the end of a quarter: half way to the next.
+/// How many records the writers may append until the fault at the end of a quarter has happened: up
+/// to the middle of the next quarter.
 fn gate_before(work: &Work, quarter: usize) -> usize {
     (work.total() * quarter + work.total() * (quarter + 1)) / 8
 }
 
-/// Measures the rate, and has the writers end after as many records as take about 45 s. Where a quarter of all
-/// records is appended sooner, all of them are.
+/// Measures the rate, and limits the run to as many records as take about 45 s. If a quarter of all
+/// records is appended before the measurement ends, the run appends all records.
 async fn measure(work: &Work, progress: Progress) -> Result<()> {
     let (started, first_fault) = (work.now(), work.total() / 4);
     if let Ok(passed) = tokio::time::timeout(MEASURED, passed(work, first_fault)).await {

@@ -1,12 +1,15 @@
-//! How many records a demo appends that was told no number: as many as take about 45 seconds here.
+//! Chooses how many records a demo appends if the user gives no number: as many as take about 45
+//! seconds on this machine.
 //!
-//! The rate is measured while the first records are appended, before the first fault. Pure.
+//! The rate is measured while the first records are appended, before the first fault. This module
+//! has no side effects.
 
 use std::time::Duration;
 
 /// How long the rate is measured.
 pub const MEASURED: Duration = Duration::from_secs(4);
-/// How long the appends take at the measured rate. Faults and what follows them take some seconds more.
+/// How long the appends take at the measured rate. The faults and the recovery from them take some
+/// seconds more.
 const APPENDING: Duration = Duration::from_secs(40);
 /// Records that are appended whatever the rate: each of 256 writers takes part in each quarter.
 const MIN_RECORDS: usize = 2_000;
@@ -23,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rate_decides_and_the_input_and_the_writers_bound_it() {
+    fn the_number_of_records_follows_the_rate_within_its_bounds() {
         let planned = |acknowledged| records_to_append(acknowledged, MEASURED, 200_000);
         assert_eq!(planned(3_000), 30_000);
         assert_eq!(planned(60_000), 200_000, "there are no more");

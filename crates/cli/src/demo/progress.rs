@@ -1,4 +1,5 @@
-//! A line on the terminal that says how far the appends are. Where standard error is no terminal there is none.
+//! A line on the terminal that shows the progress of the appends. Without a terminal on standard
+//! error, nothing is shown.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;

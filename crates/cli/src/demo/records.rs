@@ -28,11 +28,11 @@ pub struct Records {
 }
 
 impl Records {
-    /// The lines of `input` (`-`: standard input), or of Debian's package database; at most
-    /// `limit`.
+    /// Loads the lines of `input` (`-` is standard input), or of Debian's package database without
+    /// an input; at most `limit` lines.
     ///
     /// # Errors
-    /// `NotFound` if it cannot be read or is empty; `Invalid` for a line that is too long.
+    /// `NotFound` if the input cannot be read or is empty; `Invalid` if a line is too long.
     pub fn load(input: Option<&Path>, limit: Option<usize>) -> Result<Self> {
         let limit = limit.unwrap_or(MAX_RECORDS).min(MAX_RECORDS);
         let (origin, paths) = match input {
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_over_is_said() {
+    fn records_report_that_the_limit_cut_the_input() {
         let records = of(b"a\nb\nc\n", 2).unwrap();
         assert_eq!((records.lines.len(), records.cut), (2, true));
     }

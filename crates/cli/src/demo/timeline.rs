@@ -52,10 +52,10 @@ impl Latency {
     }
 }
 
-/// The longest time in `from..until` in which no append was acknowledged.
+/// The longest time in `from..until` without an acknowledged append.
 ///
-/// `acked` holds the times of all acks in ascending order. The time from `from` to the first ack
-/// counts; so does that from the last ack to `until`.
+/// `acked` holds the times of all acknowledgements in ascending order. The time from `from` to the
+/// first acknowledgement counts, and so does the time from the last one to `until`.
 pub fn longest_silence(acked: &[Duration], from: Duration, until: Duration) -> Duration {
     let start = acked.partition_point(|&at| at < from);
     let end = acked.partition_point(|&at| at < until);
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_are_those_of_the_acks() {
+    fn percentiles_are_those_of_the_latencies_of_appends() {
         let ack = |n: u64| Ack { record: 0, position: 0, issued: ms(5), acked: ms(5 + n) };
         let acks: Vec<_> = (1..=100).map(ack).collect();
         let latency = Latency::of(acks.iter());
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_is_measured_from_the_fault_and_to_the_end() {
+    fn a_silence_is_measured_from_the_fault_and_to_the_end() {
         let acked: Vec<_> = [1, 2, 3, 10, 11, 20].map(ms).to_vec();
         assert_eq!(longest_silence(&acked, ms(3), ms(12)), ms(7));
         assert_eq!(longest_silence(&acked, ms(5), ms(12)), ms(5), "not before the fault");

@@ -1,6 +1,8 @@
-//! The proof at the end: every acknowledged record is there once, in position order.
+//! The check at the end of the demo: every acknowledged record is in the log once, in the order of
+//! positions.
 //!
-//! Pure: what the writers were told and what a reader saw go in, the verdict comes out.
+//! This module has no side effects: it compares the acknowledgements of the writers with the
+//! records that a reader saw, and returns a verdict.
 
 use std::collections::HashMap;
 
@@ -19,7 +21,8 @@ pub struct Verdict {
     pub missing: usize,
     /// Entries that hold data nobody was told of, or that two writers were told of.
     pub doubled: usize,
-    /// Positions that do not ascend: as read, or as one writer was told them one after the other.
+    /// Positions that do not ascend, in the order of reading or in the order of one writer's
+    /// acknowledgements.
     pub out_of_order: usize,
     /// Positions without data: filled, where an append was interrupted.
     pub holes: usize,
@@ -33,9 +36,10 @@ impl Verdict {
     }
 }
 
-/// Compares what was read, in reading order, with what each writer was told, in its order.
+/// Compares the records that were read with the acknowledgements of each writer, both in their
+/// order.
 ///
-/// `read` has every position of the log with its data; `None` where there is none.
+/// `read` has every position of the log with its data; `None` means that the position has no data.
 pub fn verify(records: &[Bytes], told: &[Vec<Ack>], read: &[(u64, Option<Bytes>)]) -> Verdict {
     let descents = |positions: &mut dyn Iterator<Item = u64>| {
         let mut last = None;
@@ -87,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn all_there_once_in_order_with_a_hole() {
+    fn a_complete_log_with_a_hole_passes_the_verification() {
         let read = [(0, Some("a")), (1, None), (2, Some("b")), (3, Some("a"))];
         let verdict = verdict(&[&[(0, 0), (2, 3)], &[(1, 2)]], &read);
         assert!(verdict.holds());
@@ -95,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_damage_is_seen() {
+    fn the_verification_finds_every_kind_of_damage() {
         let lost = verdict(&[&[(0, 0), (1, 1)]], &[(0, Some("a")), (1, None)]);
         assert_eq!((lost.missing, lost.holds()), (1, false));
         let cut_off = verdict(&[&[(0, 0), (1, 1)]], &[(0, Some("a"))]);

@@ -1,4 +1,5 @@
-//! Writers that append the records side by side, held back only so that faults meet them at work.
+//! Writers that append the records concurrently. A gate holds them back only so that faults meet
+//! writers at work.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -88,8 +89,8 @@ impl Work {
     }
 }
 
-/// Starts `count` writers, each with a connection of its own; each one's acks are in the order in
-/// which it appended.
+/// Starts `count` writers, each with its own connection. The acknowledgements of a writer are in
+/// the order of its appends.
 pub fn start(count: usize, folder: &Path, log: &str, work: &Arc<Work>) -> Writers {
     let mut tasks = JoinSet::new();
     for _ in 0..count {
@@ -109,7 +110,7 @@ impl Writers {
     /// Waits for `event` while the writers run.
     ///
     /// # Errors
-    /// The event's, or that of a writer that gave up.
+    /// The error of `event`, or of a writer that failed.
     pub async fn during<T>(&mut self, event: impl Future<Output = Result<T>>) -> Result<T> {
         tokio::pin!(event);
         loop {
@@ -120,10 +121,10 @@ impl Writers {
         }
     }
 
-    /// What each writer was told, when all are done.
+    /// Waits until all writers are done, and returns the acknowledgements of each.
     ///
     /// # Errors
-    /// That of a writer that gave up.
+    /// The error of a writer that failed.
     pub async fn finish(mut self) -> Result<Vec<Vec<Ack>>> {
         while let Some(ended) = self.tasks.join_next().await {
             self.note_end(ended)?;

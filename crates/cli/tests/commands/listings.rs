@@ -16,7 +16,7 @@ fn listed(cluster: &RunningCluster, arguments: &[&str]) -> (Vec<String>, String)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_listing_lists_all_and_one_that_is_cut_says_so() {
+async fn every_listing_is_complete_or_says_that_it_is_cut() {
     let cluster = RunningCluster::start();
     let file = cluster.folder().join("c.lua");
     std::fs::write(&file, include_str!("../../../../programs/class/counter.lua")).unwrap();

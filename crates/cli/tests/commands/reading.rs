@@ -25,8 +25,8 @@ fn large_content() -> Vec<u8> {
         .collect()
 }
 
-/// Starts a command whose input and output are pipes. As a pipe holds 64 KiB, the command waits in the middle of
-/// what it prints until somebody reads it.
+/// Starts a command whose input and output are pipes. A pipe holds 64 KiB, so the command blocks in
+/// the middle of a larger output until the test reads it.
 fn start(cluster: &RunningCluster, arguments: &[&str]) -> Child {
     let mut command = cluster.command(arguments);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
@@ -68,7 +68,8 @@ fn large_content_goes_in_and_comes_out_with_little_memory() {
     assert!(peak < MAX_PEAK_KIB, "the put took {peak} KiB");
 
     let mut get = start(&cluster, &["object", "get", "data/large"]);
-    // What is left does not fit into the pipe, so the command cannot have ended when its memory is looked up.
+    // The rest of the output does not fit into the pipe. So the command is still running when the
+    // test reads its memory use.
     let mut got = vec![0; LARGE - (1 << 20)];
     let mut output = get.stdout.take().unwrap();
     output.read_exact(&mut got).unwrap();
@@ -121,7 +122,7 @@ fn an_interrupted_put_changes_nothing_and_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_read_in_parts_is_of_one_version_or_ends_with_conflict() {
+async fn a_read_in_parts_sees_one_version_or_ends_with_conflict() {
     let cluster = RunningCluster::start();
     let object = object(&cluster, "data/o").await;
     let entry = |n| MapEntry { key: format!("{n:050}").into(), value: "v".into() };
@@ -152,7 +153,7 @@ async fn what_is_read_in_parts_is_of_one_version_or_ends_with_conflict() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_listing_has_every_name_that_is_there_from_its_beginning_to_its_end() {
+async fn a_listing_has_every_name_that_exists_during_the_whole_listing() {
     let cluster = RunningCluster::start();
     let client = Cluster::connect(cluster.folder()).await.unwrap();
     let pool = client.pool("data").await.unwrap();

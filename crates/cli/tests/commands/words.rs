@@ -57,7 +57,7 @@ fn the_counter_of_the_readme_counts_whole_numbers_and_refuses_others_in_its_own_
 }
 
 #[test]
-fn a_name_that_programs_lack_is_named_when_it_is_used_and_when_it_is_checked() {
+fn a_name_that_programs_lack_is_reported_by_a_call_and_by_a_check() {
     let cluster = RunningCluster::start();
     let source = "function f()\n  return load('x')\nend\nobjclass.register(f)\n";
     let path = file(&cluster, "f.lua", source);
@@ -79,7 +79,7 @@ fn a_name_that_programs_lack_is_named_when_it_is_used_and_when_it_is_checked() {
 }
 
 #[test]
-fn a_byte_order_mark_and_a_line_for_a_shell_are_no_part_of_a_program() {
+fn a_byte_order_mark_and_a_shebang_line_are_no_part_of_a_program() {
     let cluster = RunningCluster::start();
     let lua =
         "#!/usr/bin/env lua\nfunction f(i, o)\n  error('on line 3')\nend\nobjclass.register(f)\n";
@@ -99,7 +99,7 @@ fn a_byte_order_mark_and_a_line_for_a_shell_are_no_part_of_a_program() {
 }
 
 #[test]
-fn a_program_of_a_kind_without_a_hook_is_refused_with_the_kinds_there_are() {
+fn a_program_of_a_kind_without_a_hook_is_refused_with_the_available_kinds() {
     let cluster = RunningCluster::start();
     let path = file(&cluster, "r.lua", "return 1\n");
     for command in ["check", "put"] {
@@ -112,7 +112,7 @@ fn a_program_of_a_kind_without_a_hook_is_refused_with_the_kinds_there_are() {
 }
 
 #[test]
-fn the_kinds_of_programs_are_told_without_a_cluster() {
+fn the_kinds_of_programs_are_listed_without_a_cluster() {
     let nowhere = tempfile::tempdir().unwrap();
     let kinds = |arguments: &[&str]| {
         let mut nacre = Command::new(env!("CARGO_BIN_EXE_nacre"));

@@ -1,4 +1,5 @@
-//! A class whose layout is changed while clients use it, and a model of what they must be answered.
+//! A class whose layout changes while clients use it, and a model that predicts the correct
+//! answers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -44,7 +45,8 @@ pub struct Client {
     random: Random,
 }
 
-/// Clients that use so many objects of a pool each, until they are told that it is over.
+/// Starts `count` clients, and divides the objects among them. The clients use their objects until
+/// the test ends them.
 pub fn clients(objects: &[Object], count: usize, orders: &Arc<Orders>) -> Vec<Running> {
     let start = |(number, objects): (usize, &[Object])| {
         let random = Random::seeded(number as u64);

@@ -168,7 +168,8 @@ impl RunningCluster {
         self.up.wait().unwrap();
     }
 
-    /// Ends `nacre up` and this node of it as a machine does that loses power: neither says a word.
+    /// Kills `nacre up` and one of its nodes as a loss of power would: neither can report the end
+    /// of the other.
     pub fn vanish(&mut self, node: &str) {
         let node = self.pid_of(node).expect("the node is up");
         // Else it would tell of the node's end, or the node of its.
@@ -207,7 +208,8 @@ pub fn finish(child: Child, what: &str) -> Output {
     ended.unwrap()
 }
 
-/// Stops a process as Ctrl-Z does. On a busy machine the signal arrives late: this waits until no thread runs.
+/// Stops a process as Ctrl-Z does. On a busy machine the signal arrives late, so this waits until
+/// every thread is stopped.
 pub fn suspend(pid: i32) -> Pid {
     let process = Pid::from_raw(pid).unwrap();
     kill_process(process, Signal::STOP).unwrap();

@@ -64,7 +64,8 @@ pub fn wait_until_home(cluster: &RunningCluster, target: &str) {
     });
 }
 
-/// Objects of one target, and another target for their bytes that does not keep the map of rules.
+/// Finds objects of one target, and another target for their routed bytes. Neither target keeps the
+/// map of rules.
 pub async fn places(cluster: &RunningCluster, names: usize) -> (Vec<String>, String, String) {
     let client = Cluster::connect(cluster.folder()).await.unwrap();
     let keeper = client.locate(&"nacre.system/map/routes".parse().unwrap()).to_string();

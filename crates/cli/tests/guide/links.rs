@@ -1,4 +1,5 @@
-//! The links of pages: where they lead, and whether there is such a file and such a heading. No network is asked.
+//! Checks the links of pages: whether the linked file and heading exist in the repository. Links to
+//! other sites are not checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -6,7 +7,8 @@ use std::path::{Component, Path, PathBuf};
 
 use super::page::Page;
 
-/// All pages in a folder of the repository, and below. Folders of builds, and hidden ones, have none.
+/// All pages in a folder of the repository and in its subfolders, except build folders and hidden
+/// folders.
 pub fn pages(repository: &Path, folder: &str) -> Vec<Page> {
     let mut pages = Vec::new();
     let mut folders = vec![PathBuf::from(folder)];
@@ -26,7 +28,7 @@ pub fn pages(repository: &Path, folder: &str) -> Vec<Page> {
     pages
 }
 
-/// Where the links of a page lead, as they are written. What stands in code is no link.
+/// The targets of a page's links, as they are written. Links inside code are ignored.
 pub fn targets(page: &Page) -> impl Iterator<Item = String> {
     let prose = page.prose.join("\n");
     // Every other part stands between backticks.
@@ -43,7 +45,8 @@ pub fn broken(repository: &Path, page: &Page) -> Vec<String> {
     broken.map(|target| format!("{}: {target}", page.path.display())).collect()
 }
 
-/// Whether a link leads to a file of the repository, and to a heading if it names one.
+/// Whether a link leads to an existing file of the repository, and to an existing heading if it
+/// names one.
 fn leads(repository: &Path, page: &Page, target: &str) -> bool {
     let (file, anchor) = target.split_once('#').map_or((target, None), |(f, a)| (f, Some(a)));
     let path = match file {
@@ -72,7 +75,7 @@ fn inside(path: &Path) -> Option<PathBuf> {
     Some(inside)
 }
 
-/// What links to the headings of a page name, as GitHub and mdBook make it of their words.
+/// The anchors of a page's headings. GitHub and mdBook make an anchor from the words of a heading.
 pub fn headings(page: &Page) -> BTreeSet<String> {
     let mut seen = BTreeMap::new();
     let lines = page.prose.iter().filter(|line| line.starts_with('#'));

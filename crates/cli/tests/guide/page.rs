@@ -1,4 +1,5 @@
-//! A page in Markdown, as far as the tests of the guide look at it: its fenced blocks, and the text around them.
+//! Parses a Markdown page as far as the tests of the guide need it: its fenced blocks, and the text
+//! around them.
 
 use std::path::{Path, PathBuf};
 

@@ -1,6 +1,8 @@
-//! Compares what a command printed with what a page shows, where `…` stands for what differs from run to run.
+//! Compares the output of a command with the output on a page. On the page, `…` stands for text
+//! that differs from run to run.
 
-/// Stands for one or more characters within a line. A line that is nothing else stands for any number of lines.
+/// Stands for one or more characters within a line. A line with only this character stands for any
+/// number of lines.
 const ANYTHING: &str = "…";
 
 /// Whether these lines are those that the page shows.
@@ -22,7 +24,7 @@ fn is_shown_line(shown: &str, printed: &str) -> bool {
 }
 
 #[test]
-fn an_ellipsis_stands_for_what_differs() {
+fn an_ellipsis_matches_any_text() {
     let is_shown = |shown: &str, printed: &str| {
         is_shown(&Vec::from_iter(shown.lines()), &Vec::from_iter(printed.lines()))
     };

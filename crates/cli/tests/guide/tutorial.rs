@@ -1,10 +1,11 @@
-//! Follows a tutorial as a reader does: runs its commands in an empty folder, and compares what they print.
+//! Follows a tutorial as a reader would: runs its commands in an empty folder, and compares their
+//! output with the page.
 //!
-//! | block | what is done with it |
+//! | block | how the test uses it |
 //! | --- | --- |
-//! | `sh` | it is run by a shell, and has to work |
-//! | `sh fails` | the same, and it has to fail |
-//! | `sh background` | it is run in a shell of its own, and ended by Ctrl-C at the end of the page |
+//! | `sh` | a shell runs it, and it must succeed |
+//! | `sh fails` | a shell runs it, and it must fail |
+//! | `sh background` | a separate shell runs it, and Ctrl-C ends it at the end of the page |
 //! | `output` | the commands before it printed this, errors included; commands without such a block print nothing |
 //! | any other, after a paragraph with "into `NAME`" | it is the content of that file; `sh file` if it is a script |
 

@@ -13,7 +13,7 @@ fn home_of(cluster: &RunningCluster, object: &str) -> String {
     cluster.run(&["object", "locate", object]).trim().to_owned()
 }
 
-/// Where a running cluster keeps one object on a target that can be spared, and one on another.
+/// An object on a target whose loss the cluster tolerates, and an object on another target.
 pub struct Spread {
     /// Its maps of pools and its events are elsewhere.
     pub target: String,
@@ -123,7 +123,7 @@ fn up_fails(folder: &Path, arguments: &[&str]) -> (i32, String) {
 }
 
 #[test]
-fn a_cluster_whose_file_is_lost_is_not_made_anew_and_runs_again_once_it_is_restored() {
+fn a_cluster_without_its_file_is_not_recreated_and_runs_once_the_file_is_restored() {
     let scratch = tempfile::tempdir().unwrap();
     let mut cluster = RunningCluster::start_in(scratch.path());
     cluster.run_with_input(&["object", "put", "data/a"], "kept");
@@ -156,7 +156,7 @@ fn a_cluster_whose_file_is_lost_is_not_made_anew_and_runs_again_once_it_is_resto
 }
 
 #[test]
-fn another_number_of_targets_than_a_cluster_has_is_refused() {
+fn a_cluster_refuses_to_start_with_another_number_of_targets() {
     let scratch = tempfile::tempdir().unwrap();
     let mut init = Command::new(NACRE);
     init.args(["init", "--targets", "2", "--cluster"]).arg(scratch.path());

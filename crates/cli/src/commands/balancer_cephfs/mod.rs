@@ -1,14 +1,15 @@
-//! `nacre balancer cephfs …`: policies of the metadata servers (MDS) of CephFS, kept in versions.
+//! `nacre balancer cephfs …`: manages balancer policies of CephFS' metadata servers (MDS), and
+//! keeps their versions.
 //!
-//! What is asked of Ceph is in the crate `nacre-cephfs`.
+//! The crate `nacre-cephfs` sends the requests to Ceph.
 //!
 //! | file | holds |
 //! | --- | --- |
 //! | `versions` | the index of pushed policies, in the metadata pool |
 //! | `rehearsal` | the translation and the dry run |
 //! | `push` | storing, switching, watching, taking back |
-//! | `throughput` | whether a file system serves less since the switch |
-//! | `record` | the loads at each tick, into a file |
+//! | `throughput` | whether a file system serves fewer requests since the switch |
+//! | `record` | writes the loads at each tick into a file |
 
 mod push;
 mod record;

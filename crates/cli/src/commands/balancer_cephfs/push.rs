@@ -1,4 +1,5 @@
-//! `push`: checks a policy, stores it under a new name, switches to it, and takes it back if a rank reports an error.
+//! `push`: checks a policy, stores it under a new name, and switches to it. If a rank reports an
+//! error, it switches back.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,11 +19,12 @@ use super::{Place, source_of};
 use crate::input::{read_text, seconds};
 use crate::out::{Out, note};
 
-/// Ticks for which a new policy is watched: one may have begun before the ranks heard of it, heartbeats tell of one that is
-/// over, and a drop must last for one.
+/// Ticks for which a new policy is watched. The first may have begun before the ranks knew the
+/// policy. Heartbeats report only a tick that is over. A drop must last for one tick to count.
 const WATCHED_TICKS: u32 = 3;
-/// By how much requests may become fewer unless the operator says otherwise. Ranks that move what they serve, and clients
-/// that are sent on, cost some; half of them do not come back by themselves.
+/// The drop of requests in percent that is allowed unless the operator sets another one. Migrations
+/// and redirected clients cost some throughput for a short time. A loss of half of the requests
+/// does not recover by itself.
 const DEFAULT_MAX_DROP: f64 = 50.0;
 /// From a tick's beginning to the arrival of its reports in the cluster log, at most.
 const REPORT_DELAY: Duration = Duration::from_secs(2);
@@ -54,8 +56,9 @@ pub struct PushArguments {
 /// Pushes a policy.
 ///
 /// # Errors
-/// `Fault`, `Invalid` or `Exhausted` for a policy that fails in the dry run; `Unsupported` if the file system does not
-/// balance; `Fault` if a rank reported an error and the policy was taken back.
+/// - `Fault`, `Invalid` or `Exhausted` if the policy fails in the dry run.
+/// - `Unsupported` if the file system does not balance.
+/// - `Fault` if a rank reported an error and the policy was taken back.
 pub async fn run(arguments: PushArguments, out: Out) -> Result<()> {
     let PushArguments { file, name, watch, max_drop, dry_run, place } = arguments;
     let source = read_text(&file)?;
@@ -160,8 +163,8 @@ async fn is_active(fs: &CephFs, map: &FsMap, name: &str, source: &str) -> Result
     Ok(source_of(fs, &map.balancer).await?.is_some_and(|active| active == source.as_bytes()))
 }
 
-/// Stores the policy and has the ranks run it. The index is stored before the switch: an active object that the index
-/// does not know could not be rolled back.
+/// Stores the policy, and makes the ranks run it. The index must be stored before the switch,
+/// because an active object that is not in the index could not be rolled back.
 async fn switch(
     fs: &CephFs,
     (mut index, expected): (Index, Expected),
@@ -188,8 +191,8 @@ enum Watched {
     Bad(String),
 }
 
-/// Reads the cluster log and the loads until a rank fails, requests become too few, the time is over, or somebody
-/// switches to another policy.
+/// Watches the cluster log and the loads. It ends when a rank fails, requests become too few, the
+/// time is over, or somebody switches to another policy.
 async fn watch_ranks(
     fs: &CephFs,
     object: &str,
@@ -222,7 +225,8 @@ async fn watch_ranks(
     }
 }
 
-/// Requests a second within a time: a single look may fall into a moment in which ranks serve nothing.
+/// The mean of the requests a second during a time. A single sample could fall into a moment in
+/// which the ranks serve nothing.
 async fn requests_within(fs: &CephFs, map: &FsMap, time: Duration) -> Result<f64> {
     let clock = SystemClock::default();
     let end = clock.monotonic() + time;

@@ -1,4 +1,5 @@
-//! The translation and the dry run of a policy: what each rank would decide now, found out before any rank runs it.
+//! The translation and the dry run of a policy: they show what each rank would decide now, before
+//! any rank runs the policy.
 
 use std::sync::Arc;
 
@@ -6,7 +7,8 @@ use nacre_balance::{Decision, Inputs, Policy, RankLoad, Translation, translate};
 use nacre_clock::{Clock, SystemClock};
 use nacre_object::Result;
 
-/// What nacre gives to policies and Ceph does not. Ceph opens the libraries, but gives policies only the basic one.
+/// Names that nacre gives to policies and Ceph does not. Ceph opens Lua's libraries, but policies
+/// there see only the basic one.
 const NOT_IN_CEPH: &str = "string, math, table, coroutine, utf8, os, debug, bit32, buffer, vector, units, authmetaload, \
     allmetaload, IRD, IWR, READDIR, FETCH, STORE, WRstate, RDstate, WRState, RDState, max, min, Max, Min";
 
@@ -20,7 +22,8 @@ pub struct Checked {
     pub losses: Vec<String>,
 }
 
-/// Translates a policy of the paper's dialect, and compiles it as Ceph sees it: what only nacre has is nil.
+/// Translates a policy from the paper's dialect, and compiles it as Ceph would: names that only
+/// nacre offers are nil.
 ///
 /// # Errors
 /// Those of [`translate`] and [`Policy::compile`].
@@ -40,11 +43,11 @@ fn as_in_ceph(source: &str) -> String {
     }
 }
 
-/// Decides as each rank in turn: on made-up loads first, then on those that the ranks report. Answers the decisions on
-/// the latter.
+/// Runs the policy as each rank in turn: first with invented loads, then with the reported loads.
+/// Returns the decisions for the reported loads.
 ///
 /// # Errors
-/// Those of [`Policy::decide`], with the rank that fails.
+/// Those of [`Policy::decide`]; the error names the rank.
 pub fn decide_as_all(policy: &Policy, loads: &[RankLoad]) -> Result<Vec<Decision>> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
     policy.rehearse(&clock)?;
@@ -76,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_is_decided_as_every_rank() {
+    fn a_dry_run_decides_as_every_rank() {
         let policy = compile("greedy_spill", 1, GREEDY).unwrap().policy;
         let decisions = decide_as_all(&policy, &loads(&[8.0, 0.0])).unwrap();
         let said: Vec<_> = decisions.iter().enumerate().map(|(at, it)| describe(at, it)).collect();
@@ -93,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ceph_leaves_out_is_missing_in_the_dry_run() {
+    fn names_that_ceph_does_not_offer_are_missing_in_the_dry_run() {
         let source = "--!mantle\n\nreturn { [0] = math.max(1, 2) }";
         let error =
             decide_as_all(&compile("p", 1, source).unwrap().policy, &loads(&[1.0])).unwrap_err();

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// A file system with fewer requests a second is idle: whether these become fewer says nothing of a policy.
+/// A file system with fewer requests a second is idle. A drop of its requests says nothing about a
+/// policy.
 const IDLE_REQUESTS_PER_SECOND: f64 = 10.0;
 
 /// Whether a file system serves clearly less than before.
@@ -18,8 +19,8 @@ pub struct ThroughputBound {
 }
 
 impl ThroughputBound {
-    /// A bound for a file system that served so many requests a second before. They may become fewer by so many percent,
-    /// and by more for `patience`.
+    /// The bound for a file system that served `before` requests a second. A drop by more than
+    /// `max_drop_percent` is allowed only for less than `patience`.
     pub fn new(before: f64, max_drop_percent: f64, patience: Duration) -> Self {
         let is_busy = before >= IDLE_REQUESTS_PER_SECOND;
         let least = is_busy.then_some(before * (1.0 - max_drop_percent / 100.0));
@@ -31,7 +32,8 @@ impl ThroughputBound {
         self.least.is_some()
     }
 
-    /// Takes a sample at a time of a clock that never goes back. Answers what is wrong, if it was so for too long.
+    /// Adds a sample; `now` must never go back. Returns a message if the requests have been too few
+    /// for too long.
     pub fn hear(&mut self, now: Duration, requests_per_second: f64) -> Option<String> {
         let least = self.least?;
         if requests_per_second >= least {

@@ -1,10 +1,13 @@
-//! `Index`: which policies were pushed to a file system, and in which order they were active.
+//! `Index`: lists the policies that were pushed to a file system, and the order in which they were
+//! active.
 //!
-//! It is kept as JSON in the object `nacre.balancer.index` of the metadata pool. A change of it happens only if the
-//! object still has the version that was read, so two administrators cannot overwrite each other's entries.
+//! The index is stored as JSON in the object `nacre.balancer.index` of the metadata pool. A change
+//! is written only if the object still has the version that was read. So two administrators cannot
+//! overwrite each other's entries.
 //!
-//! Each policy is an object of its own, see [`object_name`]. An MDS compares names, and never notices that an object was
-//! overwritten, so **no two sources ever have the same name**.
+//! Each policy has an object of its own, see [`object_name`]. An MDS compares only the names of
+//! policies, and never notices that an object was overwritten. So **no two sources ever have the
+//! same name**.
 
 use bytes::Bytes;
 use nacre_object::{Error, Result};
@@ -29,8 +32,8 @@ const DIGEST_CHARACTERS: usize = 8;
 pub struct Index {
     /// Every version that is kept, the oldest first.
     pub versions: Vec<Version>,
-    /// The objects that were active one after the other; the last one is active. An empty name is Ceph's own balancer.
-    /// What was taken back or rolled back is not in it.
+    /// The objects that were active, in order; the last one is active now. An empty name means
+    /// Ceph's own balancer. Policies that were taken back or rolled back are not in the list.
     chain: Vec<String>,
 }
 
@@ -57,10 +60,11 @@ pub fn object_name(name: &str, version: u64, digest: Digest) -> String {
 }
 
 impl Index {
-    /// The index, and what must still be true when it is stored.
+    /// Reads the index, and the version that the object must still have when the index is stored
+    /// again.
     ///
     /// # Errors
-    /// `Corrupt` if it makes no sense.
+    /// `Corrupt` if the object holds no valid index.
     pub async fn read(pool: &PoolObjects) -> Result<(Self, Expected)> {
         let Some((content, version)) = pool.read(INDEX, MAX_INDEX_BYTES).await? else {
             return Ok((Self::default(), Expected::Absent));
@@ -161,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn stepping_back_goes_down_the_chain_to_cephs_own_balancer() {
+    fn rollbacks_lead_step_by_step_to_cephs_own_balancer() {
         let mut index = Index::default();
         let first = push(&mut index, "a", "");
         let second = push(&mut index, "a", &first);
@@ -171,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_that_somebody_else_set_is_what_a_push_goes_back_to() {
+    fn a_rollback_restores_a_policy_that_somebody_else_had_set() {
         let mut index = Index::default();
         push(&mut index, "a", "");
         let pushed = push(&mut index, "b", "manual.lua");
@@ -179,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_push_that_was_never_switched_to_is_not_gone_back_to() {
+    fn a_rollback_skips_a_pushed_policy_that_was_never_active() {
         let mut index = Index::default();
         let first = push(&mut index, "a", "");
         push(&mut index, "lost", &first);
@@ -188,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn old_versions_are_removed_but_for_the_active_one() {
+    fn old_versions_are_removed_except_the_active_one() {
         let mut index = Index::default();
         let mut active = push(&mut index, "a", "");
         for _ in 1..MAX_VERSIONS {

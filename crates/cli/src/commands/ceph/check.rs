@@ -17,10 +17,10 @@ pub struct CheckArguments {
     engine: Engine,
 }
 
-/// Examines the cluster and shows what was found.
+/// Examines the cluster, and shows the findings.
 ///
 /// # Errors
-/// `Unavailable` if something is lacking that nacre needs.
+/// `Unavailable` if the cluster lacks something that nacre needs.
 pub async fn run(arguments: CheckArguments, out: Out) -> Result<()> {
     let options = options_of(&arguments.engine)?;
     let pool = options.pool.clone();

@@ -1,8 +1,9 @@
-//! `nacre ceph forget`: a node that is gone for good, and could not say so itself.
+//! `nacre ceph forget`: removes a node that is gone for good and did not report its end.
 //!
-//! A node that ends says that it is down, and a folder's supervisor says it of one that does not start any more.
-//! If both went at once, with their machine or folder, the cluster's maps have the node as up for ever, and whoever
-//! activates a program waits for it.
+//! A node that ends reports that it is down. If a node does not start any more, the supervisor of
+//! its folder reports this. If the node and its supervisor vanish together, with their machine or
+//! folder, the cluster's maps list the node as up for ever. Every activation of a program then
+//! waits for it.
 
 use std::time::Duration;
 
@@ -24,10 +25,11 @@ pub struct ForgetArguments {
     node: String,
 }
 
-/// Has nobody wait for a node any more.
+/// Marks a node as gone, so that no command waits for it any more.
 ///
 /// # Errors
-/// `NotFound` if no such node is known, with those that are; `Invalid` if it is one of this folder, or lives.
+/// `NotFound` if no such node is known, with the names of the known nodes; `Invalid` if the node
+/// belongs to this folder, or is alive.
 pub async fn run(arguments: ForgetArguments, file: &ClusterFile, out: Out) -> Result<()> {
     let name = NodeName::new(&arguments.node)?;
     if file.known(&name).is_some() {

@@ -1,7 +1,9 @@
-//! `nacre ceph install`: the object class, put where the OSDs of this host load classes from.
+//! `nacre ceph install`: puts the object class into the folder from which the OSDs of this host
+//! load classes.
 //!
-//! An OSD loads a class when it is asked for it, and keeps what it has loaded until it is restarted. So
-//! the file appears whole or not at all, and who runs with another one is said.
+//! An OSD loads a class when a request needs it, and keeps the loaded class until it is restarted.
+//! So the file must appear complete or not at all. The command also names the OSDs that still run
+//! another version.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -43,8 +45,10 @@ pub struct InstallArguments {
 /// Installs the class.
 ///
 /// # Errors
-/// `NotFound` if there is no library or no folder; `Invalid` if it is no library, or a part of one; `Unsupported` if the library is for another Ceph
-/// than this host has; `Denied` without the right to write there.
+/// - `NotFound` if the library or the folder is missing.
+/// - `Invalid` if the file is no library, or an incomplete one.
+/// - `Unsupported` if the library is for another version of Ceph than this host has.
+/// - `Denied` without the right to write into the folder.
 pub async fn run(arguments: InstallArguments, out: Out) -> Result<()> {
     let plugin = match arguments.plugin {
         Some(plugin) => plugin,
@@ -185,8 +189,8 @@ fn osd_of(command: &[u8]) -> Option<String> {
     arguments.get(at + 1).map(|id| id.to_string())
 }
 
-/// Whether a list of mapped files has the file at this path, but not as it now is: by another inode. It
-/// has lines as `7f… r-xp 00000000 fe:01 1234  /usr/lib/…/libcls_nacre.so (deleted)`.
+/// Whether a process has mapped an earlier file of this path, which has another inode. `maps` has
+/// lines such as `7f… r-xp 00000000 fe:01 1234  /usr/lib/…/libcls_nacre.so (deleted)`.
 fn has_another(maps: &str, path: &str, inode: u64) -> bool {
     let is_it = |line: &&str| line.trim_end_matches(" (deleted)").ends_with(path);
     let inodes = maps.lines().filter(is_it).filter_map(|line| line.split_whitespace().nth(4));
@@ -198,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn osds_are_told_from_other_processes() {
+    fn an_osd_process_is_recognised_by_its_command_line() {
         let osd = |command: &[u8]| osd_of(command);
         let packaged = b"/usr/bin/ceph-osd\0-f\0--cluster\0ceph\0--id\x003\0";
         assert_eq!(osd(packaged).as_deref(), Some("3"));
@@ -209,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_replaced_is_another() {
+    fn a_mapped_file_with_another_inode_counts_as_replaced() {
         let maps = "7f0 r-xp 00000000 fe:01 12 /c/libcls_nacre.so (deleted)\n7f1 r-xp 0 fe:01 13 /c/libcls_lua.so";
         assert!(has_another(maps, "/c/libcls_nacre.so", 13));
         assert!(!has_another(maps, "/c/libcls_nacre.so", 12));

@@ -21,7 +21,8 @@ pub struct Lack {
     pub commands: Vec<String>,
 }
 
-/// What the cluster lacks, the most important first. `pool` is the RADOS pool that nacre is to use.
+/// The things that nacre needs and the cluster lacks, the most important first. `pool` is the RADOS
+/// pool that nacre is to use.
 pub fn lacks_of(pool: &str, examination: &Examination) -> Vec<Lack> {
     let mut lacks = Vec::new();
     lacks.extend(absent_pool(pool, examination));
@@ -211,12 +212,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_of_what_is_as_it_should_be() {
+    fn a_healthy_cluster_lacks_nothing() {
         assert_eq!(lacking(|_| {}), []);
     }
 
     #[test]
-    fn every_lack_has_the_commands_that_provide_it() {
+    fn every_missing_thing_is_reported_with_the_commands_that_provide_it() {
         type Worsen = fn(&mut Examination);
         let cases: [(Worsen, &str, &[&str]); 8] = [
             (

@@ -1,15 +1,15 @@
-//! The object class's file: whether it is whole, and which Ceph it is for.
+//! Checks the object class's file: whether it is complete, and for which version of Ceph it is.
 //!
-//! An OSD maps a library into its memory before anything in it can refuse to run, and what a file that was cut
-//! short lacks is a fault of the OSD's once it is touched: the OSD would die. So it is looked at before it is
-//! put where OSDs find it.
+//! An OSD maps the library into its memory before any code of the library can refuse to run. If the
+//! file is incomplete, the OSD dies when it touches a missing page. So the file is checked before
+//! it is put where OSDs find it.
 
 /// What stands in the library before the version of the Ceph it was built for.
 const BUILT_FOR: &[u8] = b"nacre-built-for-ceph:";
 /// How an ELF file for 64 bits, least byte first, begins.
 const ELF: &[u8] = b"\x7fELF\x02\x01";
-/// Where its header says where the table of sections begins, which is the last in a file; how long an entry
-/// of it is, and how many there are.
+/// Offsets in the ELF header: the position of the section table, the size of a table entry, and the
+/// number of entries. The section table is the last part of the file.
 const TABLE_START: usize = 0x28;
 const ENTRY_BYTES: usize = 0x3a;
 const ENTRIES: usize = 0x3c;
@@ -40,14 +40,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_library_says_which_ceph_it_is_for() {
+    fn the_version_of_ceph_is_read_from_a_library() {
         assert_eq!(built_for(b"x\0nacre-built-for-ceph:16.2.15main").as_deref(), Some("16.2.15"));
         assert_eq!(built_for(b"nacre-built-for-ceph:"), None);
         assert_eq!(built_for(b"another library"), None);
     }
 
     #[test]
-    fn a_library_says_how_long_it_is() {
+    fn the_full_length_of_a_library_is_read_from_its_header() {
         let this = std::fs::read(std::env::current_exe().unwrap()).unwrap();
         assert_eq!(whole_length(&this), Some(this.len() as u64));
         assert_eq!(whole_length(&this[..ENTRIES]), None);

@@ -1,4 +1,5 @@
-//! A file of rules for a running cluster: read, and checked together with the rules that are there.
+//! Reads a rule file for a running cluster, and checks it together with the cluster's existing
+//! rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -33,11 +34,12 @@ pub(super) struct Report {
 }
 
 impl Checked {
-    /// Reads a file, and checks it with the rules of other applications and the programs that rules name.
+    /// Reads a file, and checks it together with the rules of other applications and with the
+    /// programs that the rules name.
     ///
     /// # Errors
-    /// `Invalid` if it makes no sense; `Unsupported` for a rule that no node executes; `NotFound` for a program that is
-    /// not active.
+    /// `Invalid` if the file is malformed; `Unsupported` if no node executes a rule; `NotFound` if
+    /// a program is not active.
     pub async fn read(path: &Path, cluster: &Cluster, state: &RouteState) -> Result<Self> {
         let text = input::read_text(path)?;
         let targets = targets(cluster);
@@ -123,7 +125,8 @@ fn topology(targets: &[TargetName]) -> Result<Topology> {
     Ok(topology)
 }
 
-/// Refuses lines that describe a network: a cluster has its own, and a file for it holds only rules.
+/// Refuses lines that describe another network: a file for a cluster holds only rules, because the
+/// cluster itself is the network.
 fn check_topology(routes: &Routes, targets: &[TargetName]) -> Result<()> {
     let topology = &routes.topology;
     let is_own =

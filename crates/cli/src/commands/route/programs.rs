@@ -14,10 +14,10 @@ use super::file::{findings, targets};
 /// The destinations that programs declare.
 pub(super) type Declarations = BTreeMap<ProgramName, Vec<Destination>>;
 
-/// What the active versions of programs declare. Those in `needed` must be active.
+/// The declarations of the active versions of programs. Programs in `needed` must be active.
 ///
 /// # Errors
-/// `NotFound` with how to activate one; `Unavailable`.
+/// `NotFound` if one is not active; the hint says how to activate it; `Unavailable`.
 pub(super) async fn declarations(
     cluster: &Cluster,
     needed: &BTreeSet<ProgramName>,
@@ -54,11 +54,11 @@ async fn destinations(
     Ok(compiled.destinations().to_vec())
 }
 
-/// Refuses versions that would make rules unsafe which name these programs.
+/// Refuses versions of programs that would make the installed rules unsafe.
 ///
 /// # Errors
-/// `Invalid` with the first finding that there is with these versions and not before; `Unsupported` if nodes do not execute
-/// a rule with a version; `Unavailable`.
+/// `Invalid` with the first finding that only appears with these versions; `Unsupported` if nodes
+/// do not execute a rule with a version; `Unavailable`.
 pub(crate) async fn check_versions(cluster: &Cluster, versions: &[(ProgramId, u64)]) -> Result<()> {
     let routes = versions.iter().filter(|(program, _)| program.kind == ProgramKind::Route);
     let routes: Vec<_> = routes.collect();

@@ -12,10 +12,10 @@ use crate::out::{Out, note, printable, table};
 /// A node answers this in a moment.
 const NODE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What the switches of a cluster do; those of nodes that are down are left out.
+/// The status of a cluster's switches. Switches of nodes that are down are left out.
 ///
 /// # Errors
-/// `Unavailable` if none answers.
+/// `Unavailable` if no switch answers.
 pub(crate) async fn statuses(file: &ClusterFile, sessions: &Sessions) -> Result<Vec<RouteStatus>> {
     let mut all = vec![];
     let mut failure = None;

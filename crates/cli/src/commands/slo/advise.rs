@@ -57,7 +57,8 @@ struct Advised {
     unsupported: Option<String>,
 }
 
-/// Prints the advice. It is an error if no moves help, or if `--apply` is given and nacre cannot move objects.
+/// Prints the advice. Fails if no moves help, or if `--apply` is given and nacre cannot move
+/// objects.
 pub(super) async fn run(arguments: &AdviseArguments, file: &ClusterFile, out: Out) -> Result<()> {
     let cluster = Cluster::reach(file)?;
     let state = cluster.slos().state().await?;
@@ -93,7 +94,8 @@ impl AdviseArguments {
     }
 }
 
-/// By target, the measured time of a request divided by the time in the profile, as the nodes report it.
+/// For each target, the ratio of the measured time of a request to the time in the profile, as the
+/// nodes report it.
 async fn slowdowns(targets: &Targets) -> Result<BTreeMap<TargetName, f64>> {
     let mut slowdowns = BTreeMap::new();
     for target in targets.reports().await?.into_iter().flat_map(|(_, targets)| targets) {
@@ -198,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_commands_give_a_tenant_a_pool_on_its_osd() {
+    fn the_advised_commands_move_a_tenant_to_a_pool_on_its_new_osd() {
         let done = nacre_slo::Move {
             tenant: "gold".to_owned(),
             from: vec!["osd.0".to_owned(), "osd.1".to_owned()],

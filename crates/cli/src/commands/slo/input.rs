@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 /// Reads a JSON file.
 ///
 /// # Errors
-/// `NotFound` if it cannot be read; `Invalid` if it is not what it should be.
+/// `NotFound` if the file cannot be read; `Invalid` if its content is not of the expected form.
 pub(super) fn read_json<T: DeserializeOwned>(path: &Path, what: &str) -> Result<T> {
     let name = path.display();
     serde_json::from_reader(open(path)?).map_err(|cause| {

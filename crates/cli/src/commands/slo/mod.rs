@@ -144,7 +144,8 @@ fn latency(seconds: Option<f64>) -> String {
     seconds.map_or_else(|| "no bound".to_owned(), milliseconds)
 }
 
-/// By which bound a tenant has a promise: one that no request exceeds, or as few as this.
+/// The name of a kind of bound. No request exceeds a deterministic bound; at most the share
+/// `violation` of the requests exceeds the other one.
 fn bound_name(violation: Option<f64>) -> String {
     violation.map_or_else(|| "deterministic".to_owned(), |part| format!("violation {part}"))
 }

@@ -42,7 +42,8 @@ pub struct ProfileArguments {
 #[serde(deny_unknown_fields)]
 struct TargetProfile {
     target: String,
-    /// How long a request may wait for those that were sent before it. It follows from the profile.
+    /// How long a request may wait for requests that were sent before it. The value follows from
+    /// the profile.
     #[serde(default)]
     blocking_seconds: f64,
     profile: StoredProfile,
@@ -80,7 +81,7 @@ async fn load(path: &Path, cluster: &Cluster) -> Result<Vec<(TargetName, StoredP
     Ok(profiles)
 }
 
-/// Measures all targets in about this time, and stores the profiles.
+/// Measures all targets for about `time`, and stores the profiles.
 ///
 /// # Errors
 /// `Unavailable` if a target does not answer.

@@ -1,7 +1,8 @@
-//! `nacre slo replay`: the requests of recorded traces, at the times at which they were recorded.
+//! `nacre slo replay`: sends the requests of recorded traces at their recorded times.
 //!
-//! Open loop: a request is sent when it is due, whether or not earlier ones were answered, and its latency counts from the
-//! time at which it was due. So a stall shows in the latency of every request that came in it.
+//! The replay is open-loop: it sends a request when the request is due, even if earlier ones have
+//! no answer yet. A latency counts from the time at which the request was due. So a stall shows in
+//! the latency of every request that was due during it.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

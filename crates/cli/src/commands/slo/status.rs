@@ -13,7 +13,8 @@ use super::{bound_name, latency, milliseconds};
 use crate::listing::{Limit, Listing};
 use crate::out::{Out, note, printable, table};
 
-/// Shows the promises, each with its bound as it was computed and as it is with the profiles of now.
+/// Lists the promises. Each has its bound as it was computed, and the bound that the current
+/// profiles give.
 pub(super) async fn ls(cluster: &Cluster, limit: Limit, out: Out) -> Result<()> {
     const HEADER: [&str; 8] = [
         "tenant",

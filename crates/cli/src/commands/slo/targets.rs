@@ -1,4 +1,5 @@
-//! The targets of a cluster, and which objects each keeps. On Ceph these are OSDs, which the gateways know.
+//! The targets of a cluster, and the objects that each keeps. On Ceph the targets are OSDs, and the
+//! gateways know them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -40,10 +41,10 @@ impl Targets {
         })
     }
 
-    /// What each storage node saw; nodes that are down are left out.
+    /// The measurements of each storage node. Nodes that are down are left out.
     ///
     /// # Errors
-    /// `Unavailable` if none answers.
+    /// `Unavailable` if no node answers.
     pub async fn reports(&self) -> Result<Vec<(String, Vec<TargetReport>)>> {
         let mut reports = vec![];
         let mut failure = Error::unavailable("there is no storage node");
@@ -61,10 +62,10 @@ impl Targets {
         if reports.is_empty() { Err(failure) } else { Ok(reports) }
     }
 
-    /// Has all storage nodes watch what a tenant sends.
+    /// Makes all storage nodes record the requests of a tenant.
     ///
     /// # Errors
-    /// `Unavailable` if one does not answer: its part would be missing.
+    /// `Unavailable` if a node does not answer, because its part of the requests would be missing.
     pub async fn watch(&self, tenant: &TenantName, time: Duration) -> Result<()> {
         let request = WatchRequest { tenant: tenant.to_string(), seconds: time.as_secs_f64() };
         let input =

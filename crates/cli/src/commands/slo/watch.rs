@@ -13,11 +13,13 @@ use super::milliseconds;
 use super::targets::Targets;
 use crate::out::{Out, note, table};
 
-/// Watching goes on for this much longer than it is waited for, so that no curve ends before it is read.
+/// Nodes watch for this much longer than the command waits, so that no curve ends before the
+/// command reads it.
 const SPARE: Duration = Duration::from_secs(10);
 /// An SLO that nobody can be promised. The refusal says which one fits.
 const IMPOSSIBLE_SECONDS: f64 = 1e-6;
-/// What is proposed is this much longer than the shortest latency that fits now, so that others have room.
+/// The proposed latency is this many times the shortest latency that fits now. This leaves room for
+/// other tenants.
 const ROOM: f64 = 1.25;
 
 /// Who is watched, and how long

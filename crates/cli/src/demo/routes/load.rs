@@ -1,8 +1,9 @@
-//! `Load`: reads and writes at the times that a rate sets, each read compared with what was acknowledged.
+//! `Load`: sends reads and writes at a fixed rate, and compares each read with the acknowledged
+//! writes.
 //!
-//! A latency counts from the time at which the request was due (no coordinated omission). Requests on one object go one
-//! after the other, so a read must find the last acknowledged write. A write that failed may have happened or not; the
-//! next read tells which.
+//! A latency counts from the time at which the request was due (no coordinated omission). The
+//! requests on one object are sent one after the other, so a read must return the last acknowledged
+//! write. A failed write may have happened or not; the next read shows which.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -30,7 +31,8 @@ pub(super) struct Served {
     pub latency: Duration,
 }
 
-/// What an object may hold: of each block the last acknowledged write, and those after it that failed.
+/// The values that an object may hold: for each block, the last acknowledged write and the failed
+/// writes after it.
 struct Object {
     name: String,
     blocks: tokio::sync::Mutex<Vec<Vec<u64>>>,
@@ -78,7 +80,8 @@ impl Load {
         *self.writes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends so many requests a second for some time, half of them reads; answers when all are answered.
+    /// Sends `per_second` requests a second for a time, half of them reads. Returns when all
+    /// requests have an answer.
     pub async fn run(self: &Arc<Self>, per_second: u32, time: Duration) -> Result<Vec<Served>> {
         let began = self.clock.monotonic();
         let period = Duration::from_secs(1) / per_second;

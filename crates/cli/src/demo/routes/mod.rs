@@ -1,9 +1,14 @@
-//! `nacre demo --routes`: a target is overloaded, and its writes go elsewhere until the burst is over.
+//! `nacre demo --routes`: one target is overloaded, and its writes go to other targets until the
+//! burst is over.
 //!
-//! 1. A stock gRPC client, started before any rule, writes and reads objects of one target. All targets are limited alike.
-//! 2. The load becomes more than the target can serve, and usual again. Latencies are shown second by second.
-//! 3. The same once more, with the tail-latency application. The node that keeps routed bytes is killed meanwhile.
-//! 4. When the burst is over the bytes come home and the rules go. Every read returned the last acknowledged write.
+//! 1. A stock gRPC client, started before any rule exists, writes and reads objects of one target.
+//!    All targets have the same limits.
+//! 2. The load rises above the limit of the target, and falls again. The demo shows the latencies
+//!    of each second.
+//! 3. The demo repeats this with the tail-latency application. During the burst it kills the node
+//!    that keeps routed bytes.
+//! 4. After the burst the bytes return home, and the rules are removed. Every read must have
+//!    returned the last acknowledged write.
 
 mod load;
 mod report;
@@ -122,7 +127,8 @@ fn is_home(all: &[RouteStatus]) -> bool {
 
 impl Stage {
     fn new(file: &ClusterFile, cluster: &Cluster) -> Result<Self> {
-        // The node that is killed must not keep the map of rules: there is one copy, and no rule could change meanwhile.
+        // The killed node must not keep the map of rules. There is only one copy of the map, so no
+        // rule could change while the node is down.
         let keeper = cluster.locate(&"nacre.system/map/routes".parse()?);
         let mut others = cluster.store().targets().into_iter().filter(|target| *target != keeper);
         let (Some(home), Some(victim)) = (others.next(), others.next()) else {
@@ -166,8 +172,9 @@ impl Stage {
         Ok(())
     }
 
-    /// Runs the usual load, a burst, and the usual load again. With a supervisor, kills the victim in the burst once it
-    /// keeps routed bytes, and returns how many bytes lay elsewhere then.
+    /// Runs the usual load, a burst, and the usual load again. With a supervisor, it kills the
+    /// victim during the burst, once the overloaded target has sent bytes elsewhere. It returns how
+    /// many bytes were elsewhere at that time.
     async fn phase(
         &self,
         load: &Arc<Load>,

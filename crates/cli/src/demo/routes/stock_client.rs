@@ -1,4 +1,5 @@
-//! `StockClient`: a client that knows nothing of routes. It is gRPC and the `.proto` files, and nothing else of nacre.
+//! `StockClient`: a client without any knowledge of routes. It uses only gRPC and the `.proto`
+//! files, and no other code of nacre.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `Burst`: a tenant that writes as hard as it can, on a thread and with sessions of its own.
+//! `Burst`: a tenant that writes as fast as it can. It has its own thread and its own sessions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

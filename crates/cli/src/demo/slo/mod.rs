@@ -1,11 +1,14 @@
-//! `nacre demo --slo`: tail latencies that are promised, and kept while somebody bursts.
+//! `nacre demo --slo`: tenants are promised tail latencies, and nacre keeps the promises while
+//! another tenant bursts.
 //!
-//! 1. The cluster measures what requests cost on its targets.
-//! 2. Two tenants are promised a latency. A third is refused, with the reason.
-//! 3. A fourth, without a promise, writes as hard as it can; first with promises not enforced, then with them.
-//! 4. What the two saw is compared with what they were promised.
+//! 1. The cluster measures the cost of requests on its targets.
+//! 2. Two tenants get a promise. A third tenant is refused, with the reason.
+//! 3. A fourth tenant without a promise writes as fast as it can: first while promises are not
+//!    enforced, then while they are.
+//! 4. The demo compares the latencies of the two tenants with their promises.
 //!
-//! The rates and latencies follow from the profile, so the demo asks the same of a slow machine as of a fast one.
+//! The rates and latencies follow from the measured profile. So the demo is equally demanding on a
+//! slow machine and on a fast one.
 
 mod burst;
 mod report;

@@ -1,5 +1,6 @@
-//! `Steady`: a tenant that keeps to what it asked for. It sends at the times that its rate sets, whether or not earlier
-//! requests were answered; a latency counts from the time at which the request was due.
+//! `Steady`: a tenant that sends no more than it asked for. It sends at the times that its rate
+//! sets, even if earlier requests have no answer yet. A latency counts from the time at which the
+//! request was due.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
