@@ -47,10 +47,10 @@ impl FigureChart {
         self.rows.push(row);
     }
 
-    /// Draws it; `how` says after its title how the points came about.
+    /// Draws the chart. `how` follows the title and says how the points were obtained.
     ///
     /// # Errors
-    /// `Invalid` if it has no points.
+    /// `Invalid` if the chart has no points.
     pub fn plot(&self, how: &str) -> Result<String> {
         let rows: Vec<_> = self.rows.iter().cloned().map(Value::Object).collect();
         let (x, y, by) = (self.x.clone(), self.y.clone(), Some(self.by.clone()));

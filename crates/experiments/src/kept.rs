@@ -1,5 +1,5 @@
-//! The common parts of figures' reports: where a measurement was made, and how a report is stored
-//! as JSON.
+//! The common parts of all reports: where a measurement was made, and how a report is stored as
+//! JSON.
 
 use nacre_object::{Error, Result};
 use serde::de::DeserializeOwned;

@@ -1,23 +1,28 @@
-//! `nacre-bench experiment`: the figures of the papers, as measured on the engine at hand or as simulated.
+//! `nacre-bench experiment`: produces the figures of the papers, measured on a real engine or
+//! computed by a simulator.
 //!
-//! An [`Experiment`] is a figure: it says which strategies are measured ([`Strategy`]), over what, and how
-//! it is drawn. Its result is a [`Report`], which is all that a plot is made of, so a plot can be made again
-//! from a report that was kept. What is checked in lies in `experiments/`, a folder for each figure.
+//! An [`Experiment`] is a figure: it says which strategies are measured ([`Strategy`]), for which
+//! parameters, and how the result is drawn. The result is a [`Report`]. Plots use only the report,
+//! so a stored report can be plotted again. The checked-in reports and plots are in `experiments/`,
+//! with a folder for each figure.
 //!
-//! - `strategy`: the paper's design space (its table 2), and what stands for each point of it here;
-//! - `sample_log`: a log that is kept by a strategy;
+//! - `strategy`: the paper's design space (its table 2), and the counterpart of each of its points
+//!   in nacre;
+//! - `sample_log`: a log that is stored by a strategy;
 //! - `site`: the engine that is measured;
-//! - `plan`, `rounds`: what is measured in which order;
-//! - `report`, `machine`: what came of it, and on what;
+//! - `plan`, `rounds`: the order of the measurements;
+//! - `report`, `machine`: the results, and the machine on which they were measured;
 //! - `plot`: SVG;
-//! - `simulated`: figures of balancing, which the simulator computes;
-//! - `cephfs`: the same figures on metadata servers of CephFS;
+//! - `simulated`: figures that simulators compute;
+//! - `cephfs`: the figures of balancing on metadata servers of CephFS;
 //! - `recorded_build`: a real build, which figures of compilations replay;
-//! - `workloads`, `policies`: what clients do in figures of balancing, and what balances it.
+//! - `workloads`, `policies`: the workloads of the clients and the balancer policies in figures of
+//!   balancing.
 //!
-//! **Invariants.** Strategies take turns, round by round, so drift of the machine hits all alike; medians
-//! count, and each keeps its rounds. Every answer is checked: an append that is refused, or a read of
-//! anything but the entry, ends the experiment. Objects are of its own, and removed.
+//! **Invariants.** The strategies take turns, round by round, so slow changes of the machine affect
+//! all of them alike. Figures show medians; the report keeps each round. Every answer is checked: a
+//! refused append ends the experiment, and so does a read that returns anything but the entry. An
+//! experiment uses its own objects, and removes them.
 
 mod cephfs;
 mod experiment;

@@ -37,7 +37,8 @@ pub(crate) const FILL: PolicyPlan = PolicyPlan {
     short: "fill",
     ..PolicyPlan::shipped("fill_and_spill", shipped!("fill_and_spill"))
 };
-/// Its counterpart on CephFS, whose policies keep no state and do not know the CPU use of a rank.
+/// The counterpart of `FILL` on CephFS. Policies there keep no state and do not know the CPU use of
+/// a rank.
 pub(crate) const CEPH_FILL: PolicyPlan = PolicyPlan {
     name: "fill_and_spill",
     short: "fill",
@@ -68,7 +69,8 @@ pub(crate) const TOO_AGGRESSIVE: PolicyPlan = PolicyPlan {
     short: "too aggressive",
     ..PolicyPlan::shipped("adaptable_too_aggressive", shipped!("adaptable_too_aggressive"))
 };
-/// Its minimum lies above what the clients write while they compile, and below what they write while they link.
+/// The policy's minimum is above the write rate of the clients while they compile, and below their
+/// write rate while they link.
 pub(crate) const CONSERVATIVE: PolicyPlan = PolicyPlan {
     short: "conservative",
     changed: &[("minimum = 1000", "minimum = 14000")],
@@ -76,7 +78,8 @@ pub(crate) const CONSERVATIVE: PolicyPlan = PolicyPlan {
 };
 pub(crate) const SEQUENCERS: PolicyPlan = PolicyPlan::shipped("sequencers", shipped!("sequencers"));
 
-/// `sequencers` with half of the load as its migration unit, and pauses of so many ticks after a migration.
+/// The policy `sequencers` with half of the load as its migration unit. The variants pause for
+/// different numbers of ticks after a migration.
 pub(crate) const BACK_OFFS: [PolicyPlan; 3] = [
     PolicyPlan {
         name: "no pause",
@@ -92,7 +95,8 @@ pub(crate) const BACK_OFFS: [PolicyPlan; 3] = [
 ];
 const HALF_UNITS: (&str, &str) = ("MIGRATION = \"full\"", "MIGRATION = \"half\"");
 
-/// The paper's listings for migration units: half of the load or all of it to the next rank, once that has none.
+/// The paper's listings for migration units. They move half of the load, or all of it, to the next
+/// rank when the next rank has no load.
 const HALF: &str = "metaload = 'IRD + IWR'\nmdsload = 'MDSs[i][\"all\"]'\n\
     when = 'if whoami == 1 and #units == 2 and MDSs[whoami][\"load\"] > .01 then'\n\
     where = 'targets[whoami+1] = MDSs[whoami][\"load\"]/2'\nhowmuch = { 'half' }\n";
@@ -100,7 +104,8 @@ const FULL: &str = "metaload = 'IRD + IWR'\nmdsload = 'MDSs[i][\"all\"]'\n\
     when = 'if whoami == 1 and #units == 2 and MDSs[whoami][\"load\"] > .01 then'\n\
     where = 'targets[whoami+1] = MDSs[whoami][\"load\"]'\nhowmuch = { 'big_first' }\n";
 const PROXY: &str = "mode = 'proxy'\n";
-/// The modes with their migration units: each with a name for its files, and what the paper gained at best.
+/// The modes with their migration units. Each has a name for its files and, if the paper gives one,
+/// the paper's best gain.
 pub(crate) const MODES: [(PolicyPlan, &str, Option<f64>); 4] = [
     (PolicyPlan::shipped("client mode, half", HALF), "client-half", None),
     (PolicyPlan::shipped("client mode, full", FULL), "client-full", None),

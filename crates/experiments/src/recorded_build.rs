@@ -1,7 +1,7 @@
-//! `RecordedBuild`: the operations that a real build asked of a file system's metadata servers, as
-//! `scripts/record-build` writes them.
+//! `RecordedBuild`: the operations that a real build requested from a file system's metadata
+//! servers. `scripts/record-build` writes such a recording.
 //!
-//! Figures of compilations replay it in place of the generated compilation. A client takes as long
+//! Figures of compilations replay it instead of the generated compilation. A client takes as long
 //! for the operations of a second as the build did, unless a rank slows it down.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -170,7 +170,7 @@ mod tests {
         {"second":3,"directory":"a","reads":10,"writes":0}]}"#;
 
     #[test]
-    fn a_recorded_build_takes_a_client_as_long_as_it_took() {
+    fn a_client_takes_as_long_for_a_recorded_build_as_the_build_took() {
         let build = RecordedBuild::from_json(TEXT).unwrap();
         assert_eq!((build.operations(), build.reads_share()), (20, 0.65));
         let summary = build.summary();

@@ -24,10 +24,10 @@ pub struct Effort {
     pub rounds: usize,
 }
 
-/// Measures a figure. `progress` is called with the share that is done.
+/// Measures a figure. Calls `progress` with the completed share of the measurement.
 ///
 /// # Errors
-/// Those of the engine; `Corrupt` if the engine gives a wrong answer.
+/// The errors of the engine; `Corrupt` if the engine gives a wrong answer.
 pub async fn measure(
     experiment: Experiment,
     site: &Site,

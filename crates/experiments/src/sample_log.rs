@@ -1,10 +1,12 @@
-//! A log that a strategy stores: the experiment appends to it, and reads it at random.
+//! A log that a strategy stores. The experiment appends entries to it, and reads them at random
+//! positions.
 //!
 //! Positions count up from 0. In a striped log, position `p` is entry `p / STRIPES` of object `p %
-//! STRIPES`. Otherwise each position is an object of its own. If the log's interface guards it,
-//! objects are sealed with the first epoch. Striped objects are sealed before the measurement. An
-//! object with a single entry is sealed in the transaction that creates it, because no client can
-//! know of it before.
+//! STRIPES`. In other logs each position has its own object.
+//!
+//! If the log's interface guards the log, its objects are sealed with the first epoch. Striped
+//! objects are sealed before the measurement. An object with a single entry is sealed in the
+//! transaction that creates it, because no client can know of the object before.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

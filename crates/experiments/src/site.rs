@@ -15,7 +15,8 @@ pub struct Site {
 }
 
 impl Site {
-    /// An embedded engine in a scratch folder in `base`: the disk that is measured.
+    /// An embedded engine in a scratch folder inside `base`. The folder `base` chooses the disk
+    /// that is measured.
     ///
     /// # Errors
     /// `Unavailable` if `base` cannot be written.
@@ -60,9 +61,9 @@ pub(crate) struct SiteHandle {
 }
 
 impl SiteHandle {
-    /// Appends to the byte stream of an object in the cheapest way of the engine. On Ceph that is
-    /// `rados_aio_append`. The engine's own append also returns where the bytes went, and has to
-    /// look that up first.
+    /// Appends to the byte stream of an object in the cheapest way that the engine has. On Ceph
+    /// this is `rados_aio_append`. The engine's own append costs more there, because it looks up
+    /// the offset of the new bytes to return it.
     pub async fn append(&self, object: &ObjectId, data: Bytes) -> Result<()> {
         match &self.plain {
             Some(plain) => plain.append(object.name.as_str(), data).await,

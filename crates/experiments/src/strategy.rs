@@ -1,10 +1,12 @@
-//! The design space of the Brados paper, its table 2, and our counterpart of each point in it.
+//! The design space of the Brados paper (its table 2), and the counterpart of each of its points in
+//! nacre.
 //!
-//! A strategy says how a log's entries are addressed, and through which interface an object keeps
-//! them. Entries have one object each (1:1), or share a few objects (N:1). Each strategy is
-//! measured in two ways. Bare, it is one store operation without a guard, as in the paper's figures
-//! 4, 5 and 7. Whole, it is the log's storage interface, on a class that the compiler made of
-//! `log.brados` in the matching layout.
+//! A strategy says how a log's entries are addressed, and through which interface an object stores
+//! them. Each entry has its own object (1:1), or the entries share a few objects (N:1).
+//!
+//! Each strategy is measured in two forms. The bare form is a single store operation without a
+//! guard, as in the paper's figures 4, 5 and 7. The full form is the log's storage interface: a
+//! class that the compiler made from `log.brados`, in the matching layout.
 
 use nacre_brados::{Layout, with_layout};
 use nacre_object::{Error, Result};
@@ -99,8 +101,9 @@ impl Strategy {
         Self::relations(AP_INDEXED, Addressing::Striped, INDEX_IN_STREAM),
     ];
 
-    /// The strategies that show the cost of metadata. The first only appends entries. The others
-    /// also keep the epoch and the entries' states in the map, or in the byte stream.
+    /// The strategies that show the cost of metadata. The first one only appends entries. The
+    /// others also store the epoch and the states of the entries: in the map, or in the byte
+    /// stream.
     pub(crate) const METADATA: [Self; 4] = [
         Self::bare("bare append", Addressing::Striped, Interface::Append),
         Self { name: "write only", addressing: Addressing::Striped, way: Way::WriteOnly },
@@ -160,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_layout_is_possible_for_the_program() {
+    fn every_layout_of_a_strategy_is_possible_for_the_log_program() {
         let compiled = nacre_brados::compile(PROGRAM).unwrap();
         let all = [&Strategy::RELATIONS[..], &Strategy::METADATA, &Strategy::MAP_BESIDE_STREAM];
         for strategy in all.into_iter().flatten() {

@@ -1,4 +1,5 @@
-//! The workloads of the Mantle paper, as jobs of the simulator's clients. The same seed gives the same jobs.
+//! The workloads of the Mantle paper, as jobs for the simulator's clients. The same seed always
+//! gives the same jobs.
 
 use nacre_balance::{Job, JobStep, UnitGroup};
 use nacre_clock::Random;
@@ -17,8 +18,8 @@ const VARIATION: f64 = 0.03;
 /// Clients begin within so many seconds.
 const BEGIN_WITHIN_SECONDS: f64 = 2.0;
 
-/// The top directories of the Linux source, each with its share of a compilation in percent. The paper finds hot spots in
-/// `arch`, `kernel`, `fs` and `mm`.
+/// The top directories of the Linux source, each with its share of a compilation's operations in
+/// percent. The paper finds hot spots in `arch`, `kernel`, `fs` and `mm`.
 const DIRECTORIES: [(&str, u64); 12] = [
     ("arch", 20),
     ("block", 2),
@@ -155,7 +156,8 @@ const _: () = {
     assert!(sum == 100);
 };
 
-/// The second at which a client begins, and the factor by which its operations take longer than the mean.
+/// Draws the second at which a client begins, and the factor by which its operations are slower or
+/// faster than the mean.
 pub(crate) fn variation(random: &mut Random) -> (f64, f64) {
     let mut share = || random.below(1 << 20) as f64 / f64::from(1 << 20);
     (share() * BEGIN_WITHIN_SECONDS, 1.0 + VARIATION * (2.0 * share() - 1.0))
@@ -192,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn every_client_does_as_much_as_the_others() {
+    fn every_client_has_the_same_number_of_operations() {
         let per_client = UNTAR.0 + COMPILE.0 + LINK.0;
         for (workload, expected) in
             [(shared_directory(4, 1), FILES), (compilation(3, 1), per_client)]
@@ -204,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn hot_directories_are_compiled_most() {
+    fn hot_directories_have_the_most_operations_of_a_compilation() {
         let job = &compilation(1, 1).jobs[0];
         let of = |name: &str| {
             let unit = directory(0, name);

@@ -1,11 +1,12 @@
-//! A figure on metadata servers of CephFS: two trials, each on three ranks of a cluster of its own.
+//! Measures a figure on metadata servers of CephFS: two trials, each on three ranks of its own
+//! cluster.
 
 use std::path::Path;
 
 use nacre_experiments::{CephFsEffort, CephFsFigure, CephFsReport, Kept};
 
 #[tokio::test]
-async fn a_figure_is_measured_by_what_real_ranks_count() {
+async fn a_figure_is_measured_with_the_counters_of_real_ranks() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/ceph-cluster");
     // Six clients that create 20 files each.
     let effort = CephFsEffort { script, rounds: 1, scale_down: 5000 };

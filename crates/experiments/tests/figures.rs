@@ -1,5 +1,5 @@
-//! Runs every figure in a very short form on a real engine: all strategies, all points, and a plot
-//! of them.
+//! Runs a very short form of every figure on a real engine: all strategies and all points. Also
+//! draws them.
 
 use std::time::Duration;
 

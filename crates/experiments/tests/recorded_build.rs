@@ -21,7 +21,7 @@ const STRACE: &str = r#"7 100.000000 execve("/usr/bin/make", ["make"], 0x0 /* 1 
 "#;
 
 #[test]
-fn a_build_is_recorded_by_what_a_client_would_ask() {
+fn a_build_is_recorded_as_the_requests_that_a_client_would_send() {
     let scratch = tempfile::tempdir().unwrap();
     let folder = std::fs::canonicalize(scratch.path()).unwrap();
     let (trace, out) = (folder.join("strace"), folder.join("build.json"));
@@ -38,7 +38,8 @@ fn a_build_is_recorded_by_what_a_client_would_ask() {
         reads,
         writes,
     };
-    // `src/main.c` is looked up twice, and asked for once. A rename changes two names. What lies elsewhere is left out.
+    // The build looks up `src/main.c` twice, and a client would request it once. A rename changes
+    // two names. Files outside of the folder are left out.
     let expected = [
         step(0, "lib", 0, 1),
         step(0, "src", 1, 0),

@@ -19,7 +19,7 @@ fn every_figure_is_simulated_and_drawn() {
 }
 
 #[test]
-fn a_figure_is_the_same_each_time() {
+fn a_simulated_figure_is_the_same_each_time() {
     let simulate = || SimulatedFigure::CreateSpeedup.simulate().unwrap();
     assert_eq!(simulate(), simulate());
 }

@@ -80,9 +80,9 @@ fn file(directory: &str, client: usize, number: u64) -> String {
     format!("/{directory}/client{client}.file{number}")
 }
 
-/// Runs a blocking call of Ceph in a thread of its own. If the caller is interrupted, the thread is
-/// left behind. libcephfs may wait for ever for a dead cluster, which must not keep this process
-/// from ending.
+/// Runs a blocking call of Ceph in a separate thread. libcephfs may wait for ever for a dead
+/// cluster, and this must not keep the process from ending. So the thread is left behind if the
+/// caller is interrupted.
 pub(super) async fn in_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {

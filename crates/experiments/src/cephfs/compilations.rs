@@ -10,8 +10,8 @@ use crate::workloads::{UNTAR_STEPS, compilation};
 /// Ranks of the figure.
 const RANKS: usize = 3;
 
-/// As in the paper: all on one rank; balanced only once the source is unpacked; balanced from the start. Beside them,
-/// directories dealt out by a hash.
+/// The trials of the paper: all on one rank; balanced only after the source is unpacked; balanced
+/// from the start. One more trial distributes the directories over the ranks by a hash.
 pub(super) fn locality_trials() -> Vec<CephFsTrial> {
     let trial = |ranks, balancer| CephFsTrial::new(ranks, 1, compilation, balancer);
     let named = |name: &str, trial: CephFsTrial| CephFsTrial { name: name.to_owned(), ..trial };

@@ -1,7 +1,7 @@
-//! `DevCluster`: a Ceph cluster that `scripts/ceph-cluster` runs as long as a pipe from this
-//! process is open.
+//! `DevCluster`: a Ceph cluster that the script `scripts/ceph-cluster` runs. The script keeps it
+//! running while a pipe from this process is open.
 //!
-//! **Invariant:** however this process ends, the pipe ends with it, and the script stops every
+//! **Invariant:** however this process ends, the pipe closes too. The script then stops every
 //! daemon and removes the folder.
 
 use std::path::{Path, PathBuf};
@@ -25,10 +25,12 @@ pub(super) struct DevCluster {
 }
 
 impl DevCluster {
-    /// Starts a cluster with so many ranks, one OSD that keeps objects in memory, and these settings (`key=value`).
+    /// Starts a cluster with `ranks` ranks, the given settings (`key=value`), and one OSD that
+    /// keeps objects in memory.
     ///
     /// # Errors
-    /// `Unavailable` if it does not come up; the script has said why on standard error.
+    /// `Unavailable` if the cluster does not come up. The script prints the reason on standard
+    /// error.
     pub async fn start(script: &Path, ranks: usize, settings: &[String]) -> Result<Self> {
         let failed = |why: String| {
             Error::unavailable(format!("{}: {why}", script.display()))

@@ -60,10 +60,10 @@ impl CephFsFigure {
         }
     }
 
-    /// The figure that is simulated as this one.
+    /// The CephFS counterpart of a simulated figure.
     ///
     /// # Errors
-    /// `Invalid` if it is not measured on CephFS.
+    /// `Invalid` if the figure is not measured on CephFS.
     pub fn of(figure: SimulatedFigure) -> Result<Self> {
         Self::ALL.into_iter().find(|one| one.simulated() == figure).ok_or_else(|| {
             let names = Self::ALL.map(|one| one.simulated().name()).join(", ");
@@ -92,10 +92,12 @@ impl CephFsFigure {
         }
     }
 
-    /// Measures it: the trials take turns, round after round. `progress` is told each round.
+    /// Measures the figure: the trials take turns, round after round. Calls `progress` after each
+    /// round of a trial.
     ///
     /// # Errors
-    /// `Unavailable` if a cluster does not come up or an operation fails; `Invalid` if a rank cannot run a policy.
+    /// `Unavailable` if a cluster does not come up or an operation fails; `Invalid` if a rank
+    /// cannot run a policy.
     pub async fn measure(
         self,
         effort: &CephFsEffort,

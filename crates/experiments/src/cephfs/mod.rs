@@ -1,18 +1,20 @@
-//! Figures of the Mantle paper on metadata servers (MDS) of CephFS: `nacre-bench experiment mantle-… --ceph-cluster SCRIPT`.
+//! Figures of the Mantle paper, measured on metadata servers (MDS) of CephFS: `nacre-bench
+//! experiment mantle-… --ceph-cluster SCRIPT`.
 //!
-//! A [`CephFsFigure`] consists of trials. Each round of a trial has a Ceph cluster of its own, as in the paper. Clients
-//! carry out the jobs that the simulator plays for the same figure, scaled down and as fast as they can. What counts
-//! are the ranks' own counters: requests, forwards, sessions. Times say little where all ranks share two processors.
+//! A [`CephFsFigure`] consists of trials. Each round of a trial starts its own Ceph cluster, as in
+//! the paper. The clients carry out the jobs that the simulator uses for the same figure, scaled
+//! down and as fast as possible. The results are the counters of the ranks: requests, forwards,
+//! sessions. Times mean little here, because all ranks share two processors.
 //!
-//! - `dev_cluster`: a cluster that lives as long as a round;
+//! - `dev_cluster`: a cluster that exists during one round;
 //! - `operations`: a job as operations on files;
-//! - `clients`: clients that carry out jobs, each with a mount of its own;
+//! - `clients`: clients that carry out jobs, each with its own mount;
 //! - `trial`: a round of a trial;
 //! - `creates`, `compilations`: the figures;
-//! - `report`: what came of a figure.
+//! - `report`: the result of a figure.
 //!
-//! **Invariant:** the counters of a round begin after the directories were made and placed, and end before the clients
-//! unmount.
+//! **Invariant:** a round counts from the time when the directories exist and are placed, until
+//! before the clients unmount.
 
 mod clients;
 mod compilations;

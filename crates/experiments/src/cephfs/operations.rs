@@ -1,7 +1,8 @@
-//! A job of the simulator as operations on files: what a client of CephFS does in its place.
+//! Translates a job of the simulator into operations on files, which a client of CephFS carries
+//! out.
 //!
-//! A write creates a file, and a read opens one that the client created in the same directory. A step that reads in
-//! several directories lists each of them first, as a linker does.
+//! A write creates a file, and a read opens one that the client created in the same directory. A
+//! step that reads in several directories lists each of them first, as a linker does.
 
 use std::collections::BTreeMap;
 
@@ -59,8 +60,8 @@ pub(super) fn directories_of(jobs: &[Job], directories: &Directories) -> Vec<Str
     all
 }
 
-/// A job's steps as operations, scaled down: one of every `scale_down` operations of a step. A
-/// remainder moves to the next step.
+/// Translates a job's steps into operations, and keeps one of every `scale_down` operations of a
+/// step. A remainder moves to the next step.
 pub(super) fn operations_of(
     job: &Job,
     directories: &Directories,
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scaled_job_has_its_share_of_operations() {
+    fn a_job_that_is_scaled_down_has_its_share_of_operations() {
         let workload = shared_directory(4, 1);
         let directories = Directories::of(&workload.units);
         for job in &workload.jobs {
@@ -119,12 +120,13 @@ mod tests {
         let workload = compilation(1, 1);
         let directories = Directories::of(&workload.units);
         let steps = operations_of(&workload.jobs[0], &directories, 100);
-        // 20,000 operations untar, 160,000 compile and read half of them, 40,000 link and read 30 % of them.
+        // The job unpacks with 20,000 operations. It compiles with 160,000, half of which are
+        // reads, and links with 40,000, of which 30 % are reads.
         assert_eq!(counts(&steps), (200 + 800 + 280, 800 + 120, 12));
     }
 
     #[test]
-    fn fragments_of_a_directory_are_one_directory() {
+    fn all_fragments_of_a_directory_count_as_one_directory() {
         let workload = shared_directory(2, 1);
         let directories = Directories::of(&workload.units);
         assert_eq!(directories_of(&workload.jobs, &directories), ["dir"]);

@@ -1,5 +1,5 @@
-//! `CephFsReport`: the result of a figure on CephFS. It is stored as JSON, and its charts are made
-//! from it alone.
+//! `CephFsReport`: the result of a figure on CephFS. It is stored as JSON. Its charts use only this
+//! report.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_tells_shares_and_rates_of_its_ranks() {
+    fn a_round_gives_the_shares_and_rates_of_its_ranks() {
         let round = TrialRound {
             seconds: 2.0,
             operations: 40,

@@ -20,8 +20,9 @@ use super::report::{Latency, TrialRound};
 use crate::policies::{NEVER, PolicyPlan};
 use crate::workloads::{ENTRIES_BEFORE_FRAGMENTS, Workload};
 
-/// The time between two decisions of the ranks. Ceph's default is 10 s, for jobs that take minutes.
-/// A rank has half of the tick, in whole seconds, to read a policy; so one second is too short.
+/// The time between two decisions of the ranks. Ceph's default of 10 s suits jobs that take
+/// minutes. A rank has half of the tick, in whole seconds, to read a policy, so one second would be
+/// too short.
 const TICK_SECONDS: u32 = 2;
 /// In which the counters of directories halve: half of a tick, as usual in Ceph.
 const HALF_LIFE_SECONDS: u32 = 1;
@@ -96,10 +97,11 @@ impl CephFsTrial {
         Self { name, ranks, clients, workload, placement, balancer, quiet_steps: 0 }
     }
 
-    /// Carries out one round. Answers the version of Ceph, too.
+    /// Carries out one round. Returns its result and the version of Ceph.
     ///
     /// # Errors
-    /// `Unavailable` if the cluster does not come up or an operation fails; `Fault` if a rank cannot run the policy.
+    /// `Unavailable` if the cluster does not come up or an operation fails; `Fault` if a rank
+    /// cannot run the policy.
     pub async fn round(&self, conditions: Conditions<'_>) -> Result<(TrialRound, String)> {
         let settings = settings(conditions.scale_down);
         let cluster = DevCluster::start(conditions.script, self.ranks, &settings).await?;
@@ -176,7 +178,8 @@ impl CephFsTrial {
     }
 }
 
-/// The settings of a round's cluster: what is 10 s long or 50,000 entries large in the paper, scaled down.
+/// The settings of a round's cluster. Times of 10 s and sizes of 50,000 entries in the paper are
+/// scaled down.
 pub(super) fn settings(scale_down: u32) -> Vec<String> {
     let entries = (ENTRIES_BEFORE_FRAGMENTS / f64::from(scale_down)).round();
     vec![
@@ -231,7 +234,8 @@ impl Site {
         Ok(Self { fs, cluster: options, map, asker: Arc::new(asker) })
     }
 
-    /// Makes the directories, by a client that is gone afterwards: no client of the round has to take anything from it.
+    /// Creates the directories with a separate client that unmounts afterwards. Otherwise the
+    /// clients of the round would have to take over its capabilities.
     async fn prepare(
         &self,
         directories: Vec<String>,

@@ -1,8 +1,8 @@
-//! Reports, and other JSON, as SVG.
+//! Draws reports and other JSON as SVG.
 //!
-//! A report's ways are panels beside each other, on the same axes; strategies are colours, the same in
-//! each, and whiskers reach from the least round to the greatest. What a browser that prefers dark shows
-//! differs by a style in the document, so one document serves both.
+//! Each way of a report is a panel, and all panels have the same axes. A strategy has the same
+//! colour in all panels. Whiskers reach from the smallest to the largest round. A style inside the
+//! document adapts the colours to browsers that prefer dark pages, so one document is enough.
 
 mod bars;
 mod chart;

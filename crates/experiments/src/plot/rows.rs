@@ -23,11 +23,13 @@ pub struct Fields {
     pub is_logarithmic: bool,
 }
 
-/// Draws rows of JSON documents, such as the lines that a command writes with `--json`. Rows of equal x and
-/// series are drawn as their median, with whiskers from the least to the greatest.
+/// Draws rows of JSON documents, such as the lines that a command writes with `--json`. Rows with
+/// the same x and the same series are drawn as their median, with whiskers from the smallest to the
+/// largest value.
 ///
 /// # Errors
-/// `Invalid` if a field is missing, is no number where one is needed, or is below 0.
+/// `Invalid` if a field is missing, or if a value is not a number where one is needed, or is below
+/// 0.
 pub fn plot_rows(title: &str, documents: &[Value], fields: &Fields) -> Result<String> {
     let rows = rows_of(documents, fields)?;
     let names = names_of(&rows, &fields.x)?;
@@ -89,7 +91,8 @@ fn position_of(name: &str, names: &[String]) -> usize {
     names.iter().position(|each| each == name).unwrap_or_default()
 }
 
-/// The points of each series, in the order of x. Bars have one at each of `bars` places.
+/// The points of each series, in the order of x. With bars, each series has one point at each of
+/// `bars` places.
 fn series_of(drawn: &[(String, f64, f64)], bars: Option<usize>) -> Vec<Series> {
     let mut all: Vec<Series> = vec![];
     for (strategy, _, _) in drawn {
@@ -161,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_make_lines_and_text_makes_bars() {
+    fn rows_with_numbers_are_drawn_as_lines_and_rows_with_text_as_bars() {
         let rows = [
             json!({ "at": 1, "rate": 10, "who": "a", "what": "get" }),
             json!({ "at": 2, "rate": 30.5, "who": "b", "what": "set" }),
@@ -174,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_inside_a_document_and_fields_inside_a_row_are_found() {
+    fn a_plot_finds_rows_inside_a_document_and_fields_inside_a_row() {
         let report = json!({ "phases": [{ "what": "a", "latency": { "p99": 0.002 } }] });
         let mut wanted = fields("what", "latency.p99", None);
         wanted.rows = Some("phases".to_owned());
@@ -185,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_one_place_are_drawn_as_their_median() {
+    fn rows_with_the_same_x_are_drawn_as_their_median() {
         let drawn: Vec<_> = [3.0, 1.0, 2.0].map(|y| ("s".to_owned(), 5.0, y)).into();
         let series = series_of(&drawn, None);
         let spread = &series[0].points[0].entries_per_second;
@@ -194,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_drawn_is_named() {
+    fn a_row_that_cannot_be_drawn_gives_an_error_with_the_reason() {
         for (row, said) in [
             (json!({ "x": 1 }), "a row has no field `y`"),
             (json!({ "x": 1, "y": "much" }), "`y` is \"much\", which is no number"),

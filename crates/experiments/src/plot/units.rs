@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_short() {
+    fn labels_of_numbers_are_short() {
         assert_eq!([bytes(128.0), bytes(1024.0), bytes(1536.0)], ["128 B", "1 KiB", "1.5 KiB"]);
         assert_eq!(
             [count(0.0), count(1.0755), count(0.8), count(12.3)],

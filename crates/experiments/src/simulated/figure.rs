@@ -130,10 +130,10 @@ impl SimulatedFigure {
         Ok(self.report(format!("nacre-bench experiment {}", self.name()), computed?))
     }
 
-    /// Simulates it with clients that do a recorded build.
+    /// Simulates the figure with clients that carry out a recorded build.
     ///
     /// # Errors
-    /// `Invalid` if a policy fails, or if the figure is of something else than what clients do in trees of their own.
+    /// `Invalid` if a policy fails, or if the clients of the figure do not build.
     pub fn simulate_build(self, build: &RecordedBuild) -> Result<SimulatedReport> {
         let workload = |clients, seed| build.workload(clients, seed);
         let computed = match self {

@@ -1,8 +1,9 @@
-//! Figures of the thesis *Supporting Tail Latency SLOs in Ceph*: three tenants on three targets, in a discrete-event
-//! simulation with nacre's own scheduler and admission.
+//! Figures of the thesis *Supporting Tail Latency SLOs in Ceph*: three tenants on three targets, in
+//! a discrete-event simulation with nacre's own scheduler and admission.
 //!
-//! The thesis does not say how fast its machines were. Here a target serves a request in 0.5 ms. So three tenants with
-//! 1,000 requests a second each overload one target, and one tenant with 1,400 does not.
+//! The thesis does not say how fast its machines were. Here a target serves a request in 0.5 ms. So
+//! three tenants with 1,000 requests a second each overload one target, and one tenant with 1,400
+//! does not.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -35,7 +36,8 @@ const SERVICE_SECONDS: f64 = 0.0005;
 const SECONDS: f64 = 30.0;
 /// Requests outstanding at a target, of each kind.
 const OUTSTANDING: usize = 8;
-/// Requests a second of each tenant: of figures 9 and 10, of 11 and 12, and of 13 to 18.
+/// Requests a second of each tenant. `OVERLOAD` is for figures 9 and 10, `BURST` for 11 and 12, and
+/// `EQUAL` for 13 to 18.
 const OVERLOAD: [f64; 3] = [1000.0; 3];
 const BURST: [f64; 3] = [3000.0, 300.0, 300.0];
 const EQUAL: [f64; 3] = [1400.0; 3];
@@ -175,12 +177,14 @@ fn latency_chart(name: &str, title: &str) -> FigureChart {
     FigureChart::new(name, title, ("seconds", "p99 in ms", "tenant"))
 }
 
-/// A bucket that never limits: as fast as a target, with a burst as long as the run.
+/// A token bucket that never limits. Its rate is the rate of a target, and its burst is as long as
+/// the run.
 fn unlimited() -> RateBurst {
     RateBurst { rate: 1.0, burst_seconds: SECONDS }
 }
 
-/// The settings without a bound on the queue, so that an overload shows as latency and not as refusals.
+/// The settings without a limit on the queue. An overload then shows as latency, and not as
+/// refusals.
 fn unbounded(settings: TenantSettings) -> TenantSettings {
     TenantSettings { queue_requests: usize::MAX, queue_bytes: u64::MAX, ..settings }
 }
@@ -264,7 +268,8 @@ fn admit(traces: &[Trace; 3], estimator: Estimator) -> Result<[Treatment; 3]> {
     Ok(treatments)
 }
 
-/// The work that admitted tenants ask of the busiest target, as a share of what it can do.
+/// The work that admitted tenants request from the busiest target, as a share of the target's
+/// capacity.
 fn busiest(traces: &[Trace; 3], treatments: &[Treatment; 3]) -> f64 {
     let mut work = [0.0; TARGETS];
     for (trace, _) in traces.iter().zip(treatments).filter(|(_, treatment)| treatment.is_some()) {

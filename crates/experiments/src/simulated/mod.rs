@@ -1,15 +1,18 @@
-//! Figures of papers that simulators compute: `nacre-bench experiment mantle-…`, `malacology-…` and `thesis-…`.
+//! Figures of papers that simulators compute: `nacre-bench experiment mantle-…`, `malacology-…` and
+//! `thesis-…`.
 //!
-//! A [`SimulatedFigure`] is simulated once for each seed, and gives a [`SimulatedReport`]: what the paper found beside what
-//! was simulated, and charts. The policies are those of `programs/balancer`.
+//! A [`SimulatedFigure`] is simulated once for each seed. The result is a [`SimulatedReport`]: the
+//! values of the paper beside the simulated values, and charts. The policies are those of
+//! `programs/balancer`.
 //!
-//! - `trial`: a policy that balances what clients of the Mantle paper do;
+//! - `trial`: the workloads of the Mantle paper, balanced by a policy;
 //! - `creates`, `compilations`: figures of the Mantle paper;
 //! - `sequencers`, `sequencer_modes`: figures of the Malacology paper;
-//! - `latency_promises`: figures of the thesis on SLOs, by the simulator of `qos` instead of that of balancing.
+//! - `latency_promises`: figures of the thesis on SLOs, by the simulator of the crate `qos` instead
+//!   of the balancing simulator.
 //!
-//! **Invariant:** no number of a report is written down here, except what a paper says. The same code and seeds give the
-//! same report.
+//! **Invariant:** the code contains no number of a report, except the values of a paper. The same
+//! code and seeds give the same report.
 
 mod compilations;
 mod creates;

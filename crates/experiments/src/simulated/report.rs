@@ -1,5 +1,5 @@
-//! `SimulatedReport`: the result of a simulated figure. It is stored as JSON, and its charts are
-//! made from it alone.
+//! `SimulatedReport`: the result of a simulated figure. It is stored as JSON. Its charts use only
+//! this report.
 
 use nacre_balance::CostModel;
 use serde::{Deserialize, Serialize};

@@ -9,7 +9,8 @@ use super::trial::median_of;
 use crate::figure_chart::FigureChart;
 use crate::policies::{MODES, NEVER};
 
-/// Client mode and proxy mode, each with half of the load and with all of it as the migration unit.
+/// The trials: client mode and proxy mode, each with half of the load and with all of the load as
+/// the migration unit.
 pub(super) fn modes() -> Result<Computed> {
     let question_seconds = QUESTION_SECONDS;
     let trial = |policy| SequencerTrial { policy, ranks: 2, sequencers: 2, question_seconds };

@@ -15,7 +15,8 @@ use crate::policies::{BACK_OFFS, CPU, HYBRID, NO_BALANCING, PolicyPlan, SEQUENCE
 
 /// Clients of each sequencer, as in the paper.
 const CLIENTS: usize = 4;
-/// A client that no rank slows down takes this time for a question. Four of them ask for more than a rank serves.
+/// How long a client takes for a question if no rank slows it down. Four such clients ask more
+/// questions than one rank can serve.
 pub(super) const QUESTION_SECONDS: f64 = 3e-3;
 /// The same of clients of twelve sequencers: three ranks can serve all of them, one cannot.
 const RARE_QUESTION_SECONDS: f64 = 18e-3;
@@ -36,7 +37,8 @@ pub(super) struct SequencerTrial {
     pub question_seconds: f64,
 }
 
-/// How long things take: a rank answers about as many questions a second as a server of the paper.
+/// How long each action takes. A rank answers about as many questions a second as a server of the
+/// paper.
 pub(super) fn costs() -> CostModel {
     CostModel {
         service_seconds: 1e-3,

@@ -13,7 +13,8 @@ pub(super) const SEEDS: [u64; 5] = [1, 2, 3, 4, 5];
 const CLIENTS_OF_A_RANK: f64 = 3.06;
 /// What a client waits for each other rank, in comparison with a create. Fitted, see `experiments/README.md`.
 const SCATTER_GATHER_SHARE: f64 = 0.375;
-/// CPU use of a node for each client that creates files: in the paper three clients cause 48 %.
+/// The CPU use of a node for each client that creates files. In the paper three clients cause a CPU
+/// use of 48 %.
 const CPU_PERCENT_OF_A_CLIENT: f64 = 16.0;
 /// How long clients of CephFS remember where a directory is.
 const LEASE_SECONDS: f64 = 30.0;
@@ -44,10 +45,10 @@ pub(super) fn costs() -> CostModel {
 }
 
 impl Trial<'_> {
-    /// The simulation of each seed.
+    /// Runs the simulation once for each seed.
     ///
     /// # Errors
-    /// `Invalid` if the policy fails, or the clients are not done in time.
+    /// `Invalid` if the policy fails, or if the clients do not finish in time.
     pub fn run(&self) -> Result<Vec<Simulation>> {
         SEEDS.into_iter().map(|seed| self.simulate(seed)).collect()
     }
