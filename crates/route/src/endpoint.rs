@@ -255,7 +255,8 @@ fn span_of(key: &Bytes, value: &Bytes) -> Result<(Span, u64)> {
 /// The spans that have a byte of `span`.
 fn overlapping(view: &mut dyn ObjectView, span: Span) -> Result<Vec<(Span, u64)>> {
     let mut found = vec![];
-    // Spans are disjoint, and no write is longer than this: an earlier span does not reach here.
+    // Spans are disjoint, and none is longer than the longest write. So a span that begins earlier
+    // than this does not reach `span`.
     let longest = nacre_object::limits::MAX_REQUEST_BYTES as u64;
     let mut after = match span.start().checked_sub(longest + 1) {
         Some(before) => Bytes::copy_from_slice(&key_of(before)),

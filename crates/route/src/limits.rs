@@ -33,7 +33,7 @@ pub(crate) const ROUTE_BUDGET: nacre_program::Budget = nacre_program::Budget {
 /// Pieces into which the rules may split one IO: enough for the longest request in blocks of 4 KiB,
 /// with some to spare.
 pub const MAX_PIECES: usize = 4096;
-/// Bytes of a file of rules: a switch full of rules with short names, several times.
+/// Bytes of a rule file: enough for several times the rules of a full switch with short names.
 pub const MAX_FILE_BYTES: usize = 64 << 20;
 /// Bytes of one line of a rule file: room for a header and a destination with the longest names,
 /// all characters escaped.

@@ -1,4 +1,5 @@
-//! The table finds the rules that the linear matcher finds, whatever was installed and deleted.
+//! Compares the table with the linear matcher: both find the same rules after random insertions and
+//! deletions.
 
 mod common;
 

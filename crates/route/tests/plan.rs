@@ -1,4 +1,4 @@
-//! What becomes of a request: one way, several with a joined reply, or a refusal.
+//! Tests how a request is planned: it goes one way, or several with a joined reply, or is refused.
 
 mod common;
 

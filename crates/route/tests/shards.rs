@@ -106,7 +106,7 @@ fn a_sample_that_holds_every_block_is_exact() {
     assert_eq!(Shards::new(0, 0).unwrap_err().kind(), ErrorKind::Invalid);
 }
 
-/// A curve that falls to nothing at one size, as that of a scan in a circle.
+/// A curve that falls to nothing at one size, like that of a cyclic scan.
 fn cliff(blocks: u64) -> MissRatioCurve {
     let mut exact = ExactCurve::default();
     (0..blocks * 50).for_each(|request| exact.request(request % blocks));
@@ -144,7 +144,7 @@ fn no_other_distribution_of_memory_misses_less() {
 
 #[test]
 fn a_tenant_whose_curve_is_a_cliff_gets_all_the_memory_it_needs() {
-    // Shares by the slope of the curve itself would never begin to climb the cliff.
+    // An allocation by the slope of the curve itself would never give this tenant its first unit.
     let shares = allocate_by_hull(&[(cliff(40), 10.0), (slope(), 1.0)], 60, 1);
     assert_eq!((shares[0], shares[1]), (40, 20));
 }

@@ -1,4 +1,4 @@
-//! The analysis: follows one IO of each kind through all switches, and judges where it ends.
+//! The analysis: it follows one IO of each kind through all switches, and judges where the IO ends.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -50,7 +50,8 @@ fn matchers(routes: &Routes) -> BTreeSet<ObjectMatch> {
     all.extend(rights.iter().map(|object| (*object).clone()));
     let pools = &routes.topology.pools;
     all.extend(pools.iter().map(|pool| ObjectMatch::Prefix(format!("{pool}/"))));
-    // An object that is sent to another pool meets the rights to its name there.
+    // An object that a rule sends to another pool is subject to the grants on its name in that
+    // pool.
     for rule in rules() {
         for destination in routes.topology.possible(&rule.destination) {
             let Destination::Pool(to) = destination else { continue };

@@ -253,7 +253,8 @@ fn go(
                 state.ends(End::Missing(format!("program {program}")), ways);
                 return Ok(());
             };
-            // Any of them may be the one: each counts as a way of the same bytes.
+            // The program may choose any of these destinations, so each gives a path of the same
+            // bytes.
             return declared.iter().try_for_each(|to| go(network, state.clone(), switch, to, ways));
         }
         Destination::Controller(_) => {

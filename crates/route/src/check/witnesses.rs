@@ -125,7 +125,7 @@ fn part_after(part: Part, letter: char) -> Option<Part> {
     }
 }
 
-/// The letters that change what the matchers expect, the slash, and one that none of them names.
+/// The letters to try: those that the matchers expect, the slash, and one that no matcher names.
 fn letters(globs: &[Glob], state: &State, fresh: &[char]) -> BTreeSet<char> {
     let expected = state.iter().flat_map(|(at, reached)| {
         reached.iter().filter_map(|position| globs[*at].0.get(*position).copied().flatten())

@@ -335,7 +335,9 @@ impl Controller {
         }
         match self.step {
             Step::Idle => self.start_over(),
-            // What it was told is lost; but while nothing has been installed yet it will be.
+            // The switch has lost its new rules, so they are installed again after this update. In
+            // an earlier step they are not installed yet, and the update itself will give them to
+            // the switch.
             Step::Resuming => {
                 self.has_joined = true;
                 vec![]

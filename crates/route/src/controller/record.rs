@@ -53,7 +53,8 @@ pub struct Record {
     pub term: Term,
     /// What is to be.
     pub wanted: Wanted,
-    /// Where bytes may be because reads follow writes, under these rules and earlier ones.
+    /// The places to which bytes may have moved because reads follow writes, under these rules and
+    /// earlier ones.
     pub followed: Vec<Followed>,
 }
 
@@ -82,7 +83,8 @@ impl Record {
         Ok(Self { term: Term(self.term.0 + 1), wanted, followed })
     }
 
-    /// The same with other versions of programs. Bytes may be where any of them sends IO.
+    /// The same record with other versions of programs. Bytes may be at the destinations of old and
+    /// new versions.
     #[must_use]
     pub fn with_programs(mut self, programs: Programs) -> Self {
         for insertions in self.wanted.rules.values() {

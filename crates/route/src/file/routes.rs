@@ -51,14 +51,14 @@ impl Grant {
     }
 }
 
-/// A network with its grants and its rules. See `docs/routes.md` for how a file says it.
+/// A network with its grants and its rules. `docs/routes.md` describes the file format.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Routes {
     /// The network.
     pub topology: Topology,
     /// The grants. Without any, everybody may do everything.
     pub grants: Vec<Grant>,
-    /// What begins every object under which routed data lies, hidden from clients: the reserved prefixes.
+    /// The prefixes of all objects that hold routed data. These objects are hidden from clients.
     pub reserved: Vec<ObjectMatch>,
     /// The rules, in the order of installation.
     pub insertions: Vec<Insertion>,

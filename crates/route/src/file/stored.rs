@@ -1,4 +1,5 @@
-//! The rules of an application as the map `routes` keeps them: an entry `application/NAME`, in JSON.
+//! The rules of an application in the form in which the map `routes` stores them: an entry
+//! `application/NAME` in JSON.
 
 use std::collections::BTreeSet;
 

@@ -16,7 +16,7 @@ pub struct Declared {
     pub destinations: Vec<Destination>,
 }
 
-/// What the programs that rules name declare. A program that is missing here is not known.
+/// The declarations of the programs that rules name. A program that is missing here is unknown.
 pub type Programs = BTreeMap<ProgramName, Declared>;
 
 /// Adds a destination to those that the program declares.

@@ -80,7 +80,8 @@ pub enum Destination {
     Scatter(Scatter),
     /// To the controller.
     Controller(Ask),
-    /// Where this program says: one of the destinations that it declares (a *delegate* of the sRoute paper).
+    /// To the destination that this program chooses among those that it declares (a *delegate* of
+    /// the sRoute paper).
     Program(ProgramName),
 }
 

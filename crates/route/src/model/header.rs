@@ -15,7 +15,8 @@ pub struct Header {
     pub operations: Operations,
     /// To which objects.
     pub object: ObjectMatch,
-    /// To which bytes. [`Span::WHOLE`] is also about IO that touches no bytes, such as reading an attribute.
+    /// The bytes that it matches. [`Span::WHOLE`] also matches IO that touches no bytes, such as
+    /// reading an attribute.
     pub span: Span,
 }
 
@@ -31,7 +32,7 @@ impl Header {
             }
     }
 
-    /// Whether every IO that the other header is about is one that this header is about.
+    /// Whether this header matches every IO that the other header matches.
     pub fn covers(&self, other: &Self) -> bool {
         let is_within = match &other.object {
             ObjectMatch::Exact(object) => self.object.matches(object),

@@ -78,7 +78,8 @@ impl ObjectMatch {
         }
     }
 
-    /// The order of rules within one insertion: by the length of the literal prefix, exact names first.
+    /// The sort key of rules within one insertion: the length of the literal prefix; an exact name
+    /// precedes a prefix of the same length.
     pub fn specificity(&self) -> (usize, bool) {
         match self {
             Self::Exact(id) => (id.pool.as_str().len() + 1 + id.name.as_str().len(), true),

@@ -25,7 +25,7 @@ impl RuleId {
 /// When the endpoint of a rule is made ready (sRoute paper, section 3.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Prepare {
-    /// When the rule is installed: no IO waits for it. What the paper does.
+    /// When the rule is installed, as in the paper. So no IO waits for the endpoint.
     #[default]
     Eager,
     /// By the first IO: rules that no IO meets cost nothing.
@@ -38,7 +38,7 @@ pub enum Replies {
     /// Through the switch, which can join, count and drain them.
     #[default]
     Through,
-    /// Straight to the source. Such an IO is never split, and nobody drains it.
+    /// Straight to the source. Such an IO is never split, and a drain does not wait for it.
     Direct,
 }
 
@@ -153,7 +153,7 @@ impl Rule {
         Ok(Self { header, destination, options, application })
     }
 
-    /// Parses a rule as it stands in a line of a file.
+    /// Parses a rule from a line of a file.
     ///
     /// # Errors
     /// As [`Rule::parse`].

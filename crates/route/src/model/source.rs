@@ -15,7 +15,8 @@ pub enum SourceMatch {
     Entity(EntityName),
     /// From an entity of this tenant.
     Tenant(TenantName),
-    /// Out of this layer, whoever asked first: `<C, *, X>` in the sRoute paper, section 3.4.
+    /// IO that comes out of this layer, whatever its first source: `<C, *, X>` in the sRoute paper,
+    /// section 3.4.
     Layer(LayerName),
 }
 
@@ -30,7 +31,8 @@ impl SourceMatch {
         }
     }
 
-    /// Whether every IO from `other` is from here, as far as the two words say.
+    /// Whether this source surely matches every IO that `other` matches. It compares only the two
+    /// words.
     pub fn covers(&self, other: &Self) -> bool {
         *self == Self::Any || self == other
     }

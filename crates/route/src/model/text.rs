@@ -5,7 +5,7 @@ use nacre_object::{Error, Result};
 /// What a backslash goes before.
 const SPECIAL: [char; 5] = ['*', '\\', ' ', '#', '"'];
 
-/// A text as it stands in a line: without blanks, stars and the beginnings of comments.
+/// Escapes a text for a line of a file: blanks, stars and signs that begin a comment.
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -69,7 +69,7 @@ fn wrong_escape(word: &str) -> Error {
         .hint("write \\\\ for a backslash, \\* for a star and \"\\ \" for a blank")
 }
 
-/// A word without stars, without its backslashes.
+/// Removes the backslashes of a word without stars.
 ///
 /// # Errors
 /// As [`split_at_stars`]; `Invalid` if there is a star.

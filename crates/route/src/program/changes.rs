@@ -15,7 +15,8 @@ use crate::limits::MAX_RULE_CHANGES;
 use crate::model::{Destination, Header, Io, ObjectMatch};
 use crate::switch::RuleChange;
 
-/// What the running program may change, and has changed. Nothing while no IO is routed.
+/// The rules that the running program may change, and its changes so far. Empty while no IO is
+/// routed.
 #[derive(Debug)]
 struct Changes {
     /// What the rule is about that names the program.
@@ -108,7 +109,7 @@ impl Changes {
     }
 }
 
-/// The error of a program that sends IO where it has not said it would.
+/// The error of a program that returns a destination that it has not declared.
 pub(super) fn undeclared(to: &str) -> Error {
     let list = ROUTE_INTERFACE.functions[0].name();
     Error::invalid(format!("the destination {to:?} is not in the list `{list}`"))

@@ -8,7 +8,8 @@ use crate::model::{Operation, RuleId, SourceMatch, Span};
 /// Rules that differ in their ranges alone.
 #[derive(Debug, Clone, Default)]
 pub struct Slot {
-    /// Rules about every byte. Kept apart: they would be cut by each range that comes before them.
+    /// Rules about every byte. They are kept apart, because every range before them would cut them
+    /// in pieces.
     whole: BTreeSet<RuleId>,
     ranges: RangeIndex,
     /// Rules that the switch made itself. They have no byte in common.
@@ -41,12 +42,13 @@ impl Slot {
         self.whole.first().copied()
     }
 
-    /// The rules that the switch made about a byte of `span`, with all of their bytes.
+    /// The rules that the switch made about some byte of `span`, each with its complete range.
     pub fn made_over(&self, span: Span) -> Vec<(Span, RuleId)> {
         self.made.overlapping_winners(span)
     }
 
-    /// The first rule about a byte, and one past the last byte for which that answer holds.
+    /// The first rule about a byte, and the end of the range (exclusive) for which this rule stays
+    /// the first.
     pub fn at(&self, byte: u64) -> (Option<RuleId>, u64) {
         let (made, made_end) = self.made.at(byte);
         let (ranged, end) = self.ranges.at(byte);

@@ -151,7 +151,7 @@ impl RuleTable {
         })
     }
 
-    /// Forgets what the switch has noted about a span: other rules decide about its bytes again.
+    /// Forgets the notes of the switch about a span. Other rules decide about its bytes again.
     pub fn forget(&mut self, object: &ObjectId, span: Span) {
         for (made, id) in self.made_near(object, span) {
             if !made.overlaps(span) {
@@ -213,7 +213,8 @@ impl RuleTable {
         self.by_header.contains_key(header)
     }
 
-    /// Removes all rules of exactly this header (`Delete` of the sRoute paper, table 2), and answers them.
+    /// Removes all rules with exactly this header, and returns them (`Delete` of the sRoute paper,
+    /// table 2).
     pub fn delete(&mut self, header: &Header) -> Vec<(RuleId, Rule)> {
         let ids = self.by_header.remove(header).unwrap_or_default();
         ids.into_iter().filter_map(|id| self.uninstall(id)).collect()
@@ -336,7 +337,7 @@ impl RuleTable {
     }
 }
 
-/// What the source and operation of a rule may be to match this IO.
+/// The sources and operations that a rule may have to match this IO.
 fn keys_of(io: &Io) -> Vec<(SourceMatch, Operation)> {
     let layer = io.via.clone().map(SourceMatch::Layer);
     let own = [

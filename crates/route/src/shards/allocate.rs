@@ -2,7 +2,7 @@
 
 use super::MissRatioCurve;
 
-/// Misses a second of a tenant whose cache has `step` times 0, 1, 2 … units.
+/// The misses a second of a tenant, for each size of its cache from 0 to `units` units.
 fn misses(curve: &MissRatioCurve, rate: f64, units: usize, unit_blocks: u64) -> Vec<f64> {
     (0..=units as u64).map(|unit| rate * curve.miss_ratio(unit * unit_blocks)).collect()
 }

@@ -45,7 +45,7 @@ impl LastUses {
         self.count - self.sum(time)
     }
 
-    /// The times that the tree has a place for, with or without a use.
+    /// How many times the tree has a place for, including times of removed uses.
     pub fn places(&self) -> usize {
         self.tree.len() - 1
     }

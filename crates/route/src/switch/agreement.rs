@@ -75,7 +75,8 @@ impl Switch {
             PeerQuestion::Prepare { term, object, spans } => self.prepare(id, term, object, spans),
             PeerQuestion::Commit { placed, counter } => {
                 self.counter = self.counter.max(counter);
-                // A switch that has started since knows nothing of it, and is told by the controller.
+                // A switch that has restarted since does not know the agreement; the controller
+                // tells it where the bytes are.
                 if let Some((object, _)) = self.prepared.remove(id) {
                     self.place(&placed);
                     commands = self.release(now, &object);
@@ -97,7 +98,8 @@ impl Switch {
         commands
     }
 
-    /// Whether an agreement that began here is over. A switch that has started since cannot say.
+    /// Whether an agreement that began here is over. After a restart the switch cannot know this of
+    /// earlier agreements, and returns false.
     fn has_ended(&self, id: &Stamp) -> bool {
         let is_of_this_start =
             self.installed.is_some_and(|installed| id.counter >= installed.first_counter());

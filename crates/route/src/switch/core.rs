@@ -30,7 +30,8 @@ pub struct Switch {
     pub(super) programs: Programs,
     /// The rules that programs have inserted.
     pub(super) inserted: Inserted,
-    /// Whether installed rules send reads elsewhere. If none does, bytes that are home need no note.
+    /// Whether installed rules send reads elsewhere. If not, the switch need not note that bytes
+    /// are home.
     reads_go_away: bool,
     /// The previous term, and the headers that were held when it ended. IO that was sent under this
     /// term and matches none of these headers goes on, because its rules have not changed.

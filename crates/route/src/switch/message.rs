@@ -54,7 +54,7 @@ pub struct ProgramAsk {
     pub version: u64,
     /// The rule that names it.
     pub rule: RuleId,
-    /// What that rule is about: the program inserts rules about a part of it.
+    /// The header of that rule. The program may only insert rules about a part of it.
     pub header: Header,
     /// The IO.
     pub io: Io,
@@ -110,7 +110,7 @@ pub enum OrderAnswer {
     Done,
     /// The switch has heard of a later term.
     Stale(Term),
-    /// The switch cannot go on, as it has started since and has no rules.
+    /// The switch cannot go on, because it has restarted and has no rules.
     NotInstalled,
     /// The rules and the notes of where newest bytes are do not fit into the switch. The switch has
     /// changed nothing, and holds IO.

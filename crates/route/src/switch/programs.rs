@@ -135,7 +135,8 @@ impl Switch {
         Ok(ProgramAsk { program, version, rule: id, header, io })
     }
 
-    /// Bytes at a destination that is not declared would not be found after a restart.
+    /// A destination must be declared. Otherwise the bytes there would not be found after a
+    /// restart.
     fn check_declared(&self, program: &ProgramName, to: &Destination) -> Result<()> {
         let declared = self.programs.get(program).map(|one| one.destinations.as_slice());
         match declared.is_some_and(|destinations| destinations.contains(to)) {
@@ -212,7 +213,8 @@ impl Switch {
                     }
                     let is_full = self.inserted.count() >= MAX_INSERTED_RULES;
                     let own = self.inserted.0.entry(decision.rule).or_default();
-                    // The rule that was inserted first decides, so a second one of its header would do nothing.
+                    // Of two inserted rules with the same header the first decides, so a second one
+                    // would have no effect.
                     if own.has(&header) {
                         continue;
                     }

@@ -11,7 +11,7 @@ pub struct Term(pub u64);
 const CHANGES_BITS: u32 = 32;
 
 impl Term {
-    /// Where the counters of switches begin in this term: above all counters of earlier terms.
+    /// The first counter of switches in this term. It is above all counters of earlier terms.
     pub(super) const fn first_counter(self) -> u64 {
         self.0 << CHANGES_BITS
     }

@@ -18,7 +18,7 @@ pub fn io(text: &str) -> Io {
     Io::parse(text).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The matcher that is obviously right: it tries every rule, in order, for every byte.
+/// A simple reference matcher: it tries every rule, in order, for every byte.
 pub fn linear(table: &RuleTable, io: &Io) -> Vec<Segment> {
     // A rule that the switch made is about bytes alone.
     let is_about = |id: RuleId, rule: &Rule, io: &Io| {

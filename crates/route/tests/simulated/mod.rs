@@ -1,4 +1,5 @@
-//! Clients read and write blocks of one object by switches, whose rules a controller changes. See [`World`].
+//! Clients read and write blocks of one object through switches, while a controller changes the
+//! rules. See [`World`].
 
 mod checker;
 mod client;

@@ -19,20 +19,20 @@ use super::flows::{Flow, name};
 use super::store::{Store, endpoint};
 use super::{Answer, Ask, CLIENTS, CONTROLLERS, Endpoint, Party, Sabotage};
 
-/// Steps after which a world that is whole again must have come to rest.
+/// The greatest number of steps of a run. A run that is not idle by then has failed.
 const MAX_STEPS: usize = 200_000;
 /// Steps during which things go wrong.
 const STORM_STEPS: usize = 4_000;
 const MISFORTUNE_ONE_IN: u64 = 120;
 /// How often each party looks what is due.
 const WAKE_EVERY: u64 = 15;
-/// A controller that is in charge changes rules every so many times that it looks.
+/// The controller in charge changes the rules at one of this many of its wake-ups.
 const UPDATE_ONE_IN: u64 = 12;
-/// A controller that is not in charge takes over every so many times that it looks.
+/// A controller that is not in charge takes over at one of this many of its wake-ups.
 const TAKE_OVER_ONE_IN: u64 = 60;
-/// How often a change is slow at the disk, and how slow at most.
+/// One of this many changes is slow at the disk.
 const SLOW_ONE_IN: u64 = 4;
-/// See [`SLOW_ONE_IN`].
+/// The greatest delay of such a change.
 const SLOWEST: u64 = 50;
 /// IOs that each client completes after the storm.
 const CALM_IOS: u64 = 8;
