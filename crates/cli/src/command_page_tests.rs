@@ -1,4 +1,5 @@
-//! `docs/commands.md` lists every command as its definition says it, and the definitions speak with one voice.
+//! Compares `docs/commands.md` with the definitions of the commands, and checks that the
+//! definitions are consistent.
 
 use std::collections::BTreeMap;
 

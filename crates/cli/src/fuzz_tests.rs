@@ -1,4 +1,4 @@
-//! Whatever is on the command line: it is understood, or refused as a wrong question, status 2.
+//! Tests random command lines: each is parsed, or refused as a usage error with status 2.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -14,7 +14,8 @@ const CRATE: &str = env!("CARGO_MANIFEST_DIR");
 /// Command lines of a short run: clap builds all its commands for each.
 const SHORT_RUN: u64 = 1_000;
 
-/// One of each kind of value the command takes, a line each; words are separated by `|`.
+/// Sample command lines. Together they have every kind of value that the command takes. `|`
+/// separates words.
 const SAMPLES: [&str; 42] = [
     "init|--targets|3|--metadata|2|--listen|127.0.0.1:7000|--tls-only",
     "up|--metrics-port|9100",

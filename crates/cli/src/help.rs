@@ -27,7 +27,7 @@ const ARGUMENTS: &[(&str, &str)] = &[
     ("value", "The value"),
 ];
 
-/// What the value of an option is called, unless its command gives it another name.
+/// The names of option values in the help, for options whose command gives no other name.
 const VALUE_NAMES: &[(&str, &str)] = &[
     ("alpha", "TIMES"),
     ("at", "SNAPSHOT"),

@@ -15,11 +15,11 @@ use nacre_object::{Error, Result};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-/// A longer line is no record: the longest record a log takes, less its frame.
+/// The longest line: the longest record of a log, less its frame. A longer line is no record.
 pub const MAX_LINE_BYTES: usize = 1024 * 1024 - 64;
-/// What all lines that were read, and are not dropped yet, may take in memory.
+/// Memory for all lines that were read and are not dropped yet.
 const MAX_HELD_BYTES: usize = 8 * 1024 * 1024;
-/// What the lines of one batch may take. The other half lets the thread read on meanwhile.
+/// Memory for the lines of one batch. The reading thread uses the rest meanwhile.
 const MAX_BATCH_BYTES: usize = MAX_HELD_BYTES / 2;
 /// What a line takes besides its text.
 const LINE_OVERHEAD_BYTES: usize = 256;
@@ -29,7 +29,7 @@ const MAX_QUEUED_LINES: usize = MAX_HELD_BYTES / LINE_OVERHEAD_BYTES;
 const _: () = assert!(MAX_LINE_BYTES + LINE_OVERHEAD_BYTES <= MAX_BATCH_BYTES);
 const _: () = assert!(MAX_HELD_BYTES <= u32::MAX as usize);
 
-/// A line without its end. It keeps its part of the room until it is dropped.
+/// A line without its line end. It occupies its part of the memory limit until it is dropped.
 #[derive(Debug)]
 pub struct Line {
     pub text: Bytes,

@@ -70,7 +70,8 @@ impl Listing {
         self.room
     }
 
-    /// Adds an entry: a document for programs, rows for people. There must be room for it.
+    /// Adds an entry: a JSON document for programs, rows for people. The listing must have room for
+    /// it.
     pub fn push(&mut self, json: Value, rows: impl FnOnce() -> Vec<Row>) -> Result<()> {
         debug_assert!(self.room > 0, "the caller asks for no more than there is room for");
         self.room = self.room.saturating_sub(1);
@@ -125,7 +126,7 @@ impl Listing {
         Ok(())
     }
 
-    /// Prints as many of `items`, which are all there are, as there is room for.
+    /// Prints a complete list of entries, as many of them as the limit allows.
     pub fn all<T>(
         mut self,
         items: impl IntoIterator<Item = T>,

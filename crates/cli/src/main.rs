@@ -92,7 +92,8 @@ struct Place {
     identity: Option<PathBuf>,
 }
 
-/// A path, or what a variable that is set to nothing says: see [`Place::settled`].
+/// Accepts every path, also an empty one from an empty environment variable: see
+/// [`Place::settled`].
 fn path_or_nothing() -> ValueParser {
     OsStringValueParser::new().map(PathBuf::from).into()
 }

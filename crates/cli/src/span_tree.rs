@@ -43,7 +43,7 @@ fn in_order(spans: &[Located]) -> Vec<(usize, &Located)> {
     let mut ordered = Vec::with_capacity(spans.len());
     while let Some((depth, each)) = waiting.pop() {
         ordered.push((depth, each));
-        // Removed: spans that claim each other as their whole must not go round for ever.
+        // Removing the children here prevents an endless loop if spans name each other as parents.
         let parts = below.remove(&each.span.span_id).unwrap_or_default();
         waiting.extend(parts.into_iter().rev().map(|part| (depth + 1, part)));
     }

@@ -1,4 +1,4 @@
-//! A program or class with one of its versions, as every command writes it: NAME@VERSION.
+//! A program or class with an optional version, in the form that every command takes: NAME@VERSION.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -40,10 +40,10 @@ impl<Name: Display> Versioned<Name> {
         }
     }
 
-    /// Name and version, which must be said.
+    /// Returns the name and the version, which is required here.
     ///
     /// # Errors
-    /// `Invalid` if it is not said, or twice.
+    /// `Invalid` if no version is given, or if both forms give one.
     pub fn required(self, former: Option<u64>) -> Result<(Name, u64)> {
         let (name, version) = self.or(former)?;
         let missing = || Error::invalid(format!("which version? Write {name}@VERSION"));

@@ -18,7 +18,7 @@ use common::layouts::{
 };
 use common::{RunningCluster, finish};
 
-/// So many that moving them takes a second or two, in which a node is killed.
+/// The number of objects. Moving them takes a second or two, so the test can kill a node meanwhile.
 const OBJECTS: usize = 300;
 const LAYOUT: &str = "kv: slots(768)";
 

@@ -1,4 +1,5 @@
-//! `nacre brados tune`: a layout chosen on the engine at hand, by its profile and no other's.
+//! Tests that `nacre brados tune` chooses a layout by a profile of the engine at hand, and refuses
+//! another engine's profile.
 
 use std::fs;
 use std::path::Path;

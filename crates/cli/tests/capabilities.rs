@@ -97,7 +97,8 @@ fn epoch(cluster: &RunningCluster) -> u64 {
     cluster.json(&["log", "stat", "l"])["epoch"].as_u64().unwrap()
 }
 
-/// Every record that was acknowledged is read back once, and no two had one position.
+/// Checks that every acknowledged record is in the log once, and that no two records had the same
+/// position.
 fn check(cluster: &RunningCluster, acknowledged: &[(u64, String)]) {
     let positions: BTreeSet<_> = acknowledged.iter().map(|(position, _)| *position).collect();
     assert_eq!(positions.len(), acknowledged.len(), "no position is given twice");

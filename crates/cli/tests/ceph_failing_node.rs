@@ -20,7 +20,7 @@ fn status(cluster: &RunningCluster, arguments: &[&str]) -> (String, String) {
     (out, err)
 }
 
-/// What the supervisor says of the gateway, once it has started it so often again.
+/// The supervisor's report on the gateway, after the given number of restarts.
 fn kept(cluster: &RunningCluster, restarts: u64) -> Value {
     let mut line = Value::Null;
     eventually_blocking("the gateway was started that often", || {

@@ -21,7 +21,7 @@ use common::layouts::{
 };
 use common::{RunningCluster, finish};
 
-/// So many that moving them takes some seconds, in which a gateway is killed.
+/// The number of objects. Moving them takes some seconds, so the test can kill a gateway meanwhile.
 const OBJECTS: usize = 200;
 const LAYOUT: &str = "kv: slots(768)";
 const TWO_GATEWAYS: [&str; 2] = ["--targets", "2"];

@@ -121,7 +121,8 @@ async fn every_acknowledged_record_is_there_once_after_daemons_are_killed() {
     block_in_place(|| OSDS.iter().for_each(|osd| ceph.restart(osd)));
     load.more().await;
 
-    // Without a monitor, who is connected goes on, and who wants to connect hears soon why not.
+    // Without a monitor, connected clients continue, and a client that wants to connect soon gets
+    // the reason.
     ceph.kill("mon.a");
     load.more().await;
     let check = Command::new(NACRE).args(["ceph", "check", "--engine", &engine]).output();

@@ -106,7 +106,7 @@ fn an_identity_reaches_every_object_while_a_gateway_is_away() {
     assert_eq!(alice.run(&["log", "read", "l"]), "hello\n");
 }
 
-/// What only reads is asked of the other gateway, whatever the first one died with.
+/// A client repeats a read at another gateway, whatever the error of the first gateway was.
 #[tokio::test(flavor = "multi_thread")]
 async fn reads_continue_through_another_gateway_after_theirs_dies() {
     let ceph = CephCluster::start(&["--osds", "1"]);

@@ -67,7 +67,7 @@ fn ceph_check_says_how_to_install_a_missing_class_and_then_finds_it() {
     assert_eq!((status, lacks(&found).len()), (Some(0), 0), "{found} {said}");
     assert_eq!(found["cluster"]["osds"][0]["classes"]["nacre"], "yes");
     assert_eq!(methods_run_by(&engine), "by nacre's class");
-    // Now this OSD has loaded it, and would keep it if it was replaced.
+    // The OSD has loaded the library by now. It keeps the loaded one if the file is replaced.
     assert_eq!(install(&plugin, &folder), ["0"]);
 }
 
@@ -141,7 +141,8 @@ fn status_counts_methods_whose_answers_are_too_long_for_osds() {
     let (before, counted) = told("long_answers_total");
     assert_eq!((before["long_answers"].as_u64(), counted), (Some(0), 0), "{before}");
 
-    // The first call finds it out, the second knows; by the node both are answered.
+    // The first call finds out that the answer is too long, and the second call knows it. The node
+    // answers both.
     let source = folder.path().join("long.lua");
     std::fs::write(&source, LONG).unwrap();
     cluster.run(&["program", "put", "class/long", source.to_str().unwrap(), "--activate"]);

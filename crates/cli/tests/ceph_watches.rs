@@ -1,4 +1,4 @@
-//! On Ceph nobody who has ended is waited for: commands and nodes take their watches with them.
+//! Tests on Ceph that nobody waits for commands and nodes that have ended: their watches are gone.
 
 mod common;
 

@@ -65,7 +65,7 @@ fn versions_that_no_rollback_reaches_are_shown_and_removed() {
     };
     put(1, &["--activate"]);
     assert_eq!(cluster.run(&["program", "gc", "--dry-run"]), "nothing to collect\n");
-    // Superseded are 2 to 11; the newest eight of these are kept to look at.
+    // Versions 2 to 11 are superseded. The newest eight of these are kept.
     (2..12).for_each(|number| put(number, &[]));
     put(12, &["--activate"]);
     let foreseen = cluster.json(&["program", "gc", "--dry-run"]);

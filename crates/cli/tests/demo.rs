@@ -57,7 +57,8 @@ fn balancing_spreads_three_logs_and_loses_nothing_when_a_node_is_killed() {
     assert!(seconds.len() > 10, "{report}");
 }
 
-/// Whether promises were kept is not judged here: that depends on what else the machine does.
+/// The test does not check whether the promises were kept, because this depends on the other load
+/// of the machine.
 #[test]
 fn two_tenants_are_promised_a_latency_a_third_is_refused_and_a_fourth_bursts() {
     let (_, printed, said) = demo(&["--slo", "--json"], "");

@@ -1,4 +1,4 @@
-//! A cluster whose disk is full: it says so, can be made room in, and works again.
+//! Tests a cluster whose disk is full: it reports this, accepts removals, and works again.
 
 mod common;
 

@@ -208,7 +208,7 @@ fn another_user_of_the_machine_is_refused_at_the_socket() {
             assert!(said.contains("as the user who runs the cluster"), "{said}");
         }
     };
-    // The folder is closed, then the sockets are, then only the nodes keep others out.
+    // First the folder keeps other users out, then the sockets do, and at last only the nodes.
     is_denied();
     open(cluster.folder()).unwrap();
     open(&cluster.folder().join("run")).unwrap();

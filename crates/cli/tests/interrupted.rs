@@ -1,4 +1,5 @@
-//! Long commands that are interrupted have failed, and leave nothing that could be taken for a result.
+//! Tests that an interrupted long command fails, and leaves nothing that could be taken for a
+//! result.
 
 mod common;
 
@@ -71,7 +72,7 @@ fn a_command_that_still_reads_its_program_can_be_interrupted() {
     let mut program = tune.stdin.take().unwrap();
     // More than a pipe holds: once it is written, it is being read.
     program.write_all(&vec![b'#'; 256 * 1024]).unwrap();
-    // Not by SIGINT, which what a shell runs in the background was told to ignore.
+    // SIGINT would not work here, because a shell makes its background processes ignore it.
     send(&tune, Signal::TERM);
     // Who goes on in spite of it finds the program's end.
     drop(program);

@@ -1,4 +1,5 @@
-//! What Prometheus is told: by every process, in the format it reads, and true.
+//! Tests the metrics of every process: they have the format of Prometheus, and their values are
+//! right.
 
 mod common;
 
@@ -146,7 +147,7 @@ fn metrics_follow_changes_of_versions_faults_and_budgets() {
     let second = Scrape::of(&cluster);
     assert_eq!(second.sum("nacre_program_faults_total", &[]), 2.0);
     assert_eq!(second.sum("nacre_program_budget_exceeded_total", &[("limit", "time")]), 1.0);
-    // The target that was called is at the version called; the others may be on their way.
+    // The target that the call reached has the new version. Other targets may not have it yet.
     let newest = |scrape: &Scrape, version_number: f64| {
         let is_it = |of: &Value| version.iter().all(|(label, value)| of[label] == *value);
         scrape.0.iter().any(|(_, name, of, value)| {

@@ -1,4 +1,5 @@
-//! Nodes that listen with TLS alone: they reach each other by it, and nobody else comes in.
+//! Tests nodes that only listen with TLS: they reach each other by it, and other clients are
+//! refused.
 
 mod common;
 
@@ -49,7 +50,8 @@ fn nodes_reach_each_other_over_tls() {
 
     cluster.run(&["log", "create", "shared", "--width", "2"]);
     cluster.run_with_input(&["log", "append", "shared"], "one\n");
-    // Whoever takes over asks every target of the log for its tail before it serves.
+    // A node that takes over the sequencer asks every target of the log for its tail before it
+    // serves.
     cluster.kill_node("meta.0");
     let identity = cluster.folder().join("writer.json");
     let path = identity.to_str().unwrap();
@@ -74,7 +76,7 @@ fn a_client_without_tls_learns_nothing_at_any_node() {
         let mut answer = Vec::new();
         // A reset is an end as well.
         let _ = stream.read_to_end(&mut answer);
-        // Nothing, or an alert of TLS and no more: never a frame of HTTP/2.
+        // The node answers nothing or a TLS alert, and never a frame of HTTP/2.
         assert!(answer.is_empty() || answer[0] == 21 && answer.len() == 7, "{answer:02x?}");
     }
     cluster.run_with_input(&["object", "append", "data/o"], "the nodes go on");

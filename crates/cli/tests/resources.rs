@@ -117,7 +117,8 @@ struct Holder {
 }
 
 impl Holder {
-    /// Starts it, and waits until it holds the exclusive capability and has handed out positions by it.
+    /// Starts a holder, and waits until it holds the exclusive capability and has issued positions
+    /// with it.
     fn start(cluster: &RunningCluster) -> Self {
         let arguments = ["resource", "call", "/seq/orders", "next", "--repeat", "100000000"];
         let mut command = cluster.command(&arguments);

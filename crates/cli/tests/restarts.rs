@@ -1,4 +1,4 @@
-//! A cluster that is ended, in part or wholly, in order or not, and goes on.
+//! Tests clusters that end, completely or in part, by a signal or a kill, and continue afterwards.
 
 mod common;
 #[path = "restarts/lost_folders.rs"]
@@ -167,7 +167,8 @@ fn a_new_node_waits_for_the_process_that_a_killed_supervisor_left_behind() {
     assert_eq!(next.join().unwrap().run(&["object", "get", "data/a"]), "kept");
 }
 
-/// A cluster that waits for its clients' long polls takes eight seconds; one that does not, one.
+/// Stopping takes eight seconds if the cluster waits for the clients' long polls, and one second
+/// otherwise.
 const STOPS_WITHIN: Duration = Duration::from_secs(5);
 
 /// Clients that wait for a record, a commit and an event.
@@ -374,7 +375,7 @@ fn a_target_whose_file_cannot_be_read_does_not_keep_the_others_from_serving() {
         cluster.run_with_input(&["object", "put", object], "kept");
     }
     assert!(cluster.stop());
-    // Permissions do not keep root from reading; a folder in the file's place keeps everybody.
+    // Permissions do not stop root from reading. A folder in place of the file stops every user.
     let files = [
         list_of_files(&scratch.path().join(&target)),
         scratch.path().join(&target).join("MANIFEST"),

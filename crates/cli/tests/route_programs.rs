@@ -1,4 +1,5 @@
-//! `nacre route` with rules that name a program, on a cluster of real processes, which are killed.
+//! Tests `nacre route` with rules that name a program, on a cluster of real processes. Some of them
+//! are killed.
 
 mod common;
 

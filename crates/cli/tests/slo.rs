@@ -1,4 +1,5 @@
-//! `nacre slo`: curves, bounds and places without a cluster; profiles and promises with one.
+//! Tests `nacre slo`: curves, bounds and placements without a cluster; profiles and promises with
+//! one.
 
 mod common;
 
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 
 const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../qos/samples");
 
-/// Runs `nacre slo` in a folder; answers its status, what it printed, and what it said beside.
+/// Runs `nacre slo` in a folder. Returns its status, its standard output and its standard error.
 fn slo(folder: &Path, arguments: &[&str]) -> (i32, String, String) {
     let mut command = Command::new(NACRE);
     command.arg("slo").args(arguments).current_dir(folder);
@@ -135,7 +136,7 @@ fn load_fast_profile(cluster: &RunningCluster, targets: &[&str]) {
     load_profile(cluster, targets, 16);
 }
 
-/// The same, where a target may have so many requests of each kind at a time.
+/// The same, with a limit on the concurrent requests of each kind at a target.
 fn load_profile(cluster: &RunningCluster, targets: &[&str], requests: usize) {
     let row = json!({ "bytes": 4096, "read_bytes_per_second": 1e9, "write_bytes_per_second": 1e9 });
     let limits = json!({ "requests": requests, "bytes": 1 << 20 });

@@ -202,7 +202,7 @@ mod otlp {
     }
 }
 
-/// Whether an export holds what the command tells of the nodes' spans, one JSON document a line.
+/// Checks that an export holds the same spans of nodes as the JSON output of the command.
 #[track_caller]
 fn is_export_of(export: &str, trace_id: &str, told: &str) {
     let export: otlp::ExportTraceServiceRequest = serde_json::from_str(export).unwrap();

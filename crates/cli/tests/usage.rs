@@ -153,7 +153,7 @@ fn a_log_shows_its_first_readable_position() {
     assert_eq!(first(), Some(40), "all are trimmed: it is the tail");
 }
 
-/// A line of the current syntax, and the same as earlier releases took it.
+/// Command lines in the current syntax, each with the form that earlier releases took.
 #[test]
 fn one_syntax_holds_for_all_commands_and_former_spellings_still_work() {
     let cluster = RunningCluster::start();

@@ -77,7 +77,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Takes the outcome of the next line; answers its position if it is in the log.
+    /// Records the outcome of the next line. Returns its position if it is in the log.
     pub fn take(&mut self, appended: Result<u64>) -> Option<u64> {
         self.tried += 1;
         let line = self.tried;
@@ -95,7 +95,8 @@ impl Progress {
         }
     }
 
-    /// Takes note that the next lines were sent and nobody waits for their outcome.
+    /// Records that the next lines were sent, and that the command no longer waits for their
+    /// outcome.
     pub fn abandon(&mut self, count: usize) {
         for _ in 0..count {
             self.tried += 1;
@@ -124,7 +125,7 @@ impl Progress {
         }
     }
 
-    /// Whether some line may be missing in the log while a later one is there.
+    /// Whether a line may be missing in the log although a later line is there.
     fn has_holes(&self) -> bool {
         !self.failed.is_empty() || !self.unknown.is_empty()
     }

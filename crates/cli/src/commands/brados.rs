@@ -1,4 +1,4 @@
-//! `nacre brados …`: the compiler by itself, the choice of layouts, and what running classes are asked.
+//! `nacre brados …`: runs the compiler, chooses layouts, and counts the calls of running classes.
 
 use std::fs;
 use std::io::Write;
@@ -147,13 +147,14 @@ pub fn show_errors(errors: &CompileErrors, file: &Path, source: &str) -> Error {
     Error::invalid("the program does not compile")
 }
 
-/// A program and what it is compiled to, in another layout if one is given.
+/// Compiles a program, in another layout if one is given. Returns its source, too.
 pub fn compile_in(file: &Path, layout: Option<Layout>) -> Result<(String, Compiled)> {
     let mut source = read_text(file)?;
     let mut compiled = compile(file, &source)?;
     if let Some(mut layout) = layout {
         if layout.stripes == Default::default() {
-            // Their number is for ever: a layout that does not say has the program's.
+            // The number of stripes can never change. So a layout without one gets the number of
+            // the program.
             layout = layout.with_stripes(compiled.analysis.program.layout().stripes);
         }
         let former = compiled.analysis.program.former_layouts();

@@ -34,7 +34,7 @@ pub struct ExplainArguments {
     svg: Option<PathBuf>,
 }
 
-/// Why a program has its layout, and what would tell whether it is the best.
+/// Why a program has its layout, and how to find out whether this layout is the best.
 struct Why {
     rule: &'static str,
     judged: Option<Judged>,
@@ -46,7 +46,7 @@ struct Why {
 struct Judged {
     engine: String,
     foreseen: Tuned,
-    /// Which of them is the program's, if it is among those there are to choose from.
+    /// The index of the program's own layout, if it is among the candidates.
     present: Option<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! `nacre brados profile` and `tune`: which layout a program is to have, on the engine at hand.
+//! `nacre brados profile` and `tune`: they choose the layout of a program for the engine at hand.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -123,7 +123,7 @@ pub async fn profile(arguments: ProfileArguments, out: Out) -> Result<()> {
     unless_interrupted(work).await
 }
 
-/// Chooses a layout; `cluster` is asked for if what it asks is the workload.
+/// Chooses a layout. Calls `cluster` only if the workload is observed on the running cluster.
 pub async fn tune(
     arguments: TuneArguments,
     cluster: impl Fn() -> Result<ClusterFile>,
@@ -165,7 +165,8 @@ async fn choose_and_tell(
     out.show(&tuned, || told(&tuned))
 }
 
-/// The workload of a class of the running cluster; it is told, with what was assumed.
+/// Derives a workload from the counted calls of a class. Prints the workload and the assumptions
+/// made.
 async fn observed(class: &ClassName, source: &str, file: &ClusterFile) -> Result<Workload> {
     let compiled =
         nacre_brados::compile(source).map_err(|errors| Error::invalid(errors.to_string()))?;
@@ -176,7 +177,8 @@ async fn observed(class: &ClassName, source: &str, file: &ClusterFile) -> Result
     Ok(workload)
 }
 
-/// The outcome for people: the layouts, best first, what is chosen, and what rules would have got.
+/// The outcome for people: the layouts, the best first, the chosen one, and the result of the
+/// built-in rules.
 fn told(tuned: &Tuned) -> String {
     let mut order: Vec<usize> = (0..tuned.tried.len()).collect();
     let rate = |at: usize| tuned.tried[at].measured.unwrap_or(0.0);

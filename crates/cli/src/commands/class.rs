@@ -183,7 +183,7 @@ fn outbox_table(outbox: &OutboxPage) -> String {
     table(&["number", "state", "sent for", "message"], &rows) + more
 }
 
-/// Each step is a transaction; whoever stops in between goes on where this one was.
+/// Each step is a transaction. If a migration stops, the next one continues after its last step.
 async fn migrate(cluster: &Cluster, object: &ObjectId, class: ClassName, out: Out) -> Result<()> {
     let object = cluster.object(object).await?;
     let mut moved = 0;

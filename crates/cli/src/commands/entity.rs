@@ -140,7 +140,7 @@ async fn add(
     };
     let added = Cluster::reach(file)?.entities().add(&name, &entity).await;
     let epoch = added.map_err(|error| match error.kind() {
-        // It may have been done, and this is the only copy of the key.
+        // The entity may have been added, and this file is the only copy of its key.
         ErrorKind::Unavailable => error.hint(format!(
             "see with `nacre entity ls` whether {name} is known: its identity is {}",
             to.display()

@@ -1,5 +1,5 @@
-//! `nacre init`: a cluster's folder, with what its nodes and its first administrator prove
-//! themselves by.
+//! `nacre init`: creates a cluster's folder, with the keys and certificates of its nodes and of its
+//! first administrator.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -45,7 +45,8 @@ pub fn run(arguments: &InitArguments, folder: &Path, out: Out) -> Result<()> {
         true => None,
         false => Some(Keys::create(&cluster)?.display().to_string()),
     };
-    // Last: one that is not whole is no cluster, and can be made again.
+    // The cluster file is written last. A folder without it is no cluster, and `init` can be
+    // repeated.
     cluster.store()?;
     let value = json!({ "cluster": folder.display().to_string(), "admin": admin,
         "nodes": cluster.nodes() });

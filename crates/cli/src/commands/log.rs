@@ -342,7 +342,7 @@ async fn follow(log: &Log, from: u64, positions: bool, out: Out) -> Result<()> {
     Ok(())
 }
 
-/// Records are printed as they are; what holds none is left out, but for JSON.
+/// Prints a record as it is. Entries without a record are left out, except in JSON.
 fn show(position: u64, entry: &Entry, positions: bool, out: Out) -> Result<()> {
     match entry {
         _ if out.is_json() => out.show(&document(position, Some(entry)), String::new),
@@ -371,7 +371,8 @@ async fn first_readable(log: &Log) -> Result<Option<u64>> {
     }
 }
 
-/// A capability program by its name, as other commands write it, too; `None` for best effort.
+/// Parses the name of a capability program, with or without the prefix `capability/`. `None` means
+/// best effort.
 fn capability_program(name: &str) -> Result<Option<ProgramName>> {
     match name {
         "none" => Ok(None),

@@ -65,7 +65,8 @@ pub async fn append(log: &Log, arguments: AppendArguments, out: Out) -> Result<(
         any_order,
     };
     let (progress, end) = run.until_end(Lines::of_file(file.clone())).await;
-    // This process ends: who appends next shall not wait for what it holds of the sequencer.
+    // This process ends. The release lets the next client append without waiting for this one's
+    // share of the sequencer.
     log.release().await;
     let is_interrupted = matches!(end, Err(Ending::Interrupted));
     if out.is_json() {
@@ -107,7 +108,8 @@ impl Run<'_> {
     /// Appends until the input ends or something else ends the run.
     async fn until_end(mut self, mut lines: Lines) -> (Progress, Result<(), Ending>) {
         loop {
-            // Lines that have arrived go together; those of a slow pipe go one by one, without waiting.
+            // Lines that have arrived are sent together. Lines of a slow pipe are sent one by one,
+            // without waiting for more.
             let batch = tokio::select! {
                 biased;
                 () = self.interrupts.first() => return (self.progress, Err(Ending::Interrupted)),
@@ -143,7 +145,8 @@ impl Run<'_> {
         batch.error.map_or(Ok(()), |error| Err(error.into()))
     }
 
-    /// Prints a position. That nobody reads positions any more is no reason to append less.
+    /// Prints a position. If the reader of the positions is gone, the command goes on without
+    /// printing.
     fn show(&mut self, position: u64) -> Result<()> {
         let Some(out) = self.shown else { return Ok(()) };
         if !out.show_while_read(&json!({ "position": position }), || position.to_string())? {

@@ -104,7 +104,7 @@ impl SystemArgument {
     }
 }
 
-/// The command that changes what is in a map of nacre's own, if one does.
+/// The command that changes one of nacre's own maps, if there is one.
 fn command_for(map: &MapName) -> Option<&'static str> {
     match map.as_str() {
         "pools" => Some("pool"),

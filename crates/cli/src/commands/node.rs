@@ -1,4 +1,5 @@
-//! `nacre node`: one node's process, started by a supervisor; and what an operator does about one node.
+//! `nacre node`: runs the process of one node, which a supervisor starts. Its subcommands manage a
+//! single node.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -115,7 +116,7 @@ async fn serve(name: &str, arguments: &ServeArguments, folder: &Path, log: &Node
     }
 }
 
-/// Has panics told in the log as everything else. What panicked fails by itself.
+/// Writes panics into the node's log. Only the task that panics fails.
 fn report_panics(log: NodeLog) {
     std::panic::set_hook(Box::new(move |panic| {
         let place = panic.location().map(ToString::to_string);

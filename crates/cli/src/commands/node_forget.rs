@@ -13,7 +13,7 @@ use serde_json::json;
 use super::salvage::open_copy;
 use crate::out::{Out, note};
 
-/// The maps by which the cluster keeps its own affairs, and what is lost with each.
+/// nacre's own maps, and the information that is lost with each.
 const OWN_MAPS: [(&str, &str); 4] = [
     ("entities", "who may use the cluster, and what each may do"),
     ("programs", "which programs there are, and which versions are active"),

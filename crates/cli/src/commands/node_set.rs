@@ -43,7 +43,7 @@ impl FromStr for Label {
     }
 }
 
-/// Changes what is said of a node, and shows all that is said of it then.
+/// Changes the settings of a node for balancer policies, and shows all of them.
 pub async fn run(arguments: SetArguments, cluster: &Cluster, out: Out) -> Result<()> {
     let SetArguments { node, labels, unlabels, capacity } = arguments;
     if labels.is_empty() && unlabels.is_empty() && capacity.is_none() {

@@ -222,7 +222,7 @@ impl ObjectCommand {
     }
 
     /// # Errors
-    /// `Invalid` for a change of an object by which the cluster keeps its own things.
+    /// `Invalid` if the command would change an object in which nacre keeps its own state.
     fn check(&self) -> Result<()> {
         match self.changed().into_iter().find(|object| object.pool == PoolName::system()) {
             None => Ok(()),

@@ -18,7 +18,7 @@ use crate::signals::{Interrupts, interrupted};
 
 /// The mode of a new file, less what the umask takes away.
 const NEW_FILE_MODE: u32 = 0o666;
-/// How often a file is begun again because the object was changed while it was read.
+/// How often a download starts again because the object changed while it was read.
 const MAX_ATTEMPTS: u32 = 8;
 
 /// Which bytes to get, and where to.
@@ -123,7 +123,7 @@ async fn get_file(object: &Object, offset: u64, length: Option<u64>, path: &Path
     }
 }
 
-/// A new scratch file of a folder, of the mode that it has in the end.
+/// A new temporary file in a folder, with the mode of the final file.
 fn beside(folder: &Path, mode: u32) -> io::Result<NamedTempFile> {
     let permissions = Permissions::from_mode(mode);
     let file = tempfile::Builder::new().permissions(permissions.clone()).tempfile_in(folder);
@@ -169,7 +169,8 @@ mod tests {
 
     use super::*;
 
-    /// An object that takes two requests to read, with somebody who writes it before some of them.
+    /// An object whose read takes two requests. Another client writes it before some of these
+    /// requests.
     async fn object(before: impl IntoIterator<Item = usize>) -> Object {
         let id: ObjectId = "data/a".parse().unwrap();
         let store = MemoryStore::plain();

@@ -251,7 +251,7 @@ async fn switch(cluster: &Cluster, versions: Vec<(ProgramId, u64)>, wait: bool) 
     Ok(())
 }
 
-/// Shows the mistakes in a source where they are, before the error that names the first.
+/// Shows the mistakes in a source at their lines, before the error that names the first one.
 fn check(
     cluster: &Cluster,
     program: &ProgramId,

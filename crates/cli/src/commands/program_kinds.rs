@@ -1,4 +1,5 @@
-//! `nacre program kinds`: which kinds of programs there are, and what each defines and finds.
+//! `nacre program kinds`: lists the kinds of programs, what each must define, and what each may
+//! use.
 
 use std::sync::Arc;
 

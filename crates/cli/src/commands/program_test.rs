@@ -179,7 +179,8 @@ impl Run<'_> {
     }
 }
 
-/// Waits until no object of a case has messages; what was given up is a failure.
+/// Waits until no object of a case has undelivered messages. A message that was given up is a
+/// failure.
 async fn delivered(pool: &Pool) -> Result<Expected> {
     let too_long = || Error::unavailable(format!("not delivered in {DELIVERY_PATIENCE:?}"));
     let waiting = until_delivered(pool);

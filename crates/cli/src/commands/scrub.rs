@@ -17,7 +17,7 @@ use serde_json::json;
 use super::salvage::damaged_places;
 use crate::out::{Out, note, printable};
 
-/// A step takes milliseconds; where much is damaged, finding out whose it is may take seconds.
+/// A step takes milliseconds. If much is damaged, finding the affected objects may take seconds.
 const STEP_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// What `nacre scrub` is told
@@ -84,7 +84,7 @@ pub async fn remove_stray(file: &ClusterFile, target: &str, object: &str, out: O
     out.show(&value, || format!("removed {object} from {target}"))
 }
 
-/// The others go on, so it is said at once which node it is.
+/// Prints a node's failure at once, because the scrubs of the other nodes go on.
 fn note_failure(node: &NodeEntry, error: Error) -> Error {
     note(&format!("{}: {error}", node.name));
     error

@@ -1,4 +1,5 @@
-//! `nacre status`: the nodes, each asked itself, and what their supervisor says of those that ended.
+//! `nacre status`: asks every node for its status, and asks the supervisor about nodes that have
+//! ended.
 
 use std::time::Duration;
 
@@ -25,7 +26,7 @@ pub async fn run(file: &ClusterFile, out: Out) -> Result<()> {
     let sessions = Sessions::new(file)?;
     let asked = file.nodes().iter().map(|node| ask(&sessions, node));
     let (reports, kept) = tokio::join!(join_all(asked), kept_nodes(file, NODE_TIMEOUT));
-    // From another machine, or where nobody runs them, nothing is known of their ends.
+    // From another machine, or without a supervisor, the ends of nodes are unknown.
     let kept = kept.unwrap_or_default();
     if out.is_json() {
         for (node, report) in &reports {
@@ -75,7 +76,7 @@ fn nobody_answers(file: &ClusterFile, kept: &[KeptReport]) -> Error {
     Error::unavailable(format!("no node of {} answers", file.folder().display())).hint(hint)
 }
 
-/// What the operator says of nodes; nothing of those of which nothing is said.
+/// The labels and capacities that the operator has set for nodes. Nodes without any are left out.
 fn traits(reports: &[(&NodeEntry, Result<NodeReport>)]) -> String {
     let lines = reports.iter().filter_map(|(node, report)| {
         let traits = report.as_ref().ok()?.traits.as_ref()?;
@@ -117,7 +118,7 @@ fn ends(kept: &[KeptReport]) -> String {
     lines.collect()
 }
 
-/// The classes that are on their way into another layout; nothing if nobody answers.
+/// The classes whose layout is changing. Empty if no node answers.
 async fn layouts(file: &ClusterFile) -> String {
     let known = async { Layouts::of(&Cluster::reach(file)?).all().await };
     let Ok(Ok(classes)) = tokio::time::timeout(NODE_TIMEOUT, known).await else {

@@ -19,7 +19,7 @@ const DEFAULT_TARGETS: u16 = 3;
 const DEFAULT_GATEWAYS: u16 = 1;
 /// More processes than this on one machine is a mistake.
 const MAX_TARGETS: i64 = 64;
-/// Between two attempts to prepare a cluster some of whose targets do not serve.
+/// The pause between two attempts to prepare a cluster while some of its targets do not serve.
 const PREPARE_AGAIN: Duration = Duration::from_secs(1);
 /// The highest first port: those of all processes must be ports.
 const MAX_METRICS_PORT: i64 = 65_000;
@@ -117,7 +117,8 @@ pub struct UpArguments {
 /// What a person is told at the first signal.
 const STOPPING: &str = "stopping; a second signal ends every node at once";
 
-/// Runs a cluster until SIGINT or SIGTERM. A second signal kills the nodes: what they acknowledged stays.
+/// Runs a cluster until SIGINT or SIGTERM. A second signal kills the nodes; acknowledged changes
+/// still survive.
 pub async fn run(arguments: UpArguments, folder: &Path, out: Out) -> Result<()> {
     let engine = &arguments.engine.engine;
     let cluster = match ClusterFile::read(folder) {
@@ -180,7 +181,8 @@ async fn prepare_and_wait(supervisor: &Supervisor, out: Out) -> Result<()> {
     std::future::pending().await
 }
 
-/// Names the programs whose source went with a forgotten target, as soon as all targets serve.
+/// Waits until all targets serve, then names the programs whose source was lost with a forgotten
+/// target.
 async fn note_lost_sources(cluster: &Cluster) {
     let lost = loop {
         match cluster.lost_sources().await {
@@ -212,7 +214,8 @@ fn note_refusals(file: &ClusterFile) {
 async fn prepare(cluster: &Cluster, file: &ClusterFile) -> Result<()> {
     cluster.create_default_pools().await?;
     let keys = Keys::of(file);
-    // Who has it moved away to keep it secret needs it here no more.
+    // The administrator's identity may be missing here, because somebody has moved it to a secret
+    // place.
     if let Some(admin) = keys.admin()? {
         let now_micros = SystemClock::default().now_micros();
         let entities = cluster.entities();

@@ -39,7 +39,7 @@ const WRITERS: usize = 8;
 const RECORDS: usize = 400_000;
 /// How long clients append before the policy, and after the last fault.
 const CALM: Duration = Duration::from_secs(5);
-/// From one decision of the policy to the next: short, as somebody is watching.
+/// The time between two decisions of the policy. It is short because somebody is watching.
 const TICK: Duration = Duration::from_secs(1);
 /// Records that a log takes until it counts as whole again.
 const WHOLE_AGAIN: usize = 500;
@@ -54,7 +54,7 @@ const SOURCE: &str = include_str!("../../../../programs/balancer/sequencers.lua"
 struct BalanceReport {
     seconds: Vec<Second>,
     logs: BTreeMap<String, LogReport>,
-    /// What was done to the cluster, and when, in seconds since the first append.
+    /// The faults and changes, with their times in seconds since the first append.
     events: Vec<(f64, String)>,
 }
 

@@ -324,7 +324,8 @@ impl Stage<'_> {
                 let node = self.sequencer(log).await?;
                 self.supervisor.kill(&node, false).await?;
                 self.supervisor.up(&node).await?;
-                // Whole again is a log whose tail is known: to find it needs every target.
+                // The log has recovered when its tail is known, because finding the tail needs
+                // every target.
                 log.tail().await?;
                 Ok(format!("sequencer {node} killed"))
             }
@@ -332,7 +333,8 @@ impl Stage<'_> {
             (Fault::Target, None) => {
                 let node = self.victim(cluster)?;
                 self.supervisor.kill(&node, true).await?;
-                // It stays down until the log has gone round it, or needed nothing of it.
+                // The target stays down until the log avoids it, or until all records are appended
+                // without it.
                 let avoided = tokio::select! {
                     avoided = stripes_avoid(cluster, log, &node) => avoided,
                     through = passed(work, work.total()) => through,
@@ -450,7 +452,8 @@ async fn passed(work: &Work, mark: usize) -> Result<()> {
     passed.map(drop).map_err(|_| Error::unavailable("the writers ended early"))
 }
 
-/// Returns once the log's records go to other targets: some writer found out and had it changed.
+/// Waits until the log's records go to other targets: a writer notices the failure and changes the
+/// log's view.
 async fn stripes_avoid(cluster: &Cluster, log: &Log, node: &str) -> Result<()> {
     let mut changes = cluster.maps().watch(log.name().map(), 0);
     loop {
@@ -464,7 +467,7 @@ async fn stripes_avoid(cluster: &Cluster, log: &Log, node: &str) -> Result<()> {
     }
 }
 
-/// Every position of the log with its data, read by somebody who just came.
+/// Reads every position of the log with its data, over a new connection.
 async fn read_all(folder: &Path, log: &str) -> Result<Vec<(u64, Option<Bytes>)>> {
     let log = Cluster::connect(folder).await?.log(log).await?;
     let tail = log.tail().await?;

@@ -11,7 +11,8 @@ pub const MEASURED: Duration = Duration::from_secs(4);
 /// How long the appends take at the measured rate. The faults and the recovery from them take some
 /// seconds more.
 const APPENDING: Duration = Duration::from_secs(40);
-/// Records that are appended whatever the rate: each of 256 writers takes part in each quarter.
+/// Records that are appended at any rate. There are enough for each of 256 writers to take part in
+/// each quarter.
 const MIN_RECORDS: usize = 2_000;
 
 /// How many of `available` records to append, if `acknowledged` of them were within `elapsed`.

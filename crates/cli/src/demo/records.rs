@@ -9,7 +9,7 @@ use nacre_object::{Error, Result};
 
 use crate::lines::{self, MAX_LINE_BYTES};
 
-/// Records taken at the most: enough to see rates, and all of them are kept in memory.
+/// The most records of a run: enough to see rates. The demo keeps all of them in memory.
 const MAX_RECORDS: usize = 200_000;
 /// Debian's package database: what is installed …
 const PACKAGE_STATUS: &str = "/var/lib/dpkg/status";

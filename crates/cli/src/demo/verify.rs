@@ -19,7 +19,7 @@ pub struct Verdict {
     pub found: usize,
     /// Not found there, or with other bytes.
     pub missing: usize,
-    /// Entries that hold data nobody was told of, or that two writers were told of.
+    /// Entries whose data no writer was told of, or more than one.
     pub doubled: usize,
     /// Positions that do not ascend, in the order of reading or in the order of one writer's
     /// acknowledgements.

@@ -47,17 +47,18 @@ impl Work {
         &self.records
     }
 
-    /// How many of the records are appended: all of them, unless [`Work::stop_at`] said otherwise.
+    /// How many records the writers append: all of them, unless [`Work::stop_at`] has lowered the
+    /// number.
     pub fn total(&self) -> usize {
         self.total.load(Ordering::Relaxed)
     }
 
-    /// Has the writers append the first `total` records only. No writer may have taken a later one.
+    /// Limits the run to the first `total` records. No writer may have taken a later one yet.
     pub fn stop_at(&self, total: usize) {
         self.total.store(total.min(self.records.lines.len()), Ordering::Relaxed);
     }
 
-    /// Has the writers take no more records. Those that they have taken they append.
+    /// Stops the run. Writers still append the records that they have taken.
     pub fn stop(&self) {
         self.total.store(0, Ordering::Relaxed);
     }
@@ -77,7 +78,7 @@ impl Work {
         self.clock.monotonic()
     }
 
-    /// The next record to append; waits at the gate; `None` when there are none left.
+    /// Takes the next record to append, and waits at the gate for it. `None` if no record is left.
     async fn take(&self) -> Option<usize> {
         let record = self.next.fetch_add(1, Ordering::Relaxed);
         if record >= self.total() {

@@ -1,4 +1,4 @@
-//! Content of any size goes in and comes out, and what is read is of one version.
+//! Tests reading and writing of content of any size. A read sees one version of an object.
 
 use std::fs::{File, Permissions};
 use std::io::{Read, Write};
@@ -37,7 +37,7 @@ fn finish(child: Child) -> (Option<i32>, String) {
     (status.code(), String::from_utf8(stderr).unwrap())
 }
 
-/// Reads the first bytes that a command prints: from then on its first request has been answered.
+/// Reads the first bytes that a command prints. Its first request has been answered by then.
 fn begin_reading(child: &mut Child) {
     child.stdout.as_mut().unwrap().read_exact(&mut [0; 16]).unwrap();
 }
@@ -60,7 +60,7 @@ fn large_content_goes_in_and_comes_out_with_little_memory() {
     let mut put = start(&cluster, &["object", "put", "data/large", "-"]);
     let mut input = put.stdin.take().unwrap();
     input.write_all(&content).unwrap();
-    // All but some MiB has been sent by now, as the command holds no more.
+    // The command holds only some MiB, so it has sent the rest by now.
     let peak = peak_kib(&put);
     drop(input);
     let (status, said) = finish(put);

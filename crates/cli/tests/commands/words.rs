@@ -1,4 +1,4 @@
-//! What is said of classes that are given something wrong, or written for another Lua.
+//! Tests the messages about classes that get wrong input, or that are written for another Lua.
 
 use std::fs;
 use std::path::Path;

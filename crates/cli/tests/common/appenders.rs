@@ -1,4 +1,4 @@
-//! Clients that append to a log while things happen to it, and what they were told.
+//! Clients that append to a log while a test causes faults, and the positions that they were told.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ impl Told {
                 return;
             }
             let record = format!("{name}-{number}");
-            // One that may or may not be there is not sent again: the next has another name.
+            // A record that may be in the log is not sent again. The next record has another name.
             if let Ok(position) = log.append(&record).await {
                 self.positions.lock().await.insert(record, position);
                 self.records.fetch_add(1, Ordering::Relaxed);

@@ -26,7 +26,7 @@ end
 ";
 pub const KEYS: u64 = 4;
 pub const VALUE_BYTES: usize = 500;
-/// Whatever is waited for comes in seconds; a loaded machine takes some times as long.
+/// The longest wait of a test. Waiting takes seconds, and on a loaded machine some times as long.
 pub const PATIENCE: Duration = Duration::from_secs(240);
 pub const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
@@ -111,7 +111,7 @@ impl Client {
     }
 }
 
-/// Tells the clients that it is over; what they found at last is right.
+/// Ends the clients. Each one checks all of its objects a last time.
 pub async fn end(clients: Vec<Running>, orders: &Orders) {
     orders.is_over.store(true, Ordering::Relaxed);
     for client in clients {
@@ -160,7 +160,7 @@ pub async fn source(cluster: &Cluster) -> String {
     cluster.programs().show(&"class/kv".parse().unwrap(), None).await.unwrap().source
 }
 
-/// Whether all objects are where the active version has them, and leave nothing elsewhere.
+/// Whether every object is in the layout of the active version, without remains of another layout.
 pub async fn is_settled(cluster: &Cluster, objects: &[Object]) -> bool {
     let compiled = compile(&source(cluster).await).unwrap();
     let (marks, layout) = (Marks::of(&compiled), compiled.analysis.program.layout().to_string());

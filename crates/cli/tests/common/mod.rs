@@ -146,7 +146,7 @@ impl RunningCluster {
         finish(child, &format!("nacre {arguments:?}"))
     }
 
-    /// A node's process now; the node by its name here or in the cluster's maps.
+    /// The current process of a node. `node` is its name here or in the cluster's maps.
     pub fn pid_of(&self, node: &str) -> Option<i32> {
         let status = self.run(&["status", "--json"]);
         let mut lines = status.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -178,7 +178,7 @@ impl RunningCluster {
         self.kill();
     }
 
-    /// Asks `nacre up` to finish and waits until it has; whether it ended well.
+    /// Asks `nacre up` to finish, and waits for its end. Returns whether it succeeded.
     pub fn stop(&mut self) -> bool {
         self.terminate();
         self.ended()

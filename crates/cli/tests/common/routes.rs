@@ -1,4 +1,4 @@
-//! Objects that rules send elsewhere, and workers that write and read them and check what they read.
+//! Objects that rules send elsewhere, and workers that write them, read them and check the result.
 
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ pub fn put(cluster: &RunningCluster, folder: &Path, text: &str) {
     cluster.run(&["route", "put", file.to_str().unwrap()]);
 }
 
-/// The status of the switch of a target; nothing while its node is down.
+/// The status of the switch of a target. `None` while its node is down.
 pub fn status(cluster: &RunningCluster, target: &str) -> Option<Value> {
     let output = cluster.command(&["route", "status", "--json"]).output().unwrap();
     let all: Value = serde_json::from_slice(&output.stdout).ok()?;
@@ -82,7 +82,8 @@ pub async fn places(cluster: &RunningCluster, names: usize) -> (Vec<String>, Str
     (all.filter(is_at_home).take(names).collect(), home.to_owned(), away.to_owned())
 }
 
-/// What one object must hold: of each block the last acknowledged write, and later ones that failed.
+/// The values that an object may hold: for each block, the last acknowledged write and later failed
+/// ones.
 struct Checked {
     object: Object,
     blocks: Vec<Vec<u64>>,
@@ -174,7 +175,8 @@ impl Workers {
         Self { is_over, rounds, tasks }
     }
 
-    /// Takes steps while they work, then ends them. Each reads its object once more.
+    /// Runs `steps` while workers use the objects, then ends the workers. Each reads its object
+    /// once more.
     pub fn while_they_work<R: Send + 'static>(
         self,
         steps: impl FnOnce(&Progress) -> R + Send + 'static,

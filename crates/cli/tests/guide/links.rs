@@ -38,7 +38,7 @@ pub fn targets(page: &Page) -> impl Iterator<Item = String> {
     targets.map(|(target, _)| target.to_owned()).collect::<Vec<_>>().into_iter()
 }
 
-/// The links of a page that lead nowhere, each with the page in front.
+/// The broken links of a page, each with the page in front.
 pub fn broken(repository: &Path, page: &Page) -> Vec<String> {
     let is_broken = |target: &String| !target.contains("://") && !leads(repository, page, target);
     let broken = targets(page).filter(is_broken);

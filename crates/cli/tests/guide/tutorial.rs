@@ -88,7 +88,7 @@ impl Reader<'_> {
         assert!(matches(shown, &printed), "{place}: it printed\n{printed}instead of\n{shown}");
     }
 
-    /// Starts a command that goes on, and waits until it has printed what the page shows.
+    /// Starts a command in the background, and waits until it has printed the output of the page.
     fn start(&self, block: &Block, shown: &Block) -> Background {
         let place = self.place(block);
         let log = self.folder.path().join(format!(".output-{}", block.line));

@@ -113,7 +113,7 @@ fn a_target_whose_folder_is_lost_is_refused_while_the_others_serve_until_it_is_b
     assert_eq!(cluster.run(&["log", "read", whole]), "anew\n");
 }
 
-/// Runs `nacre up` on a folder that it refuses; its exit status and what it said.
+/// Runs `nacre up` on a folder that it refuses. Returns its exit status and its messages.
 fn up_fails(folder: &Path, arguments: &[&str]) -> (i32, String) {
     let mut up = Command::new(NACRE);
     up.arg("up").args(arguments).arg("--cluster").arg(folder).stdin(Stdio::null());

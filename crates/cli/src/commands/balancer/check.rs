@@ -1,4 +1,4 @@
-//! `nacre balancer check`: whether a policy is one, and what it decides at some made-up ticks.
+//! `nacre balancer check`: checks a policy, and shows its decisions at some invented ticks.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! `nacre balancer replay`: what a policy would have decided at ticks that were recorded.
+//! `nacre balancer replay`: shows what a policy would have decided at recorded ticks.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};

@@ -26,7 +26,7 @@ const WATCHED_TICKS: u32 = 3;
 /// and redirected clients cost some throughput for a short time. A loss of half of the requests
 /// does not recover by itself.
 const DEFAULT_MAX_DROP: f64 = 50.0;
-/// From a tick's beginning to the arrival of its reports in the cluster log, at most.
+/// The longest time from the beginning of a tick to the arrival of its reports in the cluster log.
 const REPORT_DELAY: Duration = Duration::from_secs(2);
 /// How often the cluster log is read.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
@@ -96,7 +96,8 @@ pub async fn run(arguments: PushArguments, out: Out) -> Result<()> {
         pushed_at_micros: SystemClock::default().now_micros(),
         taken_back: None,
     };
-    // Asked before the switch: a policy that cannot be watched is not switched to.
+    // These requests come before the switch, because a policy that cannot be watched must not
+    // become active.
     let tick = fs.tick(&map).await?;
     let watched = match watch {
         Some(seconds) => Duration::from_secs_f64(seconds),
@@ -248,13 +249,15 @@ fn percent(text: &str) -> Result<f64> {
     percent.ok_or_else(|| Error::invalid("it is a number from 0 to 100"))
 }
 
-/// Switches to the object `before`, which was active before. Answers the error to end with.
+/// Switches back to the object `before`, which was active before. Returns the error with which the
+/// command ends.
 async fn take_back(fs: &CephFs, pushed: &Version, before: &str, reason: &str) -> Result<Error> {
     let object = &pushed.object;
     if fs.map().await?.balancer == *object {
         fs.set_balancer(before).await?;
     }
-    // The ranks come first: they run the policy of before even if the index cannot be changed.
+    // The ranks are switched first, so that they run the former policy even if the index cannot be
+    // changed.
     if let Err(error) = note_failure(fs, object, reason).await {
         note(&format!("the history does not say that {object} was taken back: {error}"));
     }

@@ -1,4 +1,5 @@
-//! `record`: writes at each tick which directories the ranks serve, and their loads, for `replay` and `simulate`.
+//! `record`: writes the ranks' directories and loads at each tick into a file, for `replay` and
+//! `simulate`.
 
 use std::fs::File;
 use std::io::Write;

@@ -29,7 +29,7 @@ pub struct Checked {
 /// Those of [`translate`] and [`Policy::compile`].
 pub fn compile(name: &str, version: u64, source: &str) -> Result<Checked> {
     let Translation { source, losses } = translate(name, version, source)?;
-    // Reports what is wrong with the source as it is, an empty one among others.
+    // This first compilation reports mistakes in the source itself, such as an empty one.
     Policy::compile(name, version, &source)?;
     let policy = Policy::compile(name, version, &as_in_ceph(&source))?;
     Ok(Checked { policy, source, losses })

@@ -1,4 +1,5 @@
-//! `ThroughputBound`: whether a file system serves clearly less since another policy was switched to. It is pure.
+//! `ThroughputBound`: whether a file system serves clearly fewer requests since a switch of
+//! policies. It has no side effects.
 
 use std::time::Duration;
 
@@ -13,7 +14,8 @@ pub struct ThroughputBound {
     before: f64,
     /// Fewer than these are too few; `None` if the file system was idle before.
     least: Option<f64>,
-    /// How long they may be too few: what moves is not served for a moment.
+    /// How long the requests may be too few. During a migration the moved directories are not
+    /// served for a moment.
     patience: Duration,
     below_since: Option<Duration>,
 }
@@ -27,7 +29,7 @@ impl ThroughputBound {
         Self { before, least, patience, below_since: None }
     }
 
-    /// Whether the file system was busy before, so that a drop would tell something.
+    /// Whether the file system was busy before. Otherwise a drop would mean nothing.
     pub fn is_watched(&self) -> bool {
         self.least.is_some()
     }

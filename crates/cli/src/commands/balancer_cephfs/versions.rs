@@ -17,11 +17,11 @@ use serde::{Deserialize, Serialize};
 
 /// The object that holds the index.
 const INDEX: &str = "nacre.balancer.index";
-/// Bytes of the index: a hundred versions with a reason each take a tenth of it.
+/// The greatest size of the index. A hundred versions with a reason each take a tenth of it.
 const MAX_INDEX_BYTES: usize = 1 << 20;
 /// Versions that are kept. The objects of older ones are removed.
 const MAX_VERSIONS: usize = 100;
-/// How often an object may have been active before an entry of the chain is dropped.
+/// The greatest length of the chain of active objects. Older entries are dropped.
 const MAX_CHAIN: usize = 100;
 /// Characters of the digest in the name of an object.
 const DIGEST_CHARACTERS: usize = 8;
@@ -95,7 +95,8 @@ impl Index {
         self.versions.iter().find(|version| version.object == object)
     }
 
-    /// Enters a version, which becomes active after the object `active`. Answers the objects that can be removed.
+    /// Adds a version, which becomes active after the object `active`. Returns the objects that can
+    /// be removed.
     pub fn push(&mut self, version: Version, active: &str) -> Vec<String> {
         self.cut_to(active);
         if self.chain.last().map(String::as_str) != Some(active) {
@@ -128,7 +129,8 @@ impl Index {
         }
     }
 
-    /// Removes the entries after `active`. They were never switched to, or another administrator switched back.
+    /// Removes the entries after `active`. They never became active, or another administrator has
+    /// switched back.
     fn cut_to(&mut self, active: &str) {
         if let Some(at) = self.chain.iter().rposition(|object| object == active) {
             self.chain.truncate(at + 1);

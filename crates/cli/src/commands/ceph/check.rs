@@ -1,4 +1,5 @@
-//! `nacre ceph check`: how a cluster is, what it lacks, and the commands that provide it.
+//! `nacre ceph check`: shows the state of a Ceph cluster, what it lacks, and the commands that
+//! provide it.
 
 use nacre_object::{Error, Result};
 use nacre_rados::{Examination, Offer, OsdFacts, PoolFacts, examine};

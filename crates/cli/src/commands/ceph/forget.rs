@@ -51,7 +51,8 @@ pub async fn run(arguments: ForgetArguments, file: &ClusterFile, out: Out) -> Re
     out.show(&json!({ "forgotten": name.as_str() }), || format!("nobody waits for {name} any more"))
 }
 
-/// Whether a node answers on this machine. Of one elsewhere nothing is found out.
+/// Whether a node answers on this machine. For a node on another machine the answer is always
+/// false.
 async fn lives(node: &Node) -> bool {
     let endpoint = node.address.parse::<Endpoint>().ok().filter(|place| place.path().is_some());
     let Some(endpoint) = endpoint else { return false };

@@ -123,7 +123,7 @@ fn check_version(library: &[u8], plugin: &Path) -> Result<()> {
     .hint("build it on a host with this Ceph: make ceph-plugin"))
 }
 
-/// The version of the OSDs of this host, of `ceph version 16.2.15 (…) pacific (stable)`.
+/// The version of this host's OSDs, parsed from `ceph version 16.2.15 (…) pacific (stable)`.
 fn ceph_version() -> Result<String> {
     let missing = |reason: &dyn std::fmt::Display| {
         Error::not_found(format!("this host has no OSD: {reason}")).hint("install ceph-osd")
@@ -135,7 +135,7 @@ fn ceph_version() -> Result<String> {
     version.map(str::to_owned).ok_or_else(|| missing(&format!("ceph-osd says {said:?}")))
 }
 
-/// Puts the library in place, whole: an OSD that looks meanwhile finds what was there before.
+/// Replaces the library atomically: an OSD that loads it meanwhile finds the complete old file.
 fn put(library: &[u8], place: &Path) -> Result<()> {
     let new = place.with_extension("so.new");
     let written = File::create(&new)
@@ -159,7 +159,7 @@ fn put(library: &[u8], place: &Path) -> Result<()> {
     })
 }
 
-/// The OSDs of this host that have loaded the library as it was before.
+/// The OSDs of this host that have loaded an earlier version of the library.
 fn osds_with_another(installed: &Path) -> Result<Vec<String>> {
     let unseen = |error: std::io::Error| Error::unavailable(format!("the processes: {error}"));
     let inode = fs::metadata(installed).map_err(unseen)?.ino();

@@ -1,4 +1,4 @@
-//! What a cluster lacks for nacre, judged from how it is: a pure function.
+//! Determines what a Ceph cluster lacks for nacre from its examined state. This is a pure function.
 
 use nacre_rados::{Examination, Offer, OsdFacts, OsdSettings, PoolFacts, REPLY_BYTES};
 use serde::Serialize;
@@ -156,7 +156,7 @@ fn copies(number: u32) -> String {
     if number == 1 { "one copy".to_owned() } else { format!("{number} copies") }
 }
 
-/// What is said of all OSDs that something is the matter with; each command once.
+/// One report for all OSDs with the same problem. It lists each command once.
 fn of_osds(
     osds: &[OsdFacts],
     is_so: impl Fn(&OsdFacts) -> bool,

@@ -4,7 +4,7 @@
 //! file is incomplete, the OSD dies when it touches a missing page. So the file is checked before
 //! it is put where OSDs find it.
 
-/// What stands in the library before the version of the Ceph it was built for.
+/// The text in the library that precedes the version of Ceph for which it was built.
 const BUILT_FOR: &[u8] = b"nacre-built-for-ceph:";
 /// How an ELF file for 64 bits, least byte first, begins.
 const ELF: &[u8] = b"\x7fELF\x02\x01";
@@ -22,7 +22,7 @@ pub fn built_for(library: &[u8]) -> Option<String> {
     String::from_utf8(rest[..length].to_vec()).ok().filter(|version| !version.is_empty())
 }
 
-/// How long a library is by what it says itself; `None` if it is none.
+/// The full length of a library according to its header. `None` if the file is no library.
 pub fn whole_length(library: &[u8]) -> Option<u64> {
     library.starts_with(ELF).then_some(())?;
     let start = u64::from_le_bytes(bytes_at(library, TABLE_START)?);

@@ -1,4 +1,4 @@
-//! `nacre ceph`: what an administrator of a Ceph cluster does so that nacre runs well on it.
+//! `nacre ceph`: the commands with which the administrator of a Ceph cluster prepares it for nacre.
 
 mod check;
 mod forget;

@@ -174,7 +174,7 @@ fn with_applications(
     after
 }
 
-/// What the analysis finds at the switch of each target, with the rules of all applications there.
+/// The findings of the analysis at the switch of each target, with the rules of all applications.
 pub(super) fn findings(
     after: &RouteState,
     targets: &[TargetName],

@@ -1,4 +1,5 @@
-//! The route programs that rules name: what they declare, and whether another version of one is safe.
+//! The route programs that rules name: their declared destinations, and whether another version is
+//! safe.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! `nacre slo advise`: which tenants to move to which targets so that everybody has what was promised.
+//! `nacre slo advise`: says which tenants to move to which targets so that nacre can keep all
+//! promises.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -71,7 +71,7 @@ struct PlacedOne {
     priority: Option<usize>,
     bucket: Option<RateBurst>,
     latency_seconds: Option<f64>,
-    /// Why there is no target for it, on the one with the least work.
+    /// Why the tenant fits on no target. The reason is that of the target with the least work.
     refusal: Option<String>,
 }
 

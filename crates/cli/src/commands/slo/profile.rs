@@ -1,4 +1,4 @@
-//! `nacre slo profile`: what requests cost on each target, measured or read from a file.
+//! `nacre slo profile`: measures the cost of requests on each target, or reads it from a file.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +20,8 @@ use crate::signals::unless_interrupted;
 
 /// The pool of the objects that are measured with. It is removed afterwards.
 const POOL: &str = "nacre-slo-profile";
-/// Samples that differ by more than this part of their mean make a profile that promises little.
+/// If samples differ by more than this share of their mean, nacre can promise little with the
+/// profile.
 const UNUSABLE: f64 = 0.5;
 
 /// How long to measure, or what to do instead
@@ -117,7 +118,7 @@ pub(crate) async fn measure(
     Ok(profiles)
 }
 
-/// Says which profiles are of little use, and which promises were made with others.
+/// Names the profiles of little use, and the promises that were made with other profiles.
 async fn tell_what_to_do(
     cluster: &Cluster,
     profiles: &[(TargetName, StoredProfile)],

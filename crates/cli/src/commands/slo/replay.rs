@@ -30,7 +30,7 @@ use super::input::read_trace;
 use super::{milliseconds, units};
 use crate::out::{Out, note, table};
 
-/// Requests under way at most; past it they are sent late, and the report says so.
+/// The most requests in flight. Beyond it requests are sent late, and the report says so.
 const MAX_UNDER_WAY: usize = 16_384;
 /// Objects that are written at a time before the replay begins.
 const PREPARED_AT_ONCE: usize = 32;

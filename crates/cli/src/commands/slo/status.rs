@@ -83,7 +83,7 @@ fn now_text(promise: &Promise, now: &PresentBound) -> String {
 struct TenantStatus {
     slo_seconds: Option<f64>,
     percentile: Option<f64>,
-    /// The part of its requests that may take longer, if its promise is stochastic.
+    /// The share of the requests that may take longer, if the promise is stochastic.
     #[serde(skip_serializing_if = "Option::is_none")]
     violation: Option<f64>,
     #[serde(flatten)]

@@ -14,7 +14,8 @@ use nacre_slo::TargetReport;
 const NODE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Names that are tried to find objects of each target.
 const MAX_TRIED_NAMES: usize = 4096;
-/// OSDs that have not shown by then have no placement group of the pool.
+/// Names that are tried at least. A target that has no object by then is an OSD without a placement
+/// group of the pool.
 const ENOUGH_NAMES: usize = 256;
 
 /// How the targets of a cluster are reached.
@@ -28,10 +29,10 @@ pub(crate) struct Targets {
 }
 
 impl Targets {
-    /// Those of a running cluster.
+    /// The targets of a running cluster.
     ///
     /// # Errors
-    /// `Invalid` if the file makes no cluster.
+    /// `Invalid` if the cluster file is invalid.
     pub fn new(file: &ClusterFile, cluster: &Cluster) -> Result<Self> {
         Ok(Self {
             sessions: Sessions::new(file)?,
@@ -97,7 +98,7 @@ impl Targets {
         Err(failure)
     }
 
-    /// So many objects of each target. Their names begin so.
+    /// Finds `of_each` objects of each target. Their names begin with `prefix`.
     ///
     /// # Errors
     /// As [`Targets::locate`].

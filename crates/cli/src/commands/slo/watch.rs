@@ -1,4 +1,4 @@
-//! `nacre slo watch`: what a tenant sends, and what it could be promised for that.
+//! `nacre slo watch`: records the requests of a tenant, and proposes a latency for them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

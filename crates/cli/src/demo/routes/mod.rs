@@ -36,7 +36,7 @@ pub(super) const TARGETS: usize = 3;
 const POOL: &str = "data";
 /// Objects of the target that is overloaded.
 const OBJECTS: usize = 24;
-/// How many of these objects have their bytes sent to the node that is killed.
+/// How many of these objects have their bytes routed to the node that is killed.
 const OBJECTS_OF_VICTIM: usize = 8;
 /// What a target serves a second.
 const DEVICE_RATE: u64 = 150;
@@ -198,7 +198,8 @@ impl Stage {
         Ok((all, routed_bytes))
     }
 
-    /// Kills the victim once bytes lie elsewhere; it is started again by the supervisor.
+    /// Kills the victim when bytes lie elsewhere, and waits until the supervisor has started it
+    /// again.
     async fn kill_victim(&self, supervisor: &Supervisor) -> Result<u64> {
         let is_of_home = |one: &&RouteStatus| one.target == self.home.as_str();
         let routed = |all: &[RouteStatus]| {
@@ -209,7 +210,7 @@ impl Stage {
         note(&format!("{bytes} bytes lie elsewhere; {} is killed", self.victim));
         supervisor.kill(self.victim.as_str(), false).await?;
         supervisor.up(self.victim.as_str()).await?;
-        // The device of the new process is as slow as that of the former.
+        // The new process must get the same limit as the former one.
         let session = self.sessions.session(self.victim.as_str())?;
         let input = Bytes::from(DEVICE_RATE.to_string());
         session.ask(STORAGE_SERVICE, "limit", input, NODE_TIMEOUT).await?;

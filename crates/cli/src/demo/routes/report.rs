@@ -12,7 +12,7 @@ use crate::out::table;
 pub(super) struct RouteReport {
     /// What each target serves a second at most.
     pub device_requests_per_second: u64,
-    /// The second from which on the target is overloaded, and the one at which the burst ends.
+    /// The second in which the overload begins, and the second in which the burst ends.
     pub burst_seconds: (u64, u64),
     pub without_routing: Vec<Second>,
     pub with_routing: Vec<Second>,

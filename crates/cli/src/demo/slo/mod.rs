@@ -118,7 +118,7 @@ fn tell_profiles(profiles: &[(TargetName, StoredProfile)]) {
     }
 }
 
-/// Asks for what a tenant wishes; answers its rate as well, in requests a second.
+/// Requests a promise for a tenant. Also returns its rate in requests a second.
 async fn admit(
     cluster: &Cluster,
     wish: &Wish,
@@ -159,7 +159,7 @@ async fn objects(file: &ClusterFile, cluster: &Cluster, pool: &str) -> Result<Ve
     Ok(targets.objects(&PoolName::new(pool)?, pool, OBJECTS).await?.into_values().collect())
 }
 
-/// Lets everybody work for a while, and shows each second what the tenants with a promise saw.
+/// Lets all tenants work for a while, and shows the latencies of the promised tenants each second.
 async fn phase(
     is_enforced: bool,
     steady: &[Steady],

@@ -146,7 +146,7 @@ impl Sender {
 }
 
 impl Work {
-    /// Ends it; answers what was served, the requests included that were still on their way.
+    /// Ends the work. Returns the served requests, including those that were still in flight.
     pub async fn finish(self) -> Result<Vec<Served>> {
         self.stop.send_replace(true);
         self.task.await.map_err(|cause| Error::unavailable(cause.to_string()))??;
