@@ -10,14 +10,15 @@ use crate::strategy::Strategy;
 
 /// Entry sizes over which appends are measured: the paper's, and larger ones.
 const SIZES: [usize; 5] = [128, 1024, 4096, 16_384, 65_536];
-/// The paper reads a log of so many entries, of so many bytes each.
+/// The size of the log that the paper reads: its number of entries, and the bytes of each.
 const READ_ENTRIES: u64 = 1024;
 const READ_BYTES: usize = 1024;
 /// Entries whose metadata's cost is measured: those of the paper's figure 4.
 const METADATA_SIZES: [usize; 3] = [128, 1024, 4096];
 /// The paper's entries on a hard disk.
 const DISK_BYTES: usize = 128;
-/// How long a device is watched, in spans: what it does now and then is to show.
+/// How long a device is watched, in spans. It must be long enough to show what the device does only
+/// now and then.
 const DISK_SPANS: usize = 8;
 
 /// A figure of a paper.

@@ -20,7 +20,7 @@ pub struct Measurement {
     pub measured_at: String,
     /// Where.
     pub machine: Machine,
-    /// What was limited or went on besides, in the words of the person who measured.
+    /// Special circumstances of the measurement, in the words of the person who measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remark: Option<String>,
 }
@@ -38,7 +38,7 @@ impl Measurement {
         }
     }
 
-    /// Says which command made it, when it was done, and what is to be remarked.
+    /// Records the command that made the report, the time, and a remark.
     pub fn record(&mut self, command: String, measured_at: String, remark: Option<String>) {
         (self.command, self.measured_at, self.remark) = (command, measured_at, remark);
     }

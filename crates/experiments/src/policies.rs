@@ -1,4 +1,4 @@
-//! The shipped policies that figures compare, and the numbers in them that a figure sets.
+//! The shipped policies that figures compare, and the constants in them that a figure changes.
 
 use nacre_balance::Policy;
 use nacre_object::{Error, Result};

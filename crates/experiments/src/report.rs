@@ -1,4 +1,4 @@
-//! The result of an experiment, stored as JSON. Its plot is made from this alone.
+//! The result of an experiment, stored as JSON. Its plot uses only this report.
 
 use nacre_load::{Outcome, median};
 use nacre_program::Digest;

@@ -1,4 +1,4 @@
-//! The order in which things are measured: all strategies in turns, again and again.
+//! The order of the measurements: all strategies take turns, again and again.
 
 use std::time::Duration;
 
@@ -49,13 +49,13 @@ pub async fn measure(
     Ok(Report::new(experiment, site.fingerprint(), effort, series))
 }
 
-/// A strategy's turn: a log of its own, and the points that are measured on it.
+/// A strategy's turn: it has its own log, and measures some points on it.
 struct Turn {
     strategy: usize,
     first_point: usize,
 }
 
-/// All turns in order: what neighbours in a figure are compared by lies close together in time.
+/// All turns in order. Values that a figure compares are measured close together in time.
 fn turns(plan: &Plan, rounds: usize) -> Vec<Turn> {
     let logs = match plan.over {
         Over::Sizes(_) => plan.points(),

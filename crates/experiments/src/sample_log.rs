@@ -22,7 +22,7 @@ use nacre_object::{
 use crate::site::SiteHandle;
 use crate::strategy::{Addressing, Interface, Strategy, Way};
 
-/// Objects that share a log's entries, as many as our log takes on Ceph.
+/// Objects that share a log's entries: as many as a log of nacre has on Ceph.
 pub(crate) const STRIPES: u64 = 8;
 const EPOCH: Value = Value::Int(1);
 /// The status of what was done.
@@ -173,7 +173,8 @@ impl SampleLog {
         let length = self.0.entry.len() as u64;
         match self.0.strategy.way {
             Way::Bare(Interface::KeyValue) => Ok(Op::MapGet { keys: vec![self.key(place)] }),
-            // All entries are alike, so their places follow from their number however they got there.
+            // All entries have the same size, so the offset of an entry follows from its number
+            // alone.
             Way::Bare(_) | Way::WriteOnly => Ok(Op::Read { offset: self.offset(place)?, length }),
             Way::Relations(_) => {
                 let row = [EPOCH, Value::Int(place.number as i64)];

@@ -1,4 +1,4 @@
-//! The engine that is measured: one of its own, or a pool of a Ceph cluster.
+//! The engine that is measured: an embedded one in a scratch folder, or a pool of a Ceph cluster.
 
 use std::path::Path;
 
@@ -40,10 +40,10 @@ impl Site {
         self.engine.fingerprint()
     }
 
-    /// What experiments have left there: objects of this run.
+    /// The objects of this run that experiments have not removed.
     ///
     /// # Errors
-    /// What the engine fails with.
+    /// Those of the engine.
     pub async fn left(&self) -> Result<Vec<ObjectName>> {
         self.engine.bench().objects().await
     }

@@ -14,9 +14,10 @@ use nacre_object::{Error, Result};
 /// The program whose layouts are measured, and where it is kept.
 pub(crate) const PROGRAM_PATH: &str = "programs/class/log.brados";
 pub(crate) const PROGRAM: &str = include_str!("../../../programs/class/log.brados");
-/// Appends what it is sent, and nothing else: what it takes that a class is called.
+/// A class that only appends its input. It shows the cost of calling a class.
 pub(crate) const WRITE_ONLY: &str = include_str!("write_only.lua");
-/// Room in a slot besides the entry: the row's other columns, and that the slot is used.
+/// Bytes of a slot besides the entry: for the row's other columns, and for the mark that the slot
+/// is used.
 const SLOT_ROOM: usize = 64;
 
 /// How entries are addressed.
@@ -127,7 +128,7 @@ impl Strategy {
         Self { name, addressing, way: Way::Relations(layout) }
     }
 
-    /// The class that keeps entries of so many bytes; `None` where no class does.
+    /// The class that stores entries of the given size; `None` if the strategy uses no class.
     pub(crate) fn source(&self, bytes: usize) -> Result<Option<String>> {
         let Some(layout) = self.layout(bytes) else {
             return Ok((self.way == Way::WriteOnly).then(|| WRITE_ONLY.to_owned()));

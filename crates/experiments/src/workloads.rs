@@ -8,7 +8,7 @@ use nacre_clock::Random;
 pub(crate) const CREATE_SECONDS: f64 = 1e-3;
 /// Files that each client creates, in the paper.
 const FILES: f64 = 100_000.0;
-/// The paper's directory is divided into eight fragments once it has so many entries.
+/// The paper's directory is divided into eight fragments when it has this many entries.
 pub(crate) const ENTRIES_BEFORE_FRAGMENTS: f64 = 50_000.0;
 const FRAGMENTS: usize = 8;
 /// The directory before that.

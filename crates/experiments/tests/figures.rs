@@ -55,13 +55,14 @@ fn everything_is_drawn(report: &Report) {
     for text in [&report.x, "entries a second", &report.measurement.title, &report.engine.engine] {
         assert!(svg.contains(text), "{text} in {}", report.measurement.experiment);
     }
-    // A whisker for each point and, of lines, a dot: each has the colour of its strategy.
+    // Each point has a whisker, and in line plots a dot. Each has the colour of its strategy.
     let marks = tags.iter().filter(|tag| ["circle", "rect", "polyline"].contains(tag)).count();
     let points: usize = report.series.iter().map(|series| series.points.len()).sum();
     assert!(marks >= 2 * points, "{marks} marks for {points} points");
 }
 
-/// The names of a document's elements in the order in which they begin, each of which ends.
+/// The names of a document's elements in the order of their start tags. Each element must be
+/// closed.
 fn tags_of(document: &str) -> Vec<&str> {
     let (mut all, mut open, mut rest) = (vec![], vec![], document);
     while let Some(start) = rest.find('<') {

@@ -1,11 +1,12 @@
-//! A build that strace has written down is read by `scripts/record-build`, and replayed by the simulator.
+//! Tests that `scripts/record-build` reads the output of strace for a build, and that the simulator
+//! replays the build.
 
 use std::path::Path;
 use std::process::Command;
 
 use nacre_experiments::{Kept, RecordedBuild, RecordedStep, SimulatedFigure, SimulatedReport};
 
-/// What strace writes of a build in FOLDER. A second process is at work beside the first.
+/// The output of strace for a build in FOLDER. Two processes run at the same time.
 const STRACE: &str = r#"7 100.000000 execve("/usr/bin/make", ["make"], 0x0 /* 1 vars */) = 0
 7 100.100000 openat(AT_FDCWD<FOLDER>, "src/main.c", O_RDONLY) = 3<FOLDER/src/main.c>
 7 100.200000 newfstatat(AT_FDCWD<FOLDER>, "src/main.c", {st_mode=S_IFREG|0644, ...}, 0) = 0

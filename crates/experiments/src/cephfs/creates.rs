@@ -17,7 +17,7 @@ const SAME_JOB_CLIENTS: usize = 6;
 const SAME_JOB_RANKS: usize = 3;
 /// The most clients of one rank.
 const MOST_CLIENTS: usize = 7;
-/// A rank that answers less than this share of the requests is not used by the job.
+/// A rank that answers less than this share of the requests counts as unused.
 const USED_SHARE: f64 = 0.02;
 /// Sessions of a single rank, in the paper.
 const SESSIONS_OF_ONE_RANK: f64 = 157.0;

@@ -24,7 +24,7 @@ use crate::workloads::{ENTRIES_BEFORE_FRAGMENTS, Workload};
 /// minutes. A rank has half of the tick, in whole seconds, to read a policy, so one second would be
 /// too short.
 const TICK_SECONDS: u32 = 2;
-/// In which the counters of directories halve: half of a tick, as usual in Ceph.
+/// The half-life of the counters of directories: half of a tick, as usual in Ceph.
 const HALF_LIFE_SECONDS: u32 = 1;
 /// How often a rank looks whether a tick is over.
 const LOOK_SECONDS: u32 = 1;
@@ -34,7 +34,7 @@ const CLIENT_CACHE: f64 = 16_384.0;
 const SAMPLE: Duration = Duration::from_millis(500);
 /// How often it is looked whether the ranks have loaded a policy.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
-/// Ranks that have not loaded a policy by then, or not moved what is placed, never will.
+/// How long the ranks may take to load a policy, or to hand over placed directories.
 const DEADLINE: Duration = Duration::from_secs(60);
 /// Directories are placed when no rank has handed over any for so long.
 const PLACED: Duration = Duration::from_secs(3);
@@ -234,8 +234,8 @@ impl Site {
         Ok(Self { fs, cluster: options, map, asker: Arc::new(asker) })
     }
 
-    /// Creates the directories with a separate client that unmounts afterwards. Otherwise the
-    /// clients of the round would have to take over its capabilities.
+    /// Creates the directories with a separate client that unmounts afterwards. Otherwise the ranks
+    /// would have to revoke the capabilities of this client during the round.
     async fn prepare(
         &self,
         directories: Vec<String>,
@@ -329,7 +329,8 @@ impl Site {
         in_thread(move || ranks.iter().map(|mds| asker.counters(mds)).collect()).await
     }
 
-    /// Clients that have mounted the file system. Each keeps fewer entries, as the workload has fewer.
+    /// Mounts the file system for each client. The cache of a client is scaled down like the
+    /// workload.
     async fn workers(&self, clients: usize, scale_down: u32, seed: u64) -> Result<Vec<Worker>> {
         let cache = (CLIENT_CACHE / f64::from(scale_down)).ceil();
         let mount = |number| {

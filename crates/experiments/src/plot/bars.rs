@@ -1,4 +1,4 @@
-//! Values as bars: a group for each point, in it a bar for each strategy.
+//! Draws values as bars: each point has a group, with a bar for each strategy.
 
 use plotters::prelude::{EmptyElement, PathElement, Rectangle, Text};
 use plotters::style::Color;
@@ -12,7 +12,7 @@ use super::units::count;
 const FREE: f64 = 0.2;
 /// Of a bar's, what is drawn.
 const BAR: f64 = 0.9;
-/// Between a whisker and the number above it, as a share of the highest.
+/// The gap between a whisker and the number above it, as a share of the highest value.
 const GAP: f64 = 0.01;
 /// Room above the highest, for its number.
 const ROOM: f64 = 1.12;
@@ -52,7 +52,7 @@ fn bars(area: &Area<'_>, chart: &Chart<'_>, panel: &Panel<'_>, most: f64) -> Dra
     Ok(())
 }
 
-/// From where to where a bar is, the one with number `at` of `count` in its group.
+/// The left and right edge of bar number `at` of `count` in its group.
 fn bar_at(group: usize, at: usize, count: usize) -> (f64, f64) {
     let width = (1.0 - FREE) / count as f64;
     let left = group as f64 + FREE / 2.0 + width * (at as f64 + (1.0 - BAR) / 2.0);

@@ -1,4 +1,5 @@
-//! What a plot shows, before it is drawn, and what all plots have: title, panels, legend.
+//! The content of a plot before it is drawn, and the parts that all plots have: title, panels,
+//! legend.
 
 use nacre_object::{Error, Result};
 use plotters::coord::Shift;

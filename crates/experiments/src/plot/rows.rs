@@ -72,7 +72,7 @@ fn rows_of<'a>(documents: &'a [Value], fields: &Fields) -> Result<Vec<&'a Value>
     Ok(rows)
 }
 
-/// The values of x in the order of their first rows, if they are text.
+/// The values of x in the order of their first rows; `None` if they are numbers.
 fn names_of(rows: &[&Value], x: &str) -> Result<Option<Vec<String>>> {
     let mut names: Vec<String> = vec![];
     let mut is_text = false;

@@ -53,7 +53,7 @@ pub(super) fn locality(workload: MakeWorkload<'_>) -> Result<Computed> {
     Ok(Computed::mantle(findings, vec![forwards, times]))
 }
 
-/// Figure 9: how much faster three and five clients are done than with one rank.
+/// Figure 9: how much faster three and five clients finish than with one rank.
 pub(super) fn speedup(workload: MakeWorkload<'_>) -> Result<Computed> {
     let mut chart = FigureChart::new(
         "speedup",
@@ -115,7 +115,7 @@ pub(super) fn flash_crowd(workload: MakeWorkload<'_>) -> Result<Computed> {
     Ok(Computed::mantle(findings, vec![throughput, forwards]))
 }
 
-/// When the tick began at which a unit moved for the first time; 0 if none did.
+/// The start of the first tick in which a unit moved; 0 if no unit moved.
 fn first_move_seconds(simulation: &Simulation) -> f64 {
     let moved = simulation.ticks.iter().find(|tick| tick.moves > 0);
     moved.map_or(0.0, |tick| tick.at_seconds)

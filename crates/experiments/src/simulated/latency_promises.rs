@@ -105,7 +105,8 @@ pub(super) fn rate_limits() -> Result<Computed> {
     Ok(Computed::thesis(findings, vec![without.chart, with.chart]))
 }
 
-/// Figures 13 to 18 and table 1: which tenants each estimator admits, and what comes of it.
+/// Figures 13 to 18 and table 1: which tenants each estimator admits, and the latencies that
+/// follow.
 pub(super) fn estimators() -> Result<Computed> {
     let (mut findings, mut charts) = (vec![], vec![]);
     for (spread, called, paper) in [
@@ -251,7 +252,8 @@ fn admit(traces: &[Trace; 3], estimator: Estimator) -> Result<[Treatment; 3]> {
                 Estimator::PerTarget | Estimator::Uniform => {
                     at_targets.insert(flow.queue, settings(*bucket));
                 }
-                // One queue stands for all targets. The optimistic one is as fast as all of them.
+                // One queue stands for all targets. The optimistic queue is as fast as all of them
+                // together.
                 Estimator::Optimistic | Estimator::Pessimistic => {
                     let times =
                         if estimator == Estimator::Optimistic { TARGETS as f64 } else { 1.0 };

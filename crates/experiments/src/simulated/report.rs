@@ -47,7 +47,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// A number of the paper beside what was simulated, to a tenth of a percent.
+    /// A value of the paper beside the simulated value, rounded to a tenth of a percent.
     pub(super) fn new(
         finding: impl Into<String>,
         unit: &str,

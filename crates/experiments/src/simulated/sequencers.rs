@@ -18,7 +18,8 @@ const CLIENTS: usize = 4;
 /// How long a client takes for a question if no rank slows it down. Four such clients ask more
 /// questions than one rank can serve.
 pub(super) const QUESTION_SECONDS: f64 = 3e-3;
-/// The same of clients of twelve sequencers: three ranks can serve all of them, one cannot.
+/// The same for the clients of twelve sequencers. Three ranks can serve all of them, and one rank
+/// cannot.
 const RARE_QUESTION_SECONDS: f64 = 18e-3;
 /// A client is slower or faster than the mean by at most this share.
 const VARIATION: f64 = 0.03;

@@ -9,9 +9,11 @@ use crate::workloads::{CREATE_SECONDS, Workload};
 
 /// What chance depends on: each trial is simulated once for each.
 pub(super) const SEEDS: [u64; 5] = [1, 2, 3, 4, 5];
-/// How many clients that create files one rank serves without slowing them down. Fitted, see `experiments/README.md`.
+/// How many file-creating clients one rank serves without slowing them down. Fitted, see
+/// `experiments/README.md`.
 const CLIENTS_OF_A_RANK: f64 = 3.06;
-/// What a client waits for each other rank, in comparison with a create. Fitted, see `experiments/README.md`.
+/// How long a client waits for each other rank, relative to a create. Fitted, see
+/// `experiments/README.md`.
 const SCATTER_GATHER_SHARE: f64 = 0.375;
 /// The CPU use of a node for each client that creates files. In the paper three clients cause a CPU
 /// use of 48 %.
