@@ -285,8 +285,8 @@ fn list_of_files(target: &Path) -> PathBuf {
     target.join(format!("tree/v{list}"))
 }
 
-/// A way to damage a stopped target so that its store cannot be opened: the files in which a bit is
-/// flipped, the offset of the bit, and the text that names the files in a report.
+/// A way to damage a stopped target so that its store cannot be opened. It says in which files a
+/// bit is flipped and at which offset. `named` is the text with which a report names the files.
 struct Damage {
     files: Vec<PathBuf>,
     at: fn(&Path) -> usize,

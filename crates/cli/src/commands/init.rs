@@ -95,8 +95,8 @@ pub(crate) fn host_and_port(text: &str) -> Result<(&str, u16)> {
     Ok((host, port))
 }
 
-/// Addresses with ports that nobody uses now. The system also gives these ports to no outgoing
-/// connection before the nodes start.
+/// Addresses with ports that nobody uses now. The system does not give these ports to outgoing
+/// connections before the nodes start.
 fn chosen_ports(host: &str, count: usize) -> Result<Vec<String>> {
     TcpListener::bind(format!("{host}:0")).map_err(|error| {
         Error::unavailable(format!("cannot listen on {host}: {error}"))

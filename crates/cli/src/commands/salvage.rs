@@ -1,5 +1,5 @@
-//! `nacre salvage` and `nacre scrub --offline`: they read storage folders that no node has open,
-//! and save what is still readable.
+//! `nacre salvage` and `nacre scrub --offline` read storage folders that no node has open. The
+//! first copies the readable data, and the second only checks the data.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -423,8 +423,8 @@ async fn install(cluster: &Cluster, program: &ProgramId, source: &str) -> Result
     Ok(version)
 }
 
-/// How many records the writers may append until the fault at the end of a quarter has happened: up
-/// to the middle of the next quarter.
+/// How many records the writers may append before the fault at the end of a quarter has happened.
+/// The limit is the middle of the next quarter.
 fn gate_before(work: &Work, quarter: usize) -> usize {
     (work.total() * quarter + work.total() * (quarter + 1)) / 8
 }

@@ -52,8 +52,8 @@ impl Topology {
         self.switches.iter().find(at_source).map(|(name, _)| name)
     }
 
-    /// The switch that an IO meets in front of its endpoint: the switch of the target if the IO is
-    /// sent to one, else the switch of the pool.
+    /// The switch in front of an endpoint. For an IO that is sent to a target this is the target's
+    /// switch, and otherwise the switch of the pool.
     pub fn before(&self, object: &ObjectId, target: Option<&TargetName>) -> Option<&SwitchName> {
         let is_it = |(_, location): &&(SwitchName, Location)| match (location, target) {
             (Location::Target(name), Some(target)) => name == target,

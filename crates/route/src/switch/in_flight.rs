@@ -98,8 +98,8 @@ impl Flying {
     }
 
     /// Whether the switch must keep the order of this IO and another one. It must if both touch the
-    /// same bytes, one of them changes the bytes, and the IOs do not go to the same endpoint, which
-    /// would order them.
+    /// same bytes and one of them changes the bytes. If both go to the same endpoint, the endpoint
+    /// orders them instead.
     pub fn is_in_the_way_of(&self, touches: &[Touch], way: Option<&Option<Destination>>) -> bool {
         let same_way = way.is_some() && way == self.way();
         !same_way && conflict(&self.arrival.touches, touches)
