@@ -3,9 +3,11 @@
 //!
 //! | method | input | output |
 //! | --- | --- | --- |
-//! | `write` | a [`RoutedWrite`] | nothing; if newer changes of these bytes exist, the greatest of their counters, and nothing is written |
+//! | `write` | a [`RoutedWrite`] | nothing, or the greatest counter of newer changes |
 //! | `drop` | a [`RoutedDrop`] | nothing |
 //! | `spans` | nothing | [`RoutedSpans`] |
+//!
+//! If newer changes of these bytes exist, `write` writes nothing and returns a counter.
 //!
 //! The object's map lists the spans of bytes that the object keeps. A key is the offset of the
 //! first byte of a span, 8 bytes in big-endian order. Its value is the offset one past the last
