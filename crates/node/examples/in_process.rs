@@ -1,6 +1,8 @@
-//! A cluster in this process, no daemon: objects, a class, a log.
+//! A cluster inside this process, without a daemon: the example uses objects, a class and a log.
 //!
-//!     cargo run --release -p nacre-node --example in_process
+//! ```sh
+//! cargo run --release -p nacre-node --example in_process
+//! ```
 
 use nacre::{Entry, LogOptions, ProgramId, Result};
 use nacre_node::LocalCluster;

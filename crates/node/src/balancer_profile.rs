@@ -1,12 +1,15 @@
-//! `BalancerProfile`: what the operations of sequencers cost on a running cluster, for the balancing simulator.
+//! `BalancerProfile`: what operations of sequencers cost on a running cluster. The balancing
+//! simulator takes its parameters from this profile.
 //!
-//! `nacre balancer profile` and `nacre-bench balancer-model` call it. It makes a log of its own, puts load on its
-//! sequencer, moves it between two nodes, and reads what processor time these nodes used. At the end the log is removed.
+//! `nacre balancer profile` and `nacre-bench balancer-model` call this module. The measurement
+//! makes a log, puts load on its sequencer and moves the sequencer between two nodes. It reads how
+//! much processor time these nodes used. At the end it removes the log.
 //!
-//! Two handles of the log ask in turns. One that is alone would hold the sequencer's capability and ask no node
-//! (docs/capabilities.md).
+//! Two handles of the log ask in turns. A single handle would hold the sequencer's capability and
+//! would not ask the node at all (docs/capabilities.md).
 //!
-//! The time is that of the nodes' processes, so the cluster should do nothing else meanwhile.
+//! The processor time is that of the whole node processes, so the cluster should do nothing else
+//! meanwhile.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,7 +32,8 @@ use crate::node_service::{NODE_SERVICE, NodeReport};
 const IN_FLIGHT: usize = 64;
 /// Moves whose median is the time of a move.
 const MOVES: usize = 21;
-/// Clients that ask the former node once more after a move. What one costs is too little to be measured.
+/// How many times the former node is asked again after a move. One redirect takes too little time
+/// to be measured alone.
 const REDIRECTS: usize = 1000;
 /// A node that does not say how it is within this is not measured.
 const STATUS_PATIENCE: Duration = Duration::from_secs(5);
@@ -50,11 +54,11 @@ pub struct BalancerProfile {
 }
 
 impl BalancerProfile {
-    /// Measures a cluster. Load is put on it for `span`, twice.
+    /// Measures a cluster. Load is put on it twice, each time for `span`.
     ///
     /// # Errors
-    /// `Invalid` if fewer than two nodes host sequencers; `Unsupported` if a node does not tell its processor time; what
-    /// fails under load.
+    /// `Invalid` if fewer than two nodes host sequencers. `Unsupported` if a node does not report
+    /// its processor time. The errors of requests that fail under load.
     pub async fn measure(cluster: &Cluster, span: Duration) -> Result<Self> {
         let mut hosts = cluster.log_env().nodes.nodes().await?;
         hosts.sort();
@@ -127,7 +131,8 @@ impl Bench<'_> {
         self.logs[0].hand_over_sequencer(to.clone(), routing).await
     }
 
-    /// Puts load on the sequencer; how many questions were answered, and what processor time a node used meanwhile.
+    /// Puts load on the sequencer. Returns how many requests were answered, and how much processor
+    /// time the node used meanwhile.
     async fn loaded(&self, node: &NodeName) -> Result<(u64, f64)> {
         let answered = Arc::new(AtomicU64::new(0));
         let before = self.processor_seconds(node).await?;
@@ -148,7 +153,8 @@ impl Bench<'_> {
         Ok((answered.load(Ordering::Relaxed).max(1), spent))
     }
 
-    /// The processor time that a node uses for a client which asks it after the sequencer has left.
+    /// The processor time that the former node uses for a client which still asks it after the
+    /// sequencer has moved away.
     async fn redirected(&self, former: &NodeName) -> Result<f64> {
         let mut input = Default::default();
         // The first epoch of a log: older than any sequencer.

@@ -1,5 +1,5 @@
-//! What classes in Brados were asked: told by a node (the method `calls` of the service `node`), and
-//! gathered from all of them.
+//! Counts of the calls of classes in Brados. Each node reports its counts (the method `calls` of
+//! the service `node`), and this module gathers the reports of all nodes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

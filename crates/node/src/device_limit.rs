@@ -1,7 +1,9 @@
-//! A layer that makes a target as slow as a device that serves so many requests a second.
+//! A layer that makes a target as slow as a device that serves only a given number of requests a
+//! second.
 //!
-//! Demonstrations and tests overload a target by it. Each request waits for its turn at the device, one after the other
-//! in the order in which they came, and then goes on to the engine. Without a limit the layer does nothing.
+//! Demonstrations and tests use this layer to overload a target. Requests take turns at the
+//! simulated device, in the order in which they came, and then go on to the engine. Without a limit
+//! the layer does nothing.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,10 +32,10 @@ impl DeviceLimit {
         Self { clock, per_second: AtomicU64::new(0), free_at: Mutex::default() }
     }
 
-    /// From now on serves so many requests a second; 0 ends the limit.
+    /// Limits the target to this many requests a second from now on; 0 removes the limit.
     ///
     /// # Errors
-    /// `Invalid` for more than any target serves.
+    /// `Invalid` if the number is higher than any target can serve.
     pub fn set(&self, per_second: u64) -> Result<()> {
         if per_second > MAX_RATE {
             return Err(Error::invalid(format!("a limit of {per_second} requests a second"))
@@ -95,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_are_served_one_after_the_other() {
+    fn a_limited_device_serves_requests_one_after_the_other() {
         let limit = DeviceLimit::new(Arc::new(ManualClock::default()));
         assert_eq!(limit.turn(), None);
         limit.set(100).unwrap();

@@ -1,11 +1,13 @@
 //! Ports for listeners that start later: `nacre init` writes them into the cluster's file.
 //!
-//! The system gives ports of the ephemeral range to outgoing connections, so a port from there may be taken
-//! before its listener starts. These ports lie below that range, and below those that `scripts/ceph-cluster`
-//! gives to monitors. Each caller of one user gets other ports: a file keeps the port that comes next.
+//! The kernel gives ports of the ephemeral range to outgoing connections, so such a port may be
+//! taken before its listener starts. The ports chosen here lie below that range, and below the
+//! ports that `scripts/ceph-cluster` gives to monitors. A file per user keeps the next port, so two
+//! callers of the same user get different ports.
 //!
-//! A port is looked up in the kernel's tables and not bound for the test: a process that another thread
-//! starts at that moment would inherit the socket, and keep the port taken.
+//! The kernel's socket tables show whether a port is taken. Binding the port as a test would be
+//! wrong: a process that another thread starts at that moment would inherit the socket and keep the
+//! port taken.
 
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
@@ -28,7 +30,8 @@ const PORTS: Range<u16> = 10_000..20_000;
 /// Ports that a program without privileges may take.
 const UNPRIVILEGED: u16 = 1024;
 
-/// The first of `count` ports in a row that nobody uses, and that no other call of this user is given soon.
+/// Finds `count` consecutive ports that no socket uses, and returns the first. No other call of
+/// this user gets these ports soon.
 ///
 /// # Errors
 /// `Exhausted` if there are no such ports.
@@ -72,7 +75,8 @@ fn ports_of(table: &str) -> Vec<u16> {
     table.lines().skip(1).filter_map(port).collect()
 }
 
-/// The first of `count` ports in a row that are not taken: from `next` on, then from the start.
+/// Finds `count` consecutive ports that are not taken, and returns the first. The search begins at
+/// `next` and continues at the start of the range.
 fn choose(range: &Range<u16>, next: u16, count: u16, taken: &HashSet<u16>) -> Option<u16> {
     let next = next.clamp(range.start, range.end);
     let fits = |first: &u16| {

@@ -1,4 +1,5 @@
-//! Who may do what on a node: entities by their records, nodes and the local user without bound.
+//! Decides which caller may do what on a node. Entities have the rights in their records; the
+//! cluster's nodes and the local user may do everything.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -58,8 +59,8 @@ impl Guard for NodeGuard {
     }
 }
 
-/// The standing of an entity, by its grants on objects, maps, programs and logs, and by what the services of the
-/// node's roles need.
+/// The rights of an entity. They follow from its grants on objects, maps, programs and logs, and
+/// from the rights that the services of the node's roles require.
 #[derive(Debug)]
 struct NodeStanding {
     entity: EntityStanding,

@@ -1,5 +1,5 @@
-//! A node: the process that keeps objects or hosts sequencers, and the supervisor that runs a
-//! cluster of them on one machine. [`LocalCluster`] is a whole cluster in the calling process.
+//! A node is the process that keeps objects or hosts sequencers. The supervisor runs a cluster of
+//! nodes on one machine. [`LocalCluster`] is a whole cluster in the calling process.
 
 mod balancer_profile;
 mod call_rules;

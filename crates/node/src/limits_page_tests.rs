@@ -58,6 +58,6 @@ fn rows() -> Vec<(&'static str, u64)> {
 }
 
 #[test]
-fn the_operators_page_tells_the_limits_of_the_code() {
+fn the_operators_page_lists_the_limits_of_the_code() {
     assert_eq!(rows(), limits());
 }

@@ -1,4 +1,5 @@
-//! What a node's log says since its process was started, for whoever is told that it did not serve.
+//! The part of a node's log that was written since its process started. The supervisor quotes it
+//! when a node did not serve.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -9,7 +10,8 @@ use crate::node_log::last_error;
 
 /// Lines shown of a log that holds no error.
 const SHOWN_LINES: usize = 12;
-/// The end of the log that is looked at: a node that never serves is started again and again.
+/// How many bytes at the end of the log are read. The log can be long, because a node that never
+/// serves is started again and again.
 const MAX_BYTES: u64 = 64 * 1024;
 
 /// The end of a log, from a moment on.
@@ -46,7 +48,7 @@ impl LogTail {
 
     /// The same in one line, for whoever can look into the log.
     pub fn cause(&self, status: ExitStatus) -> String {
-        // Whatever else it said, a node that was killed ended of that, and one that ended well of an order.
+        // A signal or an order to stop explains the end better than anything in the log.
         let said = match status.code() {
             None => None,
             Some(0) => Some("it was told to stop".to_owned()),
@@ -72,7 +74,7 @@ mod tests {
     use std::os::unix::process::ExitStatusExt;
 
     #[test]
-    fn a_cause_is_one_line_and_what_was_said_counts_only_if_the_node_failed() {
+    fn a_cause_is_one_line_and_quotes_the_log_only_if_the_node_failed() {
         let folder = tempfile::tempdir().unwrap();
         let tail = LogTail::from_now(folder.path().join("log"));
         let failed = ExitStatus::from_raw(1 << 8);
@@ -84,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_said_since_the_start_counts_and_an_error_comes_first() {
+    fn a_log_tail_begins_at_the_start_of_the_node_and_prefers_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         std::fs::write(&path, "{\"level\":\"error\",\"message\":\"long ago\"}\n").unwrap();

@@ -1,8 +1,12 @@
 //! `Node`: one process of a cluster, put together from its roles.
 //!
-//! Start: open the roles, assemble the cluster with the targets that they opened, let the roles join it, listen, and
-//! register in the background. A node serves before it has registered, because the registry may be kept on this very
-//! node. Stop: the roles withdraw, the node leaves the registry, finishes what is under way, and closes the roles.
+//! At its start, a node opens its roles and assembles the cluster with the targets that they
+//! opened. The roles then join the cluster. At last the node listens, and registers in the
+//! background. It serves before it has registered, because the registry may be kept on this very
+//! node.
+//!
+//! At its end, the roles withdraw, and the node leaves the registry. It then answers the requests
+//! in flight and closes the roles.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -51,11 +55,12 @@ pub struct NodeOptions {
 }
 
 impl Node {
-    /// Starts the node of a cluster that is locked; it serves when this returns.
+    /// Starts a node of a cluster; the caller holds the node's lock. The node serves when this
+    /// returns.
     ///
     /// # Errors
-    /// `NotFound` if the cluster has no such node; `Unavailable` if its folder or socket is in use;
-    /// `Exists` if the port for its metrics is; `Corrupt` if its data is damaged.
+    /// `NotFound` if the cluster has no such node. `Unavailable` if its folder or socket is in use.
+    /// `Exists` if the port for its metrics is in use. `Corrupt` if its data is damaged.
     pub async fn start(
         cluster: &ClusterFile,
         lock: NodeLock,
@@ -148,8 +153,8 @@ impl Node {
         self.roles.iter().find_map(|role| role.refusal())
     }
 
-    /// Returns once the reason for the refusal may be gone: started again, the node then does its job. Without a
-    /// refusal it never returns.
+    /// Returns once the reason for the refusal may be gone, so that the node can work after a
+    /// restart. Without a refusal this never returns.
     pub async fn until_mended(&self) {
         let mended: FuturesUnordered<_> =
             self.roles.iter().map(|role| role.until_mended()).collect();
@@ -159,10 +164,10 @@ impl Node {
         }
     }
 
-    /// Leaves the cluster and ends; what was acknowledged stays.
+    /// Leaves the cluster and ends. All acknowledged writes stay.
     ///
     /// # Errors
-    /// None that matters to what was acknowledged.
+    /// An error of the server. It never affects acknowledged writes.
     pub async fn stop(self) -> Result<()> {
         self.roles.iter().for_each(|role| role.withdraw());
         self.membership.leave().await;
@@ -239,8 +244,8 @@ fn record_of(
         name: name.clone(),
         roles: entry.roles.iter().map(|role| role.as_str().to_owned()).collect(),
         address: found_at(cluster, entry)?.to_string(),
-        // A clock that was set back makes the node wait for nothing worse than a refused
-        // registration, which the membership reports.
+        // If the clock was set back, the registry refuses this incarnation, and the membership
+        // reports the refusal. Nothing worse happens.
         incarnation: now_micros,
         started_at_micros: now_micros,
         up: true,

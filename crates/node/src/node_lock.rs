@@ -1,7 +1,9 @@
-//! `run/NAME.lock`: a node is one process. The kernel frees the lock with the process that holds it.
+//! `run/NAME.lock` makes sure that only one process is a given node. The kernel frees the lock when
+//! the process that holds it ends.
 //!
-//! A node whose supervisor was killed takes a while to leave, and has its folder, socket and port until
-//! then. Whoever is started in its place waits for that, and does not fail of it.
+//! A node whose supervisor was killed takes a while to leave. Until then it occupies its folder,
+//! socket and port. A new process of the same node waits for the lock instead of failing on one of
+//! these.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -28,10 +30,10 @@ pub struct NodeLock {
 }
 
 impl NodeLock {
-    /// Takes it, once the process that has it is gone, which `log` is told of if it is waited for.
+    /// Takes the lock, once no other process holds it. A wait is reported in `log`.
     ///
     /// # Errors
-    /// `Unavailable` if that does not leave, or the file cannot be opened.
+    /// `Unavailable` if the other process does not leave in time, or if the file cannot be opened.
     pub async fn take(cluster: &ClusterFile, name: &str, log: &NodeLog) -> Result<Self> {
         // Before a file is made for a name that no node has.
         cluster.node(name)?;

@@ -1,8 +1,8 @@
-//! What a node's process says on standard error: one JSON document a line, for those who collect
-//! logs; on a terminal a line for a person.
+//! The log that a node's process writes to standard error. Log collectors get one JSON document for
+//! each line; on a terminal, each line is written for a person.
 //!
-//! `{"time", "level", "node", "message", …}`: the time is UTC with microseconds, further fields are
-//! the message's own, and `trace_id` is there if it was said on behalf of a traced request.
+//! `{"time", "level", "node", "message", …}`: the time is UTC with microseconds. Further fields
+//! belong to the message. `trace_id` is present if the message belongs to a traced request.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
@@ -84,7 +84,7 @@ mod tests {
     use nacre_clock::ManualClock;
 
     #[test]
-    fn a_line_is_one_json_document_with_its_time_and_its_own_fields() {
+    fn a_log_line_is_one_json_document_with_its_time_and_its_own_fields() {
         let log = NodeLog::new("storage.0", Arc::new(ManualClock::at(1_000_001)));
         let line = log.line(Level::Error, "two\nlines", &[("kind", "stale".into())]);
         assert_eq!(line.lines().count(), 1);

@@ -1,15 +1,15 @@
-//! What a node says of itself and of its cluster: the service `node`, answered in JSON.
+//! The service `node`, by which a node reports about itself and its cluster, in JSON.
 //!
 //! | method | input | answer |
 //! | --- | --- | --- |
 //! | `status` | – | a [`NodeReport`] |
 //! | `locate` | `POOL/OBJECT` | an [`ObjectPlace`]: which node to ask for the object |
-//! | `exchange` | the length of the answer, u32 little-endian, then anything | so many zeros, at most [`MAX_EXCHANGE_BYTES`]: what a question costs that needs no work |
-//! | `traces` | an id, `recent` or `slow` | the spans of that trace, or summaries of traces, as [`nacre_telemetry`] has them |
-//! | `calls` | – | the [`NodeCalls`]: what its classes were asked |
-//! | `entities` | an epoch of the map `entities`, in digits | the epoch that is in force here, which is that one or later: the answer waits for it |
+//! | `exchange` | the length of the answer, u32 little-endian, then any bytes | that many zeros, at most [`MAX_EXCHANGE_BYTES`]; it measures the cost of a request without work |
+//! | `traces` | an id, `recent` or `slow` | the spans of that trace, or summaries of traces, in the format of [`nacre_telemetry`] |
+//! | `calls` | – | the [`NodeCalls`]: counts of the calls of its classes |
+//! | `entities` | an epoch of the map `entities`, in digits | the epoch that is in force here; the answer waits until it is at least the epoch asked for |
 //!
-//! `locate` spares clients in other languages the placement rule.
+//! `locate` lets clients in other languages work without the placement rule.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_exchange_answers_as_much_as_it_is_asked_for_within_its_bound() {
+    fn an_exchange_answers_the_length_that_is_asked_for_up_to_its_limit() {
         let ask = |length: usize| exchange(&Bytes::from((length as u32).to_le_bytes().to_vec()));
         for length in [0, 1, MAX_EXCHANGE_BYTES] {
             assert_eq!(ask(length).unwrap().len(), length);

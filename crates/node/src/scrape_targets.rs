@@ -1,7 +1,7 @@
-//! `metrics.json`: where the metrics of a cluster's processes are, for Prometheus to read.
+//! `metrics.json`: the addresses of the metrics of a cluster's processes, for Prometheus to read.
 //!
-//! The format is that of Prometheus' `file_sd_configs`, which reads the file again whenever it
-//! changes: a node that is started again may have another port.
+//! The format is that of Prometheus' `file_sd_configs`. Prometheus reads the file again whenever it
+//! changes, because a restarted node may have another port.
 //!
 //! ```json
 //! [{"targets": ["127.0.0.1:41301"], "labels": {"node": "storage.0"}}]
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_file_says_where_each_process_is_now() {
+    fn the_file_holds_the_present_address_of_each_process() {
         let folder = tempfile::tempdir().unwrap();
         let targets = ScrapeTargets::new(folder.path());
         targets.set("b", "127.0.0.1:1".parse().unwrap()).unwrap();
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_could_not_be_written_is_written_when_it_is_said_again() {
+    fn an_address_that_could_not_be_written_is_written_when_it_is_set_again() {
         let folder = tempfile::tempdir().unwrap();
         let targets = ScrapeTargets::new(folder.path());
         let say = || targets.set("a", "127.0.0.1:1".parse().unwrap());

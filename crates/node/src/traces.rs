@@ -1,4 +1,4 @@
-//! What a node tells of the traces that went through it: the method `traces` of the service `node`.
+//! The method `traces` of the service `node`: a node reports the traces that went through it.
 
 use std::sync::Arc;
 
@@ -8,13 +8,14 @@ use nacre_telemetry::{Id, Order, Spans};
 
 use crate::node_service::json;
 
-/// Traces told of at a time: some screens full, and a hundredth of what fits into a message.
+/// How many traces are listed at a time. They fill some screens, and take a hundredth of the room
+/// in a message.
 const MAX_LISTED: usize = 100;
 
-/// Answers `recent` or `slow` with summaries, an id with the spans of that trace.
+/// Answers `recent` or `slow` with summaries of traces, and an id with the spans of that trace.
 ///
 /// # Errors
-/// `Invalid` for anything else.
+/// `Invalid` for any other input.
 pub(crate) fn tell(spans: &Arc<Spans>, input: &[u8]) -> Result<Bytes> {
     match std::str::from_utf8(input) {
         Ok("recent") => json(&spans.traces(Order::Recent, MAX_LISTED)),

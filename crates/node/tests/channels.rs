@@ -32,7 +32,7 @@ async fn until_balance(cluster: &Cluster, object: &str, expected: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_sent_before_a_cluster_was_closed_arrives_when_it_is_open_again() {
+async fn messages_sent_before_a_cluster_was_closed_arrive_when_it_is_open_again() {
     const TIMES: i64 = 8;
     let folder = tempfile::tempdir().unwrap();
     {

@@ -44,7 +44,7 @@ async fn objects_programs_maps_and_logs_survive_a_restart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_written_against_another_version_is_stale() {
+async fn a_call_that_names_an_old_version_is_stale() {
     let folder = tempfile::tempdir().unwrap();
     let cluster = open(&folder).await;
     let echo: ProgramId = "class/echo".parse().unwrap();
@@ -60,16 +60,18 @@ async fn a_call_written_against_another_version_is_stale() {
         let source = format!("{ECHO} -- {version}");
         assert_eq!(cluster.programs().put(&echo, &source).await.unwrap(), version);
         cluster.programs().activate(&echo, version).await.unwrap();
-        // This process may be behind for a moment; a call that says what it wants catches it up.
+        // This process may not have the new version yet; a call that names the version makes it
+        // catch up.
         assert_eq!(object.call_version(call(Some(version))).await.unwrap().output, "x");
     }
     let stale = object.call_version(call(Some(1))).await.unwrap_err();
     assert_eq!(stale.kind(), ErrorKind::Stale, "{stale}");
 }
 
-/// Its source is lost: who calls the class is told so, and who calls another is not held up.
+/// The class's source is lost. Callers of this class get an error, and callers of another class are
+/// not held up.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_class_that_cannot_become_live_is_unavailable_and_no_other_is() {
+async fn calls_of_a_class_without_its_source_fail_and_other_calls_do_not() {
     let folder = tempfile::tempdir().unwrap();
     let cluster = open(&folder).await;
     let lost: ProgramId = "class/lost".parse().unwrap();
@@ -88,7 +90,7 @@ async fn a_class_that_cannot_become_live_is_unavailable_and_no_other_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lost_source_is_named_unless_this_release_brings_it_along() {
+async fn a_lost_source_is_listed_unless_this_release_contains_it() {
     let folder = tempfile::tempdir().unwrap();
     let cluster = open(&folder).await;
     let echo: ProgramId = "class/echo".parse().unwrap();
@@ -116,7 +118,7 @@ async fn a_lost_source_is_named_unless_this_release_brings_it_along() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pool_must_be_made_and_goes_only_when_it_is_empty() {
+async fn a_pool_must_be_created_and_can_be_removed_only_when_empty() {
     let folder = tempfile::tempdir().unwrap();
     let cluster = open(&folder).await;
     assert_eq!(cluster.pool("mine").await.unwrap_err().kind(), ErrorKind::NotFound);
@@ -140,7 +142,7 @@ async fn a_folder_that_was_open_to_other_users_becomes_private() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_process_a_folder() {
+async fn only_one_process_can_open_a_folder() {
     let folder = tempfile::tempdir().unwrap();
     let _first = open(&folder).await;
     let second = LocalCluster::embedded(folder.path().join("cluster")).await.unwrap_err();

@@ -1,5 +1,5 @@
-//! A running class comes into another layout while clients use its objects: their answers are those of a
-//! model at every moment, whoever dies, and whether it is rolled back midway.
+//! A running class comes into another layout while clients use its objects. At every moment their
+//! answers equal those of a model, although keepers die and some changes are rolled back midway.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,8 @@ use nacre_conformance::wait::{eventually, within_deadline};
 use nacre_node::{LayoutChange, LayoutKeeper, Layouts, LocalCluster, Phase};
 use tempfile::TempDir;
 
-/// A table that may lie anywhere, one that is in the map in every layout, and what there is one of.
+/// One table that may lie anywhere, one that lies in the map in every layout, and one with a single
+/// row.
 const PROGRAM: &str = "state do
   table :kv, [:at:int] => [:value:bytes]
   table :names, [:value:bytes, :at:int]
@@ -153,7 +154,8 @@ impl World {
         LayoutKeeper::start(self.layouts(), node, self.incarnation, clock)
     }
 
-    /// Lets keepers work, each until it dies, as long as there is something to do. How many died.
+    /// Runs keepers one after another, each until it is killed, until there is nothing left to do.
+    /// Returns how many were killed.
     async fn keep(&mut self, is_rolled_back: bool) -> u64 {
         let mut rollback = is_rolled_back;
         for killed in 0.. {
@@ -246,7 +248,7 @@ async fn run(seed: u64) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_class_changes_its_layout_under_load_whoever_dies_and_whether_it_is_rolled_back() {
+async fn a_class_changes_its_layout_under_load_although_keepers_die_and_it_is_rolled_back() {
     let (mut rolled_back, seeds) = (0, seeds(3).collect::<Vec<_>>());
     for seed in &seeds {
         rolled_back += run(*seed).await;
@@ -255,7 +257,7 @@ async fn a_class_changes_its_layout_under_load_whoever_dies_and_whether_it_is_ro
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_cannot_be_adopted_is_refused_and_what_is_overtaken_is_given_up() {
+async fn an_impossible_layout_is_refused_and_an_overtaken_change_is_given_up() {
     let mut world = World::new(0).await;
     let (layouts, class) = (world.layouts(), CLASS.parse().unwrap());
     let adopt = async |layout: &str| layouts.adopt(&class, layout).await;
@@ -286,7 +288,8 @@ async fn what_cannot_be_adopted_is_refused_and_what_is_overtaken_is_given_up() {
     );
 }
 
-/// What could not be moved is read where it is, also by the versions of the change after that.
+/// An object that could not be moved stays readable where it is. The versions of the next change
+/// can read it, too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_former_layout_is_kept_while_an_object_cannot_be_moved_out_of_it() {
     const END: &str = "is in layout kv: slots(64), but for 1 objects";
@@ -319,7 +322,7 @@ async fn a_former_layout_is_kept_while_an_object_cannot_be_moved_out_of_it() {
 
 /// A striped object is used by a handle that was opened before; its process needs no node.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn stripes_are_used_on_while_they_come_into_another_layout() {
+async fn a_striped_object_stays_usable_while_its_stripes_change_layout() {
     const SHARES: &str = "state do
   table :share, [:at:int] => [:value:bytes]
   interface input, :put, [:at:int, :value:bytes]
@@ -361,7 +364,7 @@ layout stripes: 4
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_stripe_carries_a_request_out_once_while_versions_change() {
+async fn every_stripe_runs_a_request_once_while_versions_change() {
     const COUNTS: &str = "state do
   table :counter, [:at:int] => [:n:int]
   interface input, :open, [:at:int]
@@ -413,7 +416,7 @@ layout stripes: 8
 
 /// Objects that another version made meanwhile may be in any layout.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_another_version_made_meanwhile_comes_into_the_layout_too() {
+async fn objects_that_another_version_made_meanwhile_come_into_the_layout_too() {
     let folder = tempfile::tempdir().unwrap();
     let cluster = LocalCluster::embedded(folder.path().join("cluster")).await.unwrap();
     let (class, program): (_, ProgramId) = (CLASS.parse().unwrap(), "class/kv".parse().unwrap());

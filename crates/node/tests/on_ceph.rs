@@ -98,7 +98,7 @@ const ACCOUNT: &str = include_str!("../../../programs/class/account.brados");
 const REFS: &str = include_str!("../../../programs/class/refs.brados");
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_objects_send_is_delivered_once_by_whichever_process() {
+async fn each_message_of_an_object_is_delivered_once_by_one_of_the_processes() {
     for ceph in clusters() {
         is_delivered_once(&ceph).await;
     }

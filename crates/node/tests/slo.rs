@@ -70,7 +70,7 @@ async fn is_admitted(cluster: &LocalCluster, tenant: &str, millis: u64, per_seco
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tenants_are_admitted_until_somebody_would_miss_a_promise() {
+async fn tenants_are_admitted_until_a_promise_would_be_missed() {
     let folder = tempfile::tempdir().unwrap();
     let cluster = open(&folder).await;
     assert!(is_admitted(&cluster, "gold", 60, 200.0).await);
@@ -89,7 +89,7 @@ async fn tenants_are_admitted_until_somebody_would_miss_a_promise() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_place_that_a_tenant_leaves_is_free_for_another() {
+async fn a_tenant_that_leaves_makes_room_for_another() {
     let folder = tempfile::tempdir().unwrap();
     let cluster = open(&folder).await;
     assert!(is_admitted(&cluster, "gold", 60, 700.0).await);
@@ -103,7 +103,7 @@ async fn a_place_that_a_tenant_leaves_is_free_for_another() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_administrators_at_once_do_not_promise_the_same_twice() {
+async fn two_administrators_at_once_cannot_promise_the_same_capacity_twice() {
     let folder = tempfile::tempdir().unwrap();
     let cluster = open(&folder).await;
     let tenants = ["a", "b", "c", "d"];
@@ -114,7 +114,7 @@ async fn two_administrators_at_once_do_not_promise_the_same_twice() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_profiles_nobody_is_admitted() {
+async fn no_tenant_is_admitted_without_profiles() {
     let folder = tempfile::tempdir().unwrap();
     let cluster = open(&folder).await;
     cluster.slos().set_profiles(&[]).await.unwrap();
@@ -138,7 +138,7 @@ async fn a_promise_for_other_targets_is_stale() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_hears_of_a_promise_and_measures_its_tenant() {
+async fn a_node_learns_of_a_promise_and_measures_its_tenant() {
     let folder = tempfile::tempdir().unwrap();
     let cluster = open(&folder).await;
     let pool = "data".parse().unwrap();
@@ -198,7 +198,7 @@ async fn claimed_parts<const N: usize>(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn gateways_share_what_a_tenant_was_promised_and_take_what_a_dead_one_had() {
+async fn gateways_share_a_tenants_promise_and_take_over_the_part_of_a_dead_one() {
     let folder = tempfile::tempdir().unwrap();
     let cluster = open(&folder).await;
     cluster.slos().set_pool(&"data".parse().unwrap(), Some(&name("gold"))).await.unwrap();

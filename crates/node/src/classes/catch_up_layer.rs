@@ -1,5 +1,6 @@
-//! A layer before an engine: calls of classes wait until this process is not behind what they ask for, and are
-//! counted. Inside the engine nothing can wait.
+//! A layer before an engine that counts calls of classes. A call of a newer version than this
+//! process knows waits here until the process has caught up, because nothing can wait inside the
+//! engine.
 
 use futures::future::BoxFuture;
 use nacre_object::{Layer, Op, Reply, Request, Result, Stack, Store};

@@ -1,4 +1,5 @@
-//! The classes of a process that keeps objects: the runtime, the layer before the engine, and the hooks.
+//! The classes of a process that keeps objects: the class runtime, the layer before the engine, and
+//! the hooks that make programs live.
 
 mod catch_up_layer;
 mod hooks;

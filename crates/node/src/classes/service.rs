@@ -1,7 +1,8 @@
-//! The classes of a process that keeps objects: a runtime that is kept at what is active, and
-//! whose faults go to the cluster log; and the courier that delivers what methods send.
+//! The classes of a process that keeps objects. This module keeps the class runtime at the active
+//! versions and reports its faults to the cluster log. It also runs the courier, which delivers the
+//! messages that methods send.
 //!
-//! The engine is given the runtime before there is a cluster to follow, so this starts in two
+//! The engine needs the runtime before there is a cluster to follow, so the service starts in two
 //! steps: [`ClassService::new`], then [`ClassService::follow`].
 
 use std::fmt;
@@ -26,8 +27,9 @@ use nacre_telemetry::Counter;
 use super::hooks::{LivePrograms, hooks_of_node};
 use crate::routes::RoutePrograms;
 
-/// How long a call waits for its class. News and a source take milliseconds, a store that starts again a second or
-/// two; a source that is away longer may never come, and the caller knows best how long to go on asking.
+/// How long a call waits for its class. The news of a version and its source arrive within
+/// milliseconds, or within two seconds if a store restarts. A source that is away longer may never
+/// come, so the caller decides whether to ask again.
 const CATCH_UP_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The classes of this process. Cheap to clone.
@@ -161,8 +163,8 @@ impl ClassService {
         self.0.courier.stop();
     }
 
-    /// Follows the programs of a cluster from now on, as this incarnation of a node, and delivers what the
-    /// objects send that it keeps. Needs a tokio runtime.
+    /// From now on follows the cluster's programs as this incarnation of a node, and delivers the
+    /// messages that the served objects send. Needs a tokio runtime.
     pub fn follow(&self, node: NodeName, incarnation: u64, cluster: &Cluster, served: Served) {
         let reporter = FaultReporter::start(cluster.events().clone(), node.clone());
         self.0.capability_policies.report_to(reporter.clone());
@@ -210,12 +212,14 @@ impl ClassService {
         self.0.runtime.calls_seen()
     }
 
-    /// Makes sure that this process is not behind what a call asks for, and counts it; one whose class
-    /// is live in the version it names asks nobody. Answers what counts it as under way.
+    /// Makes sure that this process has the version that a call needs, and counts the call. If that
+    /// version is live already, nothing is asked of the cluster. The returned value counts the call
+    /// as in flight until it is dropped.
     ///
     /// # Errors
     /// `Stale` if the caller is behind; `Fault` if the version cannot be made live here;
-    /// `Unavailable` if the programs cannot be read, or the class's source cannot for some seconds.
+    /// `Unavailable` if the programs cannot be read, or if the class's source cannot be read for
+    /// some seconds.
     pub async fn begin(&self, call: &ClassCall) -> Result<Option<UnderWay>> {
         let mut called = self.0.runtime.called(&call.class);
         let live = called.as_ref().map(CalledClass::version);
@@ -230,8 +234,8 @@ impl ClassService {
     }
 }
 
-/// Waits until this process has what a call asks for. One that names no version finds what is active: a node
-/// that has just started does not know its programs yet.
+/// Waits until this process has the version that a call needs. A call without a version waits for
+/// the active one, because a node that has just started does not know its programs yet.
 async fn catch_up(subscriber: &Subscriber, call: &ClassCall) -> Result<()> {
     let program = program_of(&call.class)?;
     let caught_up = async {
@@ -260,8 +264,8 @@ fn program_of(class: &ClassName) -> Result<ProgramId> {
 pub struct ProgramFailures {
     /// Calls that ended with a fault, or for using up a budget.
     pub faults: u64,
-    /// Of these, how many exceeded which limit of theirs; what a map's program exceeded is not
-    /// told apart.
+    /// Of these faults, how many exceeded each limit. Budgets that the program of a map exceeds are
+    /// not counted separately.
     pub exceeded: [(Limit, u64); Limit::ALL.len()],
 }
 

@@ -1,7 +1,7 @@
-//! How many objects a class has, and how full they are: estimated from some.
+//! Estimates from a sample how many objects a class has, and how many rows they hold.
 //!
-//! All names are listed; of each page some objects are looked at, and the rows of a few are counted. So it
-//! takes a listing of the pools and a few hundred reads, however many objects there are.
+//! The census lists all names. It looks at some objects of each page, and counts the rows of a few.
+//! So it takes one listing of the pools and a few hundred reads, however many objects there are.
 
 use bytes::Bytes;
 use futures::stream::{self, StreamExt, TryStreamExt};
@@ -22,7 +22,8 @@ const LOOKED_AT: usize = 32;
 const COUNTED: usize = 8;
 /// Entries that are read at a time.
 const PAGE_ENTRIES: u32 = 1000;
-/// Entries that are counted of one object: a second or so of reading. How many more it has is not known.
+/// The most entries that are counted in one object, which takes about a second of reading. For a
+/// larger object the census only knows that it has more.
 const MAX_COUNTED_ENTRIES: u64 = 64 * PAGE_ENTRIES as u64;
 
 /// What was found so far.
@@ -33,8 +34,9 @@ struct Found {
 }
 
 impl Layouts {
-    /// About how many objects a class has, and how many rows one of them. In the byte stream those count that
-    /// its length has room for, as nobody but the class knows which are there.
+    /// Estimates how many objects a class has, and how many rows an object has. In a byte stream,
+    /// every row that its length has room for is counted, because only the class knows which rows
+    /// exist.
     ///
     /// # Errors
     /// `NotFound` if there is no such class; `Unavailable`.
@@ -105,8 +107,8 @@ async fn rows(compiled: &Compiled, objects: &[Object]) -> Result<Rows> {
     })
 }
 
-/// The rows of an object, and whether those are all: its entries besides the one that each object has, and what
-/// may be in its byte stream.
+/// The number of rows of an object, and whether all rows were counted. The number is the object's
+/// entries, without the one that every object has, plus the rows that its byte stream has room for.
 async fn rows_of(compiled: &Compiled, object: &Object) -> Result<(u64, bool)> {
     let in_stream = match compiled.analysis.program.layout().uses_stream() {
         true => most_rows_in_stream(compiled, object.stat().await?.size),
@@ -150,7 +152,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn rows_are_counted_wherever_they_lie() {
+    async fn the_census_counts_rows_wherever_they_lie() {
         for layout in ["", "layout kv: appended(map)\n", "layout kv: slots(16)\n"] {
             let objects = census_of(&format!("{KV}{layout}")).await;
             let expected = (Some(1), Rows::About(ROWS as u64));

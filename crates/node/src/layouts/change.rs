@@ -1,20 +1,20 @@
-//! A class on its way into another layout: pure.
+//! The change of a class into another layout, as a pure state machine.
 //!
-//! What is to be done next follows from how far it is recorded to have come and from which version is
-//! active, so whoever reads the record goes on, and a version that a person activates meanwhile is heeded:
+//! The next step follows from the recorded phase and from the active version. So any process that
+//! reads the record can continue the change, even after a person has activated another version:
 //!
 //! | recorded | active | next |
 //! |---|---|---|
 //! | bridge | base | activate the bridge |
-//! | bridge | bridge | once it is live everywhere: target |
+//! | bridge | bridge | wait until the bridge is live on all nodes, then record phase `target` |
 //! | target | bridge | activate the target |
-//! | any | target | once it is live everywhere: walk |
-//! | walk | bridge | it was rolled back: walk back |
-//! | walk | the same, activated again | another was meanwhile: walk again |
-//! | target, walk | base | it was rolled back past the bridge, which can read what was moved: activate it |
-//! | any | another | leave it to whoever activated that |
+//! | any | target | wait until the target is live on all nodes, then record phase `walk` |
+//! | walk | bridge | the change was rolled back: move the objects back |
+//! | walk | the same, activated again | another version was active meanwhile: start the walk again |
+//! | target, walk | base | the change was rolled back past the bridge; only the bridge can read moved objects: activate it |
+//! | any | another | leave the class to the person who activated that version |
 //!
-//! A change that has come to its end is remembered: rolled back then, it goes on from its walk.
+//! A finished change stays in the record. If it is rolled back later, it continues from its walk.
 
 use nacre_registry::Activation;
 use serde::{Deserialize, Serialize};
@@ -48,14 +48,15 @@ pub enum Phase {
     Walk(Walk),
 }
 
-/// How far objects are moved: pools in the order of their names, objects in that of theirs, until a pass
-/// finds nothing to move.
+/// The progress of a walk over all objects. A pass visits pools in the order of their names, and
+/// the objects of a pool in the order of theirs. The walk ends with a pass that finds nothing to
+/// move.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Walk {
     /// The version in whose layout they are to be.
     pub version: u64,
-    /// The activation of it under which they are moved. While another version was
-    /// active, objects may have come into another layout.
+    /// The activation of that version for which objects are moved. If another version was active
+    /// since, objects may be in another layout.
     pub activation: u64,
     /// Passes that are done.
     pub passes: u32,
@@ -93,7 +94,8 @@ pub(super) enum Step {
 pub(super) enum Onward {
     /// More of it.
     Walk(Walk),
-    /// Nothing: so many objects stay where they were, as they could not be moved in pass after pass.
+    /// The walk is over. `unmoved` objects stay in the former layout, because several passes in a
+    /// row failed to move them.
     Over { unmoved: u64 },
 }
 
@@ -124,9 +126,9 @@ impl LayoutChange {
         }
     }
 
-    /// Whether a change that had come to its end is under way again: the class was rolled back from it, or
-    /// forward, and its objects are in the other layout; or another version was active meanwhile, and some may be
-    /// anywhere.
+    /// Whether a finished change must start again. It must if the class was rolled back or forward
+    /// and its objects are in the other layout. It also must if another version was active
+    /// meanwhile, because some objects may then be in either layout.
     pub(super) fn is_turned(&self, active: Option<Activation>) -> bool {
         let (Some(activation), Phase::Walk(walk)) = (active, &self.phase) else { return false };
         let active = activation.version;
@@ -200,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_goes_over_the_bridge_and_a_rollback_back_over_it() {
+    fn a_change_and_its_rollback_both_pass_the_bridge() {
         let next = |phase, active| change(phase).next(Some(once(active)));
         let activate = |version, instead_of| Step::Activate { version, instead_of };
         let wait = |version, then| Step::Await { version, then };
@@ -218,10 +220,11 @@ mod tests {
         assert_eq!(change(walk(2)).destination(), "map");
     }
 
-    /// The target is never active before the bridge was live everywhere, whoever dies when; rolled back at
-    /// any time, everything ends in one layout, whose version is active.
+    /// The target is never active before the bridge was live everywhere, whichever keeper dies at
+    /// whichever moment. After rollbacks at any time, all objects end in the layout of the active
+    /// version.
     #[test]
-    fn whoever_goes_on_when_it_comes_to_an_end_in_one_layout() {
+    fn a_change_ends_in_one_layout_whichever_keeper_continues_it() {
         for seed in 0..300 {
             let mut random = Random::seeded(seed);
             let (mut record, mut active, mut bridge_is_everywhere) =
@@ -275,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_to_its_end_goes_on_if_it_is_rolled_back_then() {
+    fn a_finished_change_starts_again_when_it_is_rolled_back() {
         let is_turned = |walked, active| change(walk(walked)).is_turned(Some(once(active)));
         assert!(is_turned(3, 2) && is_turned(3, 1), "what was moved is not where they have it");
         assert!(is_turned(2, 3), "and forward again");
@@ -286,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_to_its_end_is_gone_through_again_if_another_version_was_active_meanwhile() {
+    fn a_finished_change_walks_again_if_another_version_was_active_meanwhile() {
         let change = change(walk(3));
         let again = Activation { version: 3, number: 99 };
         assert!(change.is_settled_since(once(3)) && !change.is_turned(Some(once(3))));
@@ -297,14 +300,14 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_that_does_not_say_under_which_activation_goes_on_and_settles_nothing() {
+    fn a_walk_without_an_activation_continues_and_settles_nothing() {
         let change = change(Phase::Walk(Walk { version: 3, ..Walk::default() }));
         assert!(matches!(change.next(Some(once(3))), Step::Walk(_)));
         assert!(!change.is_turned(Some(once(3))) && !change.is_settled_since(once(3)));
     }
 
     #[test]
-    fn a_walk_ends_with_a_pass_that_finds_nothing_or_fails_too_often() {
+    fn a_walk_ends_with_a_pass_that_finds_nothing_to_move_or_fails_too_often() {
         let pass = |moved, failed, failing_passes| {
             let walk = Walk { passes: 7, failing_passes, ..Walk::default() };
             match (Walk { moved_in_pass: moved, failed_in_pass: failed, ..walk }).after_pass() {

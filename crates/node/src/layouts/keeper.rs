@@ -1,10 +1,12 @@
-//! Does the work on layouts, in the background, where nobody else does.
+//! The background task that carries out changes of layouts.
 //!
-//! Every node that keeps objects has a keeper; of all of them one works at a time (`lease`). It waits for the
-//! maps `layouts` and `programs` to change. As long as there is nothing to do, it only waits.
+//! Every node that keeps objects has a keeper. A lease lets one keeper work at a time (`lease`). A
+//! keeper waits for changes of the maps `layouts` and `programs`, and does nothing else until there
+//! is work.
 //!
-//! **Invariant.** A keeper may be dropped or killed anywhere: what it does is decided from what is recorded,
-//! and each record is a compare-and-swap that is refused once another keeper has taken over.
+//! **Invariant.** A keeper may be dropped or killed at any moment, because it decides only from the
+//! record. Each change of the record is a compare-and-swap, which fails once another keeper has
+//! taken over.
 
 use std::fmt;
 use std::sync::Arc;
@@ -156,7 +158,7 @@ async fn say_alive(layouts: &Layouts, lease: &Lease) -> Result<()> {
     layouts.cluster.maps().update(&layouts_map(), beat).await.map(drop)
 }
 
-/// Whether the version is active that has objects where they were before the last change, or after it.
+/// Whether the last change must start again, because of the version that is active now.
 async fn is_turned(layouts: &Layouts, class: &ClassName, known: &ClassLayout) -> Result<bool> {
     let Some(last) = &known.last else { return Ok(false) };
     let active = layouts.cluster.programs().activation(&program_of(class)?).await?;
@@ -250,8 +252,8 @@ impl Mover<'_> {
         }
     }
 
-    /// Ends the change; answers the layout it led to. Only if all objects are there their former ones are
-    /// forgotten by the next change.
+    /// Ends the change and returns the layout that it led to. The next change may forget the former
+    /// layouts only if all objects were moved.
     async fn finish(&self, version: u64, unmoved: u64) -> Result<String> {
         let mut layout = String::new();
         self.record(|record| {
@@ -300,7 +302,7 @@ impl Mover<'_> {
         .await
     }
 
-    /// Changes what is recorded of the class, as long as this keeper is the one.
+    /// Changes the record of the class, as long as this keeper holds the lease.
     ///
     /// # Errors
     /// `Stale` if another keeper has taken over.

@@ -1,9 +1,11 @@
-//! Who changes layouts: one process at a time, by the entry `@keeper` of the map `layouts`.
+//! The lease that lets one process at a time change layouts: the entry `@keeper` of the map
+//! `layouts`.
 //!
-//! Whoever does it counts a beat up; who sees the same beat for [`PATIENCE`] by its own clock takes over,
-//! by compare-and-swap. No two clocks are compared. That two believe for a moment that it is them harms
-//! nothing: each commit of a keeper is refused unless the entry names it, and what it does in between may
-//! be done twice.
+//! The holder increments a beat in the entry. A process that sees the same beat for [`PATIENCE`],
+//! by its own clock, takes the lease over by compare-and-swap. Clocks of different processes are
+//! never compared. Two processes may both believe for a moment that they hold the lease. This is
+//! harmless: each commit is refused unless the entry names its keeper, and every other step may be
+//! done twice.
 
 use std::time::Duration;
 
@@ -137,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn who_beats_keeps_it_and_who_does_not_loses_it() {
+    fn a_keeper_that_beats_keeps_the_lease_and_a_silent_one_loses_it() {
         let (mut a, mut b, mut state) = (lease("a", 1), lease("b", 1), empty());
         let at = Duration::from_secs;
         assert_eq!(a.look(at(0), &state).unwrap(), Turn::Free);
@@ -166,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_was_started_again_goes_on_at_once() {
+    fn a_restarted_node_takes_its_lease_over_at_once() {
         let (mut before, mut after, mut state) = (lease("a", 1), lease("a", 2), empty());
         before.look(Duration::ZERO, &state).unwrap();
         let taken = before.take(&state).unwrap();

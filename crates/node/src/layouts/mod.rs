@@ -1,15 +1,18 @@
-//! The layouts of running classes: how a class comes into another one while it is used.
+//! Brings a running class into another layout while clients use it.
 //!
-//! A class in Brados says in its source where rows lie. To change that, two versions are put, a *bridge*
-//! and a *target* (`sources`); once the bridge is live everywhere the target is, and then all objects are
-//! gone through and moved step by step (`walk`), while requests find what is in either place. New objects
-//! lie as the target says from the beginning. How far it has come is recorded in the map `layouts`
-//! (`record`, `change`); one process at a time does the work (`lease`, `keeper`), and any goes on where
-//! another stopped. `nacre program rollback` takes the class back at any time, and the objects with it.
+//! The source of a class in Brados says where its rows lie. To change that, two more versions of
+//! the class are put, a *bridge* and a *target* (`sources`). The target is activated once the
+//! bridge is live on all nodes. Then a walk visits all objects and moves them step by step
+//! (`walk`), while requests find rows in either place. New objects have the target's layout from
+//! the beginning.
 //!
-//! Which objects are a class's they say themselves, by how their entry `@brados` begins: so no ledger is
-//! kept, and what is gone through are the names of all pools. Two classes that keep the same tables could
-//! not be told apart, and are refused.
+//! The map `layouts` records the progress (`record`, `change`). One process at a time does the work
+//! (`lease`, `keeper`), and any process can continue where another stopped. `nacre program
+//! rollback` takes the class back at any time, and its objects with it.
+//!
+//! The beginning of an object's entry `@brados` says which class the object belongs to. So no
+//! separate index is kept, and a walk goes through the names in all pools. Two classes that keep
+//! the same tables could not be told apart, so a change of either is refused.
 
 mod census;
 mod change;
@@ -69,11 +72,12 @@ impl Layouts {
         Ok((active, source))
     }
 
-    /// Begins to bring a class into a layout; [`LayoutKeeper`]s do it.
+    /// Starts to bring a class into a layout. The [`LayoutKeeper`]s do the work.
     ///
     /// # Errors
-    /// `NotFound` if the class is not active; `Invalid` if the layout is impossible for it, or is the one it
-    /// has; `Conflict` if it is being changed already, or another class keeps the same tables.
+    /// `NotFound` if the class is not active. `Invalid` if the layout is impossible for the class,
+    /// or is its present one. `Conflict` if the class is being changed already, or if another class
+    /// keeps the same tables.
     pub async fn adopt(&self, class: &ClassName, layout: &str) -> Result<LayoutChange> {
         let (program, programs) = (program_of(class)?, self.cluster.programs());
         let (active, source) = self.active(class).await?;

@@ -1,6 +1,7 @@
-//! What is recorded of the layouts of running classes: the map `layouts`, one JSON entry a class, by name.
+//! The records of running classes' layouts: the map `layouts` has one JSON entry for each class,
+//! under its name.
 //!
-//! One entry is of no class: `@keeper`, who does the work (`lease.rs`).
+//! One entry belongs to no class: `@keeper` names the process that does the work (`lease.rs`).
 
 use bytes::Bytes;
 use nacre_object::{ClassName, Error, MapName, Result};
@@ -17,8 +18,8 @@ pub struct ClassLayout {
     pub change: Option<LayoutChange>,
     /// The change that came to its end last.
     pub last: Option<LayoutChange>,
-    /// The version all of whose objects were found in its present layout by the last change; none if some could not
-    /// be moved there, so that the former ones must stay readable.
+    /// The version in whose present layout the last change found all objects. `None` if some
+    /// objects could not be moved, so that the former layouts must stay readable.
     pub settled: Option<u64>,
 }
 
@@ -44,8 +45,8 @@ impl ClassLayout {
         })
     }
 
-    /// Whether all objects are in the layout of the version that is active: they were found there, and no other
-    /// version was active since.
+    /// Whether all objects are in the layout of the active version: the last change found them
+    /// there, and no other version was active since.
     pub(super) fn is_settled(&self, active: Activation) -> bool {
         self.settled == Some(active.version)
             && self.last.as_ref().is_some_and(|last| last.is_settled_since(active))
@@ -63,9 +64,10 @@ mod tests {
     use super::super::change::{Phase, Walk};
     use super::*;
 
-    /// What a record looks like in the map. If this fails, stored ones can no longer be read.
+    /// A stored record must keep its format. If this test fails, stored records can no longer be
+    /// read.
     #[test]
-    fn a_stored_sample_still_reads() {
+    fn a_stored_record_can_still_be_read() {
         let stored = r#"{"change":{"layout":"kv: slots(64)","former":"map",
             "base":1,"bridge":2,"target":3,"phase":{"walk":{"version":3,"activation":4,"passes":1,"failing_passes":0,
             "pool":"data","after":"o","moved_in_pass":2,"failed_in_pass":0,"moved":9,"rows":90}}},

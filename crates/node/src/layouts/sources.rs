@@ -1,8 +1,9 @@
-//! The two versions by which a class comes into another layout: pure.
+//! The two versions by which a class comes into another layout. This module is pure.
 //!
-//! The *bridge* keeps rows where they were, and finds them where they are to be; the *target* puts them
-//! there, and finds them where they were. The bridge is live everywhere before the target is anywhere, so
-//! at every moment each node reads what every other writes; and rolled back to, it takes everything back.
+//! Both versions read rows in the old and in the new place. The *bridge* writes rows to the old
+//! place, the *target* writes them to the new one. The bridge is live on all nodes before the
+//! target is live on any, so each node can always read what every other node writes. After a
+//! rollback to the bridge, all rows move back to the old place.
 
 use nacre_brados::layout::LayoutError;
 use nacre_brados::limits::MAX_FORMER_LAYOUTS;
@@ -19,11 +20,12 @@ pub(super) struct Sources {
 }
 
 impl Sources {
-    /// For a class whose active source this is. `is_settled`: none of its objects is in a former layout.
+    /// Makes the two versions for a class whose active source is `source`. `is_settled` says that
+    /// none of its objects is in a former layout.
     ///
     /// # Errors
-    /// `Invalid` if the layout is impossible for the program, or is the one it has, or there would be too
-    /// many former ones.
+    /// `Invalid` if the layout is impossible for the program or is its present one, or if the class
+    /// would have too many former layouts.
     pub fn of(source: &str, wanted: &str, is_settled: bool) -> Result<Self> {
         let layout: Layout = wanted
             .parse()
@@ -84,7 +86,7 @@ end
     }
 
     #[test]
-    fn each_of_the_two_finds_what_the_other_puts() {
+    fn bridge_and_target_each_read_what_the_other_writes() {
         let sources = Sources::of(KV, "kv: slots(64)", true).unwrap();
         assert_eq!(layouts(&sources.bridge), ("map".into(), vec!["kv: slots(64)".into()]));
         assert_eq!(layouts(&sources.target), ("kv: slots(64)".into(), vec!["map".into()]));
@@ -103,7 +105,7 @@ end
     }
 
     #[test]
-    fn former_layouts_are_kept_until_all_is_settled() {
+    fn former_layouts_are_kept_until_all_objects_are_settled() {
         let first = Sources::of(KV, "kv: slots(64)", true).unwrap().target;
         let unsettled = Sources::of(&first, "kv: appended(map)", false).unwrap();
         let (_, former) = layouts(&unsettled.target);
@@ -115,7 +117,7 @@ end
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn an_impossible_layout_is_refused() {
         for (source, wanted, reason) in [
             (KV, "map", "is map already"),
             (KV, "kv: slots(1)", "slots(1)"),

@@ -1,7 +1,8 @@
-//! Going through objects, and moving those of a class that are elsewhere than they should be.
+//! Walks over all objects, and moves the objects of a class that are not in its present layout.
 //!
-//! **Invariant.** Each step is a transaction of the object's class, as requests are, so walking may stop
-//! anywhere. The record says up to which name objects were looked at; what is done twice does nothing.
+//! **Invariant.** Each step is a transaction of the object's class, like a request, so a walk may
+//! stop anywhere. The record keeps the name of the last object that was looked at. Repeating a step
+//! has no effect.
 
 use std::time::Duration;
 
@@ -12,12 +13,12 @@ use nacre_object::{ClassName, Error, ErrorKind, ObjectName, PoolName, Result};
 use super::change::{Onward, Walk};
 use nacre::{Cluster, Object};
 
-/// Names that are asked for at a time; so many objects are looked at between two records of how far it is.
+/// How many names are listed at a time. The progress is recorded after this many objects.
 const PAGE: usize = 64;
 /// Objects that are looked at at a time.
 const LOOKS: usize = 8;
-/// After each page and each step, so that those who use the objects hardly notice: at most some two
-/// thousand looks a second, and two hundred and fifty steps of at most a mebibyte.
+/// The pauses after each page and each step keep the load on clients low. They limit a walk to
+/// about 2000 objects a second, and to 250 moving steps of at most a mebibyte.
 const PAUSE_AFTER_PAGE: Duration = Duration::from_millis(30);
 const PAUSE_AFTER_STEP: Duration = Duration::from_millis(4);
 
@@ -38,7 +39,7 @@ pub(super) struct Page {
 }
 
 impl Walker<'_> {
-    /// Looks at the next objects, and moves those that are elsewhere.
+    /// Looks at the next page of objects, and moves those that are not in the present layout.
     ///
     /// # Errors
     /// `Stale` if another version is active; `Unavailable`.

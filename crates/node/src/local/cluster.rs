@@ -16,8 +16,9 @@ use nacre_slo::NodeSlo;
 use super::node::LocalNode;
 use crate::layouts::{LayoutKeeper, Layouts};
 
-/// A cluster whose classes and sequencers run in this process. Used like the [`Cluster`] that it holds. Cheap
-/// to clone; the process serves the cluster until the last clone is dropped.
+/// A cluster whose classes and sequencers run in this process. Programs use it like the [`Cluster`]
+/// that it holds. It is cheap to clone; the process serves the cluster until the last clone is
+/// dropped.
 #[derive(Clone)]
 pub struct LocalCluster {
     cluster: Cluster,
@@ -31,23 +32,24 @@ impl fmt::Debug for LocalCluster {
 }
 
 impl LocalCluster {
-    /// A cluster kept in a folder; no daemon, no socket. One process at a time.
+    /// Opens a cluster that is kept in a folder, without a daemon or a socket. Only one process can
+    /// have it open at a time.
     ///
     /// # Errors
-    /// `Unavailable` if another process has it open; `Corrupt` if what is there is damaged.
+    /// `Unavailable` if another process has it open; `Corrupt` if its data is damaged.
     pub async fn embedded(folder: impl AsRef<Path>) -> Result<Self> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
         let (node, parts) = LocalNode::open(folder.as_ref(), Arc::clone(&clock))?;
         Self::serve(node, parts, clock).await
     }
 
-    /// The cluster that is kept in a pool of a Ceph cluster, with no daemon of nacre's: classes and
-    /// sequencers run in this process, and in each other that does the same. To be ended with
-    /// [`LocalCluster::close`].
+    /// Opens a cluster that is kept in a pool of a Ceph cluster, without a daemon of nacre. Classes
+    /// and sequencers run in this process, and in every other process that opens the same pool. End
+    /// it with [`LocalCluster::close`].
     ///
     /// # Errors
-    /// `Unsupported` where librados is not installed; `Invalid`, `Denied`, `NotFound` or, after
-    /// seconds, `Unavailable`, each with what to check.
+    /// `Unsupported` if librados is not installed; `Invalid`, `Denied`, `NotFound` or, after some
+    /// seconds, `Unavailable`. Each error says what to check.
     pub async fn ceph(options: RadosOptions) -> Result<Self> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
         let (node, parts) = LocalNode::connect(options, Arc::clone(&clock)).await?;
@@ -67,9 +69,12 @@ impl LocalCluster {
         Ok(local)
     }
 
-    /// Stops serving; nothing works any more after it. A process that ends without it leaves its watches
-    /// behind in a Ceph cluster. For half a minute, a client that notifies the same objects or activates a
-    /// program then waits for them. Takes three seconds at most, if Ceph does not answer.
+    /// Stops serving. The cluster cannot be used afterwards. This takes three seconds at most, even
+    /// if Ceph does not answer.
+    ///
+    /// A process that ends without this call leaves its watches behind in a Ceph cluster. For half
+    /// a minute, a client that notifies the same objects or activates a program then waits for
+    /// them.
     pub async fn close(&self) {
         self.node.leave(&self.cluster).await;
         self.node.close().await;

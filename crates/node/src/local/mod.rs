@@ -1,4 +1,5 @@
-//! A whole cluster in one process, without sockets, for programs that embed nacre and for tests of programs.
+//! A whole cluster in one process, without sockets. Programs that embed nacre use it, and so do
+//! tests of programs.
 
 mod cluster;
 mod node;

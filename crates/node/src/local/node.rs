@@ -1,8 +1,9 @@
-//! The one node of a cluster in one process: an engine, its classes and a sequencer host.
+//! The only node of a cluster in one process: an engine, its classes and a sequencer host.
 //!
-//! On a folder the process is all there is. On Ceph any number of processes are each such a node, of
-//! one name, and know of each other only what is stored: that there is one sequencer at a time the log
-//! sees to by sealing, so one that another process displaced is refused and displaces it again.
+//! On a folder, this process is the whole cluster. On Ceph, any number of processes can be such a
+//! node, all with the same name. They share nothing but the stored data. The log allows one
+//! sequencer at a time, because a new sequencer seals the old one. The log refuses a displaced
+//! sequencer, which then displaces the other one in turn.
 
 use std::collections::BTreeMap;
 use std::path::Path;

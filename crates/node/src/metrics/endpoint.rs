@@ -1,7 +1,7 @@
-//! `GET /metrics` over HTTP/1.1 on a loopback address, as OpenMetrics text.
+//! Serves `GET /metrics` over HTTP/1.1 on a loopback address, as OpenMetrics text.
 //!
-//! Nothing a scraper does costs the node more than it is worth: few connections at a time, short
-//! headers, one answer a connection, and all of it within a bound of time.
+//! Limits protect the node from scrapers: few connections at a time, short headers, one answer for
+//! each connection, and a timeout for all of it.
 
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -43,10 +43,10 @@ pub struct MetricsListener {
 }
 
 impl MetricsListener {
-    /// Listens on a port of the loopback address; 0 for any that is free.
+    /// Listens on this port of the loopback address; 0 means any free port.
     ///
     /// # Errors
-    /// `Exists` if the port is taken, `Unavailable` if there is none to be had.
+    /// `Exists` if the port is taken, `Unavailable` if no port is free.
     pub async fn bind(port: u16) -> Result<Self> {
         let refused = |error: std::io::Error| {
             let text = format!("metrics on 127.0.0.1:{port}: {error}");

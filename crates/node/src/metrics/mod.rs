@@ -1,17 +1,17 @@
-//! What a node tells Prometheus of itself.
+//! The metrics that a node reports to Prometheus.
 //!
-//! Crates count for themselves. The collectors read their counts when a page is asked for, and name them by
-//! Prometheus' conventions, with the unit at the end. [`MetricsListener`] answers
-//! `GET /metrics` on a loopback address.
+//! Each crate keeps its own counters. The collectors here read the counters when a page is asked
+//! for, and name them by Prometheus' conventions, with the unit at the end. [`MetricsListener`]
+//! answers `GET /metrics` on a loopback address.
 //!
-//! | collector | tells of |
+//! | collector | reports |
 //! | --- | --- |
-//! | `requests` | requests by kind and result, how long they took, sessions, connections, peers that did not get in |
-//! | `programs` | versions of the live programs, requests of classes in Brados by size, faults, budgets exceeded |
-//! | `supervisor` | which nodes are up, how often each was started again |
-//! | `process` | memory, processor time, descriptors, as every Prometheus client names them |
+//! | `requests` | requests by kind and result, their durations, sessions, connections, rejected peers |
+//! | `programs` | versions of the live programs, requests of classes in Brados by size, faults, exceeded budgets |
+//! | `supervisor` | which nodes are up, and how often each node was restarted |
+//! | `process` | memory, processor time and descriptors, with the names that every Prometheus client uses |
 //!
-//! The [roles](crate::roles) of a node add theirs.
+//! The [roles](crate::roles) of a node add their own collectors.
 
 mod endpoint;
 pub(crate) mod page;

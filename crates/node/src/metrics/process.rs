@@ -1,6 +1,7 @@
-//! The process: what the kernel knows of it, under the names every Prometheus client uses.
+//! Metrics of the process, as the kernel reports them, with the names that every Prometheus client
+//! uses.
 //!
-//! What cannot be read is left out rather than told as zero.
+//! A value that cannot be read is left out; zero would be a false report.
 
 use std::fmt;
 use std::fs;
@@ -90,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernels_line_is_read_whatever_the_command_is_called() {
+    fn the_kernels_stat_line_is_read_whatever_the_command_is_called() {
         let line = "7 (a) b) S 1 7 7 0 -1 4194304 900 0 0 0 150 50 0 0 20 0 9 0 100 4096 3 \
                     18446744073709551615 1 1";
         let stat = ProcessStat::parse(line).unwrap();

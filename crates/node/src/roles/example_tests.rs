@@ -82,7 +82,7 @@ fn caller() -> Caller {
 }
 
 #[tokio::test]
-async fn a_role_hands_in_its_service_its_need_and_its_metrics() {
+async fn a_role_offers_its_service_its_required_right_and_its_metrics() {
     let folder = tempfile::tempdir().unwrap();
     let file = ClusterFile::create(folder.path(), 1).unwrap();
     let entry = file.with_role(ROLE.name).next().unwrap();

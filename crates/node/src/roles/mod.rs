@@ -1,8 +1,8 @@
-//! What a node does: one folder a role.
+//! The jobs of a node: one folder for each role.
 //!
-//! A node goes through [`ROLES`] in order and opens those that `cluster.json` gives it. A role hands back all
-//! that the rest of the node learns of it: the services it offers and who may ask them, its metrics, its part of the
-//! node's report, and how it ends.
+//! A node goes through [`ROLES`] in order and opens the roles that `cluster.json` gives it. Each
+//! role returns everything that the rest of the node needs from it. That is its services and the
+//! rights they require, its metrics, its part of the node's report, and how to end it.
 
 #[cfg(test)]
 mod example_tests;
@@ -19,8 +19,8 @@ pub use storage::{
     StorageReport, StrayReport, WatchRequest,
 };
 
-/// Every role there is, in the order in which a node takes them up. Storage comes first: the target that it opens may
-/// keep what the others read.
+/// All roles, in the order in which a node opens them. Storage comes first, because the target that
+/// it opens may keep data that the other roles read.
 pub(crate) const ROLES: [Role; 2] = [storage::ROLE, metadata::ROLE];
 
 #[cfg(test)]

@@ -1,10 +1,13 @@
 //! `Role`: one job of a node, from its start to its end.
 //!
-//! 1. [`Role::open`] opens what the role keeps, before there is a cluster.
-//! 2. The node assembles the cluster; the [targets](OpenedRole::target) that its roles opened are part of it.
-//! 3. [`OpenedRole::join`] starts what runs in the background, and hands in what the node is to offer.
-//! 4. When the node stops, each role [withdraws](RunningRole::withdraw). The node leaves the registry and answers the
-//!    requests that are under way. Then each role [closes](RunningRole::close).
+//! 1. [`Role::open`] opens the data that the role keeps, before there is a cluster.
+//! 2. The node assembles the cluster; the [targets](OpenedRole::target) that its roles opened are
+//!    part of it.
+//! 3. [`OpenedRole::join`] starts the role's background tasks, and returns the services for the
+//!    node to offer.
+//! 4. When the node stops, each role [withdraws](RunningRole::withdraw). The node leaves the
+//!    registry and answers the requests that are in flight. Then each role
+//!    [closes](RunningRole::close).
 
 use std::fmt;
 use std::sync::Arc;
@@ -56,7 +59,8 @@ pub(crate) trait OpenedRole: Send {
         None
     }
 
-    /// Joins the cluster: starts what runs in the background, and hands in what the node is to offer.
+    /// Joins the cluster: starts the role's background tasks, and returns the services for the node
+    /// to offer.
     ///
     /// # Errors
     /// Those of the role; the node then does not start.
@@ -145,7 +149,8 @@ pub(crate) trait RunningRole: Send + Sync + fmt::Debug {
         None
     }
 
-    /// Returns once the reason for the refusal may be gone. A role that does its job never returns.
+    /// Returns once the reason for the refusal may be gone. If the role does its job, this never
+    /// returns.
     async fn until_mended(&self) {
         std::future::pending().await
     }

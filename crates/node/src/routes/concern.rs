@@ -14,7 +14,8 @@ pub(super) struct Concern {
     following: Matches,
 }
 
-/// Held by an IO that passed without the switch, until the IO is done. New rules wait for all passes of the old ones.
+/// The pass of an IO that does not go through the switch. The IO holds it until it is done; new
+/// rules wait for all passes that were given under the old ones.
 #[derive(Debug)]
 pub(super) struct FreePass(#[expect(dead_code, reason = "it is counted")] Arc<Concern>);
 
@@ -94,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_set_of_matches_contains_what_one_of_them_matches() {
+    fn a_set_of_matches_contains_every_object_that_one_of_them_matches() {
         let mut random = Random::seeded(7);
         let word = |random: &mut Random| -> String {
             (0..1 + random.below(4)).map(|_| ['a', 'b', 'c'][random.below(3) as usize]).collect()

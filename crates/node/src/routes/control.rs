@@ -29,7 +29,8 @@ const READ_AGAIN: Duration = Duration::from_millis(250);
 const SETTLED_CHECK: Duration = Duration::from_millis(500);
 /// How often the node looks whether another version of a program is live that its rules name.
 const PROGRAM_CHECK: Duration = Duration::from_millis(50);
-/// How long the node waits for programs that new rules name. They are active, and reach every node within a moment.
+/// How long the node waits for the programs that new rules name. Active programs reach every node
+/// within a moment.
 const PROGRAM_PATIENCE: Duration = Duration::from_secs(5);
 /// How long a node may take to answer with one page of the spans it keeps.
 const FOUND_TIME: Duration = Duration::from_secs(10);
@@ -44,8 +45,8 @@ pub(super) async fn tick(switch: Arc<NodeSwitch>) {
     }
 }
 
-/// Follows the map and keeps the switch as it says, until the task is aborted. A map that makes no sense changes
-/// nothing: the rules before it stay in force.
+/// Follows the map and installs its rules in the switch, until the task is aborted. A malformed map
+/// changes nothing: the rules before it stay in force.
 pub(super) async fn run(switch: Arc<NodeSwitch>, maps: Maps) {
     let Ok(name) = ROUTES_MAP.parse() else { return };
     let mut control = Control { switch, controller: None };
@@ -235,8 +236,8 @@ impl Control {
         }
     }
 
-    /// Where the newest bytes are. A switch that has had its rules knows. A switch that has just started asks the nodes
-    /// that may keep bytes, and waits until all have answered.
+    /// Where the newest bytes are. A switch that already has rules knows this. A switch that has
+    /// just started asks the nodes that may keep bytes, and waits until all of them have answered.
     async fn gather(&self, term: Term, followed: &[Followed]) -> Vec<Placed> {
         let known = {
             let core = self.switch.core();

@@ -12,7 +12,8 @@ use nacre_route::ROUTED_POOL;
 
 use super::NodeSwitch;
 
-/// The layer. A node has it once on the path of its clients and once on its own, with one switch.
+/// The layer that passes IO to the switch. A node has it once on the path of its clients and once
+/// on its own path, both with the same switch.
 #[derive(Debug)]
 pub struct SwitchLayer {
     next: Stack,

@@ -1,23 +1,29 @@
-//! Routes at work: the switch of a storage node, and what tells it its rules.
+//! Routes on a storage node: the node's switch, and the controller that gives the switch its rules.
 //!
-//! Every object has one switch: that of the node that holds it, its *home*. A client that knows nothing of routes asks
-//! the home, and the switch sends the IO on. So no two switches have to agree about an object.
+//! Every object has one switch: that of the node that holds it, its *home*. A client knows nothing
+//! of routes and asks the home, and the switch sends the IO on. So no two switches have to agree
+//! about an object.
 //!
-//! 1. [`state`]: the map `routes` says which rules there are. [`supported`] refuses what no node executes.
-//! 2. [`control`]: each node follows the map. It runs the pure controller for its own switch: the rules are stored
-//!    durably on the node, IO is held and drained, the rules are installed, IO goes on.
-//! 3. [`node_switch`] and [`layer`]: the runtime of the pure switch. [`pieces`] sends its pieces.
-//!    [`programs`] runs the programs that rules name.
-//! 4. [`service`]: what switches ask the nodes that keep routed bytes. [`places`] says which object keeps them.
-//! 5. [`mover`]: brings bytes home that no rule wants elsewhere.
-//! 6. [`tail`]: the application that routes the writes of an overloaded target elsewhere.
+//! 1. [`state`]: the map `routes` says which rules there are. [`supported`] refuses rules that
+//!    nodes cannot execute.
+//! 2. [`control`]: each node follows the map and runs the pure controller for its own switch. The
+//!    controller stores the rules durably on the node, holds and drains IO, installs the rules, and
+//!    lets IO continue.
+//! 3. [`node_switch`] and [`layer`]: the runtime of the pure switch. [`pieces`] sends the pieces of
+//!    an IO. [`programs`] runs the programs that rules name.
+//! 4. [`service`]: the requests of switches to the nodes that keep routed bytes. [`places`] says
+//!    which object keeps them.
+//! 5. [`mover`]: brings bytes home when no rule sends them elsewhere any more.
+//! 6. [`tail`]: the application that sends the writes of an overloaded target elsewhere.
 //!
 //! # Invariants
 //!
-//! - Before a rule lets writes go elsewhere, its node has stored durably where they may go. So a switch that restarts
-//!   knows whom to ask for routed bytes, and holds IO on them until it has been told.
-//! - A byte is dropped where it was routed to only after its successor is durable.
-//! - Bytes of which nobody knows whether they arrived are dropped before any other IO on them is answered.
+//! - A node stores durably where a rule may send writes, before the rule is in force. So a switch
+//!   that restarts knows which nodes to ask for routed bytes. It holds IO on these bytes until the
+//!   nodes have answered.
+//! - Routed bytes are dropped at their old place only after newer bytes are durable elsewhere.
+//! - If it is unknown whether a write arrived, its bytes are dropped before any other IO on them is
+//!   answered.
 
 mod concern;
 mod control;

@@ -1,6 +1,7 @@
-//! The mover: brings bytes home that no rule wants elsewhere any more.
+//! The mover brings bytes home when no rule sends them elsewhere any more.
 //!
-//! The mover takes a few bytes at a time, so other IO on them waits only for a moment. It can be interrupted anywhere.
+//! The mover takes a few bytes at a time, so other IO on them waits only for a moment. It can be
+//! interrupted at any point.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! `NodeSwitch`: the runtime of a node's switch. It puts IO to the pure switch, and does what that commands.
+//! `NodeSwitch`: the runtime of a node's switch. It passes IO to the pure switch, and carries out
+//! the commands that the pure switch returns.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -22,7 +23,8 @@ use super::pieces::PieceWork;
 use super::places::{Place, Places};
 use super::routed_changes::RoutedChanges;
 
-/// Routed changes that a slow watcher may be behind. One that is further behind is told that it missed some.
+/// How many routed changes are queued for a slow watcher. A watcher that is further behind is told
+/// that it missed some.
 const QUEUED_CHANGES: usize = 1024;
 
 /// The names of nacre's own pools begin so. Rules never apply to their objects.
@@ -68,7 +70,8 @@ pub(super) struct Core {
     pub doubts: Vec<Doubt>,
 }
 
-/// A write to a place that got no answer. The newest bytes are elsewhere, so what arrived there must be dropped.
+/// A write to a place that got no answer. The newest bytes are elsewhere, so bytes that did arrive
+/// at this place must be dropped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Doubt {
     pub object: ObjectId,
@@ -129,10 +132,11 @@ impl NodeSwitch {
         })
     }
 
-    /// The switch of the node whose objects are below `base`, with the record that is stored there.
+    /// Opens the switch of a node whose objects are in the store `base`, with the record that is
+    /// kept there.
     ///
     /// # Errors
-    /// Those of the store; `Corrupt` if the record makes no sense.
+    /// Those of the store; `Corrupt` if the record is malformed.
     pub async fn open(
         base: Stack,
         places: Places,
@@ -206,8 +210,8 @@ impl NodeSwitch {
         concern.pass(object)
     }
 
-    /// From now on looks at the objects of a record and of rules that are to come. Returns when no IO is in flight
-    /// that passed without it.
+    /// Makes all IO on the objects of `record` and of the rules `wanted` go through the switch.
+    /// Returns once no IO is in flight that passed under the old set.
     pub(super) async fn look_at(&self, record: &Record, wanted: &[Vec<Rule>]) {
         let new = Arc::new(Concern::of(record, wanted));
         let old = {
@@ -268,7 +272,8 @@ impl NodeSwitch {
         self.handle(event);
     }
 
-    /// Size, time and version at home; the stream ends behind the last byte that lies elsewhere, if that is later.
+    /// Returns size, time and version from home. If the last byte that lies elsewhere is beyond the
+    /// end at home, the size includes this byte.
     async fn stat(&self, next: &Stack, request: Request) -> Result<Reply> {
         self.until_installed().await;
         // Bytes that come home meanwhile are at home when the answer is made.
@@ -362,7 +367,8 @@ impl Core {
         placed.last().map_or(0, |placement| placement.span.end())
     }
 
-    /// Carries out a command of the pure switch. Returns the work that has to wait for a store or a node.
+    /// Carries out a command of the pure switch. Returns the work that has to wait for a store or a
+    /// node.
     fn take(&mut self, command: Command) -> Option<Work> {
         match command {
             Command::Forward { io, piece, rule, destination, ops, stamp, .. } => {

@@ -18,7 +18,8 @@ use super::node_switch::Doubt;
 use super::places::Place;
 use super::service::{Question, ROUTE_SERVICE};
 
-/// How long a piece waits for the node that keeps its bytes. The node can restart in that time, and a client waits longer.
+/// How long a piece waits for the node that keeps its bytes. The node can restart in that time, and
+/// clients wait longer than this.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 /// What a single question may take.
 const QUESTION_TIME: Duration = Duration::from_secs(10);
@@ -228,7 +229,8 @@ impl PieceWork {
         }
     }
 
-    /// Makes the object exist at home, so that it is listed and can be removed; answers its version there.
+    /// Creates the object at home if it is missing, so that it is listed and can be removed.
+    /// Returns its version there.
     async fn home_version(&self, switch: &NodeSwitch) -> Result<u64> {
         let object = &self.header.object;
         if let Some(version) = switch.core().homes.get(object) {
@@ -284,7 +286,8 @@ pub(super) async fn ask(
     }
 }
 
-/// Drops bytes at a place where they are older than elsewhere. If that fails they are in doubt.
+/// Drops bytes at a place where they are older than elsewhere. If that fails, the bytes are
+/// recorded as in doubt.
 async fn drop_or_doubt(switch: &NodeSwitch, header: &IoHeader, doubt: Doubt) -> Result<()> {
     let dropped = drop_at(switch, header, &doubt).await;
     if dropped.is_err() {

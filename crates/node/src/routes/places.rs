@@ -1,14 +1,14 @@
-//! `Places`: which object keeps the routed bytes of another.
+//! `Places`: which object keeps the routed bytes of another object.
 //!
-//! Routed bytes lie in the pool [`ROUTED_POOL`], which clients neither read, write nor list:
+//! Routed bytes lie in the pool [`ROUTED_POOL`], which clients can neither read, write nor list:
 //!
 //! | destination | object that keeps the bytes of `POOL/NAME` |
 //! | --- | --- |
-//! | `target TARGET` | `{TAG}POOL/NAME`; the tag is the smallest number that is placed on the target |
+//! | `target TARGET` | `{TAG}POOL/NAME`; the tag is the smallest number whose name is placed on the target |
 //! | `pool nacre.routed` | `spread/POOL/NAME`, on any target |
 //! | `object nacre.routed/named/X` | `named/X` |
 //!
-//! All are placed as any object, so each lies on the target where its name says.
+//! These objects are placed like all others: the name decides the target.
 
 use std::collections::BTreeMap;
 
@@ -18,8 +18,8 @@ use nacre_placement::{Placement, Target};
 use nacre_route::{Destination, NAMED_OBJECTS, ROUTED_POOL};
 
 const SPREAD: &str = "spread/";
-/// The most tags that are tried for a target. With 256 targets of equal weight, all of them miss one target with a
-/// probability of 10^-28.
+/// The most tags that are tried for a target. With 256 targets of equal weight, all of these tags
+/// miss a given target with a probability of 10^-28.
 const MAX_TAGS: u32 = 16_384;
 
 /// Where bytes of an object are kept away from home.
@@ -40,10 +40,10 @@ pub struct Places {
 }
 
 impl Places {
-    /// Those of a node of a cluster whose nodes keep objects themselves.
+    /// The places for a node of a cluster whose nodes keep objects themselves.
     ///
     /// # Errors
-    /// `Invalid` if the file makes no placement.
+    /// `Invalid` if the cluster's file allows no placement.
     pub fn of(file: &ClusterFile, entry: &NodeEntry) -> Result<Self> {
         let (mut targets, mut nodes) = (vec![], BTreeMap::new());
         for node in file.with_role(RoleName::Storage) {
@@ -89,10 +89,12 @@ impl Places {
         Ok(ObjectId::new(self.pool.clone(), ObjectName::new(format!("{tag}{rest}"))?))
     }
 
-    /// Where a destination keeps bytes of an object; `None` if that is home, or on the node of the home.
+    /// Where a destination keeps the bytes of an object. `None` if the destination is home, or lies
+    /// on the same node as home.
     ///
     /// # Errors
-    /// `NotFound` if there is no such target; `Invalid` if the name would be too long; `Unsupported`.
+    /// `NotFound` if there is no such target; `Invalid` if the name would be too long;
+    /// `Unsupported`.
     pub(super) fn place(&self, home: &ObjectId, to: &Destination) -> Result<Option<Place>> {
         let object = match to {
             Destination::Home => return Ok(None),

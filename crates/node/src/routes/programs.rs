@@ -1,8 +1,9 @@
 //! `RoutePrograms`: the programs by which a node's switch decides.
 //!
-//! A version becomes live on the node first ([`LiveRoutes`]). The node's controller then makes it the version of the
-//! rules that name it, as one change of rules: its destinations are stored before it decides anything, and IO under way
-//! completes by the version before. That version is held until then.
+//! A new version first becomes live on the node ([`LiveRoutes`]). Then the node's controller makes
+//! the rules that name the program use this version, as one change of rules. The version's
+//! destinations are stored before it decides anything. IO in flight completes with the old version,
+//! which is kept until then.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -65,8 +66,8 @@ impl RoutePrograms {
         self.live.get(name.as_str()).is_some()
     }
 
-    /// What the programs declare that rules name, and holds these versions. A version that nodes cannot execute with the
-    /// rules leaves the one before in force.
+    /// The destinations declared by the programs that rules name. Keeps these versions available.
+    /// If nodes cannot execute the rules with a new version, the version before stays in force.
     pub(super) fn declared(&self, insertions: &[Vec<Rule>], before: &Programs) -> Programs {
         let mut programs = Programs::new();
         for name in programs_of(insertions) {
@@ -107,7 +108,7 @@ impl RoutePrograms {
         held.or_else(live)
     }
 
-    /// Asks a program. Its first failure is told to the cluster log.
+    /// Runs a program's decision. The first failure of a version is reported to the cluster log.
     ///
     /// # Errors
     /// Those of the program, with its name, version and line.
@@ -151,7 +152,8 @@ impl RoutePrograms {
 }
 
 impl NodeSwitch {
-    /// Asks programs where bytes of an IO go. If rules change meanwhile, nobody waits for the answer any more.
+    /// Asks programs where the bytes of an IO go. If rules change meanwhile, the answer is not
+    /// needed any more, and the function returns without one.
     pub(super) async fn ask_programs(
         self: &Arc<Self>,
         io: IoId,

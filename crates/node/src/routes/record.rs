@@ -1,7 +1,7 @@
-//! The record of a node's rules: what its controller stores before the switch is told anything.
+//! The record of a node's rules. The controller stores it before it tells the switch about them.
 //!
-//! It is an object of the node's own target, in JSON. So a node that restarts needs no other node to know where bytes
-//! of its objects may lie.
+//! The record is an object on the node's own target, in JSON. So a node that restarts needs no
+//! other node to know where bytes of its objects may lie.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ struct StoredDeclared {
     destinations: Vec<String>,
 }
 
-/// Reads the record of a node; an empty one if it has none.
+/// Reads the record of a node. Returns an empty record if none is stored.
 ///
 /// # Errors
 /// Those of the store; `Corrupt`.
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_makes_no_sense_is_corrupt() {
+    fn a_malformed_record_is_corrupt() {
         let error = decode(b"{", &"s".parse().unwrap()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt);
     }

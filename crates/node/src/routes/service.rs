@@ -1,15 +1,16 @@
-//! The service `route`: what a node does for the switches of other nodes, and what it tells of its own.
+//! The service `route`: a node serves the switches of other nodes, and reports about its own
+//! switch.
 //!
 //! | method | input | answer |
 //! | --- | --- | --- |
 //! | `write`, `drop` | a question, then the input of that method of the class `routed` | the output of the method |
 //! | `read` | a question with a span | the bytes |
-//! | `found` | a [`FoundAsk`] in JSON | a [`FoundPage`] in JSON: what the node keeps of the objects of one target |
+//! | `found` | a [`FoundAsk`] in JSON | a [`FoundPage`] in JSON: the bytes that this node keeps for the objects of one target |
 //! | `status` | – | a [`RouteStatus`] in JSON |
-//! | `trace` | an IO, as `nacre route trace` takes it | [`RouteWay`]s in JSON |
+//! | `trace` | an IO, in the syntax of `nacre route trace` | [`RouteWay`]s in JSON |
 //!
-//! A switch that asks `found` under a term ends the questions of its earlier terms: none of them changes anything
-//! afterwards.
+//! When a switch asks `found` under a term, the node refuses its questions of earlier terms from
+//! then on. So a late question cannot change anything.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -93,7 +94,8 @@ impl Question {
         Ok(Self { payload: input, ..question })
     }
 
-    /// A request on the object that keeps the bytes, with the source, tenant and trace of the client's request.
+    /// A request on the object that keeps the bytes, with the source, tenant and trace of the
+    /// client's request.
     fn request(&self, object: ObjectId, op: Op) -> Result<Request> {
         let mut request = Request::new(object, vec![op])?;
         request.header.source = self.source.parse()?;
@@ -197,8 +199,8 @@ pub struct RouteWay {
     pub application: Option<String>,
     /// Whether the switch made the rule, as reads follow writes.
     pub is_made: bool,
-    /// The program that the rule names, with the version that decides: NAME@VERSION. If a rule that it inserted decides,
-    /// that rule.
+    /// The program that the rule names, with the version that decides: NAME@VERSION. If a rule that
+    /// the program inserted decides, this is that rule.
     #[serde(default)]
     pub program: Option<String>,
     /// Where the bytes go.
@@ -211,7 +213,8 @@ pub struct RouteWay {
 #[derive(Debug)]
 pub(super) struct RouteService {
     switch: Arc<NodeSwitch>,
-    /// The least term under which each home may still ask. A question holds a read lock while it is answered.
+    /// For each home, the lowest term that it may still use for questions. A question holds a read
+    /// lock while it is answered.
     terms: Mutex<HashMap<String, Arc<RwLock<u64>>>>,
 }
 

@@ -1,4 +1,4 @@
-//! The map `routes`: which rules there are, and which applications make rules.
+//! The map `routes`: all rules, and the applications that make rules.
 //!
 //! | key | value, in JSON |
 //! | --- | --- |
@@ -49,10 +49,10 @@ impl RouteState {
         Ok(state)
     }
 
-    /// All rules, each with the switch that has it, in the order of installation.
+    /// All rules in the order of installation, each with the switch that has it.
     ///
     /// # Errors
-    /// `Invalid` if a rule makes no sense.
+    /// `Invalid` if a rule is malformed.
     pub fn rules(&self) -> Result<Vec<(String, Vec<Rule>)>> {
         let mut ordered: Vec<_> = self.applications.iter().collect();
         ordered.sort_by_key(|(name, application)| (application.order, (*name).clone()));
@@ -121,7 +121,8 @@ impl RouteMap {
         RouteState::of(&self.0.get(&ROUTES_MAP.parse()?).await?)
     }
 
-    /// Puts applications in place of those of the same names, whose place in the order they take.
+    /// Stores applications. An application with the name of a stored one replaces it, and takes its
+    /// place in the order.
     ///
     /// # Errors
     /// `Unsupported` for a rule that nodes do not execute; `Unavailable`.
@@ -144,7 +145,7 @@ impl RouteMap {
         .await
     }
 
-    /// Ends the rules of an application. Bytes that they sent elsewhere are brought home.
+    /// Removes the rules of an application. Bytes that these rules sent elsewhere are brought home.
     ///
     /// # Errors
     /// `NotFound`; `Unavailable`.
@@ -158,7 +159,7 @@ impl RouteMap {
         .await
     }
 
-    /// Sets the tail-latency application; `None` ends it and its rules.
+    /// Sets the tail-latency application; `None` removes it and its rules.
     ///
     /// # Errors
     /// `Invalid` for settings out of bounds; `Unavailable`.

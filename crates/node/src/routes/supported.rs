@@ -17,7 +17,8 @@ pub fn check_supported(rule: &Rule) -> Result<()> {
     })
 }
 
-/// Checks that nodes execute a rule that names a program, for every destination that the program declares.
+/// Checks that nodes can execute a rule that names a program, for every destination that the
+/// program declares.
 ///
 /// # Errors
 /// As [`check_supported`].
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_whose_reads_follow_writes_are_executed() {
+    fn nodes_execute_rules_whose_reads_follow_writes() {
         for line in [
             "* w data/a -> target storage.1 follow",
             "entity:alice w data/a* 0..4KiB -> pool nacre.routed follow",
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn every_other_rule_is_refused_with_what_to_write_instead() {
+    fn every_other_rule_is_refused_with_a_hint_at_an_alternative() {
         for line in [
             "* w data/a -> target storage.1",
             "* r data/a -> target storage.1",

@@ -1,8 +1,10 @@
-//! The tail-latency application: while requests come to a target much faster than usual, its writes go elsewhere.
+//! The tail-latency application. While requests reach a target much faster than usual, it sends the
+//! target's writes elsewhere.
 //!
-//! As in the sRoute paper (section 5.1): a target is overloaded while its recent rate is above `alpha` times its average
-//! rate. Each node decides about its own target, and puts the rules of the application `tail.TARGET` into the map, so
-//! they are stored before any switch has them. When the burst is over it removes them, and the mover brings the bytes home.
+//! It follows the sRoute paper (section 5.1): a target is overloaded while its recent rate is above
+//! `alpha` times its average rate. Each node decides about its own target, and puts the rules of
+//! the application `tail.TARGET` into the map. So the rules are stored before any switch has them.
+//! When the burst is over, the node removes the rules, and the mover brings the bytes home.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,11 +1,14 @@
-//! What the cluster is told of a node that does not start any more and so cannot say itself that it is down.
+//! Tells the cluster that a node is down when the node does not start any more and so cannot say it
+//! itself.
 
 use nacre::{Cluster, ClusterFile, NodeEntry};
 use nacre_object::{NodeName, Result};
 
-/// Failed starts in a row after which a node is told to be down. What passes by itself has passed by then, after
-/// three seconds of pauses: a lock or socket its former process still held, others that start as well. And who
-/// waits for every node (30 s, with `nacre program activate`) need not wait for this one in vain.
+/// How many starts in a row must fail before the node is reported as down. The pauses between them
+/// take three seconds, which is enough for temporary causes to pass. Examples are a lock or socket
+/// that the former process still held, and other nodes that start at the same time. After the
+/// report, a caller that waits for all nodes (30 s, `nacre program activate`) need not wait for
+/// this one.
 const MAX_FAILED_STARTS: u32 = 5;
 
 /// A node's failed starts, and whether the cluster knows.
@@ -32,8 +35,8 @@ impl Absence {
         self.failed_starts = self.failed_starts.saturating_add(1);
     }
 
-    /// Tells the cluster that the node is down, if it is time and was not done. May be dropped at any moment:
-    /// it is tried again after the next failed start.
+    /// Tells the cluster that the node is down, once enough starts have failed and unless it was
+    /// told already. The future may be dropped at any moment; the next failed start tries again.
     pub async fn tell(&mut self) {
         if self.failed_starts >= MAX_FAILED_STARTS && !self.is_told {
             // What keeps the cluster's maps may be away as well.

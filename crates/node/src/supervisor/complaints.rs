@@ -1,7 +1,8 @@
-//! Which ends of a node a person is told of: each reason once a minute, and few of them.
+//! Decides which ends of a node are reported to a person: each reason once a minute, and only a few
+//! reasons.
 //!
-//! A node that cannot work ends every few seconds, mostly for the same reason. Pure: the time is an
-//! argument.
+//! A node that cannot work ends every few seconds, mostly for the same reason. This module is pure:
+//! the time is an argument.
 
 use std::time::Duration;
 
@@ -34,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reason_is_told_once_a_minute_and_another_one_at_once() {
+    fn a_reason_is_told_once_a_minute_and_a_new_reason_at_once() {
         let mut complaints = Complaints::default();
         let mut told = |reason, second| complaints.is_due(reason, Duration::from_secs(second));
         let seconds = (0..130).filter(|second| told("no key", *second)).collect::<Vec<_>>();
@@ -44,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn reasons_that_are_always_others_are_told_few_a_minute() {
+    fn only_a_few_different_reasons_are_told_each_minute() {
         let mut complaints = Complaints::default();
         let mut told =
             |second: u64| complaints.is_due(&second.to_string(), Duration::from_secs(second));

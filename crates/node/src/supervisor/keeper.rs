@@ -31,17 +31,19 @@ use crate::scrape_targets::ScrapeTargets;
 const RESTART_PAUSE_MIN: Duration = Duration::from_millis(100);
 /// The longest: a node that cannot start must not keep a core busy.
 const RESTART_PAUSE_MAX: Duration = Duration::from_secs(5);
-/// A node has this long to finish after SIGTERM before it is killed: to leave the registry, end its
-/// sessions and close its engine.
+/// How long a node may take to finish after SIGTERM before it is killed. In this time it leaves the
+/// registry, ends its sessions and closes its engine.
 const STOP_GRACE: Duration = Duration::from_secs(15);
-/// What is left of that for closing the engine: it syncs what is under way, or takes its leave of Ceph.
+/// The part of that time for closing the engine: the engine syncs its writes, or disconnects from
+/// Ceph.
 const CLOSE_TIME: Duration = Duration::from_secs(4);
 
 const _: () = assert!(
     LEAVE_TIMEOUT.as_millis() + DRAIN_TIMEOUT.as_millis() + CLOSE_TIME.as_millis()
         <= STOP_GRACE.as_millis()
 );
-// A node that leaves by itself, as its supervisor was killed, is waited for by the next one's.
+// A node whose supervisor was killed leaves by itself. The node process of the next supervisor must
+// wait long enough for that.
 const _: () = assert!(STOP_GRACE.as_millis() <= PATIENCE.as_millis());
 
 #[derive(Debug)]
@@ -262,7 +264,8 @@ impl Kept {
     }
 }
 
-/// Says something to whoever runs the nodes. Nobody may be reading; that must not end what keeps them.
+/// Tells the person who runs the nodes something. An error is ignored: if standard error is closed,
+/// the supervisor must go on.
 pub(super) fn tell(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
@@ -276,7 +279,7 @@ async fn next_line(
     }
 }
 
-/// Has a node finish. Kills it if that takes too long, or once it is ordered to be killed.
+/// Asks a node to finish. Kills it if that takes too long, or when an order to kill it comes.
 async fn terminate(child: &mut Child, orders: &mut mpsc::Receiver<Order>) {
     let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
     if let Some(pid) = pid {

@@ -1,14 +1,17 @@
-//! Runs a cluster's nodes as child processes of this one and starts those that die again.
+//! Runs a cluster's nodes as child processes, and restarts nodes that die.
 //!
-//! One keeper task per node: it starts the process, waits until it says `ready` on its standard
-//! output, then waits for its end or an order. A node that dies unasked is started again after a
-//! pause that doubles up to a bound; a held one stays down until it is resumed. Why it ended is said on
-//! standard error, each reason once a minute, and to whoever asks the service `supervisor`. Of one that does
-//! not start any more the cluster's maps are told that it is down, so that nobody waits for it.
+//! Each node has one keeper task. It starts the process, waits until the process writes `ready` to
+//! its standard output, and then waits for its end or for an order. A node that dies without an
+//! order is restarted after a pause, which doubles up to a bound. A held node stays down until it
+//! is resumed.
 //!
-//! **Invariants:** one supervisor per cluster folder (a lock file, freed by the kernel with the
-//! process); a node never outlives its supervisor (it finishes when its standard input, a pipe from
-//! here, ends), so nothing is left behind on SIGKILL either.
+//! The keeper reports why a node ended on standard error, each reason once a minute, and by the
+//! service `supervisor`. If a node does not start any more, the cluster's maps are told that it is
+//! down, so that no process waits for it.
+//!
+//! **Invariants:** there is one supervisor for each cluster folder; the kernel frees its lock file
+//! when the process ends. A node never outlives its supervisor. Its standard input is a pipe from
+//! here, and it finishes when that pipe ends, so even SIGKILL leaves no node behind.
 
 mod absence;
 mod complaints;
@@ -64,20 +67,22 @@ pub struct Supervisor {
 
 impl Supervisor {
     /// Starts every node with `program node …` and returns when all of them serve. Metrics are on
-    /// loopback ports from `metrics_port` on, first its own, or on any that are free if it is 0.
+    /// consecutive loopback ports from `metrics_port` on, the supervisor's first. If `metrics_port`
+    /// is 0, they are on any free ports.
     ///
     /// # Errors
-    /// `Unavailable` if another process runs the cluster, or a node does not start: then with what its
-    /// log says of it, and everything started is stopped.
+    /// `Unavailable` if another process runs the cluster, or if a node does not start. In the
+    /// second case the error quotes the node's log, and all started nodes are stopped.
     pub async fn start(cluster: ClusterFile, program: &Path, metrics_port: u16) -> Result<Self> {
         let [first, second] = [(); 2].map(|()| std::future::pending());
         let started = Self::start_unless(cluster, program, metrics_port, first, second).await?;
         started.ok_or_else(|| Error::unavailable("interrupted"))
     }
 
-    /// The same, unless it is `interrupted` meanwhile: `None` once everything started is stopped again, or
-    /// killed, if it is `hurried` then. A caller that drops this future instead leaves nodes behind, which
-    /// still end while the folder is free already.
+    /// Like [`Supervisor::start`], but stops when `interrupted` completes. It then returns `None`
+    /// once all started nodes have stopped, or were killed because `hurried` completed, too. A
+    /// caller must not drop this future: nodes would still be ending while the folder is already
+    /// unlocked.
     ///
     /// # Errors
     /// As [`Supervisor::start`].
@@ -141,7 +146,7 @@ impl Supervisor {
         self.keepers.iter().map(state).collect()
     }
 
-    /// Ends a node with SIGKILL and returns when it is gone. With `hold` it stays down.
+    /// Kills a node with SIGKILL and returns when it is gone. With `hold` the node stays down.
     ///
     /// # Errors
     /// `NotFound` for an unknown node, `Unavailable` if it is not up.
@@ -157,7 +162,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Starts a held node and returns when it serves.
+    /// Starts a held node and returns when the node serves.
     ///
     /// # Errors
     /// `NotFound` for an unknown node, `Unavailable` if it does not come up.
@@ -227,7 +232,7 @@ impl Supervisor {
         self.all_up().await
     }
 
-    /// Waits for the first start of every node; a node that ends before it was ready is an error.
+    /// Waits for the first start of every node. It is an error if a node ends before it was ready.
     async fn all_up(&self) -> Result<()> {
         for keeper in &self.keepers {
             let mut state = keeper.state.clone();
@@ -257,8 +262,8 @@ mod tests {
     /// Longer than this takes on a busy machine.
     const DEADLINE: Duration = Duration::from_secs(120);
 
-    /// A node that never serves, and takes its time to end: it tells of both in files `began.PID` and
-    /// `ended.PID` beside it.
+    /// A node that never serves, and takes some time to end. It reports its start and its end in
+    /// files `began.PID` and `ended.PID` beside it.
     const SLOW_NODE: &str = r#"#!/bin/sh
 trap 'kill $!; sleep 0.1; : > "${0%/*}/ended.$$"; exit 0' TERM
 sleep 600 &

@@ -1,7 +1,7 @@
-//! What becomes of a node, told to the cluster log: that it ended and of what, and that it serves again.
+//! Tells the cluster log that a node ended, why it ended, and that it serves again.
 //!
-//! Of a node that ends again and again each reason is told once a minute. The node itself may keep the cluster
-//! log, so an event waits until the log takes it.
+//! If a node ends again and again, each reason is told once a minute. The node itself may keep the
+//! cluster log, so an event waits until the log takes it.
 
 use std::time::Duration;
 
@@ -12,7 +12,8 @@ use tokio::time::sleep;
 
 use super::complaints::Complaints;
 
-/// Events that wait for the cluster log. More are left out: they tell of the same ends, later.
+/// How many events may wait for the cluster log. Further events are left out, because they would
+/// only report the same ends again.
 const MAX_WAITING: usize = 64;
 /// The pause before the cluster log is asked again, which was asked for some seconds already.
 const TRY_AGAIN: Duration = Duration::from_secs(1);

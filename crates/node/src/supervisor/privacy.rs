@@ -1,4 +1,5 @@
-//! Folders of a cluster that other users of the machine could read, as an operator or a restored backup made them.
+//! Makes the folders of a cluster private. An operator or a restored backup may have left them
+//! readable to other users of the machine.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +17,8 @@ pub(super) fn tighten(cluster: &ClusterFile) {
     }
 }
 
-/// The cluster's folder, and those within it: a target's may be a mounted disk or a symbolic link.
+/// The cluster's folder and the folders within it. Each one is listed, because a target's folder
+/// may be a mounted disk or a symbolic link.
 fn folders(cluster: &ClusterFile) -> Vec<PathBuf> {
     let folder = cluster.folder();
     let mut folders = vec![folder.to_owned(), folder.join("run"), folder.join("tls")];

@@ -1,5 +1,5 @@
-//! What a supervisor says of its nodes, also of those that do not serve: the service `supervisor`, on a
-//! Unix socket in the cluster's folder.
+//! The service `supervisor`, by which a supervisor reports about all its nodes, even if they do not
+//! serve. It listens on a Unix socket in the cluster's folder.
 //!
 //! | method | input | answer |
 //! | --- | --- | --- |
@@ -55,7 +55,7 @@ impl Answering {
     }
 }
 
-/// Answers for the nodes until it is stopped or dropped.
+/// Serves reports about the nodes until it is stopped or dropped.
 ///
 /// # Errors
 /// `Denied` or `Invalid` if the socket cannot be made.
@@ -76,10 +76,10 @@ pub(super) async fn answer(cluster: &ClusterFile, nodes: Vec<KeptNode>) -> Resul
     Ok(Answering { shutdown, task })
 }
 
-/// What the supervisor of a cluster says of its nodes.
+/// Asks the supervisor of a cluster for the reports about its nodes.
 ///
 /// # Errors
-/// `Unavailable` if none answers in time, `Unsupported` from another machine.
+/// `Unavailable` if no supervisor answers in time, `Unsupported` from another machine.
 pub async fn kept_nodes(cluster: &ClusterFile, patience: Duration) -> Result<Vec<KeptReport>> {
     let session = Session::open(cluster.supervisor()?, SessionOptions::default());
     let answer = session.query(SUPERVISOR_SERVICE, "nodes", Bytes::new(), patience).await?;

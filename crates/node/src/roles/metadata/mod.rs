@@ -1,5 +1,5 @@
-//! The metadata role: hosts the sequencers of logs and shared resources, balances them with the other nodes of the role,
-//! and keeps the programs' sources in order.
+//! The metadata role. It hosts the sequencers of logs and the shared resources, and balances them
+//! with the other metadata nodes. It also looks after the sources of programs.
 
 mod balancer;
 mod resource_metrics;

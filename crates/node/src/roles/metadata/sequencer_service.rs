@@ -35,9 +35,11 @@ impl Service for SequencerService {
     }
 }
 
-/// What a question to a log's sequencer takes. A reader must not depose a sequencer, dead or alive: nobody can
-/// tell these apart. A dead one stops no reader, who finds what is written by the objects. But it stops a
-/// producer, who therefore has it replaced.
+/// The right that a request to a log's sequencer needs.
+///
+/// A reader may not replace a sequencer, because it cannot tell whether the sequencer is dead. It
+/// need not, either: when a sequencer is dead, a reader finds the log's end by the objects. A
+/// producer cannot go on without a sequencer, so producers may replace it.
 pub(super) fn need_to_ask<'a>(method: &str, input: &'a [u8]) -> Result<Need<'a>> {
     let (log, ..) =
         split_header(input).ok_or_else(|| Error::invalid("the question names no log"))?;
@@ -57,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reader_of_a_log_asks_for_its_tail_and_changes_no_sequencer() {
+    fn a_reader_may_ask_for_the_tail_but_not_change_the_sequencer() {
         let question = recover_question("l", 1);
         let may_ask = |grant: &str, method| {
             let grants: Grants = [grant.parse::<Grant>().unwrap()].into_iter().collect();

@@ -1,4 +1,5 @@
-//! A node's way to the Ceph cluster that keeps the objects, and what it knows of that cluster.
+//! A node's connection to the Ceph cluster that keeps the objects, and what the node knows about
+//! that cluster.
 
 use std::sync::Arc;
 

@@ -11,7 +11,8 @@ use tokio::task::JoinHandle;
 
 /// Between two questions.
 const INTERVAL: Duration = Duration::from_secs(5);
-/// Without an answer for so long it is said to be silent: an OSD that ends is replaced by then, mostly.
+/// After this time without an answer, the node reports that Ceph is silent. Ceph has mostly
+/// replaced a failed OSD by then.
 const SILENT_AFTER: Duration = Duration::from_secs(15);
 
 /// Asks as long as this lives.

@@ -1,4 +1,5 @@
-//! The storage role: keeps a share of the objects, or leads to the Ceph cluster that keeps them.
+//! The storage role. A storage node keeps a share of the objects itself, or is a gateway to the
+//! Ceph cluster that keeps them.
 
 mod ceph_gateway;
 mod ceph_pulse;

@@ -13,7 +13,8 @@ const INTERVAL: Duration = Duration::from_secs(60);
 /// Before another look if some did not answer: until all have, nobody is told where methods run.
 const SOON: Duration = Duration::from_secs(5);
 
-/// The last survey, which is renewed as long as this lives. What changed is told in the cluster log.
+/// The last survey of the OSDs. A task renews it until this value is dropped, and tells the cluster
+/// log of changes.
 #[derive(Debug)]
 pub(super) struct OsdSurvey {
     latest: Arc<Mutex<Option<Survey>>>,

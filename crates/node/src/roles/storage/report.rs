@@ -13,7 +13,8 @@ pub struct RefusalReport {
     pub hint: Option<String>,
 }
 
-/// Where requests that call a method, or change what they look at, were run since the node started.
+/// Where requests were run since the node started, if they call a method or change what they look
+/// at.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RadosReport {
     /// In OSDs, by nacre's class.

@@ -1,7 +1,7 @@
 //! Tells the cluster log when a node's disk becomes full, and when it has room again.
 //!
-//! A disk may be so full that the log takes no event. The event is then kept, with its time, and appended
-//! once there is room.
+//! If the log cannot take an event because its disk is full, the event is kept with its time. It is
+//! appended once there is room.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,7 +15,8 @@ use tokio::task::JoinHandle;
 
 /// Between two looks.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// The log is told once in this time that the disk is full: a disk that is always about full would fill it.
+/// The log is told at most once in this time that the disk is full. Otherwise a disk that is almost
+/// full all the time would fill the log.
 const SILENCE: Duration = Duration::from_secs(60);
 /// Events kept until the log takes them: more than come in an hour.
 const MAX_UNTOLD: usize = 128;
@@ -78,7 +79,7 @@ fn event(free: u64, reserve: u64) -> Event {
     }
 }
 
-/// Which turn the log was told of last, and when it was told that the disk is full.
+/// The state that the log was told last, and when it was last told that the disk is full.
 #[derive(Debug, Default)]
 struct Told {
     is_full: bool,
@@ -86,7 +87,8 @@ struct Told {
 }
 
 impl Told {
-    /// Whether a turn is to be told now; if so, it counts as told. After "full", "room again" is always told.
+    /// Whether this state is to be told now; if so, it counts as told. After "full", "room again"
+    /// is always told.
     fn is_due(&mut self, is_full: bool, now: Duration) -> bool {
         let is_silent = is_full && self.full_at.is_some_and(|at| now < at + SILENCE);
         if is_full == self.is_full || is_silent {
@@ -105,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_turns_are_told_at_once_and_at_most_once_a_minute() {
+    fn a_full_disk_and_room_again_are_told_at_once_and_at_most_once_a_minute() {
         let mut told = Told::default();
         let mut due = |is_full, second| told.is_due(is_full, Duration::from_secs(second));
         assert!(!due(false, 0), "a disk with room is no news");

@@ -1,10 +1,10 @@
-//! The service `storage`: looks after what a target keeps.
+//! The service `storage`: looks after the objects that a target keeps.
 //!
 //! | method | input | answer |
 //! | --- | --- | --- |
-//! | `scrub` | where a step of a scrub begins, as the one before said; nothing for the first | a [`ScrubReport`] in JSON |
-//! | `remove-stray` | `POOL/OBJECT` | nothing; the node's copy of an object that another node holds is removed |
-//! | `limit` | a number in decimal digits | nothing; the target serves so many requests a second from now on, 0: as many as it can |
+//! | `scrub` | where a step of a scrub begins, from the report of the step before; empty for the first step | a [`ScrubReport`] in JSON |
+//! | `remove-stray` | `POOL/OBJECT` | empty; removes the node's copy of an object that another node holds |
+//! | `limit` | a number in decimal digits | empty; the target serves at most this many requests a second from now on, 0 removes the limit |
 
 use std::sync::Arc;
 
@@ -24,7 +24,8 @@ use crate::node_service::json;
 /// The service's name on the wire.
 pub const STORAGE_SERVICE: &str = "storage";
 
-/// What one step of a scrub came to. A caller asks step after step, as fast as it likes.
+/// The result of one step of a scrub. A caller asks for one step after another, at the pace that it
+/// chooses.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScrubReport {
     /// What was found.

@@ -1,4 +1,5 @@
-//! A storage target: an engine with the layers before it, or the reason why the target does not serve.
+//! A storage target: an engine with the layers before it. A target that cannot serve has the reason
+//! instead.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,7 +21,8 @@ use nacre_wire::limits::REQUEST_DEADLINE;
 use super::refused_target::RefusedTarget;
 use super::slo::{CompactionPace, OsdTargets};
 
-/// A gateway says that its Ceph cluster is silent before its clients give up waiting for it to say anything.
+/// A gateway reports a silent Ceph cluster after this time. This is shorter than the time that its
+/// clients wait for an answer.
 const OPERATION_TIMEOUT: Duration = Duration::from_secs(28);
 
 const _: () = assert!(OPERATION_TIMEOUT.as_secs() < REQUEST_DEADLINE.as_secs());
@@ -31,7 +33,7 @@ pub(super) struct StorageTarget {
     pub embedded: Option<EmbeddedEngine>,
     /// The way to the Ceph cluster that keeps them, if one does.
     pub rados: Option<RadosEngine>,
-    /// Why the target does not serve from its folder, if it does not: it has no engine then.
+    /// Why the target does not serve from its folder, if it does not. Such a target has no engine.
     pub refusal: Option<Error>,
     /// What orders the requests before the engine, if there is one.
     pub slo: Option<Arc<NodeSlo>>,
@@ -44,12 +46,13 @@ pub(super) struct StorageTarget {
 }
 
 impl StorageTarget {
-    /// Opens what the cluster's file says. A folder that is not the target's own is not opened, and one that is
-    /// damaged cannot be: the target then answers every request with the reason.
+    /// Opens the engine that the cluster's file names. A folder that belongs to another target is
+    /// not opened, and a damaged folder cannot be opened. In both cases the target answers every
+    /// request with the reason.
     ///
     /// # Errors
-    /// `Unavailable` if the system that keeps the data does not answer; `Invalid` if the file names no
-    /// engine there is.
+    /// `Unavailable` if the system that keeps the data does not answer; `Invalid` if the file names
+    /// an unknown engine.
     pub async fn open(
         cluster: &ClusterFile,
         entry: &NodeEntry,
@@ -108,8 +111,8 @@ impl StorageTarget {
         Self { embedded, rados, refusal, slo, switch: None, limit: None, stack, target }
     }
 
-    /// What other processes may ask of the node: the objects that its target holds. On Ceph every node serves
-    /// every object.
+    /// The path of other processes' requests to this node: they reach the objects that its target
+    /// holds. On Ceph every node serves every object.
     pub fn served(&self, placement: &Placement) -> Stack {
         match self.rados {
             Some(_) => self.stack.clone(),
@@ -135,7 +138,8 @@ impl StorageTarget {
     }
 }
 
-/// Why a target does not serve whose folder cannot be opened. One damaged target must not stop the others.
+/// The reason for a target whose folder cannot be opened. The node starts nevertheless: one damaged
+/// target must not stop the others.
 fn unopened(name: &str, folder: &Path, error: &Error) -> Error {
     let folder = folder.display();
     let hint = match error.kind() {

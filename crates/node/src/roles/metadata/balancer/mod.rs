@@ -1,5 +1,6 @@
-//! The balancer of a metadata node: measures what its units take, hears how the other ranks are, has the policy decide
-//! at each tick, and hands over the units that move.
+//! The balancer of a metadata node. It measures the load of its units and receives the heartbeats
+//! of the other ranks. At each tick the policy decides, and the balancer hands over the units that
+//! move.
 //!
 //! ```text
 //! meter ─► measure ─► heartbeat ─► all ranks
@@ -8,9 +9,9 @@
 //!          history ◄─ decision ◄─ policy ─► hand over, one unit after another
 //! ```
 //!
-//! **Invariants.** Every rank decides for itself, and moves only units that it serves. A tick without all heartbeats, or
-//! with two versions of the policy, moves nothing. A policy that fails moves nothing, and nothing else of the node
-//! depends on it.
+//! **Invariants.** Every rank decides for itself, and moves only units that it serves. A tick moves
+//! nothing if a heartbeat is missing, or if ranks have different versions of the policy. A policy
+//! that fails moves nothing, and the rest of the node does not depend on it.
 
 mod known;
 mod meter;
@@ -60,10 +61,10 @@ pub(super) struct Balancer {
 }
 
 impl Balancer {
-    /// Starts one. Needs a tokio runtime.
+    /// Starts a balancer. Needs a tokio runtime.
     ///
     /// # Errors
-    /// None but a mistake in the form of the node's name.
+    /// Only if the name of the node is malformed.
     pub fn start(context: BalancerContext) -> Result<Self> {
         let rounds = Mutex::new(Rounds::new(context.node.as_str()));
         let heard = Arc::new(Heard { rounds, news: Notify::new() });

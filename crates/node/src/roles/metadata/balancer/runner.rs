@@ -178,7 +178,8 @@ impl Runner {
         Ok(ranks)
     }
 
-    /// Sends a heartbeat to all ranks at once. One that does not get it decides nothing at this tick.
+    /// Sends a heartbeat to all ranks at once. A rank that does not receive it decides nothing at
+    /// this tick.
     async fn send(
         &self,
         heartbeat: &Heartbeat,

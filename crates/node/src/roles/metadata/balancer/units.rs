@@ -50,7 +50,8 @@ impl Units {
         self.sequencers.waiting()
     }
 
-    /// Hands a unit over to another node. Clients reach it there as `mode` says.
+    /// Hands a unit over to another node. `mode` says whether clients are redirected there or this
+    /// node forwards their requests.
     ///
     /// # Errors
     /// Those of the unit's host.

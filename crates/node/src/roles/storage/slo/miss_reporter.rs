@@ -7,7 +7,8 @@ use nacre::{Cluster, Event, Severity};
 use nacre_object::NodeName;
 use nacre_slo::{Miss, NodeSlo};
 
-/// Misses of this time are one event for each tenant and target: a storm of them must not fill the log.
+/// All misses of a tenant on a target within this time become one event, so that many misses do not
+/// fill the log.
 const INTERVAL: Duration = Duration::from_secs(10);
 
 /// Reports until it is aborted.

@@ -23,12 +23,14 @@ use self::miss_reporter::report_misses;
 use self::service::SloService;
 use crate::roles::Offer;
 
-/// Follows the map `slo` and tells the cluster log of promises that were not kept, as long as this lives.
+/// Follows the map `slo` and tells the cluster log about missed promises, until this value is
+/// dropped.
 #[derive(Debug)]
 pub(super) struct SloRuntime(Vec<JoinHandle<()>>);
 
 impl SloRuntime {
-    /// Starts it, and offers the service and the metrics. A gateway has a clock for its claims. Needs a tokio runtime.
+    /// Starts the tasks, and offers the service and the metrics. A gateway passes a clock for its
+    /// claims. Needs a tokio runtime.
     pub fn start(
         slo: Arc<NodeSlo>,
         cluster: Cluster,

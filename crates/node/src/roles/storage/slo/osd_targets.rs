@@ -1,8 +1,9 @@
-//! Which OSD serves an object, as far as a gateway knows.
+//! Tells which OSD serves an object, as far as a gateway knows.
 //!
-//! RADOS places an object by a hash of its name into a placement group, and a group has a primary OSD. The monitors are
-//! asked once for each group. What they answered holds as long as the epoch of their map does, which is looked at once a
-//! second. A request that is counted for the wrong OSD meanwhile is late at worst.
+//! RADOS maps an object to a placement group by a hash of its name, and each group has a primary
+//! OSD. The gateway asks the monitors once for each group. An answer is valid until the epoch of
+//! Ceph's map changes, which the gateway checks once a second. In between, a request may be counted
+//! for the wrong OSD; at worst it is late.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,10 +1,10 @@
-//! What a node answers about latencies.
+//! The service by which a node reports about latencies.
 //!
 //! | method | input | answer |
 //! | --- | --- | --- |
 //! | `report` | – | the node's [`TargetReport`](nacre_slo::TargetReport)s in JSON |
-//! | `watch` | a [`WatchRequest`] in JSON | –; reports have the curves of that tenant from then on |
-//! | `locate` | `POOL/OBJECT` | the target that a request on the object loads first: on Ceph its primary OSD |
+//! | `watch` | a [`WatchRequest`] in JSON | –; from then on reports contain the curves of that tenant |
+//! | `locate` | `POOL/OBJECT` | the target that a request on the object loads first; on Ceph this is the primary OSD |
 
 use std::sync::Arc;
 use std::time::Duration;
