@@ -1,11 +1,13 @@
-//! Placement advice: which tenants to move to which targets so that everybody has what was promised.
+//! Placement advice: which tenants to move to which targets so that all promises can be kept.
 //!
-//! [`advise`] decides and does nothing. It asks admission whether everybody fits as things are. If not, it looks for the
-//! move of one tenant to one target after which fewest do not fit, and goes on from there. It proposes only moves that leave
-//! nobody out, or says that it found none.
+//! [`advise`] only decides; it moves nothing. It asks admission whether all tenants fit as they
+//! are. If not, it searches for the move of one tenant to one target after which the fewest tenants
+//! do not fit. It repeats this until all fit. It proposes moves only if all tenants fit after them;
+//! otherwise it reports that it found none.
 //!
-//! A moved tenant is assumed to ask of its new target what it asked of all its targets together, unless its rate is known.
-//! Where the profiles of two targets differ, every request is scaled by the largest ratio over all sizes.
+//! If a tenant's rate is unknown, it is assumed to bring to its new target the traffic of all its
+//! targets together. Where the profiles of two targets differ, every request is scaled by the
+//! largest ratio over all sizes.
 
 use std::collections::BTreeMap;
 
@@ -92,12 +94,13 @@ struct Advisor<'a> {
     slowdowns: Vec<f64>,
 }
 
-/// Advises for these promises, and for one tenant that asks for a promise, if any. `slowdowns` holds, for each target, the
-/// measured time of a request divided by the time in the profile.
+/// Gives advice for the promises in `state`, and for a tenant that asks for a promise, if there is
+/// one. `slowdowns` holds, for each target, the measured time of a request divided by the time in
+/// the profile.
 ///
 /// # Errors
-/// `NotFound` if no target has a profile; `Invalid` if the tenant's question makes no sense; `Stale` if a promise was made
-/// for a target that has no profile.
+/// `NotFound` if no target has a profile; `Invalid` if the newcomer's question is malformed;
+/// `Stale` if a promise was made for a target that has no profile.
 pub fn advise(
     state: &SloState,
     newcomer: Option<&Ask<'_>>,
@@ -197,7 +200,8 @@ impl Advisor<'_> {
         })
     }
 
-    /// The move that leaves the fewest tenants out, if it leaves out fewer than now: the tenant, the target, the outcome.
+    /// The move after which the fewest tenants do not fit: the tenant, the target, the outcome.
+    /// `None` if no move reduces their number.
     fn best_move(
         &self,
         tenants: &[Tenant],
@@ -243,7 +247,8 @@ impl Advisor<'_> {
         Ok(Tenant { flows, ..tenant.clone() })
     }
 
-    /// The largest ratio, over all sizes, of a request's time at one target to its time at another, by their profiles.
+    /// How much longer a request takes at the target `to` than at `from`, by their profiles: the
+    /// largest ratio over all sizes.
     fn ratio(&self, from: usize, to: usize) -> f64 {
         if from == to {
             return 1.0;
@@ -300,7 +305,8 @@ impl Outcome {
     }
 }
 
-/// The tenants that may be moved: those that are left out, then those that ask for least. None is moved twice.
+/// The tenants that may be moved. Tenants that do not fit come first, then those that ask for the
+/// least work. No tenant is moved twice.
 fn movers(tenants: &[Tenant], now: &Outcome, moves: &[Move]) -> Vec<usize> {
     let is_moved = |at: usize| moves.iter().any(|done| done.tenant == tenants[at].name.as_str());
     let rate =

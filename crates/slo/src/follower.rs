@@ -10,8 +10,8 @@ use tokio::time::sleep;
 use crate::limits::READ_AGAIN;
 use crate::{NodeSlo, SloState};
 
-/// Applies the map to a node, now and whenever it changes, until the task is aborted. A map that makes no sense
-/// changes nothing: the last one that did stays in force.
+/// Applies the map `slo` to a node, now and after every change, until the task is aborted. A
+/// malformed map changes nothing: the last valid state stays in force.
 pub fn follow(maps: Maps, node: Arc<NodeSlo>) -> JoinHandle<()> {
     tokio::spawn(async move {
         let Ok(name) = SLO_MAP.parse() else { return };

@@ -1,5 +1,5 @@
-//! Gateways to one Ceph cluster divide what tenants were promised, as [`nacre_qos::sharing`] has it. Their claims are in the
-//! map `slo-claims`, one entry a gateway.
+//! Gateways to one Ceph cluster divide the promises of tenants among them, by the rules of
+//! [`nacre_qos::sharing`]. The map `slo-claims` holds their claims, one entry for each gateway.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,16 +1,21 @@
-//! Tail-latency promises at work: what is stored of them, who is admitted, and the layer that keeps them.
+//! Tail-latency promises in a running cluster: their records, the admission of tenants, and the
+//! layer that keeps the promises.
 //!
-//! The decisions are those of `nacre-qos`. This crate stores what they need, and carries them out:
+//! `nacre-qos` makes the decisions. This crate stores the data for them and carries them out:
 //!
-//! 1. [`profile_targets`] measures what requests cost on each target.
-//! 2. [`Slos`] admits tenants. What it decides is one commit of the map `slo` ([`SloState`]).
-//!    [`advise`] says which tenants to move so that everybody fits.
-//! 3. Each node [follows](follow) that map, and its [`SloLayer`] orders the requests before an engine accordingly.
-//!    A program may replace the native order ([`OrderPrograms`], feature `programs`).
-//! 4. Gateways to one Ceph cluster [divide](share_among_gateways) what tenants were promised.
-//! 5. [`NodeSlo::report`] says which latencies tenants see, and [`NodeSlo::take_misses`] which promises were not kept.
+//! 1. [`profile_targets`] measures how much work requests are on each target.
+//! 2. [`Slos`] admits tenants. Each decision is one commit of the map `slo` ([`SloState`]).
+//!    [`advise`] says which tenants to move so that all of them fit.
+//! 3. Each node [follows](follow) that map, and its [`SloLayer`] orders the requests before an
+//!    engine accordingly. A program may replace the native order ([`OrderPrograms`], feature
+//!    `programs`).
+//! 4. Gateways to one Ceph cluster [divide](share_among_gateways) the promises of tenants among
+//!    them.
+//! 5. [`NodeSlo::report`] reports the latencies of tenants, and [`NodeSlo::take_misses`] the missed
+//!    promises.
 //!
-//! **Invariant:** a request is sent to the engine once or refused, whatever the map says meanwhile.
+//! **Invariant:** a request is sent to the engine once or refused, even if the map changes meanwhile.
+//!
 //! **Invariant:** while promises are not enforced, no request waits.
 
 mod advice;

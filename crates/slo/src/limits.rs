@@ -6,19 +6,21 @@ use std::time::Duration;
 use nacre_program::Budget;
 use nacre_qos::scheduler::{DeviceLimits, KindLimits};
 
-/// What may be outstanding at a target that does each write by itself. Three megabytes are written in some milliseconds.
+/// How many requests may be outstanding at a target that commits each write by itself. Such a
+/// target writes three megabytes in some milliseconds.
 pub const MAX_OUTSTANDING: DeviceLimits = DeviceLimits {
     reads: KindLimits { requests: 16, bytes: 3 << 19 },
     writes: KindLimits { requests: 16, bytes: 3 << 20 },
 };
-/// What may be outstanding at a target that commits writes in groups: two groups of 32 writes, of which one is synced while
-/// the other gathers. A sync then costs about as much as a third of its group. A write may wait for twice these bytes, so
-/// they are half as many.
+/// How many requests may be outstanding at a target that commits writes in groups. 64 writes are
+/// two groups of 32: one is synced while the other gathers. A sync then costs about a third as much
+/// as its group. A write may wait for twice these bytes, so the bytes are half of those above.
 pub const MAX_OUTSTANDING_IN_GROUPS: DeviceLimits = DeviceLimits {
     reads: KindLimits { requests: 16, bytes: 3 << 19 },
     writes: KindLimits { requests: 64, bytes: 3 << 19 },
 };
-/// Calls of methods that a target is taken to run side by side. A method of which fewer run is charged a part of its time.
+/// How many calls of methods a target is assumed to run in parallel. While fewer requests run, a call
+/// is charged `1 / CALLS_SIDE_BY_SIDE` of the time.
 pub(crate) const CALLS_SIDE_BY_SIDE: usize = 16;
 /// How long a request may wait in a queue. Its sender gives up after 30 s.
 pub const MAX_QUEUE_WAIT: Duration = Duration::from_secs(20);
@@ -28,7 +30,8 @@ pub(crate) const MAX_METERED_TENANTS: usize = 256;
 pub(crate) const MAX_WATCHED_TENANTS: usize = 16;
 /// How long a tenant's traffic is watched at most.
 pub(crate) const MAX_WATCH: Duration = Duration::from_secs(86_400);
-/// The part of the measured bandwidth that is promised: what a disk does varies from minute to minute.
+/// The part of the measured bandwidth that may be promised. The bandwidth of a disk varies from
+/// minute to minute.
 pub(crate) const USABLE_BANDWIDTH: f64 = 0.8;
 /// Work of nacre's own requests that may precede a tenant's: maps, programs and the cluster log.
 pub(crate) const SYSTEM_BURST_SECONDS: f64 = 0.01;
@@ -40,7 +43,8 @@ pub(crate) const BACKGROUND_WEIGHT: f64 = 0.25;
 pub(crate) const PROFILE_SAMPLES: u32 = 5;
 /// A target that has answered nothing for so long is not measured any longer.
 pub(crate) const LONGEST_MEASUREMENT: Duration = Duration::from_secs(10);
-/// What one decision of an order of service may use. All requests to the target wait for it.
+/// The budget of one decision of an order program. All requests to the target wait for the
+/// decision.
 #[cfg(feature = "programs")]
 pub(crate) const ORDER_BUDGET: Budget = Budget {
     time: Duration::from_millis(2),
@@ -48,12 +52,14 @@ pub(crate) const ORDER_BUDGET: Budget = Budget {
     memory_bytes: 1024 * 1024,
     output_bytes: 0,
 };
-/// How long a program that exceeded its budget is not asked again. All waiting requests pay for each such attempt.
+/// How long a program is not asked after it exceeded its budget. Each such attempt delays all
+/// waiting requests.
 #[cfg(feature = "programs")]
 pub(crate) const PAUSE_AFTER_EXCESS: Duration = Duration::from_secs(1);
 /// Moves that are advised at a time: more than anybody does by hand.
 pub(crate) const MAX_ADVISED_MOVES: usize = 8;
-/// The most tenants whose move is tried in one step of an advice. Each try solves a linear program for each target.
+/// The most tenants whose move is tried in one step of an advice. Each try solves a linear program
+/// for each target.
 pub(crate) const MAX_MOVERS: usize = 16;
 /// A map that could not be read is read again after this.
 pub(crate) const READ_AGAIN: Duration = Duration::from_secs(1);

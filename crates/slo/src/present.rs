@@ -1,7 +1,8 @@
-//! What promises are worth with the profiles of now.
+//! The latency bounds of promises with the present profiles.
 //!
-//! A bound is computed when somebody is admitted. Later measurements may have changed the profiles, and other promises may
-//! have ended. [`present_bounds`] computes it anew, for requests within the token buckets that tenants have.
+//! A bound is computed when a tenant is admitted. Since then measurements may have changed the
+//! profiles, and other promises may have ended. [`present_bounds`] computes the bounds anew. They
+//! hold for requests within the token buckets that tenants have.
 
 use std::collections::BTreeMap;
 
@@ -15,12 +16,12 @@ use crate::slos::admission_of;
 pub struct PresentBound {
     /// As [`Promise::bound_seconds`](crate::Promise::bound_seconds); `None` if there is no bound any more.
     pub bound_seconds: Option<f64>,
-    /// Whether a profile has changed since the tenant was admitted. Then its traffic may be more work than its token buckets
-    /// allow.
+    /// Whether a profile has changed since the tenant was admitted. The tenant's traffic may then
+    /// be more work than its token buckets allow.
     pub has_drifted: bool,
 }
 
-/// The bound of each tenant as things are.
+/// Computes the bound of each tenant with the present profiles.
 ///
 /// # Errors
 /// `Stale` if a promise was made for other targets.

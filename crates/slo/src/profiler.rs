@@ -1,7 +1,8 @@
-//! Measuring what requests cost on each target.
+//! Measures how much work requests are on each target.
 //!
-//! All targets are measured at the same time, because they are used at the same time and may share a machine. Each is
-//! kept as full as the layer keeps it. The requests go the way that requests of tenants go.
+//! All targets are measured at the same time, because they are used at the same time and may share
+//! a machine. During the measurement each target has as many outstanding requests as the layer
+//! allows. The requests take the same path as those of tenants.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -56,8 +57,9 @@ impl ProfilePlan {
     }
 }
 
-/// Measures targets. `objects` has some objects of each target, which are written and read, and [removed](remove_objects)
-/// by the caller; [as many](ProfilePlan::objects) as may be outstanding. `progress` is told what is measured next.
+/// Measures targets. `objects` names some objects of each target, [as many](ProfilePlan::objects)
+/// as requests may be outstanding. They are written and read; the caller [removes](remove_objects)
+/// them. `progress` is told what is measured next.
 ///
 /// # Errors
 /// Those of the store; `Exhausted` if a target did not answer any request of some kind in time.
@@ -125,7 +127,8 @@ struct Size {
     depth: usize,
 }
 
-/// As [`measure`], for longer if a target has answered nothing: a busy disk may stall for a second.
+/// Calls [`measure`]. If a target answered no request, measures again for twice as long: a busy
+/// disk may stall for a second.
 async fn measure_all(
     store: &Arc<dyn Store>,
     objects: &BTreeMap<TargetName, Vec<ObjectId>>,

@@ -1,7 +1,8 @@
 //! `Slos`: admits tenants and ends promises. Each decision is one commit of the map `slo`.
 //!
-//! The decision is made from the state that the commit replaces. If somebody was faster it is made again. So two
-//! administrators can never both be told yes for what only one of them can have.
+//! The decision is made from the state that the commit replaces, and is repeated if another commit
+//! came first. So two administrators can never both be told yes if there is room for only one
+//! tenant.
 
 use nacre_object::{Error, PoolName, ProgramName, Result, TargetName, TenantName};
 use nacre_qos::limits::{MAX_WEIGHT, MIN_WEIGHT};
@@ -61,11 +62,11 @@ impl Slos {
         crate::follower::read(&self.maps).await
     }
 
-    /// Promises a tenant what it asks for, if everybody then has what was promised.
+    /// Admits a tenant with the promise that it asks for, if all promises can then be kept.
     ///
     /// # Errors
-    /// `Invalid` if the question makes no sense; `Exists` if the tenant has a promise; `NotFound` without profiles;
-    /// `Stale` if earlier promises were made for other targets; `Unavailable`.
+    /// `Invalid` if the question is malformed; `Exists` if the tenant has a promise; `NotFound`
+    /// without profiles; `Stale` if earlier promises were made for other targets; `Unavailable`.
     pub async fn admit(&self, ask: &Ask<'_>) -> Result<Outcome> {
         let mut outcome = None;
         let update = |state: &SloState| {
@@ -81,7 +82,8 @@ impl Slos {
         outcome.ok_or_else(|| Error::unavailable("nothing was decided"))
     }
 
-    /// What would come of it, without doing it. A promise that the tenant has does not count.
+    /// Tells what [`Slos::admit`] would decide, without a commit. The present promise of the
+    /// tenant, if any, is ignored.
     ///
     /// # Errors
     /// As [`Slos::admit`].
@@ -123,7 +125,8 @@ impl Slos {
         self.update(|_| Ok(vec![change.clone()])).await
     }
 
-    /// Says whose requests those on a pool's objects are; `None`: their senders'.
+    /// Assigns all requests on a pool's objects to a tenant. With `None`, each request belongs to
+    /// its sender.
     ///
     /// # Errors
     /// `Invalid` for nacre's own tenant; `Unavailable`.
@@ -137,12 +140,12 @@ impl Slos {
         self.update(|_| Ok(vec![change.clone()])).await
     }
 
-    /// Sets the share of a tenant without a promise, in proportion to others; `None`: the usual one. nacre's background work
-    /// is such a tenant.
+    /// Sets the weight of a tenant without a promise among other such tenants; `None` restores the
+    /// default. nacre's background work is such a tenant.
     ///
     /// # Errors
-    /// `Invalid` for a weight out of bounds, or for one of nacre's own tenants other than its background work;
-    /// `Unavailable`.
+    /// `Invalid` for a weight out of bounds, or for one of nacre's own tenants other than its
+    /// background work; `Unavailable`.
     pub async fn set_weight(&self, tenant: &TenantName, weight: Option<f64>) -> Result<()> {
         if *tenant != background_tenant() {
             check_tenant(tenant)?;
@@ -161,7 +164,7 @@ impl Slos {
         self.update(|_| Ok(vec![change.clone()])).await
     }
 
-    /// Stores what requests cost on some targets. Those that are not among them lose their profile.
+    /// Stores the profiles of some targets. All other targets lose their profile.
     ///
     /// # Errors
     /// `Unavailable`.

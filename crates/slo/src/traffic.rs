@@ -90,10 +90,12 @@ impl fmt::Display for Traffic<'_> {
 }
 
 impl Traffic<'_> {
-    /// The work that comes to each target. Targets are numbered in the order of `state.profiles`.
+    /// The work that the traffic brings to each target. Targets are numbered in the order of
+    /// `state.profiles`.
     ///
     /// # Errors
-    /// `Invalid` if the traffic makes no sense; `NotFound` if no target has a profile; those of the trace.
+    /// `Invalid` if the traffic is malformed; `NotFound` if no target has a profile; the errors of
+    /// the trace.
     pub(crate) fn flows(&self, state: &SloState) -> Result<Vec<QueueFlow>> {
         if state.profiles.is_empty() {
             return Err(Error::not_found("no target has a profile")

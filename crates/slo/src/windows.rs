@@ -1,7 +1,8 @@
 //! `LatencyWindows`: the latencies of the last minute and of the last hour.
 //!
-//! A window is a ring of slices, each a histogram whose values are off by 10% at most. The oldest slice is emptied and
-//! used again. So a minute is what the last 50 to 60 s brought, an hour what the last 59 to 60 minutes did.
+//! A window is a ring of slices. Each slice is a histogram whose values are off by 10% at most. The
+//! oldest slice is emptied and used again. So the minute covers the last 50 to 60 seconds, and the
+//! hour the last 59 to 60 minutes.
 
 use std::time::Duration;
 
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_no_percentile() {
+    fn an_empty_window_has_no_percentile() {
         assert_eq!(Latencies::default().percentile_seconds(99.0), None);
     }
 }

@@ -62,7 +62,7 @@ fn promise(state: &mut SloState, tenant: &str, slo_seconds: f64, flows: &[(usize
 }
 
 #[test]
-fn nothing_is_moved_while_everybody_fits() {
+fn no_tenant_is_moved_while_all_tenants_fit() {
     let mut state = state(&[1000.0, 1000.0]);
     promise(&mut state, "gold", 0.1, &[(0, 0.3, 0.01)]);
     promise(&mut state, "silver", 0.2, &[(1, 0.3, 0.01)]);
@@ -94,7 +94,7 @@ fn a_tenant_leaves_a_target_that_has_become_too_slow() {
 }
 
 #[test]
-fn another_tenant_makes_room_for_one_that_was_refused() {
+fn a_refused_newcomer_fits_if_all_its_objects_are_on_the_faster_target() {
     let mut state = state(&[1000.0, 4000.0]);
     promise(&mut state, "gold", 0.1, &[(0, 0.6, 0.01)]);
     // Half of each target for many objects: the slower one has no room for that.
@@ -117,7 +117,7 @@ fn another_tenant_makes_room_for_one_that_was_refused() {
 }
 
 #[test]
-fn no_move_is_proposed_if_none_helps_everybody() {
+fn no_move_is_proposed_if_some_tenant_would_still_not_fit() {
     let mut state = state(&[1000.0, 1000.0]);
     promise(&mut state, "gold", 0.1, &[(0, 0.7, 0.01)]);
     promise(&mut state, "silver", 0.2, &[(1, 0.7, 0.01)]);

@@ -70,7 +70,8 @@ impl Bed {
         Self { clock, node, store: stack.as_store(), held }
     }
 
-    /// One whose map promises gold 100 ms, for a burst of five requests and twenty a second, and is enforced.
+    /// A test bed whose map enforces a promise to gold: 100 ms, for a burst of five requests and
+    /// twenty requests a second.
     fn enforced() -> Self {
         let bed = Self::new();
         bed.node.apply(state());
@@ -160,7 +161,7 @@ fn state() -> SloState {
 }
 
 #[tokio::test]
-async fn nothing_waits_while_promises_are_not_enforced() {
+async fn no_request_waits_while_promises_are_not_enforced() {
     let bed = Bed::new();
     bed.node.apply(SloState { is_enforced: false, ..state() });
     for number in 0..5 {
@@ -170,7 +171,7 @@ async fn nothing_waits_while_promises_are_not_enforced() {
 }
 
 #[tokio::test]
-async fn the_engine_has_no_more_requests_than_it_may() {
+async fn the_engine_never_has_more_requests_than_its_limit() {
     let bed = Bed::enforced();
     for number in 0..5 {
         bed.send("bulk", number).await;
@@ -181,7 +182,7 @@ async fn the_engine_has_no_more_requests_than_it_may() {
 }
 
 #[tokio::test]
-async fn a_request_with_a_promise_passes_those_without() {
+async fn a_request_with_a_promise_overtakes_requests_without_one() {
     let bed = Bed::enforced();
     for number in 0..4 {
         bed.send("bulk", number).await;
@@ -192,7 +193,7 @@ async fn a_request_with_a_promise_passes_those_without() {
 }
 
 #[tokio::test]
-async fn a_tenant_beyond_its_bucket_waits_like_those_without_a_promise() {
+async fn a_tenant_beyond_its_bucket_waits_like_a_tenant_without_a_promise() {
     let bed = Bed::enforced();
     for number in 0..8 {
         bed.send("gold", number).await;
@@ -221,7 +222,7 @@ async fn requests_of_a_tenant_reach_the_engine_in_the_order_they_came() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_given_up_leaves_its_place_to_the_next() {
+async fn a_dropped_request_leaves_its_place_to_the_next() {
     let bed = Bed::enforced();
     let running = bed.send("bulk", 0).await;
     bed.send("bulk", 1).await;
@@ -238,7 +239,7 @@ async fn a_request_that_is_given_up_leaves_its_place_to_the_next() {
 }
 
 #[tokio::test]
-async fn requests_that_wait_go_on_when_promises_are_not_enforced_any_more() {
+async fn waiting_requests_go_on_when_promises_are_no_longer_enforced() {
     let bed = Bed::enforced();
     let mut sent = vec![];
     for number in 0..4 {
@@ -298,7 +299,7 @@ async fn a_missed_promise_is_counted_with_its_cause() {
 }
 
 #[tokio::test]
-async fn a_miss_of_a_tenant_that_asks_for_too_much_is_its_own_doing() {
+async fn a_tenant_that_asks_for_too_much_causes_its_own_misses() {
     let bed = Bed::enforced();
     for number in 0..20 {
         bed.send("gold", number).await;
@@ -325,9 +326,10 @@ async fn a_report_has_latencies_by_tenant() {
 }
 
 #[tokio::test]
-async fn a_refused_request_of_a_tenant_with_a_promise_is_a_missed_one() {
+async fn a_refused_request_of_a_tenant_with_a_promise_counts_as_a_miss() {
     let bed = Bed::enforced();
-    // A fifth of the target does twenty requests a second, and none may wait for more than 20 s.
+    // A fifth of the target serves twenty requests a second, and no request may wait for more than
+    // 20 s.
     for number in 0..500 {
         bed.send("gold", number).await;
     }

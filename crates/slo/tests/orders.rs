@@ -59,7 +59,8 @@ fn name() -> ProgramName {
     "p".parse().unwrap()
 }
 
-/// A target whose requests an order sends one after the other. The device takes one at a time.
+/// A target whose requests are sent in the order that a program chooses. The device takes one
+/// request at a time.
 struct Bed {
     scheduler: Scheduler,
     order: Chosen,
@@ -126,7 +127,7 @@ impl Bed {
 }
 
 #[test]
-fn by_the_thesis_tenants_within_their_buckets_go_first_and_by_priority() {
+fn the_thesis_order_serves_tenants_within_their_buckets_first_by_priority() {
     let mut bed = Bed::new(&Node::running(&shipped("thesis")));
     let bulk = bed.weighted("bulk", 1.0);
     let silver = bed.promised("silver", 2, 0.2, 1.0);
@@ -142,7 +143,7 @@ fn by_the_thesis_tenants_within_their_buckets_go_first_and_by_priority() {
 }
 
 #[test]
-fn by_earliest_deadline_the_request_goes_whose_latency_ends_soonest() {
+fn the_earliest_deadline_order_serves_the_request_whose_promise_ends_first() {
     let mut bed = Bed::new(&Node::running(&shipped("earliest_deadline")));
     let bulk = bed.weighted("bulk", 1.0);
     let slow = bed.promised("slow", 2, 0.5, 1.0);
@@ -157,7 +158,7 @@ fn by_earliest_deadline_the_request_goes_whose_latency_ends_soonest() {
 }
 
 #[test]
-fn by_weighted_fair_tenants_get_work_in_proportion_to_their_weights() {
+fn the_weighted_fair_order_gives_tenants_work_in_proportion_to_their_weights() {
     let mut bed = Bed::new(&Node::running(&shipped("weighted_fair")));
     let promised = bed.promised("promised", 1, 0.1, 1.0);
     let heavy = bed.weighted("heavy", 3.0);
@@ -173,7 +174,7 @@ fn by_weighted_fair_tenants_get_work_in_proportion_to_their_weights() {
 }
 
 #[test]
-fn a_tenant_that_had_nothing_to_do_gets_no_more_for_it_by_weighted_fair() {
+fn an_idle_tenant_gets_no_extra_work_later_by_the_weighted_fair_order() {
     let mut bed = Bed::new(&Node::running(&shipped("weighted_fair")));
     let (early, late) = (bed.weighted("early", 1.0), bed.weighted("late", 1.0));
     for tenant in [early, late] {
@@ -270,7 +271,7 @@ impl Pair {
 }
 
 #[test]
-fn the_program_of_the_thesis_decides_as_the_native_order() {
+fn the_thesis_program_decides_like_the_native_order() {
     let node = Node::running(&shipped("thesis"));
     for seed in seeds(30) {
         println!("seed {seed}");
@@ -280,7 +281,7 @@ fn the_program_of_the_thesis_decides_as_the_native_order() {
 }
 
 #[test]
-fn the_next_decision_is_that_of_a_version_that_has_become_live() {
+fn a_new_live_version_makes_the_next_decision() {
     let node = Node::running("function choose(waiting) return 1 end");
     let mut bed = Bed::new(&node);
     let (one, other) = (bed.weighted("one", 1.0), bed.weighted("other", 1.0));
@@ -302,7 +303,7 @@ fn the_next_decision_is_that_of_a_version_that_has_become_live() {
 }
 
 #[test]
-fn the_native_order_decides_where_a_program_fails() {
+fn the_native_order_decides_when_a_program_fails() {
     let fails = "function choose(waiting)\n  if waiting[1].tenant ~= 'made-up' then\n    \
                  error('no')\n  end\n  return 1\nend";
     let mut bed = Bed::new(&Node::running(fails));
@@ -330,7 +331,7 @@ fn a_program_that_has_exceeded_its_budget_is_not_asked_for_a_while() {
 }
 
 #[test]
-fn a_program_is_refused_with_its_line_if_it_answers_what_makes_no_sense() {
+fn a_program_with_an_impossible_answer_is_refused_with_the_line_of_the_fault() {
     for (source, line, text) in [
         ("function choose(waiting)\n  return 'gold'\nend", 1, "`choose` returned a string"),
         ("\nfunction choose(waiting) return 0 end", 2, "`choose` returned 0"),

@@ -1,7 +1,8 @@
-//! nacre's own work in the background, which shares a target as a tenant of its own.
+//! nacre's own background work, which shares a target as a tenant of its own.
 //!
-//! A layout change of an object is a request, and is recognised by its method. Scrub and compaction send no requests; they
-//! ask for their turn with [`NodeSlo::background`](super::NodeSlo::background).
+//! A layout change of an object is a request, and its method identifies it. Scrub and compaction
+//! send no requests; they ask for their turn with
+//! [`NodeSlo::background`](super::NodeSlo::background).
 
 use nacre_calls::MIGRATE_METHOD;
 use nacre_object::{Op, Request};

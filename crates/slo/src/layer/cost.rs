@@ -25,7 +25,8 @@ pub(super) enum Charging {
     Before,
     /// When its reply is there, by the profile: it reads what nobody knows the length of.
     ByReply,
-    /// When it is done, by the time that the target was busy with it: it runs a method.
+    /// The request runs a method. Its work is charged when it is done, by the time that the target
+    /// was busy with it.
     ByTime,
     /// The same, whatever the profile says of its size.
     ByTimeAlone,
@@ -89,13 +90,13 @@ mod tests {
     }
 
     #[test]
-    fn a_read_costs_what_it_asks_for() {
+    fn a_read_costs_the_length_that_it_asks_for() {
         let cost = cost(vec![Op::Read { offset: 7, length: 4096 }]);
         assert_eq!(cost, Cost { kind: IoKind::Read, bytes: 4096, charging: Charging::Before });
     }
 
     #[test]
-    fn a_read_to_the_end_is_charged_when_its_reply_is_there() {
+    fn a_read_of_unknown_length_is_charged_when_its_reply_arrives() {
         let cost = cost(vec![Op::Read { offset: 0, length: u64::MAX }]);
         assert_eq!(cost.charging, Charging::ByReply);
         let results = vec![OpResult::Data(Bytes::from(vec![0; 5]))];
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_charged_by_its_time_whatever_is_beside_it() {
+    fn a_request_with_a_call_is_charged_by_its_time() {
         let (class, method) = ("counter".parse().unwrap(), "add".parse().unwrap());
         let call = ClassCall { class, method, version: None, input: Bytes::new() };
         let entry = MapEntry { key: Bytes::new(), value: Bytes::new() };

@@ -1,12 +1,13 @@
-//! `DeviceClock`: divides the time of a busy target among the requests it had.
+//! `DeviceClock`: divides the time of a busy target among the requests that it served.
 //!
-//! A target serves up to `depth` requests side by side. While it has `n`, each request gets `1 / max(n, depth)` of each
-//! moment. The virtual clock runs at that rate; a request's work is what the virtual clock moved on from its start to its
-//! end. When the target has all the requests that it can take, they get exactly the time that passes. Nothing else can
-//! tell what a method took.
+//! A target serves up to `depth` requests in parallel. While it has `n` requests, each one gets `1
+//! / max(n, depth)` of the time. The virtual clock runs at that rate. The work of a request is the
+//! difference between two readings of the virtual clock, at its start and at its end. The shares
+//! add up to the whole time while the target has `depth` requests or more. Only this measurement
+//! tells how much work a method is.
 //!
-//! A target that commits writes in groups takes far more writes side by side than methods that compute. So there is a second
-//! virtual clock, for calls, with a `depth` of its own.
+//! A target that commits writes in groups takes far more writes in parallel than methods that
+//! compute. So a second virtual clock, for calls, has a `depth` of its own.
 
 use std::time::Duration;
 
@@ -73,7 +74,8 @@ impl DeviceClock {
         self.end(Share::default(), now);
     }
 
-    /// The time for which the target was busy: a part of the time counts as that part while it could take more.
+    /// The time for which the target was busy. While it has fewer than `depth` requests, only that
+    /// fraction of the time counts.
     pub fn busy_seconds(&mut self, now: Duration) -> f64 {
         self.advance(now);
         self.busy_seconds
@@ -101,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_share_the_time_that_they_spend_together() {
+    fn parallel_requests_share_the_time_of_the_target() {
         let at = Duration::from_secs;
         let mut clock = DeviceClock::new(2);
         let first = clock.begin(at(10));
@@ -113,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn more_requests_than_the_target_serves_share_all_of_it() {
+    fn more_requests_than_the_depth_share_the_whole_time() {
         let at = Duration::from_secs;
         let mut clock = DeviceClock::new(1);
         let begun: Vec<_> = (0..4).map(|_| clock.begin(at(0))).collect();
@@ -122,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_method_is_charged_more_than_its_part_of_a_target_that_takes_many_writes() {
+    fn a_method_is_charged_by_the_depth_for_calls_on_a_target_with_many_writes() {
         let at = Duration::from_secs;
         let mut clock = DeviceClock::new(4 * CALLS_SIDE_BY_SIDE);
         let begun = clock.begin(at(0));

@@ -23,7 +23,8 @@ impl Drift {
         self.profile_seconds += profile_seconds;
     }
 
-    /// What requests took of late over what they should have taken; `None` if there was too little work.
+    /// The ratio of the time that recent requests took to the time in the profile; `None` if there
+    /// was too little work.
     pub fn ratio(&mut self, now: Duration) -> Option<f64> {
         self.fade(now);
         let is_enough = self.profile_seconds >= LEAST_COMPARED_SECONDS;

@@ -1,7 +1,7 @@
 //! `LatencyHistogram`: latencies since the process started, for Prometheus.
 //!
-//! A bound is 1.2 times the one before. So the middle of a bucket is off by less than 10%, up to the 99.9th percentile and
-//! beyond.
+//! Each bound is 1.2 times the bound before. So the middle of a bucket is off by less than 10%, up
+//! to the 99.9th percentile and beyond.
 
 use std::time::Duration;
 

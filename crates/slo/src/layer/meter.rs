@@ -93,8 +93,8 @@ impl Meter {
         self.untold.causes[cause as usize] += 1;
     }
 
-    /// Counts a request that is not served: a missed promise, if there is one. The queue of a tenant within its promise
-    /// has room.
+    /// Counts a refused request. For a tenant with a promise it is a missed promise, caused by the
+    /// tenant itself: within its limits its queue has room.
     pub fn refuse(&mut self, is_promised: bool) {
         self.refused += 1;
         self.untold.requests += 1;
@@ -103,7 +103,8 @@ impl Meter {
         }
     }
 
-    /// The requests, misses, longest latency and most frequent cause since this was last asked; `None` without a miss.
+    /// The requests, misses, longest latency and most frequent cause since the last call; `None` if
+    /// there was no miss.
     pub fn take_untold(&mut self) -> Option<(u64, u64, Duration, MissCause)> {
         const ALL: [MissCause; 4] = [
             MissCause::NotEnforced,

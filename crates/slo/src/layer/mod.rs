@@ -1,22 +1,23 @@
 //! The layer that orders requests before an engine, and measures how long each takes.
 //!
 //! ```text
-//! request ─► SloLayer ─► NodeSlo: whose, and for which target ─► TargetQueue ─► engine
-//!                            ▲                                       │
-//!                       map `slo`                       scheduler, meters, device clock
+//! request ─► SloLayer ─► NodeSlo: which tenant, which target ─► TargetQueue ─► engine
+//!                            ▲                                      │
+//!                       map `slo`                      scheduler, meters, device clock
 //! ```
 //!
-//! - `node_slo` holds what the map says and the queue of each target.
+//! - `node_slo` holds the state of the map and the queue of each target.
 //! - `target_queue` puts requests through the scheduler of `nacre-qos`, one mutex for each target.
-//! - `ordering` has a program choose whose request is next, if the map names one.
-//! - `background` tells nacre's own work in the background from requests of tenants.
-//! - `cost` says how much work a request is before it runs, and after.
-//! - `device_clock` divides the time of a busy target among the requests it had.
-//! - `parts` says how much of each promise a gateway uses.
-//! - `drift` compares what requests take with the profile.
+//! - `ordering` lets a program choose whose request is next, if the map names one.
+//! - `background` distinguishes nacre's own background work from requests of tenants.
+//! - `cost` estimates the work of a request before it runs, and determines it afterwards.
+//! - `device_clock` divides the time of a busy target among the requests that it served.
+//! - `parts` says which part of each promise a gateway uses.
+//! - `drift` compares the time that requests take with the profile.
 //! - `meter` counts latencies and missed promises of one tenant at one target.
 //!
-//! **Invariant:** requests of one tenant to one target reach the engine in the order they came in.
+//! **Invariant:** requests of one tenant to one target reach the engine in the order in which they
+//! came.
 
 mod background;
 mod cost;

@@ -1,4 +1,5 @@
-//! `NodeSlo`: what the map says to a node, and the queues of the targets that the node sends requests to.
+//! `NodeSlo`: a node's copy of the map `slo`, and the queues of the targets that the node sends
+//! requests to.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -78,7 +79,8 @@ pub struct NodeSlo {
 }
 
 impl NodeSlo {
-    /// Nothing was heard of the map yet: requests are measured and not ordered. The process runs no programs.
+    /// For a process that runs no programs. Until a state of the map is applied, requests are
+    /// measured and not ordered.
     pub fn new(targets: impl TargetOf + 'static, clock: Arc<dyn Clock>) -> Arc<Self> {
         Self::ordered_by(targets, clock, Arc::new(NoOrders))
     }
@@ -117,8 +119,8 @@ impl NodeSlo {
         Arc::clone(&self.state.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// From now on this process is one of several gateways to its targets. Until it is [told](Self::use_parts), it uses no
-    /// part of what tenants were promised.
+    /// From now on this process is one of several gateways to its targets. Until
+    /// [`use_parts`](Self::use_parts) is called, it uses no part of any tenant's promise.
     pub fn share(&self) {
         self.set_parts(Some(Arc::default()));
     }
@@ -128,7 +130,8 @@ impl NodeSlo {
         self.set_parts(Some(Arc::new(parts)));
     }
 
-    /// Uses no more of what tenants were promised than a claim has, from before the claim is published.
+    /// Reduces the parts that this gateway uses to those of a claim. Called before the claim is
+    /// published.
     pub fn give_back(&self, claim: &Claim) {
         let known = self.parts.read().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(known) = known {
@@ -136,7 +139,8 @@ impl NodeSlo {
         }
     }
 
-    /// The work that tenants with a promise have asked of each target since the process started, by `TARGET/TENANT`.
+    /// The work that tenants with a promise have asked of each target since the process started.
+    /// Keys are `TARGET/TENANT`.
     pub fn asked_seconds(&self) -> BTreeMap<Shared, f64> {
         self.all_queues().iter().flat_map(|queue| queue.asked_seconds()).collect()
     }
@@ -149,10 +153,11 @@ impl NodeSlo {
         }
     }
 
-    /// Watches what a tenant asks of each target, for this long. Reports then have its curves.
+    /// Watches a tenant's requests to each target for this long. Reports then contain the tenant's
+    /// arrival curves.
     ///
     /// # Errors
-    /// `Exhausted` if too many tenants are watched; `Invalid` if it is too long.
+    /// `Exhausted` if too many tenants are watched; `Invalid` if the time is too long.
     pub fn watch(&self, tenant: &TenantName, time: Duration) -> Result<()> {
         if time > MAX_WATCH {
             return Err(Error::invalid(format!("watching for {} s", time.as_secs_f64()))
@@ -188,7 +193,7 @@ impl NodeSlo {
     /// The target that a request on an object loads first.
     ///
     /// # Errors
-    /// `Unavailable` if whoever knows does not answer.
+    /// `Unavailable` if the system that places objects does not answer.
     pub async fn target_of(&self, object: &ObjectId) -> Result<TargetName> {
         match self.targets.target_of(object) {
             Located::At(target) => Ok(target),
@@ -207,11 +212,11 @@ impl NodeSlo {
         }
     }
 
-    /// Returns when a piece of work in the background may go on at the target of a process that has one. It moves about so
-    /// many bytes.
+    /// Returns when a piece of background work may run. It moves about `bytes` bytes. The process
+    /// must have only one target.
     ///
     /// # Errors
-    /// `Exhausted` if too much of it waits, or it has waited for too long.
+    /// `Exhausted` if too much background work waits, or if this piece has waited for too long.
     pub async fn background(&self, kind: IoKind, bytes: u32) -> Result<BackgroundWork> {
         let cost = Cost { kind, bytes, charging: Charging::ByReply };
         let queue = self.queue(&self.targets.all());

@@ -1,4 +1,5 @@
-//! `Ordering`: asks the program that the map names whose request is next. Without a program the native order decides.
+//! `Ordering`: asks the program that the map names whose request is next. Without a program the
+//! native order decides.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

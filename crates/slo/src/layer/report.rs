@@ -19,8 +19,9 @@ pub struct TargetReport {
     pub outstanding: usize,
     /// The seconds for which the target has been busy since the node started.
     pub busy_seconds: f64,
-    /// The work that requests took over the work that the profile says, of late; `None` without a profile, or if too
-    /// little was asked of the target. Above 1 the target has become slower than promises assume.
+    /// The ratio of the time that recent requests took to the time in the profile. Above 1 the
+    /// target has become slower than promises assume. `None` without a profile, or if there was too
+    /// little work.
     pub drift: Option<f64>,
     /// Decisions that a program has made in place of the native order.
     #[serde(default)]
@@ -51,15 +52,17 @@ pub struct TenantReport {
     /// What it has asked for since it is watched, if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub curve: Option<ArrivalCurve>,
-    /// What is left in each token bucket, in seconds of work. Below 0 the tenant has had more than it was promised.
+    /// The tokens that are left in each token bucket, in seconds of work. Below 0 the tenant has
+    /// used more than it was promised.
     pub tokens_seconds: Vec<f64>,
 }
 
 impl TenantReport {
-    /// What the tenant saw here and at another target. Of tokens the fewest are kept, of curves none.
+    /// Combines the reports of a tenant at two targets. The result has the fewest tokens of both,
+    /// and no curve.
     ///
     /// # Errors
-    /// `Corrupt` if the other report makes no sense.
+    /// `Corrupt` if the other report is malformed.
     pub fn and(self, other: &Self) -> Result<Self> {
         let tokens = self.tokens_seconds.iter().chain(&other.tokens_seconds).copied();
         Ok(Self {

@@ -1,10 +1,11 @@
 //! `TargetQueue`: the requests of one process to one target.
 //!
-//! Protocol: [`TargetQueue::enter`] returns when a request may go, with a [`Permit`]. [`Permit::leave`] ends it. A
-//! request whose future is dropped leaves, too, wherever it is.
+//! Protocol: [`TargetQueue::enter`] returns a [`Permit`] when a request may go. [`Permit::leave`]
+//! ends the request. If the future of a request is dropped, the request leaves the queue at any
+//! stage.
 //!
-//! **Invariant:** each request that the scheduler has sent is completed once. Waiters are woken under the lock, so in
-//! the order in which the scheduler sent them.
+//! **Invariant:** each request that the scheduler has sent is completed once. Waiters are woken
+//! under the lock, and therefore in the order in which the scheduler sent them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -155,8 +156,8 @@ impl TargetQueue {
     /// Returns when a request of a tenant may go to the engine.
     ///
     /// # Errors
-    /// `Exhausted`, with how long to wait, if the tenant has too many requests in the queue or if this one has waited
-    /// for [`MAX_QUEUE_WAIT`].
+    /// `Exhausted`, with the time to wait, if the tenant has too many requests in the queue, or if
+    /// this request has waited for [`MAX_QUEUE_WAIT`].
     pub async fn enter(self: &Arc<Self>, tenant: TenantName, cost: &Cost) -> Result<Permit> {
         let came_at = self.clock.monotonic();
         let (tenant, id, request, waiter) = {
@@ -357,7 +358,8 @@ impl Inner {
         &mut self.tenants.get_mut(tenant).expect("a request makes its tenant known").meter
     }
 
-    /// Takes note of a request's work, if its tenant is watched. A request counts for the time it came.
+    /// Records a request's work if its tenant is watched. The work counts at the time at which the
+    /// request came.
     fn watch(&mut self, tenant: &TenantName, work_seconds: f64, came_at: Duration, now: Duration) {
         let Some(tenant) = self.tenants.get_mut(tenant) else { return };
         tenant.watched.take_if(|watched| watched.until < now);
@@ -381,7 +383,7 @@ impl Inner {
         NewRequest { tenant, kind: cost.kind, bytes: cost.bytes, work, deadline }
     }
 
-    /// The work of a request of this kind that moves so many bytes, if the target has a profile.
+    /// The work of a request of this kind that moves `bytes` bytes, if the target has a profile.
     fn profile_work(&self, target: &TargetName, cost: &Cost, bytes: u64) -> Option<f64> {
         let stored = self.state.profiles.get(target)?;
         Some(stored.profile.work_seconds(cost.kind, bytes))

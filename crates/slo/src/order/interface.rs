@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_reference_lists_exactly_what_orders_of_service_are_given() {
+    fn the_reference_lists_exactly_the_fields_that_order_programs_get() {
         let page = include_str!("../../../../docs/lua-api.md");
         let (_, section) = page.split_once("## Orders of service").expect("there is a section");
         let section = section.split("\n## ").next().expect("a section has a text");

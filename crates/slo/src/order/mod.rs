@@ -1,8 +1,10 @@
-//! Orders of service that are programs, in place of the native order of `nacre-qos`.
+//! Order programs: programs that decide the order of service in place of the native order of
+//! `nacre-qos`.
 //!
-//! The map `slo` names a program. Each decision of a target's queue asks the version that is live then ([`Orders`]). A
-//! decision chooses a tenant; queues and token buckets are not its own, so a change of the program touches no request that
-//! waits. Where the program fails the native order makes that decision, and the cluster log hears of it.
+//! The map `slo` names a program. Each decision of a target's queue asks the program's live version
+//! ([`Orders`]). The program only chooses a tenant. It does not own queues or token buckets, so a
+//! new version affects no waiting request. If the program fails, the native order makes that
+//! decision, and the failure goes to the cluster log.
 
 mod candidate;
 #[cfg(feature = "programs")]

@@ -35,7 +35,7 @@ impl OrderProgram {
     /// Compiles a source, and runs it once.
     ///
     /// # Errors
-    /// `Fault` with the line where it fails; `Invalid` if it does not define what it must.
+    /// `Fault` with the line where it fails; `Invalid` if it does not define the function `choose`.
     pub fn compile(
         name: &str,
         version: u64,
@@ -53,11 +53,12 @@ impl OrderProgram {
         self.version
     }
 
-    /// The place of the tenant whose request goes next; `None` leaves it to the native order.
+    /// Returns the index of the tenant whose request goes next. `None` leaves the decision to the
+    /// native order.
     ///
     /// # Errors
-    /// `Fault` with the line where the program fails, or of the function if its result makes no sense; `Exhausted` past
-    /// the budget.
+    /// `Fault` with the line where the program fails, or with the line of the function if its
+    /// result is not allowed; `Exhausted` if the program exceeds its budget.
     pub fn choose(&self, candidates: &[Candidate<'_>]) -> Result<Option<usize>> {
         let chosen = self.run(|run| {
             let choose = function(run)?;
@@ -72,7 +73,8 @@ impl OrderProgram {
         })
     }
 
-    /// Has it choose among tenants that do not exist: of each kind there is, and then two at a time.
+    /// Tests the program on made-up tenants: first on all kinds of tenants together, then on two at
+    /// a time.
     ///
     /// # Errors
     /// As for [`OrderProgram::choose`].
@@ -134,10 +136,10 @@ fn to_lua(lua: &Lua, candidate: &Candidate<'_>) -> mlua::Result<Table> {
     Ok(entry)
 }
 
-/// The place in a list of so many that `choose` returned, from 0 on.
+/// Converts the result of `choose` into an index from 0 in a list of `length` tenants.
 ///
 /// # Errors
-/// `Invalid` with what it may return.
+/// `Invalid` with the allowed results.
 fn place(returned: &Value, length: usize) -> Result<Option<usize>> {
     let number = match returned {
         Value::Nil => return Ok(None),
@@ -157,7 +159,8 @@ fn place(returned: &Value, length: usize) -> Result<Option<usize>> {
     }
 }
 
-/// Tenants within their limits, outside them and without a promise, with requests of known and of unknown work.
+/// Made-up tenants: within their limits, outside them, and without a promise. Their requests have
+/// known or unknown work.
 fn made_up_tenants() -> Result<Vec<Waiting>> {
     struct Offered(Vec<Waiting>);
     impl ServiceOrder for Offered {

@@ -1,13 +1,13 @@
-//! What the map `slo` holds, one entry each, as JSON.
+//! The entries of the map `slo`, each as JSON.
 //!
-//! | key | what it says |
+//! | key | value |
 //! | --- | --- |
 //! | `enforce` | whether nodes order requests, or only measure them |
 //! | `order` | the program that orders requests, if it is not the native order |
-//! | `pool/POOL` | whose requests those on the objects of a pool are |
-//! | `weight/TENANT` | the share of a tenant that was promised nothing |
-//! | `target/TARGET` | what requests cost there ([`StoredProfile`]) |
-//! | `tenant/TENANT` | what the tenant was promised ([`Promise`]) |
+//! | `pool/POOL` | the tenant to which all requests on the objects of the pool belong |
+//! | `weight/TENANT` | the share of a tenant without a promise |
+//! | `target/TARGET` | how much work requests are on the target ([`StoredProfile`]) |
+//! | `tenant/TENANT` | the promise to the tenant ([`Promise`]) |
 
 mod promise;
 mod state;

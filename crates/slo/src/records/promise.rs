@@ -13,10 +13,11 @@ pub struct Promise {
     /// The part of its requests that may take longer: the promise is stochastic. `None`: it is deterministic.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub violation: Option<f64>,
-    /// Of a hundred of its requests so many are measured against the latency. The bound holds for all.
+    /// The percentile of the measured latencies that is compared with the promised latency. The
+    /// bound itself holds for all requests.
     pub percentile: f64,
-    /// The bound that was computed when somebody was last admitted, in seconds: as `slo_seconds`, no request exceeds it, or
-    /// as few as `violation` says.
+    /// The latency bound, in seconds, computed at the last admission of any tenant. Like
+    /// `slo_seconds`, no request exceeds it, or only the part in `violation`.
     pub bound_seconds: f64,
     /// Lower numbers are served first.
     pub priority: u32,

@@ -19,13 +19,14 @@ pub(crate) const WEIGHT_PREFIX: &str = "weight/";
 pub(crate) const TARGET_PREFIX: &str = "target/";
 pub(crate) const TENANT_PREFIX: &str = "tenant/";
 
-/// Whose nacre's own requests on maps, programs and the cluster log are. They come first, up to a small rate.
+/// The tenant of nacre's own requests on maps, programs and the cluster log. They come first, up to
+/// a low rate.
 pub fn system_tenant() -> TenantName {
     TenantName::new("nacre.system").expect("a literal")
 }
 
-/// The tenant of nacre's own background work: scrub, compaction and layout changes. It has a weight, as any tenant without
-/// a promise.
+/// The tenant of nacre's own background work: scrub, compaction and layout changes. It has a
+/// weight, like any tenant without a promise.
 pub fn background_tenant() -> TenantName {
     TenantName::new("nacre.background").expect("a literal")
 }
@@ -50,10 +51,10 @@ pub struct SloState {
 }
 
 impl SloState {
-    /// Reads a state of the map. Keys that this release does not know are left alone.
+    /// Reads a state of the map. Ignores keys that this release does not know.
     ///
     /// # Errors
-    /// `Corrupt` if an entry makes no sense.
+    /// `Corrupt` if an entry is malformed.
     pub fn of(map: &MapState) -> Result<Self> {
         let mut state = Self { epoch: map.epoch, ..Self::default() };
         for (key, value) in &map.entries {

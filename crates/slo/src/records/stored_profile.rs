@@ -26,8 +26,9 @@ pub struct StoredProfile {
 }
 
 impl StoredProfile {
-    /// The bandwidth that admission counts on, of one that was measured in several samples: the lower end of the 95%
-    /// confidence interval, less a fifth. Answers the half-width of the interval as well, as a part of the mean.
+    /// Computes the bandwidth that admission counts on from several samples. It is the lower end of
+    /// the 95% confidence interval, reduced by a fifth. Also returns the half-width of the
+    /// interval, as a part of the mean.
     pub fn usable_bandwidth(samples: &[f64]) -> (f64, f64) {
         /// Student's t for 95% and four degrees of freedom: five samples.
         const STUDENT_T: f64 = 2.776;
@@ -43,10 +44,12 @@ impl StoredProfile {
         (low * USABLE_BANDWIDTH, half_width / mean)
     }
 
-    /// The longest time for which the target is busy with what was sent to it before, and with nacre's own requests.
+    /// The longest time for which earlier requests and nacre's own requests can keep the target
+    /// busy before it serves a new one.
     ///
-    /// Of `n` requests with `b` bytes in all, each at least the work of the smallest size, the work is at most
-    /// `n * work(smallest) + b * (most work for each further byte)`. [`Commits::blocking_seconds`] has the rest.
+    /// A bound on the work of `n` requests with `b` bytes in all is `n * work(smallest) + b * (the
+    /// most work for one more byte)`. [`Commits::blocking_seconds`] adds the wait for a group of
+    /// writes.
     pub fn blocking_seconds(&self) -> f64 {
         let of_kind = |kind: IoKind| {
             let KindLimits { requests, bytes } = self.outstanding.of(kind);
@@ -104,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn where_writes_are_committed_in_groups_a_request_may_wait_for_one_group_more() {
+    fn a_request_may_wait_for_one_group_more_if_writes_are_committed_in_groups() {
         let row =
             ProfileRow { bytes: 1000, read_bytes_per_second: 1e6, write_bytes_per_second: 1e5 };
         let singly = stored(vec![row]);
@@ -115,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_that_does_not_say_how_writes_become_durable_is_of_one_that_does_each_by_itself() {
+    fn a_profile_without_commits_means_that_each_write_is_committed_by_itself() {
         let row =
             ProfileRow { bytes: 1000, read_bytes_per_second: 1e6, write_bytes_per_second: 1e5 };
         let mut value = serde_json::to_value(stored(vec![row])).unwrap();
