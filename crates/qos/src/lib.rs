@@ -1,17 +1,22 @@
-//! Tail-latency promises: which latency a tenant can be promised, and whose request is next so that it is kept.
+//! Tail-latency promises: which latency can be promised to a tenant, and which request must be next
+//! so that promises are kept.
 //!
-//! The crate follows PriorityMeister, WorkloadCompactor and the thesis *Supporting Tail Latency SLOs in Ceph*.
+//! The crate follows PriorityMeister, WorkloadCompactor and the thesis *Supporting Tail Latency
+//! SLOs in Ceph*.
 //!
 //! 1. A [`Profile`] says how much work a request is for a device.
-//! 2. [`trace::read`] reads what a tenant asked for in the past.
+//! 2. [`trace::read`] reads recorded requests of a tenant.
 //! 3. An [`ArrivalCurve`] is the most work that the tenant brings in any time span.
 //! 4. [`queue_delays`] bounds the latency of tenants that share a device.
-//! 5. [`Admission`] says who can be promised what, and finds the token bucket of each tenant and target.
+//! 5. [`Admission`] decides which tenants can be promised their latency, and finds the token bucket
+//!    of each tenant and target.
 //! 6. A [`scheduler::Scheduler`] at each target sends requests in an order that keeps the promises.
 //! 7. Several gateways to one target [share](sharing) the buckets of a tenant.
-//! 8. [`simulate::simulate`] plays tenants, devices and schedulers, to check that they do.
+//! 8. [`simulate::simulate`] simulates tenants, devices and schedulers, to check that promises are
+//!    kept.
 //!
-//! **Invariant:** the crate decides and does nothing. It reads no clock, no random numbers and no environment.
+//! **Invariant:** the crate only makes decisions and carries none out. It reads no clock, no random
+//! numbers and no environment.
 
 mod admission;
 mod calculus;

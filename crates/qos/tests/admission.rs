@@ -30,7 +30,8 @@ fn admit(admission: &mut Admission, candidate: Candidate) -> Verdict {
 #[test]
 fn a_tenant_gets_the_least_rate_that_keeps_its_slo() {
     let mut admission = admission(1);
-    // With a burst of 1 s the rate is 0.75, with 4 s it is 0.125; an SLO of 2 s allows a burst between.
+    // The rate is 0.75 for a burst of 1 s, and 0.125 for a burst of 4 s. An SLO of 2 s allows a
+    // burst between the two.
     let verdict = admit(&mut admission, candidate("a", 2.0, &[(0.75, 1.0), (0.125, 4.0)]));
     assert_eq!(verdict, Verdict::Admitted);
     let own = admission.tenants()[0].buckets[0];
@@ -93,7 +94,7 @@ fn an_evicted_tenant_makes_room() {
 }
 
 #[test]
-fn a_candidate_that_makes_no_sense_is_refused_with_an_error() {
+fn an_invalid_candidate_is_an_error() {
     let mut admission = admission(1);
     let good = candidate("a", 1.0, &[(0.1, 0.1)]);
     let flow = |queue| QueueFlow { queue, curve: curve(&[(0.1, 0.1)]) };
@@ -125,7 +126,7 @@ fn a_curve_of_another_placement_is_stale() {
 }
 
 #[test]
-fn a_change_of_the_placement_admits_anew() {
+fn a_change_of_the_placement_admits_all_tenants_anew() {
     let mut admission = admission(2);
     let flow = |queue| QueueFlow { queue, curve: curve(&[(0.6, 0.3)]) };
     let on = |tenant, queue| Candidate::on_devices(name(tenant), 1.0, vec![flow(queue)]);
@@ -141,7 +142,7 @@ fn a_change_of_the_placement_admits_anew() {
 }
 
 #[test]
-fn what_may_be_outstanding_counts_against_the_slo() {
+fn outstanding_requests_count_against_the_slo() {
     let blocked = Queue { blocking_seconds: 0.6, ..device(0) };
     let mut admission = Admission::new(vec![blocked], 0).unwrap();
     assert_eq!(admit(&mut admission, candidate("a", 1.0, &[(0.1, 0.5)])), Verdict::Refused);
@@ -150,7 +151,7 @@ fn what_may_be_outstanding_counts_against_the_slo() {
 }
 
 #[test]
-fn stages_add_up_and_legs_do_not() {
+fn latencies_of_stages_add_up_and_those_of_parallel_legs_do_not() {
     let flows: Vec<_> =
         (0..2).map(|queue| QueueFlow { queue, curve: curve(&[(0.1, 0.6)]) }).collect();
     let beside = Candidate::on_devices(name("a"), 1.0, flows);
@@ -181,7 +182,7 @@ fn uniform_buckets_are_equal_and_enough_for_each_queue() {
 }
 
 #[test]
-fn a_refusal_says_who_would_miss_what_and_what_would_fit() {
+fn a_refusal_names_the_missed_promises_and_what_would_fit() {
     let mut admission = admission(2);
     admit(&mut admission, candidate("first", 0.012, &[(0.3, 0.008)]));
     let late = candidate("late", 0.012, &[(0.3, 0.006)]);
@@ -253,7 +254,7 @@ fn random_candidate(random: &mut Random, number: usize) -> Candidate {
 }
 
 #[test]
-fn every_admitted_tenant_keeps_its_promise_whoever_comes_and_goes() {
+fn every_admitted_tenant_keeps_its_promise_while_others_come_and_go() {
     let (mut admitted, mut refused) = (0, 0);
     CASES.each(40, |seed| {
         let mut random = Random::seeded(seed);
@@ -337,9 +338,11 @@ fn tiny_coefficients_make_no_bucket_unsafe() {
     });
 }
 
-/// The least sum of rates of two tenants at one queue, by trying every corner of the program.
+/// The lowest sum of rates of two tenants at one queue, found by trying every corner of the
+/// program.
 fn least_rates(tenants: [(&[(f64, f64)], f64); 2]) -> Option<f64> {
-    // Variables: rate and burst of one, rate and burst of the other. Rows: coefficients and the least value.
+    // The variables are the rate and the burst of each tenant. A row has four coefficients and the
+    // lowest value of their sum.
     let mut rows: Vec<([f64; 4], f64)> = vec![];
     let usable = tenants.map(|(_, slo)| slo * 0.999);
     for (at, (lines, _)) in tenants.iter().enumerate() {
@@ -395,7 +398,7 @@ fn least_rates(tenants: [(&[(f64, f64)], f64); 2]) -> Option<f64> {
 }
 
 #[test]
-fn the_rates_are_the_least_that_any_corner_of_the_program_has() {
+fn the_rates_equal_the_lowest_sum_at_any_corner_of_the_program() {
     let (mut admitted, mut refused) = (0, 0);
     CASES.each(40, |seed| {
         let mut random = Random::seeded(seed);
@@ -425,7 +428,7 @@ fn the_rates_are_the_least_that_any_corner_of_the_program_has() {
 }
 
 #[test]
-fn the_bounds_of_given_buckets_are_the_known_ones() {
+fn the_bounds_of_given_buckets_equal_the_values_computed_by_hand() {
     let text = r#"{"queues": [{"name": "disk"}], "tenants": [
         {"tenant": "a", "slo_seconds": 2, "flows": [{"queue": "disk", "rate": 0.25, "burst_seconds": 0.5}]},
         {"tenant": "b", "slo_seconds": 2, "flows": [{"queue": "disk", "rate": 0.125, "burst_seconds": 1}]},
@@ -440,7 +443,7 @@ fn the_bounds_of_given_buckets_are_the_known_ones() {
 }
 
 #[test]
-fn a_question_about_a_queue_that_there_is_not_is_refused() {
+fn a_question_about_a_missing_queue_is_refused() {
     let text = r#"{"queues": [], "tenants": [
         {"tenant": "a", "slo_seconds": 2, "flows": [{"queue": "disk", "rate": 0.25, "burst_seconds": 0.5}]}]}"#;
     let question: BoundsQuestion = serde_json::from_str(text).unwrap();

@@ -67,7 +67,7 @@ fn pruning_may_take_the_first_segment() {
 }
 
 #[test]
-fn the_gap_to_a_service_is_the_known_one() {
+fn the_gap_to_a_service_equals_the_value_computed_by_hand() {
     let curve = ArrivalCurve::lower_envelope(&[bucket(0.5, 1.0)]).unwrap();
     let service = Service { rate: 1.0, latency_seconds: 2.0 };
     assert_eq!(curve.service_delay(service), Some(3.0));
@@ -77,7 +77,7 @@ fn the_gap_to_a_service_is_the_known_one() {
 }
 
 #[test]
-fn a_shaper_on_the_r_b_curve_holds_nothing_back() {
+fn a_shaper_on_the_r_b_curve_holds_no_request_back() {
     let lines = [(0.75, 1.0), (0.25, 3.0), (0.125, 4.0)].map(|(r, b)| bucket(r, b));
     let curve = ArrivalCurve::lower_envelope(&lines).unwrap();
     for rate in [0.125, 0.2, 0.25, 0.4, 0.75, 0.9] {
@@ -112,7 +112,7 @@ fn a_trace_without_two_times_has_no_curve() {
 }
 
 #[test]
-fn numbers_that_make_no_trace_are_refused() {
+fn invalid_numbers_make_no_trace_and_no_curve() {
     let arrival = |at_seconds, work_seconds| WorkArrival { at_seconds, work_seconds };
     for arrivals in [
         vec![arrival(2.0, 1.0), arrival(1.0, 1.0)],
@@ -225,7 +225,7 @@ fn the_envelope_is_the_least_of_all_lines() {
 }
 
 #[test]
-fn the_larger_of_two_curves_lies_below_neither() {
+fn the_combined_curve_lies_below_neither_of_the_two() {
     CASES.each(60, |seed| {
         let mut random = Random::seeded(seed);
         let one = ArrivalCurve::of_trace(&random_trace(&mut random)).unwrap();
@@ -288,7 +288,7 @@ fn an_envelope_of_a_steady_flow_has_about_its_rate_and_one_request_as_burst() {
 }
 
 #[test]
-fn the_curve_of_two_flows_is_the_sum_of_theirs() {
+fn the_curve_of_two_flows_is_the_sum_of_their_curves() {
     let one = ArrivalCurve::lower_envelope(&[bucket(1.0, 0.0), bucket(0.25, 3.0)]).unwrap();
     let other = ArrivalCurve::lower_envelope(&[bucket(0.5, 1.0), bucket(0.125, 2.0)]).unwrap();
     let sum = one.plus(&other);

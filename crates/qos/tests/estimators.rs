@@ -106,7 +106,7 @@ fn a_replicated_write_loads_every_copy_and_a_read_the_first() {
 }
 
 #[test]
-fn uniform_gives_every_target_the_bucket_of_the_busiest() {
+fn the_uniform_estimator_gives_every_target_the_bucket_of_the_busiest_one() {
     let trace = trace_of(|request| format!("{}.object", [0, 0, 1][request as usize % 3]));
     let (admission, count) = admitted(&trace, Estimator::Uniform);
     assert!(count > 0);

@@ -1,5 +1,5 @@
-//! Stochastic promises: with independent tenants no more requests are late than was promised, more tenants are admitted
-//! than by the deterministic bound, and no deterministic promise is weakened.
+//! Stochastic promises of independent tenants. No more requests are late than was promised. More
+//! tenants are admitted than by the deterministic bound. No deterministic promise is weakened.
 
 mod common;
 
@@ -88,8 +88,8 @@ fn unbounded(settings: TenantSettings) -> TenantSettings {
     TenantSettings { queue_requests: usize::MAX, queue_bytes: u64::MAX, ..settings }
 }
 
-/// Plays the admitted tenants, and one without a promise that asks for half of the target. Answers the part of each
-/// tenant's requests that took longer than was promised.
+/// Simulates the admitted tenants, and one tenant without a promise that asks for half of the
+/// target. Returns for each tenant the part of its requests that took longer than promised.
 fn late_parts(
     admission: &Admission,
     random: &mut Random,
@@ -127,7 +127,7 @@ fn admit_all(candidates: impl IntoIterator<Item = Candidate>) -> Admission {
 
 /// `NACRE_SEEDS=20` runs 100 seeds.
 #[test]
-fn no_more_requests_are_late_than_was_promised_and_more_tenants_are_admitted() {
+fn stochastic_promises_are_kept_and_more_tenants_are_admitted() {
     let (mut deterministic, mut more, mut worst, mut requests) = (0, 0, 0.0_f64, 0);
     let count = CASES.each(5, |seed| {
         let mut random = Random::seeded(seed);
@@ -172,7 +172,7 @@ fn greedy(limit: RateBurst) -> Vec<SimulatedRequest> {
 }
 
 #[test]
-fn a_deterministic_promise_holds_whatever_tenants_with_stochastic_ones_do() {
+fn a_deterministic_promise_holds_beside_any_traffic_of_stochastic_ones() {
     let mut of_both = (0, 0);
     let count = CASES.each(5, |seed| {
         let mut random = Random::seeded(seed);
@@ -197,7 +197,7 @@ fn a_deterministic_promise_holds_whatever_tenants_with_stochastic_ones_do() {
 }
 
 #[test]
-fn of_equal_slos_the_deterministic_promise_is_served_first() {
+fn the_deterministic_promise_is_served_first_if_slos_are_equal() {
     let mut admission = admission();
     let likely = stochastic(on_target("likely", 0.1, &[(0.02, 0.02)]));
     assert_eq!(admission.admit(likely).unwrap(), Verdict::Admitted);
@@ -209,7 +209,7 @@ fn of_equal_slos_the_deterministic_promise_is_served_first() {
 }
 
 #[test]
-fn the_bursts_of_a_stochastic_promise_that_is_served_first_count_in_full_for_a_deterministic_one() {
+fn bursts_of_stochastic_promises_count_in_full_for_a_deterministic_one() {
     let mut admission = admission();
     for number in 0..6 {
         let likely = stochastic(on_target(&format!("likely{number}"), 0.05, &[(0.01, 0.01)]));
@@ -222,7 +222,7 @@ fn the_bursts_of_a_stochastic_promise_that_is_served_first_count_in_full_for_a_d
 }
 
 #[test]
-fn a_refusal_says_by_which_bound() {
+fn a_refusal_names_the_bound_that_decided() {
     let mut admission = admission();
     admission.admit(on_target("first", 0.05, &[(0.2, 0.04)])).unwrap();
     let late = on_target("late", 0.05, &[(0.2, 0.04)]);
@@ -235,7 +235,7 @@ fn a_refusal_says_by_which_bound() {
 }
 
 #[test]
-fn a_violation_that_makes_no_sense_is_invalid() {
+fn an_impossible_violation_is_invalid() {
     let good = on_target("a", 0.1, &[(0.1, 0.01)]);
     for violation in [0.0, 1.0, -0.1, 2.0, f64::NAN] {
         let wrong = Candidate { violation: Some(violation), ..good.clone() };
@@ -278,7 +278,7 @@ fn shared<'a>(equals: &'a [RateBurst], own: RateBurst) -> SharedQueue<'a> {
 }
 
 #[test]
-fn a_longer_latency_is_less_likely_and_one_above_the_deterministic_bound_never_is() {
+fn a_longer_latency_is_less_likely_and_one_above_the_deterministic_bound_is_impossible() {
     let flow = bucket(0.02, 0.02);
     let equals = [flow; 8];
     let queue = shared(&equals, flow);
@@ -289,7 +289,7 @@ fn a_longer_latency_is_less_likely_and_one_above_the_deterministic_bound_never_i
 }
 
 #[test]
-fn what_is_certain_delays_more_than_what_is_independent() {
+fn certain_work_delays_more_than_independent_work() {
     let flow = bucket(0.02, 0.02);
     let (few, more) = ([flow; 4], [flow; 5]);
     let independent = late_probability(&shared(&more, flow), 0.08);
@@ -300,7 +300,7 @@ fn what_is_certain_delays_more_than_what_is_independent() {
 }
 
 #[test]
-fn numbers_that_make_no_sense_are_late() {
+fn invalid_numbers_give_the_probability_1() {
     let flow = bucket(0.1, 0.01);
     let (few, many) = ([flow; 2], [flow; 20]);
     assert_eq!(late_probability(&shared(&many, flow), 1e3), 1.0, "more than the queue can do");

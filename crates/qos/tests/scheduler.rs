@@ -13,7 +13,7 @@ use nacre_qos::scheduler::{
 use scheduling::*;
 
 #[test]
-fn within_limits_the_higher_priority_goes_first() {
+fn the_higher_priority_goes_first_within_the_limits() {
     let mut scheduler = device(1);
     let low = promised(&mut scheduler, 2, &[(0.1, 1.0)]);
     let high = promised(&mut scheduler, 1, &[(0.1, 1.0)]);
@@ -38,7 +38,7 @@ fn equal_priorities_take_turns_in_the_order_of_the_thesis() {
 }
 
 #[test]
-fn of_equal_priorities_the_first_come_goes_first() {
+fn the_request_that_came_first_goes_first_if_priorities_are_equal() {
     let mut scheduler = device(1);
     let [one, other] = [0, 1].map(|_| promised(&mut scheduler, 1, &[(0.1, 1.0)]));
     for tenant in [one, one, other, one, other] {
@@ -48,13 +48,14 @@ fn of_equal_priorities_the_first_come_goes_first() {
 }
 
 #[test]
-fn a_request_that_had_to_wait_for_tokens_came_when_they_did() {
+fn a_request_that_waited_for_tokens_is_ranked_by_the_time_of_its_tokens() {
     let mut scheduler = device(1);
     let busy = promised(&mut scheduler, 0, &[(0.5, 10.0)]);
     let [greedy, modest] = [0, 1].map(|_| promised(&mut scheduler, 1, &[(0.1, 0.1)]));
     enqueue(&mut scheduler, busy, 2.0, ms(0));
     let Next::Send(sent) = scheduler.next(ms(0)) else { panic!("the device idles") };
-    // The second request of the greedy tenant is within its limits after 1 s, and that of the other one after 0.5 s.
+    // The second request of the greedy tenant is within its limits after 1 s. The request of the
+    // modest tenant is after 0.5 s.
     enqueue(&mut scheduler, greedy, 0.1, ms(0));
     enqueue(&mut scheduler, greedy, 0.1, ms(0));
     enqueue(&mut scheduler, modest, 0.1, ms(500));
@@ -77,7 +78,7 @@ fn a_tenant_within_its_limits_goes_before_one_outside() {
 }
 
 #[test]
-fn outside_their_limits_tenants_take_turns_whatever_their_priority() {
+fn tenants_outside_their_limits_take_turns_regardless_of_priority() {
     let mut scheduler = device(1);
     let high = promised(&mut scheduler, 0, &[(0.1, 0.1)]);
     let low = promised(&mut scheduler, 9, &[(0.1, 0.1)]);
@@ -124,7 +125,8 @@ fn a_tenant_that_keeps_to_its_limits_stays_within_them_while_it_waits() {
     let second = promised(&mut scheduler, 1, &[(0.1, 0.1)]);
     enqueue(&mut scheduler, first, 2.0, ms(0));
     let Next::Send(busy) = scheduler.next(ms(0)) else { panic!("the device is idle") };
-    // The second tenant brings its burst at once, and then exactly its rate, while the device is busy.
+    // While the device is busy, the second tenant brings its burst at once, and then requests
+    // exactly at its rate.
     enqueue(&mut scheduler, second, 0.1, ms(0));
     enqueue(&mut scheduler, second, 0.1, ms(1000));
     enqueue(&mut scheduler, second, 0.1, ms(2000));
@@ -201,7 +203,7 @@ fn send_all(scheduler: &mut Scheduler) -> Vec<RequestId> {
 }
 
 #[test]
-fn reads_and_writes_fill_the_device_apart() {
+fn reads_and_writes_have_separate_room_at_the_device() {
     let mut scheduler = two_and_two();
     let [one, other] = [0, 1].map(|_| weighted(&mut scheduler, 1.0));
     let mut ids = vec![];
@@ -216,7 +218,7 @@ fn reads_and_writes_fill_the_device_apart() {
 }
 
 #[test]
-fn while_a_tenant_within_its_limits_waits_for_room_nothing_lower_is_sent() {
+fn no_lower_request_is_sent_while_a_tenant_within_its_limits_waits_for_room() {
     let mut scheduler = two_and_two();
     let high = promised(&mut scheduler, 0, &[(0.5, 10.0)]);
     let low = promised(&mut scheduler, 1, &[(0.5, 10.0)]);
@@ -234,7 +236,7 @@ fn while_a_tenant_within_its_limits_waits_for_room_nothing_lower_is_sent() {
 }
 
 #[test]
-fn an_overdue_request_holds_back_what_has_a_lower_priority() {
+fn an_overdue_request_holds_back_requests_of_lower_priority() {
     let mut scheduler = device(2);
     let high = promised(&mut scheduler, 0, &[(0.5, 10.0)]);
     let low = promised(&mut scheduler, 1, &[(0.5, 10.0)]);
@@ -304,7 +306,8 @@ fn a_tenant_that_was_idle_does_not_catch_up() {
     assert!((9..=11).contains(&count), "{count}");
 }
 
-/// When a shaper with these buckets lets each request go: the textbook way, with tokens that are capped at the burst.
+/// When a shaper with these buckets lets each request go. This is the textbook shaper, whose tokens
+/// never exceed the burst.
 fn shaped(buckets: &[(f64, f64)], requests: &[(f64, f64)]) -> Vec<f64> {
     let mut tokens: Vec<_> = buckets.iter().map(|(_, burst)| *burst).collect();
     let mut now = 0.0;
@@ -349,7 +352,8 @@ fn a_waiting_request_is_within_limits_from_the_moment_a_shaper_would_let_it_go()
             })
             .collect();
         let leaves = shaped(&buckets, &requests);
-        // Each request is sent some time after the shaper lets it go, in their order, and never before.
+        // The requests are sent in their order. Each one is sent some time after the shaper lets it
+        // go, and never before.
         let (mut arrived, mut sent, mut now) = (0, 0, 0.0);
         while sent < requests.len() {
             let late = random.below(300) as f64 / 1000.0;
@@ -371,7 +375,7 @@ fn a_waiting_request_is_within_limits_from_the_moment_a_shaper_would_let_it_go()
 }
 
 #[test]
-fn a_kind_is_in_the_place_of_its_index() {
+fn each_io_kind_is_at_its_index() {
     for (at, kind) in IoKind::ALL.into_iter().enumerate() {
         assert_eq!(kind.index(), at);
     }

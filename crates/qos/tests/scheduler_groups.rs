@@ -1,5 +1,5 @@
-//! A target that commits writes in groups: how many are outstanding, in which order, and how long a promise waits for what
-//! has none.
+//! A target that commits writes in groups: how many writes are outstanding, in which order they are
+//! sent, and how long a promised write waits for writes without a promise.
 
 mod scheduling;
 
@@ -42,7 +42,7 @@ fn sent(scheduler: &mut Scheduler) -> Vec<RequestId> {
 }
 
 #[test]
-fn two_groups_are_outstanding_and_the_next_goes_in_order_when_one_is_done() {
+fn two_groups_are_outstanding_and_the_next_is_sent_when_one_is_done() {
     let mut scheduler = Scheduler::new(limits(WRITES), Ties::FirstCome).unwrap();
     let tenant = weighted(&mut scheduler, 1.0);
     let writes: Vec<_> = (0..4 * GROUP).map(|_| write(&mut scheduler, tenant, 128)).collect();
@@ -63,7 +63,7 @@ fn large_writes_are_held_back_by_their_bytes() {
 }
 
 #[test]
-fn a_promised_write_goes_first_when_a_group_is_done_and_nothing_lower_before_it() {
+fn a_promised_write_goes_first_when_a_group_is_done() {
     let mut scheduler = Scheduler::new(limits(WRITES), Ties::FirstCome).unwrap();
     let high = promised(&mut scheduler, 0, &[(0.5, 10.0)]);
     let low = weighted(&mut scheduler, 1.0);
@@ -81,7 +81,7 @@ fn a_promised_write_goes_first_when_a_group_is_done_and_nothing_lower_before_it(
 const SYNC: Duration = Duration::from_micros(160);
 const OWN_WORK: Duration = Duration::from_micros(10);
 
-/// The work of a write: its own, and its part of the two syncs of a full target.
+/// The work of a write: its own work, and its part of the two syncs of a full target.
 fn work(writes: usize) -> Duration {
     OWN_WORK + 2 * SYNC / u32::try_from(writes).unwrap()
 }
@@ -106,7 +106,7 @@ fn latencies(writes: usize, next: NextGroup, tenants: Vec<SimulatedTenant>) -> V
 }
 
 #[test]
-fn more_writes_outstanding_share_a_sync() {
+fn more_outstanding_writes_share_each_sync() {
     let finished = |writes| {
         let tenants = vec![tenant(TenantSettings::weighted(1.0), writes, &[ms(0); 4096])];
         *latencies(writes, NextGroup::AtOnce, tenants)[0].iter().max().unwrap()
@@ -116,8 +116,9 @@ fn more_writes_outstanding_share_a_sync() {
 }
 
 #[test]
-fn a_promised_write_waits_for_what_is_outstanding_and_for_its_own_group() {
-    // All but one place are taken when the write comes; those who are answered then send their next into its group.
+fn a_promised_write_waits_for_outstanding_writes_and_for_its_own_group() {
+    // All places but one are taken when the promised write comes. As soon as other writes are done,
+    // the next ones join the group of the promised write.
     let others = vec![ms(0); 4 * WRITES - 1];
     let full = work(WRITES) * u32::try_from(WRITES).unwrap();
     let bound = Commits::InGroups.blocking_seconds(0.0, full.as_secs_f64());

@@ -1,4 +1,4 @@
-//! The scheduler decides as one that looks at everything at each decision.
+//! The scheduler makes the same decisions as a model that looks at everything at each decision.
 //!
 //! Times, work and rates are multiples of powers of two, so that both compute without rounding.
 
@@ -164,7 +164,7 @@ fn settings(random: &mut Random) -> TenantSettings {
 }
 
 #[test]
-fn every_decision_is_that_of_the_slow_scheduler() {
+fn every_decision_equals_that_of_the_slow_scheduler() {
     let mut all = Seen::default();
     let count = CASES.each(150, |seed| {
         let mut pair = Pair::new(seed);

@@ -33,7 +33,7 @@ fn an_order_is_not_asked_if_there_is_no_choice() {
 }
 
 #[test]
-fn a_chosen_request_that_finds_no_room_waits_only_while_the_device_is_busy() {
+fn a_chosen_request_without_room_waits_only_while_the_device_is_busy() {
     let mut scheduler = device(1);
     let (reader, writer) = (weighted(&mut scheduler, 1.0), weighted(&mut scheduler, 1.0));
     let gold = promised(&mut scheduler, 0, &[(0.5, 1.0)]);
@@ -53,7 +53,7 @@ fn a_chosen_request_that_finds_no_room_waits_only_while_the_device_is_busy() {
 }
 
 #[test]
-fn an_answer_that_names_nobody_leaves_the_decision_to_the_native_order() {
+fn an_answer_that_names_no_tenant_leaves_the_decision_to_the_native_order() {
     for answer in [None, Some(9)] {
         let mut scheduler = device(1);
         let bulk = weighted(&mut scheduler, 1.0);
@@ -67,7 +67,7 @@ fn an_answer_that_names_nobody_leaves_the_decision_to_the_native_order() {
 }
 
 #[test]
-fn token_buckets_are_charged_whoever_chooses() {
+fn token_buckets_are_charged_by_any_order_of_service() {
     let mut scheduler = device(4);
     let gold = promised(&mut scheduler, 0, &[(0.5, 0.1)]);
     let bulk = weighted(&mut scheduler, 1.0);
@@ -89,7 +89,7 @@ fn token_buckets_are_charged_whoever_chooses() {
 }
 
 #[test]
-fn an_order_is_offered_those_that_the_native_order_serves_first() {
+fn an_order_is_offered_the_tenants_that_the_native_order_serves_first() {
     let mut scheduler = device(1);
     for _ in 0..MAX_OFFERED_TENANTS {
         let bulk = weighted(&mut scheduler, 1.0);

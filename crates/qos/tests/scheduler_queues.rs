@@ -65,7 +65,7 @@ fn a_request_whose_deadline_passes_in_the_queue_is_answered_and_not_sent() {
 }
 
 #[test]
-fn a_request_that_is_cancelled_costs_nothing() {
+fn a_cancelled_request_costs_no_tokens() {
     let mut scheduler = device(1);
     let tenant = promised(&mut scheduler, 0, &[(0.1, 1.0)]);
     let id = enqueue(&mut scheduler, tenant, 0.5, ms(0));
@@ -76,7 +76,7 @@ fn a_request_that_is_cancelled_costs_nothing() {
 }
 
 #[test]
-fn new_settings_hold_at_once_and_give_no_second_burst() {
+fn new_settings_apply_at_once_and_give_no_second_burst() {
     let mut scheduler = device(1);
     let tenant = promised(&mut scheduler, 1, &[(0.1, 0.2)]);
     let other = promised(&mut scheduler, 0, &[(0.1, 1.0)]);
@@ -96,7 +96,7 @@ fn new_settings_hold_at_once_and_give_no_second_burst() {
 }
 
 #[test]
-fn a_tenant_that_leaves_hands_back_its_requests() {
+fn a_removed_tenant_returns_its_waiting_requests() {
     let mut scheduler = device(2);
     let tenant = promised(&mut scheduler, 0, &[(0.1, 1.0)]);
     let sent = enqueue(&mut scheduler, tenant, 0.1, ms(0));
@@ -114,7 +114,7 @@ fn a_tenant_that_leaves_hands_back_its_requests() {
 }
 
 #[test]
-fn settings_that_make_no_sense_are_refused() {
+fn invalid_settings_are_refused() {
     let mut scheduler = device(1);
     let wrong = [
         TenantSettings::promised(0, vec![]),
@@ -156,14 +156,15 @@ fn settings_survive_json() {
 }
 
 #[test]
-fn a_burst_after_silence_is_refused_only_once_it_is_known_how_fast_it_is_served() {
+fn a_burst_after_silence_is_refused_only_once_its_rate_of_service_is_known() {
     let mut scheduler = device(1);
     let tenant = weighted(&mut scheduler, 1.0);
     let with = |deadline| NewRequest { deadline: Some(ms(deadline)), ..read_of(tenant, 0.01) };
     for _ in 0..100 {
         scheduler.enqueue(with(5000), ms(0)).unwrap();
     }
-    // The device takes ten times as long as it is said to: those that are left wait for nine seconds.
+    // The device takes ten times as long as expected, so the remaining 90 requests wait for nine
+    // seconds.
     for tenth in 1..=10 {
         let Next::Send(sent) = scheduler.next(ms(100 * (tenth - 1))) else { panic!("none waits") };
         assert!(scheduler.complete(sent.request, None, ms(100 * tenth)));

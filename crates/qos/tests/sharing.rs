@@ -94,7 +94,7 @@ fn sum(gateways: &[Gateway], now: Duration) -> f64 {
 }
 
 #[test]
-fn the_parts_never_add_up_to_more_than_one_whoever_pauses_dies_or_is_cut_off() {
+fn the_parts_never_exceed_the_whole_if_gateways_pause_die_or_are_cut_off() {
     let runs = CASES.each(100, |seed| {
         let mut random = Random::seeded(seed);
         let mut map = Map::default();
@@ -147,7 +147,7 @@ fn settle(gateways: &mut [Gateway], map: &mut Map, from: Duration, seconds: u64)
 }
 
 #[test]
-fn parts_follow_demand_and_a_dead_gateways_part_is_taken() {
+fn parts_follow_demand_and_a_dead_gateways_part_is_taken_over() {
     let mut random = Random::seeded(1);
     let mut gateways: Vec<_> = (0..3).map(|number| Gateway::new(number, &mut random)).collect();
     let mut map = Map::default();
@@ -165,7 +165,7 @@ fn parts_follow_demand_and_a_dead_gateways_part_is_taken() {
 }
 
 #[test]
-fn a_gateway_that_ignores_its_lease_is_found_out() {
+fn a_gateway_that_ignored_its_lease_would_break_the_invariant() {
     let mut random = Random::seeded(1);
     let mut gateways: Vec<_> = (0..2).map(|number| Gateway::new(number, &mut random)).collect();
     let mut map = Map::default();

@@ -26,7 +26,7 @@ fn no_conforming_request_takes_longer_than_its_bound() {
 }
 
 #[test]
-fn no_conforming_request_takes_longer_than_its_bound_where_writes_are_committed_in_groups() {
+fn no_conforming_request_takes_longer_than_its_bound_if_writes_are_committed_in_groups() {
     play(Commits::InGroups);
 }
 
@@ -54,8 +54,8 @@ fn one_at_a_time(ties: Ties) -> SimulatedQueue {
     }
 }
 
-/// A tenant at queue 0 with this bucket that brings `seconds` of work as soon as the bucket allows, a request of `size`
-/// at a time.
+/// A tenant at queue 0 that brings `seconds` of work as early as its bucket `limit` allows, in
+/// requests of `size` seconds.
 fn greedy(priority: u32, limit: RateBurst, size: f64, seconds: f64) -> SimulatedTenant {
     let count = (seconds / size) as usize;
     let requests = (0..count).map(|number| {
@@ -122,7 +122,7 @@ fn turns_break_the_bound_of_equal_priorities() {
 }
 
 #[test]
-fn a_refused_tenant_that_is_forced_in_makes_somebody_miss() {
+fn a_refused_tenant_would_make_a_promise_fail_if_it_were_admitted() {
     let slo = 1.0;
     let limit = bucket(0.3, 0.55);
     let candidate = |tenant: &str| {
@@ -142,7 +142,7 @@ fn a_refused_tenant_that_is_forced_in_makes_somebody_miss() {
 }
 
 #[test]
-fn a_burst_outside_the_limits_delays_nobody_within() {
+fn a_burst_outside_the_limits_delays_no_tenant_within_its_limits() {
     let (high, low) = (bucket(0.2, 0.01), bucket(0.3, 0.05));
     let tenants = |priority| {
         // The first tenant brings ten times what it may.
@@ -165,7 +165,7 @@ fn a_burst_outside_the_limits_delays_nobody_within() {
 }
 
 #[test]
-fn a_seed_gives_the_same_run_twice() {
+fn the_same_seed_gives_the_same_run() {
     for commits in [Commits::Singly, Commits::InGroups] {
         let told = |seed| format!("{:?}", run(seed, commits));
         assert_eq!(told(3), told(3));
@@ -173,7 +173,7 @@ fn a_seed_gives_the_same_run_twice() {
 }
 
 #[test]
-fn a_scenario_that_makes_no_sense_is_refused() {
+fn an_invalid_scenario_is_refused() {
     let tenant = greedy(0, bucket(0.5, 0.1), 0.01, 0.1);
     let without_queue = Scenario { queues: vec![], tenants: vec![tenant.clone()] };
     assert!(simulate(&without_queue).unwrap_err().to_string().contains("no queue 0"));

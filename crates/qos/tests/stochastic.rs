@@ -78,7 +78,7 @@ fn share_above(latencies: &[Duration], bound: f64) -> f64 {
 }
 
 #[test]
-fn no_more_requests_exceed_the_latency_than_was_stated() {
+fn no_more_requests_exceed_the_latency_than_the_stated_probability() {
     let own = source();
     let equals = [own; 9];
     let queue = StochasticQueue {
@@ -102,7 +102,7 @@ fn no_more_requests_exceed_the_latency_than_was_stated() {
 }
 
 #[test]
-fn a_lower_priority_keeps_its_probability_too() {
+fn a_tenant_of_lower_priority_keeps_its_probability_too() {
     let own = source();
     let (higher, equals) = ([own; 4], [own; 4]);
     let base = StochasticQueue {
@@ -180,7 +180,7 @@ fn a_source_of_a_trace_has_the_probabilities_of_the_trace() {
 }
 
 #[test]
-fn numbers_that_make_no_sense_never_hold() {
+fn invalid_numbers_and_overload_never_give_a_bound() {
     for (start, stop, work) in
         [(0.0, 0.5, 1.0), (0.5, 1.5, 1.0), (0.5, 0.5, 0.0), (f64::NAN, 0.5, 1.0)]
     {

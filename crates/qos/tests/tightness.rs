@@ -1,8 +1,9 @@
-//! Admission refuses no more than it must: what is refused would make somebody miss, and what is admitted is at least half
-//! of what is measured to hold.
+//! Admission does not refuse too much. If it refuses a tenant, some tenant would miss its promise.
+//! It admits at least half as many tenants as the largest set that holds in the simulation.
 //!
-//! *Measured to hold* is a set of tenants of which no request takes longer than promised in the simulation, while each
-//! brings all that its curve allows as early as it may. The promise is for such traffic, too.
+//! A set of tenants *holds* if no request takes longer than promised in the simulation. In it, each
+//! tenant brings all that its curve allows, as early as possible. Promises are made for such
+//! traffic, too.
 
 mod common;
 
@@ -49,7 +50,8 @@ fn candidate(number: usize, asking: &Asking) -> Candidate {
     Candidate::on_devices(name(&format!("t{number}")), asking.slo_seconds, vec![flow])
 }
 
-/// All that the curve allows, as early as it may come. The buckets are the lines of the curve.
+/// A tenant that brings all that its curve allows, as early as possible. Its buckets are the lines
+/// of the curve.
 fn greedy(priority: usize, asking: &Asking) -> SimulatedTenant {
     let lines = asking.curve.lines();
     let come_at = |work: f64| {
@@ -77,8 +79,8 @@ fn holds(set: &[&Asking]) -> bool {
     worst(set) <= 1.0
 }
 
-/// The longest latency in the simulation over what was promised for it; no bound if a device cannot do the traffic for
-/// ever.
+/// The largest ratio of a latency in the simulation to its promise. Infinite if the device cannot
+/// do the traffic in the long run.
 fn worst(set: &[&Asking]) -> f64 {
     let rate: f64 = set.iter().map(|asking| asking.curve.least_rate()).sum();
     if rate >= 1.0 {
@@ -118,7 +120,8 @@ fn set_of(tenants: &[Asking], bits: u32) -> Vec<&Asking> {
     tenants.iter().enumerate().filter(|(place, _)| is_in(*place)).map(|(_, own)| own).collect()
 }
 
-/// The size of the largest set that is measured to hold. A set that does not hold holds with nobody more.
+/// The size of the largest set that holds in the simulation. A set that does not hold does not hold
+/// with more tenants either.
 fn largest_that_holds(tenants: &[Asking]) -> usize {
     let sizes = (1..=tenants.len()).take_while(|size| {
         let sets = (1_u32..1 << tenants.len()).filter(|bits| bits.count_ones() as usize == *size);
@@ -128,7 +131,7 @@ fn largest_that_holds(tenants: &[Asking]) -> usize {
 }
 
 #[test]
-fn what_is_admitted_is_at_least_half_of_the_largest_set_that_is_measured_to_hold() {
+fn admission_admits_at_least_half_of_the_largest_set_that_holds() {
     let (mut admitted_in_all, mut largest_in_all) = (0, 0);
     for seed in seeds(40) {
         let tenants = tenants(seed);
@@ -148,7 +151,7 @@ fn what_is_admitted_is_at_least_half_of_the_largest_set_that_is_measured_to_hold
 }
 
 #[test]
-fn a_refused_tenant_that_is_forced_in_makes_somebody_miss_or_nearly_so() {
+fn a_refused_tenant_would_make_a_promise_fail_or_nearly_fail() {
     let (mut forced, mut missed, mut least) = (0, 0, f64::INFINITY);
     for seed in seeds(100) {
         let tenants = tenants(seed);

@@ -32,8 +32,8 @@ pub struct TenantQuestion {
     pub violation: Option<f64>,
     /// What it brings to each queue.
     pub flows: Vec<BucketAtQueue>,
-    /// Ways of a request, each the places of the flows that it passes one after the other. If there are none, each
-    /// flow is a way of its own.
+    /// The legs of a request. Each leg lists the indices of the flows that a request passes one
+    /// after the other. If there are none, each flow is a leg of its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub legs: Vec<Vec<usize>>,
 }

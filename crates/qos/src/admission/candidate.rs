@@ -15,8 +15,8 @@ use crate::limits::{MAX_QUEUES_OF_TENANT, MAX_SLO_SECONDS};
 pub struct Queue {
     /// How errors name it.
     pub name: String,
-    /// The longest time for which requests of lower priority keep the queue busy before it serves a promised one: the
-    /// work that may be outstanding at a device.
+    /// The longest time for which requests of lower priority keep the queue busy before it serves a
+    /// promised request. On a device this is the work of the requests that may be outstanding.
     #[serde(default)]
     pub blocking_seconds: f64,
 }
@@ -89,12 +89,14 @@ pub struct Candidate {
     pub tenant: TenantName,
     /// The latency that no request exceeds, or as few as `violation` says.
     pub slo_seconds: f64,
-    /// A *stochastic* promise: at most this part of the requests may take longer. Such tenants must be independent of each
-    /// other. `None` is a *deterministic* promise: no request may.
+    /// The part of the requests that may take longer, for a *stochastic* promise. Tenants with such
+    /// promises must be independent of each other. `None` means a *deterministic* promise: no
+    /// request may take longer.
     pub violation: Option<f64>,
     /// What it brings to each queue, in any order, each queue once.
     pub flows: Vec<QueueFlow>,
-    /// Ways of a request, each the flows that it passes one after the other. Legs are taken beside each other.
+    /// The legs of a request. Each leg lists the flows that a request passes one after the other. A
+    /// request takes its legs in parallel.
     pub legs: Vec<Vec<usize>>,
     /// Whether the buckets may differ.
     pub sharing: Sharing,
@@ -103,15 +105,16 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// A tenant whose requests each go to one of some devices, or to several at once, and pass no other queue.
+    /// A tenant on some devices. Each request goes to one device, or to several at once, and passes
+    /// no other queue.
     pub fn on_devices(tenant: TenantName, slo_seconds: f64, flows: Vec<QueueFlow>) -> Self {
         let legs = (0..flows.len()).map(|flow| vec![flow]).collect();
         let (violation, sharing, placement_epoch) = (None, Sharing::default(), 0);
         Self { tenant, slo_seconds, violation, flows, legs, sharing, placement_epoch }
     }
 
-    /// The place in the order of service. Of equal SLOs the deterministic promises come first, so that no stochastic promise
-    /// delays them.
+    /// The rank in the order of service. If SLOs are equal, deterministic promises come first, so
+    /// that no stochastic promise delays them.
     pub(super) fn rank(&self) -> Rank {
         Rank { slo_seconds: self.slo_seconds, is_stochastic: self.violation.is_some() }
     }

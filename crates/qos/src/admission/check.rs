@@ -1,8 +1,9 @@
-//! Whether buckets keep the promises, by network calculus.
+//! Checks by network calculus whether token buckets keep the promises.
 //!
-//! A deterministic promise is checked with all that the buckets of others allow, those with stochastic promises included. A
-//! stochastic one takes only other stochastic ones to be independent: what deterministic promises allow may come at the worst
-//! time.
+//! The check of a deterministic promise assumes that all other tenants use their buckets fully,
+//! those with stochastic promises included. The check of a stochastic promise assumes that only
+//! tenants with stochastic promises are independent. The work of deterministic promises may come at
+//! the worst time.
 
 use super::candidate::priorities_of;
 use super::{Candidate, Queue};
@@ -12,12 +13,14 @@ use crate::calculus::{
 use crate::limits::MAX_SLO_SECONDS;
 use crate::{RateBurst, Service};
 
-/// Steps of the search for the latency that has a probability. The result is exact to a thousandth.
+/// Steps of the search for the latency with a given probability. The result is exact to a
+/// thousandth.
 const SEARCH_STEPS: usize = 16;
 /// The least latency that is tried, as a part of the SLO.
 const LEAST_PART: f64 = 1.0 / 1024.0;
 
-/// Tenants with their buckets, and the queues that they share. They must be all that use the queues of any of them.
+/// Tenants with their buckets, and the queues that they share. No other tenant may use these
+/// queues.
 pub(super) struct Check<'a> {
     queues: &'a [Queue],
     tenants: &'a [&'a Candidate],
@@ -54,7 +57,8 @@ impl<'a> Check<'a> {
         meets(bound, tenant.slo_seconds) || tenant.violation.is_some_and(is_likely)
     }
 
-    /// The latency of each tenant that no request exceeds, or no more of them than was promised; `None` if there is none.
+    /// The latency bound of each tenant: no request exceeds it, or only the part that the promise
+    /// allows. `None` if there is no bound.
     pub(super) fn latencies(&self) -> Vec<Option<f64>> {
         let bounds = self.bounds().into_iter().zip(self.tenants).enumerate();
         let latency =
@@ -107,7 +111,8 @@ impl<'a> Check<'a> {
         self.tenants[at].flows[flow].curve.shaper_delay(self.buckets[at][flow])
     }
 
-    /// How likely a request of a tenant takes longer, at most. It may pass all flows of the tenant.
+    /// An upper bound on the probability that a request of a tenant takes longer than `latency`.
+    /// The request may pass all flows of the tenant.
     fn probability(&self, at: usize, latency: f64) -> f64 {
         let of_flow = |flow: usize| match self.held_back(at, flow) {
             Some(held_back) => self.probability_at(at, flow, latency - held_back),
@@ -139,7 +144,8 @@ impl<'a> Check<'a> {
         late_probability(&shared, latency)
     }
 
-    /// The least latency that a request exceeds with this probability at most. `bound` is one that none exceeds.
+    /// The lowest latency that a request exceeds with at most the probability `violation`. `bound`
+    /// is a latency that no request exceeds.
     fn latency_with(&self, at: usize, violation: f64, bound: Option<f64>) -> Option<f64> {
         let holds = |latency: f64| self.probability(at, latency) <= violation;
         let mut high = match bound {

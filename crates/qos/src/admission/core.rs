@@ -39,20 +39,22 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// Nobody is admitted to these queues. Curves must be made for this epoch of the placement.
+    /// An admission without tenants for these queues. Candidates must have curves for this epoch of
+    /// the placement.
     ///
     /// # Errors
-    /// `Invalid` if a blocking time is not a number from 0.
+    /// `Invalid` if a blocking time is not a finite number from 0.
     pub fn new(queues: Vec<Queue>, placement_epoch: u64) -> Result<Self> {
         queues.iter().try_for_each(Queue::check)?;
         Ok(Self { queues, placement_epoch, tenants: vec![] })
     }
 
-    /// The tenants of an earlier admission, with the buckets that they had. Whether the calculus still confirms their
-    /// promises shows when somebody asks for more: the queues may have become slower.
+    /// Restores the tenants of an earlier admission with their buckets. The promises are not
+    /// checked again here, although the queues may have become slower. The next admission checks
+    /// them.
     ///
     /// # Errors
-    /// As [`Admission::admit`]; `Invalid` as well if a tenant has not one bucket for each flow.
+    /// As [`Admission::admit`]; also `Invalid` if a tenant does not have one bucket for each flow.
     pub fn restored(
         queues: Vec<Queue>,
         placement_epoch: u64,
@@ -72,7 +74,8 @@ impl Admission {
         Ok(restored)
     }
 
-    /// Admits tenants anew after the placement has changed, in this order; also answers who was refused.
+    /// Admits tenants anew, in this order, after the placement has changed. Also returns the
+    /// tenants that were refused.
     ///
     /// # Errors
     /// As [`Admission::admit`].
@@ -107,11 +110,11 @@ impl Admission {
         self.placement_epoch
     }
 
-    /// Admits a candidate if everybody then meets the promise.
+    /// Admits a candidate if all promises can then be kept.
     ///
     /// # Errors
-    /// `Invalid` if the candidate makes no sense; `Exists` if the tenant has a promise; `Stale` if its curves were made
-    /// for another placement; `Exhausted` if there are too many tenants.
+    /// `Invalid` if the candidate is malformed; `Exists` if the tenant has a promise; `Stale` if
+    /// its curves were made for another placement; `Exhausted` if there are too many tenants.
     pub fn admit(&mut self, candidate: Candidate) -> Result<Verdict> {
         self.check(&candidate)?;
         let group = self.group(&candidate);
@@ -140,13 +143,14 @@ impl Admission {
         self.tenants.len() < before
     }
 
-    /// The bound on the latency of each tenant, in the order of their admission: no request takes longer. With a stochastic
-    /// promise, no more of them than the promise allows.
+    /// The latency bound of each tenant, in the order of their admission. No request exceeds it;
+    /// with a stochastic promise, only the part that the promise allows.
     pub fn latencies(&self) -> Vec<Option<f64>> {
         self.checked(|check| check.latencies())
     }
 
-    /// How likely a request of each tenant takes longer than was promised, at most, in the order of their admission.
+    /// For each tenant, in the order of their admission: an upper bound on the probability that a
+    /// request takes longer than promised.
     pub fn probabilities(&self) -> Vec<f64> {
         self.checked(|check| check.probabilities())
     }
@@ -186,8 +190,8 @@ impl Admission {
         Ok(())
     }
 
-    /// The tenants whose latency the candidate can change: those that share a queue with it, directly or through
-    /// others.
+    /// The tenants whose latency the candidate can change: they share a queue with it, directly or
+    /// through other tenants.
     pub(super) fn group(&self, candidate: &Candidate) -> Vec<usize> {
         let mut is_shared = vec![false; self.queues.len()];
         let mut is_in = vec![false; self.tenants.len()];

@@ -19,7 +19,8 @@ pub enum Estimator {
     PerTarget,
     /// As [`Estimator::PerTarget`], with one bucket for all targets of a tenant: what the thesis does.
     Uniform,
-    /// All targets count as one that is as fast as all of them together. A target that holds most objects is overloaded.
+    /// All targets count as one target that is as fast as all of them together. If one target holds
+    /// most objects, it is overloaded nevertheless.
     Optimistic,
     /// All requests could go to one target. It admits too few if objects are spread.
     Pessimistic,
@@ -80,10 +81,11 @@ pub trait Layout {
     /// How many targets there are.
     fn targets(&self) -> usize;
 
-    /// The targets that keep this object, the one that serves reads first. A write loads all of them.
+    /// The targets that keep this object. The target that serves reads comes first; a write loads
+    /// all of them. `object` is `None` if the trace does not name it.
     ///
     /// # Errors
-    /// The layout's own, if it cannot place the object. `object` is `None` if the trace does not name it.
+    /// The layout's own, if it cannot place the object.
     fn locate(&self, object: Option<&str>) -> Result<Vec<usize>>;
 }
 
@@ -95,11 +97,12 @@ pub struct QueueTraces {
 }
 
 impl QueueTraces {
-    /// The work of `trace` at the queues that stand for targets. A volume of the trace consists of objects of
-    /// `block_bytes`.
+    /// Computes the work of `trace` at the queues that stand for targets. A volume of the trace
+    /// consists of objects of `block_bytes`.
     ///
     /// # Errors
-    /// `Unsupported` if the clock of the trace is too coarse; what the layout says; `Invalid` if it names no target.
+    /// `Unsupported` if the clock of the trace is too coarse; `Invalid` if the layout names no
+    /// target; the errors of the layout.
     pub fn new(
         trace: &Trace,
         profile: &Profile,
@@ -153,7 +156,7 @@ impl QueueTraces {
     /// The flows of a candidate.
     ///
     /// # Errors
-    /// `Invalid` if a queue has all its requests at one time.
+    /// `Invalid` if all requests of a queue came at the same time.
     pub fn flows(&self) -> Result<Vec<QueueFlow>> {
         let flow = |(queue, trace): (&usize, &WorkTrace)| {
             Ok(QueueFlow { queue: *queue, curve: ArrivalCurve::of_trace(trace)? })

@@ -39,13 +39,14 @@ pub enum FirstFit {
 pub struct Placement {
     /// Who is where, and what was promised.
     pub admission: Admission,
-    /// The target of each tenant, in the order in which they were given; `None` if it fits nowhere.
+    /// The target of each tenant, in the order in which the tenants were given; `None` if a tenant
+    /// fits nowhere.
     pub targets: Vec<Option<usize>>,
     /// Linear programs that were solved.
     pub programs: u64,
 }
 
-/// Places tenants on targets, in the order in which they are given.
+/// Places tenants on targets, in the order in which the tenants are given.
 ///
 /// # Errors
 /// As [`Admission::new`] and [`Admission::admit`].
@@ -109,7 +110,8 @@ impl Load {
         Self { slo_seconds: tenant.slo_seconds * USABLE, is_stochastic, corners }
     }
 
-    /// The least that the load adds to a row that counts rates and bursts so. It is at a corner.
+    /// The least amount that the load adds to a row with these weights of rates and bursts. The
+    /// minimum is at a corner of the r-b curve.
     fn least(&self, rate_weight: f64, burst_weight: f64) -> f64 {
         let at =
             |corner: &RateBurst| rate_weight * corner.rate + burst_weight * corner.burst_seconds;
@@ -117,8 +119,9 @@ impl Load {
     }
 }
 
-/// Whether two rows of the linear program together rule out all rates and bursts on a target: the row of its capacity,
-/// and the row of one promise. Several weights of the first are tried. A stochastic promise has no row.
+/// Whether two rows of the linear program are enough to show that the tenants do not fit on a
+/// target. One row is the target's capacity, the other a promise. The two rows are combined with
+/// several weights. A stochastic promise has no row.
 fn is_ruled_out(loads: &[Load], more: &Load, blocking_seconds: f64) -> bool {
     let all = || loads.iter().chain([more]);
     let rates: f64 = all().map(|load| load.least(1.0, 0.0)).sum();

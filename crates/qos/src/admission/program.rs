@@ -1,19 +1,21 @@
 //! The linear program that chooses rates and bursts.
 //!
-//! Each flow has a rate `r` and a burst `b`. The sum of the rates is least, so that most is left for further tenants.
-//! The rows, with SLOs made a thousandth shorter:
+//! Each flow has a rate `r` and a burst `b`. The program minimises the sum of the rates, which
+//! leaves the most capacity for further tenants. SLOs are made a thousandth shorter. The rows are:
 //!
-//! - `(r, b)` lies on or above the flow's r-b curve, a row for each two neighbouring segments;
-//! - at each queue the rates add up to 0.999 at most;
-//! - for each way through queues, and each SLO `S` of a tenant that takes it, at each queue `j` of the way: the
-//!   bursts of all flows on the way with an SLO up to `S`, over `S`, and the rates at `j` of those with a shorter
-//!   SLO, add up to 1 at most. This is the bound of the calculus, solved for 1.
+//! - `(r, b)` lies on or above the flow's r-b curve: one row for each two neighbouring segments.
+//! - The rates at each queue add up to 0.999 at most.
+//! - One row for each leg, each SLO `S` of a tenant that takes this leg, and each queue `j` of the
+//!   leg. It adds the bursts of all flows on the leg with an SLO up to `S`, divided by `S`. It also
+//!   adds the rates at `j` of the flows with a shorter SLO. The sum is 1 at most. This is the bound
+//!   of the calculus, solved for 1.
 //!
-//! A stochastic promise has no such row of its own, because its bound is not linear. The caller tries several weights of the
-//! bursts of these tenants beside their rates ([`Stochastic`]). In the rows of deterministic promises they count as all others.
+//! A stochastic promise has no such row of its own, because its bound is not linear. The caller
+//! tries several weights of the bursts of these tenants beside their rates ([`Stochastic`]). In the
+//! rows of deterministic promises these tenants count like all others.
 //!
-//! Coefficients reach 6e-8. The solver keeps rows within an absolute tolerance, so each row is scaled to a largest
-//! coefficient of 1, and a burst is counted in SLOs of its tenant.
+//! Coefficients reach 6e-8, and the solver keeps rows within an absolute tolerance. So each row is
+//! scaled to a largest coefficient of 1, and a burst is expressed in SLOs of its tenant.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +25,8 @@ use super::candidate::Rank;
 use super::{Candidate, Queue, Sharing};
 use crate::RateBurst;
 
-/// The most that rates may add up to, and the part of an SLO that may be used: room for rounding.
+/// The highest sum of rates, and the part of an SLO that may be used. The rest is room for
+/// rounding.
 pub(super) const USABLE: f64 = 0.999;
 /// How far the solver may leave a row, whose largest coefficient is 1.
 const ROW_TOLERANCE: f64 = 1e-10;
@@ -35,7 +38,8 @@ const RATE_WEIGHT: f64 = 1e-6;
 pub(super) enum Promises {
     /// It must; otherwise it has no solution.
     Kept,
-    /// All latencies may overrun their SLOs by a common factor, which is least, and queues may have too much work.
+    /// All latencies may exceed their SLOs by a common factor, which is minimised, and queues may
+    /// have too much work.
     Overrun,
 }
 
@@ -44,7 +48,8 @@ pub(super) enum Promises {
 pub(super) enum Stochastic {
     /// So that the calculus confirms their promises, as if they were deterministic.
     Bounded,
-    /// So that the sum of their rates, and of their bursts in SLOs times this weight, is least.
+    /// Minimises the sum of their rates and of their bursts, where bursts are in SLOs and have this
+    /// weight.
     Weighted(f64),
 }
 
@@ -78,10 +83,10 @@ impl Stochastic {
     }
 }
 
-/// The buckets of each tenant, one for each of its flows; `None` if there is no solution.
+/// Finds the buckets of each tenant, one for each of its flows; `None` if there is no solution.
 ///
-/// Each bucket lies on or above the r-b curve of its flow: what the solver rounded down is corrected. The caller checks
-/// whether every tenant meets its promise.
+/// Each bucket lies on or above the r-b curve of its flow, even if the solver rounded down. The
+/// caller must still check whether every promise is kept.
 pub(super) fn solve(
     queues: &[Queue],
     tenants: &[&Candidate],

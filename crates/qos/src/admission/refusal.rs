@@ -83,10 +83,10 @@ pub struct Refusal {
 }
 
 impl Admission {
-    /// Says why this candidate is refused; `None` if it is not.
+    /// Says why this candidate is refused; `None` if it is not refused.
     ///
     /// # Errors
-    /// As [`Admission::admit`]. An alternative that makes no sense is an error, too.
+    /// As [`Admission::admit`], also for a malformed alternative.
     pub fn refusal(
         &self,
         candidate: &Candidate,

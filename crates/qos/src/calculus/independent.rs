@@ -1,20 +1,24 @@
-//! How likely a request is late when tenants are independent of each other and nothing is known of them but their buckets.
+//! The probability that a request is late, for independent tenants of which only the buckets are
+//! known.
 //!
-//! The deterministic bound assumes that all tenants burst at once. [`late_probability`] bounds how often independent tenants
-//! do. It needs no model of their traffic: a flow with the bucket `(r, b)` brings at most `b + r t` in any time `t`, and
-//! `r t` on average. Of all such flows the one that brings all or nothing has the greatest mean of `exp(theta * work)`:
+//! The deterministic bound assumes that all tenants burst at once. [`late_probability`] bounds how
+//! often independent tenants do so. It needs no model of their traffic: a flow with the bucket `(r,
+//! b)` brings at most `b + r t` in any time `t`, and `r t` on average. Of all such flows, the flow
+//! that brings either all or nothing has the greatest mean of `exp(theta * work)`:
 //!
 //! ```text
 //! 1 + r t / (b + r t) * (exp(theta (b + r t)) - 1)
 //! ```
 //!
-//! This is the bound of Boorstyn, Burchard, Liebeherr and Oottamakorn (*Statistical service assurances for traffic scheduling
-//! algorithms*). The time back from the request is cut into spans. For each span the bound of Chernoff says how likely the
-//! flows brought too much since then, with the best `theta`. The probabilities of all spans add up.
+//! This is the bound of Boorstyn, Burchard, Liebeherr and Oottamakorn (*Statistical service
+//! assurances for traffic scheduling algorithms*). The time before the request is cut into spans.
+//! For each span, Chernoff's bound with the best `theta` limits the probability that the flows have
+//! brought too much since then. The probabilities of all spans are added.
 //!
-//! The flow whose request is looked at counts with all that its bucket allows, because its requests may come in bursts.
+//! The flow of the late request counts with all that its bucket allows, because its requests may
+//! come in bursts.
 //!
-//! **Invariant:** numbers that make no sense give the probability 1.
+//! **Invariant:** invalid numbers give the probability 1.
 
 use super::RateBurst;
 
@@ -33,13 +37,14 @@ const MOST_THETA: f64 = 50.0;
 /// Exponentials of more than this are not computed.
 const LARGE_EXPONENT: f64 = 50.0;
 
-/// A queue that does one second of work a second, and the flows that are served before a request of one of them, or in turn
-/// with it.
+/// A queue that does one second of work a second. Its flows are all those that may be served before
+/// a request of the flow `own`.
 #[derive(Debug, Clone, Copy)]
 pub struct SharedQueue<'a> {
     /// The longest time for which requests of lower priority keep the queue busy.
     pub blocking_seconds: f64,
-    /// What is served first and may come at the worst time: the sum of flows that are not taken to be independent.
+    /// The sum of the flows that are served first and are not assumed to be independent. Their work
+    /// may come at the worst time.
     pub certain: RateBurst,
     /// Independent flows that are served first.
     pub higher: &'a [RateBurst],
@@ -85,8 +90,9 @@ impl SharedQueue<'_> {
         sum.plus(self.own)
     }
 
-    /// How likely the flows have brought more since up to `back` seconds ago than the queue could do since `after`, which is
-    /// later, and until the latency is over.
+    /// Bounds the probability that the flows brought too much work in one span before the request.
+    /// Their work counts from `back` seconds before the request. The queue's time counts from
+    /// `after` seconds before the request, which is later, until the latency has passed.
     fn is_too_much(&self, back: f64, after: f64, latency: f64) -> f64 {
         let certain = self.certain.work_within(back + latency) + self.own.work_within(back);
         let room = after + latency - self.blocking_seconds - certain;

@@ -5,7 +5,8 @@ pub fn stages_latency(delays: impl IntoIterator<Item = Option<f64>>) -> Option<f
     delays.into_iter().sum()
 }
 
-/// The latency of legs that requests take beside each other, as copies of a write do: the longest.
+/// The latency of legs that a request takes in parallel, like the copies of a write: the longest
+/// latency.
 pub fn legs_latency(latencies: impl IntoIterator<Item = Option<f64>>) -> Option<f64> {
     latencies.into_iter().try_fold(0.0, |longest, latency| Some(f64::max(longest, latency?)))
 }

@@ -1,7 +1,8 @@
-//! Deterministic network calculus with simple curves: from what arrives and what serves to the longest delay.
+//! Deterministic network calculus with simple curves: it computes the longest delay from the
+//! arriving traffic and the service.
 //!
-//! Admission asks [`queue_delays`] whether everybody meets the promised latency. All functions answer `None` where
-//! there is no bound, and where a number is missing (NaN). So admission refuses in doubt.
+//! Admission asks [`queue_delays`] whether every tenant gets its promised latency. All functions
+//! return `None` if there is no bound or if a number is NaN. So admission refuses in doubt.
 
 mod independent;
 mod latency;

@@ -13,7 +13,8 @@ pub struct Flow {
 
 /// The longest delay of each flow; `None` if there is no bound.
 ///
-/// The flows of one priority are one flow, which gets what those before leave over.
+/// All flows of one priority count as one flow. It gets the service that flows of higher priority
+/// leave over.
 pub fn queue_delays(service: Service, flows: &[Flow]) -> Vec<Option<f64>> {
     let mut order: Vec<_> = (0..flows.len()).collect();
     order.sort_by_key(|at| flows[*at].priority);

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Service;
 
-/// A rate and a burst: traffic that brings at most `burst + rate * t` work in any time span `t`.
+/// A rate and a burst: the traffic brings at most `burst + rate * t` work in any time span `t`.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RateBurst {

@@ -37,7 +37,8 @@ impl Service {
         }
     }
 
-    /// The longest time from the arrival of a request of this flow to its end; `None` if there is no bound.
+    /// The longest time from the arrival of a request of this flow to its end; `None` if there is
+    /// no bound.
     pub fn delay(self, flow: RateBurst) -> Option<f64> {
         if !(self.rate > 0.0 && flow.rate <= self.rate) {
             return None;

@@ -1,15 +1,16 @@
-//! Stochastic network calculus: a latency that requests exceed with a stated probability at most.
+//! Stochastic network calculus: a latency that requests exceed with at most a stated probability.
 //!
-//! The deterministic bound assumes that all tenants burst at once. If they are independent, that is rare. This is the
-//! idea of SNC-Meister: [`violation_probability`] is an alternative to [`queue_delays`](super::queue_delays) that
-//! admits more.
+//! The deterministic bound assumes that all tenants burst at once. That is rare if tenants are
+//! independent. This is the idea of SNC-Meister: [`violation_probability`] is an alternative to
+//! [`queue_delays`](super::queue_delays) that admits more tenants.
 //!
-//! Time is cut into slots. A [`MarkovSource`] is on or off in a slot; it brings the same work at the beginning of
-//! each slot in which it is on. For each `theta > 0` the mean of `exp(theta * work of n slots)` is at most `prefactor
-//! * growth^n`. The bound adds up the probabilities that the last `n` slots brought too much, for all `n`, and takes
-//! the best `theta`.
+//! Time is cut into slots. A [`MarkovSource`] is on or off in each slot. It brings the same work at
+//! the beginning of every slot in which it is on. For each `theta > 0`, the mean of `exp(theta *
+//! work of n slots)` is at most `prefactor * growth^n`. For every `n`, this bounds the probability
+//! that the last `n` slots brought too much work. The result is the sum of these probabilities,
+//! with the best `theta`.
 //!
-//! **Invariant:** numbers that make no sense give the probability 1.
+//! **Invariant:** invalid numbers give the probability 1.
 
 use nacre_object::{Error, Result};
 
@@ -18,7 +19,8 @@ use crate::limits::MAX_SLOTS;
 
 /// Values of `theta`, as powers of two over the work of a slot, in quarters.
 const THETA_QUARTERS: std::ops::Range<i32> = -48..20;
-/// Steps of the search for a latency. The result is exact to a thousandth of the longest latency that is tried.
+/// Steps of the search for a latency. The result is exact to a thousandth of the longest latency
+/// that is tried.
 const SEARCH_STEPS: usize = 40;
 
 /// A source of work that is on or off in each slot.
@@ -41,10 +43,10 @@ struct Growth {
 }
 
 impl MarkovSource {
-    /// A source that starts and stops with these probabilities from slot to slot.
+    /// A source that starts and stops with these probabilities from one slot to the next.
     ///
     /// # Errors
-    /// `Invalid` if a probability is not above 0 and at most 1, or the work is not above 0.
+    /// `Invalid` if a probability is not above 0 and at most 1, or if the work is not above 0.
     pub fn new(start: f64, stop: f64, slot_work_seconds: f64) -> Result<Self> {
         let is_probability = |number: f64| number > 0.0 && number <= 1.0;
         let is_work = slot_work_seconds.is_finite() && slot_work_seconds > 0.0;
@@ -56,7 +58,8 @@ impl MarkovSource {
         }
     }
 
-    /// The source of a trace: on in the slots that have requests, with the most work that any slot has.
+    /// The source for a trace. It is on in the slots that have requests, and then brings the most
+    /// work that any slot has.
     ///
     /// # Errors
     /// `Invalid` if the trace is never on or never off, or has too many slots.

@@ -15,7 +15,7 @@ const fn service(rate: f64, latency_seconds: f64) -> Service {
 }
 
 #[test]
-fn flows_of_one_queue_have_the_known_delays() {
+fn flows_of_one_queue_have_the_delays_computed_by_hand() {
     let flows = [flow(0.25, 0.5, 1), flow(0.125, 1.0, 1), flow(0.125, 0.25, 2), flow(0.5, 2.25, 2)];
     let delays = queue_delays(Service::DEVICE, &flows);
     assert_eq!(delays, [Some(1.5), Some(1.5), Some(6.4), Some(6.4)]);
@@ -65,7 +65,7 @@ fn a_flow_faster_than_its_service_has_no_bound() {
 }
 
 #[test]
-fn what_is_no_number_never_meets_an_slo() {
+fn nan_never_meets_an_slo() {
     let none = f64::NAN;
     assert_eq!(Service::DEVICE.left_over(bucket(none, 0.0)), None);
     assert_eq!(Service::DEVICE.delay(bucket(none, 0.0)), None);

@@ -30,8 +30,8 @@ impl Segment {
 
 /// The most work that a flow brings in any time span of a given length.
 ///
-/// **Invariant:** there is at least one line. From line to line the rate falls and the burst grows, and each line is
-/// the lowest somewhere.
+/// **Invariant:** there is at least one line. From one line to the next the rate falls and the
+/// burst grows. Each line is the lowest one for some time span.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Segments", into = "Segments")]
 pub struct ArrivalCurve {
@@ -46,10 +46,10 @@ struct Segments {
 }
 
 impl ArrivalCurve {
-    /// The pruned curve of a trace's work on one device.
+    /// Computes the pruned curve of a trace's work on one device.
     ///
     /// # Errors
-    /// `Invalid` if all requests came at one time, or none asks for work.
+    /// `Invalid` if all requests came at the same time, or if none of them is any work.
     pub fn of_trace(trace: &WorkTrace) -> Result<Self> {
         let least = trace.least_rate()?;
         let bursts = leaky_bucket::bursts(trace.arrivals(), &rates(least));
@@ -59,7 +59,7 @@ impl ArrivalCurve {
     /// The lower envelope of some lines.
     ///
     /// # Errors
-    /// `Invalid` if there are no lines, or if a rate or burst is not a number from 0.
+    /// `Invalid` if there are no lines, or if a rate or a burst is not a finite number from 0.
     pub fn lower_envelope(lines: &[RateBurst]) -> Result<Self> {
         if lines.is_empty() {
             return Err(Error::invalid("an arrival curve without segments"));
@@ -143,8 +143,8 @@ impl ArrivalCurve {
         self.lines.last().map_or(f64::NAN, |line| line.rate)
     }
 
-    /// The burst that a token bucket of this rate needs to let the flow pass unhindered: the *r-b curve*. `None` if the
-    /// rate is below that of the flow.
+    /// The burst that a token bucket of this rate needs so that it never holds the flow back. This
+    /// function of the rate is the *r-b curve*. `None` if the rate is below that of the flow.
     pub fn burst_at(&self, rate: f64) -> Option<f64> {
         let steeper = self.lines.partition_point(|line| line.rate >= rate);
         if rate.is_nan() {
@@ -172,26 +172,29 @@ impl ArrivalCurve {
                 Some(RateBurst { rate, burst_seconds: burst })
             })
             .collect();
-        // Where the two r-b curves cross between two of these rates, their maximum is below the straight line between
-        // them. So the lines alone make a curve that is high enough.
+        // If the two r-b curves cross between two of these rates, their maximum is below the
+        // straight line there. So these lines alone make a curve that is high enough.
         lines.dedup();
         Self::lower_envelope(&lines).unwrap_or_else(|_| self.clone())
     }
 
-    /// The longest time that a token bucket holds back a request of the flow; `None` if there is no bound.
+    /// The longest time for which a token bucket holds back a request of the flow; `None` if there
+    /// is no bound.
     ///
-    /// It is 0 if the bucket lies on or above the r-b curve.
+    /// The time is 0 if the bucket lies on or above the r-b curve.
     pub fn shaper_delay(&self, bucket: RateBurst) -> Option<f64> {
         self.gap(bucket.rate, |work| (work - bucket.burst_seconds) / bucket.rate)
     }
 
-    /// The longest time that this service takes for a request of the flow; `None` if there is no bound.
+    /// The longest time that this service takes for a request of the flow; `None` if there is no
+    /// bound.
     pub fn service_delay(&self, service: Service) -> Option<f64> {
         self.gap(service.rate, |work| service.latency_seconds + work / service.rate)
     }
 
-    /// The horizontal gap between the curve and one that has done this much work after `done_after`. The gap is
-    /// greatest at a corner of the curve, because both are straight between corners.
+    /// The largest horizontal gap between this curve and a service curve. `done_after` says when
+    /// the service has done a given amount of work. The gap is largest at a corner, because both
+    /// curves are straight between corners.
     fn gap(&self, rate: f64, done_after: impl Fn(f64) -> f64) -> Option<f64> {
         if !(rate > 0.0 && self.least_rate() <= rate) {
             return None;
@@ -211,8 +214,9 @@ impl ArrivalCurve {
     }
 }
 
-/// Whether a number is not above another one, or hardly. Segments that only rounding tells apart would not be ones of a
-/// concave curve any more when they are read back. The curve rises by a billionth for it.
+/// Whether a number is at most another one, apart from rounding. Two segments that differ only by
+/// rounding would no longer be concave when they are read back. Merging them raises the curve by a
+/// billionth.
 fn is_at_most(one: f64, other: f64) -> bool {
     one <= other * (1.0 + 1e-9)
 }
@@ -222,7 +226,8 @@ fn crossing(steep: RateBurst, flat: RateBurst) -> f64 {
     (flat.burst_seconds - steep.burst_seconds) / (steep.rate - flat.rate)
 }
 
-/// Rates from the capacity of a device, which is 1, down to the least that the trace can do with.
+/// Rates from the capacity of a device, which is 1, down to the lowest rate that is enough for the
+/// trace.
 fn rates(least: f64) -> Vec<f64> {
     if least >= 1.0 {
         return vec![least];

@@ -11,8 +11,9 @@ use crate::limits::{ENVELOPE_RATES, MAX_CURVE_SEGMENTS};
 /// The lowest rate of a leaky bucket. What a tenant sends more slowly needs no promise.
 const LOWEST_RATE: f64 = 1e-4;
 
-/// A leaky bucket for each of some rates. A trace needs all its requests in memory, this does not; in turn its rates are
-/// chosen beforehand, so its curve lies somewhat higher.
+/// Leaky buckets with fixed rates that measure traffic. They need little memory, while a trace
+/// keeps all its requests. But their rates are chosen beforehand, so the curve lies somewhat higher
+/// than that of a trace.
 #[derive(Debug, Clone)]
 pub struct Envelope {
     buckets: Vec<Bucket>,
@@ -58,10 +59,10 @@ impl Envelope {
         now.saturating_sub(self.began)
     }
 
-    /// The most work in time spans of any length, as seen so far.
+    /// The arrival curve of the traffic so far.
     ///
     /// # Errors
-    /// `NotFound` if nothing came; `Exhausted` if more came than the target can do.
+    /// `NotFound` if no request came; `Exhausted` if more work came than the target can do.
     pub fn curve(&self, now: Duration) -> Result<ArrivalCurve> {
         if self.work_seconds <= 0.0 {
             return Err(Error::not_found("the tenant has sent nothing since it is watched"));

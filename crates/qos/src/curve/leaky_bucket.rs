@@ -3,9 +3,10 @@
 use super::WorkArrival;
 use crate::calculus::RateBurst;
 
-/// The level that a leaky bucket of each rate reaches at most.
+/// For each rate, the highest level that a leaky bucket of this rate reaches.
 ///
-/// With each request the bucket leaks for the time since the last one, and then takes the work of the request.
+/// At each request the bucket first leaks for the time since the last request, and then takes the
+/// work of the request.
 pub(super) fn bursts(arrivals: &[WorkArrival], rates: &[f64]) -> Vec<RateBurst> {
     let mut levels = vec![0.0_f64; rates.len()];
     let mut highest = vec![0.0_f64; rates.len()];

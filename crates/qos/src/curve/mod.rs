@@ -1,14 +1,14 @@
-//! Arrival curves: the most work that a tenant asks for in any time span of a given length.
+//! Arrival curves: the most work that a tenant brings in any time span of a given length.
 //!
-//! `nacre slo curve` and admission make one of each trace and target:
+//! `nacre slo curve` and admission compute one curve for each trace and target:
 //!
 //! 1. [`WorkTrace`] has the work of each request.
-//! 2. A leaky bucket per rate finds the burst that each rate needs, for about 1,000 rates.
+//! 2. Leaky buckets find the burst that each rate needs, for about 1,000 rates.
 //! 3. The [`ArrivalCurve`] is the lower envelope of these lines, pruned to few segments.
 //!
-//! An [`Envelope`] makes one of live traffic.
+//! An [`Envelope`] computes a curve from live traffic.
 //!
-//! **Invariant:** no trace asks for more than its curve; pruning only raises a curve.
+//! **Invariant:** no trace brings more work than its curve says; pruning only raises a curve.
 
 mod arrival_curve;
 mod envelope;

@@ -4,11 +4,11 @@ use super::Segment;
 use crate::calculus::RateBurst;
 use crate::limits::LATE_SEGMENT;
 
-/// The lines of at most `wanted` segments.
+/// Prunes a curve to at most `wanted` segments, and returns their lines.
 ///
-/// Segments that start late go first, from the last on. Then the segment goes whose successor starts least above it,
-/// again and again; the neighbours are made longer until they meet. What is taken away is a line of the lower envelope,
-/// so the curve only rises.
+/// First, segments that start late are removed, beginning with the last. Then the segment with the
+/// least rise in work is removed, again and again, and its neighbours are extended until they meet.
+/// Each removed line is one of the lower envelope, so the curve only rises.
 pub(super) fn pruned(mut segments: Vec<Segment>, wanted: usize) -> Vec<RateBurst> {
     let wanted = wanted.max(1);
     let late = LATE_SEGMENT.as_secs_f64();

@@ -23,11 +23,12 @@ pub struct WorkTrace {
 impl WorkTrace {
     /// The trace of these arrivals.
     ///
-    /// `duration_seconds` is the time from the first to the last request of the whole trace. It is longer than that of
-    /// these arrivals if other devices served the others.
+    /// `duration_seconds` is the time from the first to the last request of the whole trace. It is
+    /// longer than the time between these arrivals if other devices served the other requests.
     ///
     /// # Errors
-    /// `Invalid` if the arrivals are not in the order of their times, or if a number is negative or NaN.
+    /// `Invalid` if the arrivals are not in the order of their times, or if a number is negative or
+    /// NaN.
     pub fn new(arrivals: Vec<WorkArrival>, duration_seconds: f64) -> Result<Self> {
         let is_ordered = arrivals.windows(2).all(|pair| pair[0].at_seconds <= pair[1].at_seconds);
         let is_number = |arrival: &WorkArrival| {
@@ -64,10 +65,10 @@ impl WorkTrace {
         self.arrivals.iter().map(|arrival| arrival.work_seconds).sum()
     }
 
-    /// The rate at which a device does the work within the duration.
+    /// The lowest rate at which a device does the work within the duration.
     ///
     /// # Errors
-    /// `Invalid` if there is no work, or no time.
+    /// `Invalid` if the trace has no work, or no duration.
     pub fn least_rate(&self) -> Result<f64> {
         let rate = self.work_seconds() / self.duration_seconds;
         match rate.is_finite() && rate > 0.0 {

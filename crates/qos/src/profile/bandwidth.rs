@@ -2,14 +2,16 @@
 
 /// Bandwidths at some sizes, in ascending order of size.
 ///
-/// **Invariant:** there is at least one, and all bandwidths are positive and finite.
+/// **Invariant:** there is at least one bandwidth, and all are positive and finite.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Bandwidths(Vec<(f64, f64)>);
 
 impl Bandwidths {
-    /// The bandwidths of these pairs of bytes and bytes per second; the caller has checked them.
+    /// The bandwidths of these pairs of bytes and bytes per second. The caller has checked the
+    /// pairs.
     ///
-    /// A bandwidth above that of a greater size is lowered to it. So the result is never above what was measured.
+    /// A bandwidth above that of a larger size is lowered to it. So the result is never above the
+    /// measured bandwidth.
     pub(super) fn lower_bound(mut pairs: Vec<(f64, f64)>) -> Self {
         let mut least = f64::INFINITY;
         for (_, bandwidth) in pairs.iter_mut().rev() {
@@ -26,8 +28,8 @@ impl Bandwidths {
 
     /// The work of a request of this size.
     ///
-    /// Between two sizes the bandwidth is interpolated linearly. A smaller request takes as long as the first size;
-    /// a greater one gets the last bandwidth.
+    /// Between two sizes the bandwidth is interpolated linearly. A smaller request takes as long as
+    /// the first size; a larger one gets the last bandwidth.
     pub(super) fn work_seconds(&self, bytes: u64) -> f64 {
         let bytes = bytes as f64;
         let above = self.0.partition_point(|(size, _)| *size <= bytes);

@@ -43,8 +43,8 @@ pub struct Dip {
 
 /// How much work a request is for one device.
 ///
-/// **Invariant:** the bandwidth never falls with the size, and is never above what was measured. So the work of a
-/// request is never below what was measured.
+/// **Invariant:** the bandwidth never falls as the size grows, and is never above the measured
+/// bandwidth. So the work of a request is never below the measured work.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Rows", into = "Rows")]
 pub struct Profile {
@@ -61,11 +61,11 @@ struct Rows {
 }
 
 impl Profile {
-    /// The profile of these rows, in ascending order of size.
+    /// The profile with these rows, which must be in ascending order of size.
     ///
     /// # Errors
-    /// `Invalid` if there are no rows or too many, if sizes do not ascend from 1, or if a bandwidth is not a positive
-    /// number.
+    /// `Invalid` if there are no rows or too many, if sizes do not ascend from 1, or if a bandwidth
+    /// is not a positive number.
     pub fn new(rows: Vec<ProfileRow>) -> Result<Self> {
         if rows.is_empty() || rows.len() > MAX_PROFILE_ROWS {
             let message = format!("a profile of {} rows", rows.len());
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dip_lowers_the_smaller_sizes_and_raises_none() {
+    fn a_dip_lowers_the_bandwidth_of_smaller_sizes_and_raises_none() {
         let rows = vec![row(1, 1.0, 1.0), row(2, 4.0, 1.0), row(4, 3.0, 1.0), row(8, 5.0, 1.0)];
         let profile = Profile::new(rows).unwrap();
         let dip = Dip {
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_make_no_profile_are_refused() {
+    fn invalid_rows_are_refused() {
         let of = |rows: &[ProfileRow]| Profile::new(rows.to_vec()).unwrap_err().to_string();
         assert!(of(&[]).contains("0 rows"));
         assert!(of(&[row(0, 1.0, 1.0)]).contains("the size 0 after the size 0"));

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn data_loads_its_direction_and_acknowledgements_the_other() {
+    fn data_loads_one_direction_of_a_link_and_acknowledgements_the_other() {
         let work = |direction, kind| Link::GIGABIT.work_seconds(direction, kind, 1000) * 125e6;
         assert_eq!(work(LinkDirection::Out, IoKind::Write), 1300.0);
         assert_eq!(work(LinkDirection::In, IoKind::Write), 225.0);

@@ -127,10 +127,10 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Adds a tenant, whose buckets are full.
+    /// Adds a tenant with full buckets.
     ///
     /// # Errors
-    /// `Invalid` if the settings make no sense; `Exhausted` if there are too many tenants.
+    /// `Invalid` if the settings are invalid; `Exhausted` if there are too many tenants.
     pub fn add_tenant(&mut self, settings: TenantSettings, now: Time) -> Result<TenantId> {
         settings.check()?;
         if self.free.is_empty() && self.slots.len() == MAX_SCHEDULED_TENANTS {
@@ -147,10 +147,10 @@ impl Scheduler {
         Ok(id)
     }
 
-    /// Changes the settings of a tenant. What it has used of its buckets stays used.
+    /// Changes the settings of a tenant. Tokens that the tenant has used stay used.
     ///
     /// # Errors
-    /// `Invalid` if the settings make no sense; `NotFound` if there is no such tenant.
+    /// `Invalid` if the settings are invalid; `NotFound` if there is no such tenant.
     pub fn set_tenant(
         &mut self,
         tenant: TenantId,
@@ -238,8 +238,8 @@ impl Scheduler {
         }
     }
 
-    /// Takes note that the device has done a request, which was so much work; `None` if nobody knows better than
-    /// before. Answers whether the request was outstanding.
+    /// Records that the device has completed a request. `work_seconds` is its true work; with
+    /// `None` the charge stays as it is. Returns whether the request was outstanding.
     pub fn complete(&mut self, request: RequestId, work_seconds: Option<f64>, now: Time) -> bool {
         self.refresh(now);
         let Some(done) = self.outstanding.complete(request) else { return false };

@@ -1,6 +1,7 @@
-//! `FairShares`: the work that each tenant got divided by its weight, whether it has a promise or not.
+//! `FairShares`: the work that each tenant got, divided by its weight. It counts tenants with and
+//! without a promise.
 //!
-//! An order of service that is not the native one may go by it. The native one counts only tenants without a promise.
+//! An order program may use these shares. The native order counts only tenants without a promise.
 
 use std::collections::BTreeMap;
 
@@ -16,12 +17,14 @@ pub(super) struct FairShares {
 }
 
 impl FairShares {
-    /// What a tenant has got. One that was not served yet has got as much as the one served last.
+    /// The share of a tenant. A tenant that was never served starts with the share of the tenant
+    /// served last.
     pub(super) fn of(&self, tenant: TenantId) -> f64 {
         self.passes.get(&tenant).unwrap_or(&self.virtual_pass).0
     }
 
-    /// A tenant that had no requests begins to wait: it gets no more for having had nothing to do.
+    /// Called when a tenant without requests gets one. Its share rises to that of the tenant served
+    /// last, so it gets no extra work for its idle time.
     pub(super) fn begin_to_wait(&mut self, tenant: TenantId) {
         let virtual_pass = self.virtual_pass;
         let pass = self.pass(tenant);

@@ -38,9 +38,10 @@ impl InFlight {
     }
 }
 
-/// The requests at the device, within its limits.
+/// The outstanding requests of the device, within its limits.
 ///
-/// A request is *overdue* once a full device has been sent since it went out. Nothing of lower priority is sent then.
+/// A request is *overdue* once as many requests as the device may hold were sent after it. Then no
+/// request of lower priority is sent.
 #[derive(Debug)]
 pub(super) struct Outstanding {
     limits: DeviceLimits,
@@ -125,7 +126,8 @@ impl Outstanding {
         Some(request)
     }
 
-    /// Whether a full device was sent since then: as many requests, or bytes, as may be outstanding of both kinds.
+    /// Whether a full device was sent since then: as many requests, or as many bytes, as both kinds
+    /// together may have outstanding.
     fn has_sent_full_device_since(&self, up_to: Amount) -> bool {
         let DeviceLimits { reads, writes } = self.limits;
         self.sent.requests - up_to.requests >= self.limits.blocking_requests() as u64

@@ -1,43 +1,48 @@
 //! The order of service at one target: whose request is sent to the device next.
 //!
-//! The layer in front of a target calls [`Scheduler`]: [`Scheduler::enqueue`] for each request that comes,
-//! [`Scheduler::next`] whenever something has changed, and [`Scheduler::complete`] for each request that the device
-//! has done. The scheduler decides and does nothing; readings of a clock come in as arguments.
+//! The layer in front of a target calls [`Scheduler`]: [`Scheduler::enqueue`] for each request that
+//! comes, [`Scheduler::next`] whenever something has changed, and [`Scheduler::complete`] for each
+//! request that the device has completed. The scheduler only decides. The caller passes readings of
+//! a clock.
 //!
 //! # Order
 //!
-//! It is that of appendix A of the thesis, with weights for tenants without a promise:
+//! The order is that of appendix A of the thesis, with weights for tenants without a promise:
 //!
-//! 1. Tenants within their limits go first. A tenant is within its limits if every token bucket covers its next
-//!    request. Of these the highest priority goes first. Equal priorities take turns in the thesis. The latency bound
-//!    does not hold then, so here the first come goes first, unless [`Ties`] says otherwise.
-//! 2. Tenants outside their limits take turns, whatever their priority. Tenants without a promise share by weight
-//!    beside them. A tenant outside its limits counts as one of weight 1.
+//! 1. Tenants within their limits go first. A tenant is within its limits if every token bucket
+//!    covers its next request. Among these tenants the highest priority goes first. Tenants of
+//!    equal priority take turns in the thesis, but then the latency bound does not hold. So here
+//!    the request that came first goes first, unless [`Ties`] says otherwise.
+//! 2. Tenants outside their limits take turns, regardless of their priority. Tenants without a
+//!    promise share by weight beside them. A tenant outside its limits counts with the weight 1.
 //!
-//! [`Scheduler::next_by`] has something else choose the tenant ([`ServiceOrder`]), such as a program. Buckets, charges and
-//! the bounds of the device stay as they are.
+//! [`Scheduler::next_by`] lets a [`ServiceOrder`], for example a program, choose the tenant.
+//! Buckets, charges and the limits of the device stay the same.
 //!
 //! # Protocol
 //!
-//! - A bucket is charged when a request comes, and again by the difference when its true work is known. A request of
-//!   unknown work passes as long as the bucket is not empty, which may leave the bucket below 0. A request larger
-//!   than the burst passes when the bucket is full.
-//! - A request that is sent although its tenant is outside its limits takes the tokens that are left. It makes no bucket
-//!   negative.
-//! - Few requests are outstanding at the device ([`DeviceLimits`]). While a tenant within its limits waits for room,
-//!   nothing of a lower priority is sent.
-//! - A device may commit writes in groups ([`Commits`]). Then as many writes must be outstanding as two groups have: one
-//!   group is synced while the other gathers. Room is counted in requests and bytes all the same.
-//! - The device may serve requests in any order. Once a full device has been sent since a request went out, nothing
-//!   of a lower priority is sent until that request is done.
-//! - A queue has bounds. A request that finds it full, or that would miss its deadline, is refused with the time to
-//!   wait.
+//! - A bucket is charged when a request comes. It is charged again, by the difference, when the
+//!   true work of the request is known. A request of unknown work passes as long as the bucket is
+//!   not empty, and may leave the bucket below 0. A request larger than the burst passes when the
+//!   bucket is full.
+//! - A request that is sent although its tenant is outside its limits takes only the tokens that
+//!   are left. It never makes a bucket negative.
+//! - Only few requests are outstanding at the device ([`DeviceLimits`]). While a tenant within its
+//!   limits waits for room, no request of lower priority is sent.
+//! - A device may commit writes in groups ([`Commits`]). Then two groups of writes must be
+//!   outstanding: one is synced while the other gathers. Room is still counted in requests and
+//!   bytes.
+//! - The device may serve requests in any order. Once a full device has been sent after a request,
+//!   no request of lower priority is sent until that request is done.
+//! - A queue has limits. A request is refused, with the time to wait, if the queue is full or if
+//!   the request would miss its deadline.
 //!
 //! # Invariants
 //!
 //! - While requests are queued, the device does not idle.
-//! - A tenant whose traffic stays within its buckets is never outside its limits, however long its requests wait.
-//! - A decision takes a logarithm of the number of tenants.
+//! - A tenant whose traffic stays within its buckets is never outside its limits, however long its
+//!   requests wait.
+//! - A decision takes logarithmic time in the number of tenants.
 
 mod core;
 mod fair_shares;
@@ -52,5 +57,5 @@ pub use settings::{Commits, DeviceLimits, KindLimits, Share, TenantSettings, Tie
 pub use tenant::{NewRequest, RequestId, TenantId, TenantState, Work};
 pub use waiting::{ServiceOrder, Waiting};
 
-/// A reading of a clock that never goes back: the time since some moment of its owner's choice.
+/// A reading of a monotonic clock: the time since a starting point that the clock's owner chose.
 pub type Time = std::time::Duration;

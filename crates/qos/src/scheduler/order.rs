@@ -1,8 +1,9 @@
-//! Who is next: the tenants that have requests, sorted.
+//! The tenants that have requests, sorted in the order of service.
 //!
-//! What is left over has an order for reads and one for writes, because the device may be full of one kind only.
-//! Tenants within their limits have a single one: while the first of them waits for room, nothing of a lower priority
-//! is sent, or it would take the device's time for as long as that kind is full.
+//! Tenants outside their limits or without a promise have one order for reads and one for writes,
+//! because the device may be full of one kind only. Tenants within their limits have a single
+//! order. While the first of them waits for room, no request of lower priority is sent: it would
+//! take the device's time.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -51,7 +52,8 @@ pub(super) struct Entry {
     pub(super) tenant: TenantId,
     /// The kind of its next request.
     pub(super) kind: IoKind,
-    /// Grows each time a tenant is served or begins to wait: equals are served in the order of their turns.
+    /// Grows each time a tenant is served or begins to wait. Equal tenants are served in the order
+    /// of their turns.
     pub(super) turn: u64,
     pub(super) standing: Standing,
 }
@@ -125,7 +127,8 @@ impl Group {
 }
 
 impl Order {
-    /// Inserts a tenant into the order again. A tenant that stays in its group neither leaves nor enters it.
+    /// Replaces a tenant's entry in the order. A tenant that stays in its group neither leaves nor
+    /// enters it.
     pub(super) fn replace(&mut self, old: Option<&Entry>, new: Option<&Entry>) {
         if let Some(old) = old {
             self.unlist(old);
@@ -208,8 +211,9 @@ impl Order {
         }
     }
 
-    /// The tenants that the native order serves first, at most so many: those within their limits, then one after the other
-    /// from each group of the others whose requests are of these kinds.
+    /// The first tenants in the native order, `most` at most. Tenants within their limits come
+    /// first. Then come tenants from the two other groups in turn, if their requests are of these
+    /// kinds.
     pub(super) fn foremost(&self, most: usize, kinds: &[IoKind]) -> Vec<TenantId> {
         let within = self.within.iter().take(most).map(|(.., tenant)| *tenant);
         let mut foremost: Vec<_> = within.collect();
@@ -234,7 +238,7 @@ impl Order {
         foremost
     }
 
-    /// The share that the group of a tenant with this standing has got; 0 for a tenant within its limits.
+    /// The share that the tenant's group has got; 0 for a tenant within its limits.
     pub(super) fn group_pass(&self, standing: Standing) -> f64 {
         standing.group_share().map_or(0.0, |(group, _)| self.groups[group as usize].pass.0)
     }

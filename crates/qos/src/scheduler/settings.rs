@@ -93,8 +93,8 @@ impl TenantSettings {
     }
 }
 
-/// How many requests of one kind the device may have outstanding, and of how many bytes. The last request may exceed the
-/// bytes.
+/// How many requests of one kind, and how many bytes, may be outstanding at the device. The last
+/// request may exceed the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KindLimits {
@@ -104,7 +104,8 @@ pub struct KindLimits {
     pub bytes: u64,
 }
 
-/// What may be outstanding at a device. Without a bound priority would mean nothing: the device has its own order.
+/// How many requests may be outstanding at a device. Without a limit, priorities would have no
+/// effect: the device serves its requests in its own order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceLimits {
@@ -123,7 +124,8 @@ impl DeviceLimits {
         }
     }
 
-    /// The most requests of lower priority that the device serves before one that comes now: all that it may have.
+    /// The most requests of lower priority that the device serves before a new request: all that
+    /// may be outstanding.
     pub fn blocking_requests(&self) -> usize {
         self.reads.requests.saturating_add(self.writes.requests)
     }
@@ -156,11 +158,12 @@ impl Commits {
         *self == Self::Singly
     }
 
-    /// The longest time for which a device that is full delays a request that comes now. The arguments are the work of all
-    /// reads and of all writes that may be outstanding.
+    /// The longest time for which a full device delays a new request. The arguments are the work of
+    /// all reads and of all writes that may be outstanding.
     ///
-    /// A write is done when its group is. So the group that a write is in delays it, beside all that was outstanding when
-    /// it came. A group is no more than what may be outstanding.
+    /// A write is done when its group is done. So its own group delays the write, in addition to
+    /// the requests that were outstanding when it came. A group is at most as large as the writes
+    /// that may be outstanding.
     pub fn blocking_seconds(self, reads_seconds: f64, writes_seconds: f64) -> f64 {
         let own_group = match self {
             Self::Singly => 0.0,
@@ -174,11 +177,12 @@ impl Commits {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ties {
-    /// The one whose request has been within its limits longest. The latency bound of equal priorities needs this.
+    /// The tenant whose request has been within its limits longest goes first. The latency bound of
+    /// equal priorities needs this.
     #[default]
     FirstCome,
-    /// They take turns, as in the thesis. Then a tenant of small requests can wait for many large ones that came
-    /// later, so its latency can exceed the bound.
+    /// The tenants take turns, as in the thesis. Then a tenant with small requests can wait for
+    /// many large requests that came later, so its latency can exceed the bound.
     Turns,
 }
 

@@ -1,9 +1,9 @@
 //! The queue and the token buckets of one tenant.
 //!
-//! A bucket is kept as a leaky bucket over what *comes*, not over what is sent: its level grows by the work of each
-//! request that comes, and falls at the rate of the bucket. The tokens are then the burst, less the level, plus the
-//! work that waits. So tokens are not lost while a request waits for the device: a tenant that keeps to its limits
-//! stays within them.
+//! A bucket is kept as a leaky bucket of the requests that *come*, not of those that are sent. Its
+//! level grows by the work of each request that comes, and falls at the rate of the bucket. The
+//! tokens are the burst minus the level plus the work that waits. So no tokens are lost while a
+//! request waits for the device: a tenant that keeps to its limits stays within them.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -46,10 +46,10 @@ impl Work {
     /// That is known when the request is done.
     pub const UNKNOWN: Self = Self(None);
 
-    /// So many seconds, as the profile says.
+    /// Work of this many seconds, by the profile.
     ///
     /// # Errors
-    /// `Invalid` if it is not a number from 0.
+    /// `Invalid` if it is not a finite number from 0.
     pub fn seconds(seconds: f64) -> Result<Self> {
         match seconds.is_finite() && seconds >= 0.0 {
             true => Ok(Self(Some(seconds))),
@@ -202,7 +202,8 @@ impl Tenant {
         self.queue.push_back(request);
     }
 
-    /// Takes the next request out, to be sent. One that is sent outside the limits costs no tokens that are not there.
+    /// Takes the next request out of the queue, to be sent. A request outside the limits takes only
+    /// the tokens that are left.
     pub(super) fn pop(&mut self, is_within: bool, now: Time) -> Option<Queued> {
         self.leak(now);
         self.fade(now);
@@ -321,7 +322,8 @@ impl Tenant {
     }
 }
 
-/// A wait in whole nanoseconds, at the end of which nothing is missing; `None` if it never ends.
+/// A wait in whole nanoseconds, rounded up so that no token is missing at its end; `None` if it
+/// never ends.
 fn rounded_up(seconds: f64) -> Option<Duration> {
     let nanos = (seconds * 1e9).ceil();
     (nanos < u64::MAX as f64).then(|| Duration::from_nanos(nanos as u64))

@@ -1,8 +1,8 @@
-//! An order of service that is not the native one, and what it chooses from.
+//! Orders of service other than the native one, and the list of tenants from which they choose.
 //!
-//! The scheduler offers the tenants that have requests. The order names one of them. Its request goes if the device takes
-//! it now; otherwise nothing goes until a request is done. So the device never idles while requests wait, whatever the
-//! order.
+//! The scheduler offers the tenants that have requests, and the order names one of them. If the
+//! device has room for its request, the request is sent. Otherwise no request is sent until one is
+//! done. So the device never idles while requests wait, with any order.
 
 use std::time::Duration;
 
@@ -29,19 +29,21 @@ pub struct Waiting {
     pub waited: Duration,
     /// Whether the tenant is within its limits.
     pub is_within: bool,
-    /// How long ago the tenant's buckets began to cover the request; negative if they do not cover it yet.
+    /// How long ago the tenant's buckets began to cover the request; negative if they do not cover
+    /// it yet.
     pub ready_seconds: f64,
     /// The priority of the tenant, if it has a promise. Lower numbers are served first.
     pub priority: Option<u32>,
     /// Its weight; 1 if it has a promise.
     pub weight: f64,
-    /// The tenant's work that was sent, divided by its weight. A tenant that begins to wait starts at the share of the
-    /// tenant served last.
+    /// The tenant's work that was sent, divided by its weight. A tenant that begins to wait starts
+    /// at the share of the tenant served last.
     pub share: f64,
     /// The same, as the native order counts it: among tenants without a promise only.
     pub left_over_share: f64,
-    /// Requests of the tenant's group that were sent, divided by the weight of the group. The native order divides what
-    /// is left over between two groups: tenants outside their limits, and tenants without a promise.
+    /// The number of the group's requests that were sent, divided by the weight of the group. The
+    /// native order divides the remaining capacity between two groups: tenants outside their
+    /// limits, and tenants without a promise.
     pub group_share: f64,
     /// Grows each time a tenant is served or begins to wait.
     pub turn: u64,
@@ -60,13 +62,14 @@ impl Waiting {
 
 /// Chooses whose request goes next.
 pub trait ServiceOrder {
-    /// The place of the chosen tenant in the list, which has two tenants at least. `None` leaves this decision to the native
-    /// order.
+    /// Returns the index of the chosen tenant in the list, which has at least two tenants. `None`
+    /// leaves this decision to the native order.
     fn choose(&mut self, waiting: &[Waiting]) -> Option<usize>;
 }
 
 impl Scheduler {
-    /// What to do next, as [`Scheduler::next`], where `order` chooses the tenant. It is not asked if there is no choice.
+    /// Like [`Scheduler::next`], but `order` chooses the tenant. The order is not asked if only one
+    /// tenant waits, or if the device has no room for any of them.
     pub fn next_by(&mut self, order: &mut dyn ServiceOrder, now: Time) -> Next {
         self.fair.get_or_insert_default();
         self.next_of(now, |scheduler| scheduler.choose_by(order, now))

@@ -1,16 +1,20 @@
-//! Sharing: several gateways to one target divide the token buckets of a tenant among them by demand.
+//! Sharing: several gateways to one target divide the token buckets of a tenant among them by
+//! demand.
 //!
-//! A gateway publishes its *claim*: what part of each bucket it uses, and how much it would like to. Once a second it reads
-//! all claims and publishes its next one, by a compare-and-swap of all of them. [`next_claim`] decides:
+//! A gateway publishes its *claim*: the part of each bucket that it uses, and its demand. Once a
+//! second it reads all claims and publishes its next one, by a compare-and-swap of all of them.
+//! [`next_claim`] decides:
 //!
-//! - A gateway that uses more than its part by demand gives the rest back. It stops using it before it publishes that.
-//! - A gateway that uses less takes what nobody else uses.
+//! - A gateway that uses more than its part by demand gives the rest back. It stops using the rest
+//!   before it publishes the new claim.
+//! - A gateway that uses less takes the part that no other gateway uses.
 //!
-//! A claim ends with its lease. Its gateway stops using it one [`LEASE`] after it *began* to publish it; the others ignore
-//! it once they have seen it unchanged for [`IGNORED_AFTER`]. Clocks of two machines are never compared.
+//! A claim ends with its lease. The gateway stops using a claim one [`LEASE`] after it *began* to
+//! publish it. The other gateways ignore the claim once they have seen it unchanged for
+//! [`IGNORED_AFTER`]. Clocks of two machines are never compared.
 //!
-//! **Invariant:** the parts of a bucket that all gateways use add up to 1 at most, whichever gateway pauses, dies or cannot
-//! reach the others.
+//! **Invariant:** the parts of a bucket that all gateways use add up to 1 at most, even if a
+//! gateway pauses, dies or cannot reach the others.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,13 +23,14 @@ use serde::{Deserialize, Serialize};
 
 /// How long a gateway uses a claim that it cannot renew.
 pub const LEASE: Duration = Duration::from_secs(5);
-/// How long the others see a claim unchanged before they ignore it. Longer than [`LEASE`], since they see it later than it
-/// began, and by a tenth more, since clocks run apart.
+/// How long the other gateways see a claim unchanged before they ignore it. This is longer than
+/// [`LEASE`], because they see the claim later than it began. The difference of a tenth also covers
+/// clocks that run at different rates.
 pub const IGNORED_AFTER: Duration = Duration::from_millis(5500);
 /// Between two claims of a gateway.
 pub const CLAIM_INTERVAL: Duration = Duration::from_secs(1);
-/// The demand of a gateway that asks for nothing, as a part of the whole demand: so that it need not wait for a second when
-/// something comes.
+/// The demand of a gateway without requests, as a part of the whole demand. With it, the gateway
+/// can serve a new request at once, without waiting for the next claim.
 const LEAST_DEMAND: f64 = 0.02;
 /// A part that is smaller than this is none.
 const LEAST_PART: f64 = 1e-6;
@@ -83,9 +88,11 @@ impl ClaimAges {
     }
 }
 
-/// The claim that a gateway publishes next, from its last one, the claims of others that hold, and its demand.
+/// Computes the claim that a gateway publishes next, from its last claim, the valid claims of
+/// others, and its demand.
 ///
-/// What it gives back it must not use any more from before the claim is published. What it takes it must not use before.
+/// The gateway must stop using a returned part before the claim is published. It may use a new part
+/// only afterwards.
 pub fn next_claim(own: &Claim, others: &[&Claim], demand: &BTreeMap<Shared, f64>) -> Claim {
     let parts = demand.iter().map(|(shared, demand)| {
         let of_others = || others.iter().filter_map(|claim| claim.parts.get(shared));

@@ -24,7 +24,8 @@ struct Lane {
     serving: Vec<RequestId>,
 }
 
-/// A device. A serial one has one lane; one that commits in groups has a lane for reads and one for writes.
+/// A simulated device. A serial device has one lane. A device that commits in groups has a lane for
+/// reads and one for writes.
 #[derive(Debug)]
 pub(super) struct Device {
     kind: SimulatedDevice,
@@ -50,7 +51,8 @@ impl Device {
         matches!(self.kind, SimulatedDevice::Groups { next: NextGroup::AtOnce, .. })
     }
 
-    /// Begins to serve on each lane that is idle. Answers the lanes, each with the time at which it is done.
+    /// Begins to serve on each idle lane. Returns these lanes, each with the time at which it is
+    /// done.
     pub(super) fn begin(&mut self, now: Time) -> Vec<(usize, Time)> {
         let (kind, writes) = (self.kind, self.limits.writes);
         let mut begun = vec![];

@@ -65,8 +65,8 @@ impl Queue {
         Ok(true)
     }
 
-    /// Sends what may go, and lets the device begin. Answers the lanes of the device that have begun, each with the time at
-    /// which it is done.
+    /// Sends the requests that may go, and lets the device begin. Returns the lanes of the device
+    /// that have begun, each with the time at which it is done.
     pub(super) fn begin(&mut self, now: Time) -> Vec<(usize, Time)> {
         let mut begun = vec![];
         if self.device.begins_at_once() {

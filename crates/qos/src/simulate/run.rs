@@ -31,11 +31,11 @@ struct Run<'a> {
     done_at: Vec<Vec<Duration>>,
 }
 
-/// The latency of each request, by tenant.
+/// Simulates a scenario. Returns the latency of each request, by tenant.
 ///
 /// # Errors
-/// `Invalid` if a request passes a queue that there is not, or where its tenant has no settings; `Exhausted` if a queue
-/// of a tenant is full.
+/// `Invalid` if a request passes a queue that does not exist, or one where its tenant has no
+/// settings; `Exhausted` if a queue of a tenant is full.
 pub fn simulate(scenario: &Scenario) -> Result<Vec<Vec<Duration>>> {
     let mut queues = scenario.queues.iter().map(Queue::new).collect::<Result<Vec<_>>>()?;
     for (tenant, own) in scenario.tenants.iter().enumerate() {

@@ -22,11 +22,11 @@ pub enum SimulatedDevice {
     /// One after the other, in the order in which they are sent.
     #[default]
     Serial,
-    /// Reads one after the other, and writes beside them in groups. A group is all writes that wait when it begins. They
-    /// are done together.
+    /// Serves reads one after the other, and at the same time writes in groups. A group consists of
+    /// all writes that wait when it begins. They are done together.
     Groups {
-        /// How long the sync of a group takes, however much is in it. A write takes its work, less its part of the syncs of
-        /// a full device: that has two groups.
+        /// How long the sync of a group takes, independent of its size. The work of a write
+        /// includes its part of the two syncs of a full device; the device subtracts this part.
         sync: Duration,
         /// When the next group begins.
         next: NextGroup,

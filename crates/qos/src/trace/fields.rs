@@ -47,7 +47,7 @@ pub(super) fn sectors(text: &str, what: &str) -> Result<u64> {
         .ok_or_else(|| Error::invalid(format!("the {what} of {sectors} sectors is too great")))
 }
 
-/// Whether a request reads or writes, by one of two words; the case of letters does not matter.
+/// Whether a request reads or writes, by one of two words. Upper and lower case are the same.
 pub(super) fn kind(text: &str, read: &str, write: &str) -> Result<IoKind> {
     match text {
         text if text.eq_ignore_ascii_case(read) => Ok(IoKind::Read),

@@ -1,9 +1,9 @@
-//! What fio writes with `write_iolog`.
+//! The traces that fio writes with `write_iolog`.
 //!
 //! The first line is `fio version 2 iolog` or `fio version 3 iolog`.
 //!
-//! - Version 2: a line is `FILE ACTION [OFFSET LENGTH]`. `FILE wait MICROSECONDS` sets the time of the requests after it:
-//!   so many microseconds after the `wait` before.
+//! - Version 2: a line is `FILE ACTION [OFFSET LENGTH]`. `FILE wait MICROSECONDS` sets the time of
+//!   the requests after it, in microseconds since the `wait` before.
 //! - Version 3: a line begins with the microseconds since the run began. There is no `wait`.
 
 use std::time::Duration;

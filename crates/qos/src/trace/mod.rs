@@ -1,7 +1,8 @@
-//! Traces: requests that were recorded, in the formats that people have.
+//! Traces: recorded requests, in the formats of several tools.
 //!
-//! [`read`] reads one, for `nacre slo curve` and for admission. Each format has a file of its own, which says what its
-//! lines are. A line that makes no sense ends the reading with an error that has the number of the line.
+//! [`read`] reads a trace for `nacre slo curve` and for admission. Each format has a file of its
+//! own, which describes its lines. A malformed line ends the reading with an error that has the
+//! line's number.
 
 mod alibaba;
 mod blkparse;

@@ -1,8 +1,8 @@
-//! Our own traces, with the names of objects.
+//! nacre's own trace format, which names the objects.
 //!
-//! The first line is `nacre trace 1`. Each other line is `SECONDS read|write BYTES OBJECT`, with one space between
-//! fields; the name of the object may have spaces. Empty lines and lines that begin with `#` say nothing.
-//! `samples/nacre.trace` is an example.
+//! The first line is `nacre trace 1`. Each other line is `SECONDS read|write BYTES OBJECT`, with
+//! one space between fields; the name of the object may contain spaces. Empty lines and lines that
+//! begin with `#` are ignored. `samples/nacre.trace` is an example.
 
 use nacre_object::{Error, Result};
 

@@ -1,7 +1,8 @@
 //! The traces of PriorityMeister: `arrival,size,type`.
 //!
-//! The arrival is in nanoseconds, decimal. The size is in bytes, hexadecimal, with or without `0x`. The type is
-//! `DiskRead` or `DiskWrite`. There is no object, so placement is given apart.
+//! The arrival is in nanoseconds, decimal. The size is in bytes, hexadecimal, with or without `0x`.
+//! The type is `DiskRead` or `DiskWrite`. A line names no object, so the placement must be given
+//! separately.
 
 use std::time::Duration;
 

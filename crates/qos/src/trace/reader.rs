@@ -53,13 +53,14 @@ pub(super) trait LineReader {
     }
 }
 
-/// Reads a trace. Without a format, the first line says which one it is.
+/// Reads a trace. Without a given format, the first line decides the format.
 ///
-/// Records that are out of order are put into the order of their times.
+/// Records that are out of order are sorted by time.
 ///
 /// # Errors
-/// `Invalid`, with the number of the line, if a line makes no sense; `Exhausted` if the trace is too long;
-/// `Unsupported` if no reader can make a curve of such traces; `Unavailable` if the input fails.
+/// `Invalid`, with the number of the line, if a line is malformed; `Exhausted` if the trace is too
+/// long; `Unsupported` if no curve can be made of traces in this format; `Unavailable` if the input
+/// fails.
 pub fn read(input: impl BufRead, format: Option<TraceFormat>) -> Result<Trace> {
     let mut lines = Lines { input, number: 0, buffer: vec![] };
     let mut first = lines.next_line()?.map(str::to_owned);

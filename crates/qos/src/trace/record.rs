@@ -39,7 +39,7 @@ pub struct TraceRecord {
 
 /// The requests of a trace.
 ///
-/// **Invariant:** the records are in the order of their times, and the first is at 0.
+/// **Invariant:** the records are in the order of their times, and the first record is at time 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace {
     /// The requests.
@@ -59,7 +59,8 @@ impl Trace {
         }
     }
 
-    /// The object of a record, if it names one. A volume consists of objects of `block_bytes`, as in the thesis.
+    /// The object of a record, if the record names one. A volume consists of objects of
+    /// `block_bytes`, as in the thesis.
     pub fn object(&self, record: &TraceRecord, block_bytes: u64) -> Option<String> {
         match record.place {
             Place::Unknown => None,

@@ -143,7 +143,7 @@ fn blkparse_text_counts_requests_when_they_are_queued() {
 }
 
 #[test]
-fn a_trace_of_ours_names_objects() {
+fn a_nacre_trace_names_objects() {
     let trace = parsed(include_str!("../../samples/nacre.trace"));
     assert_eq!(trace.records.len(), 3);
     assert_eq!(trace.records[1], record(125_000_000, Read, 4096, Place::Object { name: 0 }));
@@ -186,7 +186,7 @@ fn an_error_names_its_line() {
 }
 
 #[test]
-fn lines_that_make_no_sense_are_refused() {
+fn malformed_lines_are_refused() {
     let cases = [
         ("1,-5,DiskRead", TraceFormat::PriorityMeister, "hexadecimal"),
         ("1,+5,DiskRead", TraceFormat::PriorityMeister, "hexadecimal"),
@@ -209,7 +209,7 @@ fn lines_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn what_is_too_long_is_refused() {
+fn too_long_lines_and_requests_are_refused() {
     let line = "x".repeat(MAX_TRACE_LINE_BYTES + 1);
     assert!(refusal(&line, TraceFormat::Alibaba).contains("line 1: invalid: a line of more than"));
     let size = format!("v,R,0,{},1\n", MAX_TRACE_REQUEST_BYTES + 1);
@@ -226,7 +226,7 @@ fn a_trace_without_requests_is_refused() {
 }
 
 #[test]
-fn a_first_line_that_fits_no_format_asks_for_one() {
+fn an_unknown_first_line_is_refused_with_the_known_formats() {
     let error = read(&b"hello world\n"[..], None).unwrap_err().to_string();
     assert!(error.contains("priority-meister"), "{error}");
 }

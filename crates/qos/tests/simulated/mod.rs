@@ -74,7 +74,8 @@ fn topology(random: &mut Random) -> Topology {
     }
 }
 
-/// A device that commits in groups, and the least work of a request: its part of the syncs.
+/// A device that commits in groups, and the least work of a request, which is its part of the
+/// syncs.
 fn device(
     random: &mut Random,
     limits: DeviceLimits,

@@ -1,13 +1,15 @@
-//! A scheduler that is obviously right and slow: it looks at everything at each decision.
+//! A slow scheduler that is obviously right: it looks at everything at each decision.
 //!
-//! A bucket is a list of what came and when. A standing is computed from it each time. Nothing is sorted or kept.
+//! A bucket is a list of requests with their times. Every decision computes each standing from that
+//! list. No sorted or derived state is kept.
 
 use std::time::Duration;
 
 use nacre_qos::IoKind;
 use nacre_qos::scheduler::{DeviceLimits, RequestId, Share, TenantSettings, Ties};
 
-/// What rounding may take from a bucket, in seconds of work; half of what a bucket that is not empty has.
+/// How much rounding may take from a bucket, in seconds of work. It is half of the least content of
+/// a bucket that is not empty.
 const ROUNDING: f64 = 1e-9;
 
 #[derive(Debug, Clone, Copy)]
@@ -274,8 +276,8 @@ impl Tenant {
         }
     }
 
-    /// When a shaper lets a request go that has just been poured in: when the level is down to the burst, or to the
-    /// request if that is larger.
+    /// When a shaper lets the request go that has just been poured in. The level must have fallen
+    /// to the burst, or to the request's work if that is larger.
     fn within_at(&self, work: f64, now: Duration) -> Duration {
         let waits = buckets(&self.settings).iter().enumerate().map(|(at, bucket)| {
             let too_much = self.level(at, now) - bucket.burst_seconds.max(work);
