@@ -28,16 +28,16 @@ use tokio::time::Instant;
 
 use crate::node_service::{NODE_SERVICE, NodeReport};
 
-/// Questions in flight under load: enough to keep a node busy.
+/// Requests in flight under load: enough to keep a node busy.
 const IN_FLIGHT: usize = 64;
-/// Moves whose median is the time of a move.
+/// How many moves are measured. The time of a move is their median.
 const MOVES: usize = 21;
 /// How many times the former node is asked again after a move. One redirect takes too little time
 /// to be measured alone.
 const REDIRECTS: usize = 1000;
-/// A node that does not say how it is within this is not measured.
+/// How long to wait for a node's status. A node that takes longer is not measured.
 const STATUS_PATIENCE: Duration = Duration::from_secs(5);
-/// A question that is refused takes one read of a record.
+/// How long to wait for a refusal, which takes the node one read of a record.
 const REFUSAL_PATIENCE: Duration = Duration::from_secs(2);
 
 /// What operations of sequencers cost, and how it was measured.
@@ -47,9 +47,9 @@ pub struct BalancerProfile {
     pub costs: CostModel,
     /// The nodes between which the sequencer moved.
     pub nodes: [String; 2],
-    /// Questions answered while the time of one was measured.
+    /// How many requests the node answered while the time of one was measured.
     pub operations: u64,
-    /// Questions passed on while the time of one was measured.
+    /// How many requests the node forwarded while the time of one was measured.
     pub forwards: u64,
 }
 
@@ -73,7 +73,7 @@ impl BalancerProfile {
             Bench { cluster, logs: [&log, &other], span }.measure(first, second).await
         };
         let measured = measured.await;
-        // What was measured counts, also if the log could not be removed.
+        // The measurement is valid even if the log could not be removed.
         let removed = cluster.remove_log(&name).await;
         let profile = measured?;
         removed.map(|()| profile)

@@ -1,4 +1,4 @@
-//! The rules of all services about who may call their classes, in one list.
+//! The rules of all services that say who may call their classes, in one list.
 
 use nacre_channels::channels_call_rule;
 use nacre_log::log_call_rule;

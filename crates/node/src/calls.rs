@@ -14,10 +14,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::node_service::NODE_SERVICE;
 
-/// A node that says nothing for so long is left out: it counts on meanwhile.
+/// How long to wait for a node's counts. A slower node is left out; it continues to count.
 const NODE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What the classes were asked on one node, by name.
+/// The calls of classes on one node, by class name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeCalls {
     /// By class.
@@ -31,7 +31,7 @@ impl NodeCalls {
     }
 }
 
-/// Asks every node of a cluster; those that do not answer are told of as such.
+/// Asks every node of a cluster. A node that does not answer is listed as such.
 pub async fn gather_calls(
     sessions: &Sessions,
     file: &ClusterFile,

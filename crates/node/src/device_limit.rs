@@ -46,7 +46,7 @@ impl DeviceLimit {
         Ok(())
     }
 
-    /// How long a request that comes now waits until the device has served it.
+    /// How long a request that arrives now waits until the simulated device has served it.
     fn turn(&self) -> Option<Duration> {
         let per_second = self.per_second.load(Ordering::Relaxed);
         if per_second == 0 {

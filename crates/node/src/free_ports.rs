@@ -39,7 +39,7 @@ pub fn free_ports(count: u16) -> Result<u16> {
     let range = below_ephemeral(&fs::read_to_string(EPHEMERAL_RANGE).unwrap_or_default());
     let taken = SOCKET_TABLES.iter().filter_map(|table| fs::read_to_string(table).ok());
     let taken = taken.flat_map(|table| ports_of(&table)).collect();
-    // Whoever cannot use the file still finds free ports, though another caller may find the same.
+    // Without the file, free ports are still found, but another caller may get the same ones.
     let mut file = open(&turn_file()).ok();
     let next = file.as_mut().and_then(next_port);
     let first = choose(&range, next.unwrap_or(range.start), count, &taken).ok_or_else(|| {
@@ -52,14 +52,14 @@ pub fn free_ports(count: u16) -> Result<u16> {
     Ok(first)
 }
 
-/// The ports to choose from, given what the kernel says of the ephemeral range.
+/// The ports to choose from, for the ephemeral range that the kernel reports.
 fn below_ephemeral(said: &str) -> Range<u16> {
     let lowest = said.split_whitespace().next().and_then(|port| port.parse().ok());
     let end = lowest.unwrap_or(PORTS.end).min(PORTS.end);
     match end {
         end if end > PORTS.start => PORTS.start..end,
         end if end > UNPRIVILEGED => UNPRIVILEGED..end,
-        // Every port may be given to a connection: none is better than another.
+        // The kernel may give any port to a connection, so no range is better than another.
         _ => PORTS,
     }
 }
@@ -86,7 +86,7 @@ fn choose(range: &Range<u16>, next: u16, count: u16, taken: &HashSet<u16>) -> Op
     (next..range.end).chain(range.start..next).find(fits)
 }
 
-/// The file that keeps the port that comes next for this user.
+/// The file that holds the next port for this user.
 fn turn_file() -> PathBuf {
     let user = rustix::process::getuid().as_raw();
     std::env::temp_dir().join(format!("nacre-ports.{user}"))

@@ -23,11 +23,12 @@ pub(crate) struct NodeGuard {
     admissions: Arc<Admissions>,
 }
 
-/// What the questions of services need, by the services' names, as far as they say so themselves.
+/// The rights that requests to services require, by service name. Services without an entry use the
+/// default.
 pub(crate) type Admissions = BTreeMap<&'static str, Admission>;
 
 impl NodeGuard {
-    /// A guard that lets in the nodes of `cluster`, and `entities` as their grants are.
+    /// A guard that lets in the nodes of `cluster`, and `entities` by their grants.
     pub fn new(cluster: ClusterFile, entities: Arc<LiveEntities>, admissions: Admissions) -> Self {
         Self { cluster, entities, admissions: Arc::new(admissions) }
     }

@@ -47,7 +47,7 @@ pub fn served_path(own_path: Stack, own: TargetName, placement: Placement) -> St
     own_path.wrapped_by(|next| HolderCheck::new(next, own, placement))
 }
 
-/// A path of requests that may be sent elsewhere by the rules of `switch`.
+/// A path whose requests the rules of `switch` may send elsewhere.
 pub fn switched_path(path: Stack, switch: &Arc<NodeSwitch>) -> Stack {
     path.wrapped_by(|next| SwitchLayer::new(next, Arc::clone(switch)))
 }

@@ -1,4 +1,4 @@
-//! The limits that docs/operations.md tells operators are those of the code.
+//! The limits in docs/operations.md must equal those in the code.
 
 use nacre_embedded::DEFAULT_RESERVE_BYTES;
 use nacre_log::limits::{MAX_LOG_NAME_BYTES, MAX_RECORD_BYTES};
@@ -8,7 +8,7 @@ use nacre_resource::limits::MAX_PATH_BYTES;
 
 const PAGE: &str = include_str!("../../../docs/operations.md");
 
-/// Every limit of the page, as the code has it.
+/// Every limit of the page, with the value in the code.
 fn limits() -> Vec<(&'static str, u64)> {
     let script_millis = nacre_program::DEFAULT_TIME.as_millis() as u64;
     let small = |limit: usize| limit as u64;
@@ -44,7 +44,7 @@ fn limits() -> Vec<(&'static str, u64)> {
     ]
 }
 
-/// The rows of the page's table of limits: what, and how much.
+/// The rows of the page's table of limits: the name and the value.
 fn rows() -> Vec<(&'static str, u64)> {
     let (_, section) = PAGE.split_once("## Limits").unwrap();
     let (section, _) = section.split_once("\n## ").unwrap();

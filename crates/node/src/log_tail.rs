@@ -8,7 +8,7 @@ use std::process::ExitStatus;
 
 use crate::node_log::last_error;
 
-/// Lines shown of a log that holds no error.
+/// How many lines of a log are shown if it holds no error.
 const SHOWN_LINES: usize = 12;
 /// How many bytes at the end of the log are read. The log can be long, because a node that never
 /// serves is started again and again.
@@ -33,7 +33,8 @@ impl LogTail {
         &self.path
     }
 
-    /// Why the node ended: its error, else how it ended, and the last it said.
+    /// Why the node ended: the error in its log. Without one, how it ended and the last lines of
+    /// the log.
     pub fn why_it_ended(&self, how: &str) -> String {
         let text = self.read().unwrap_or_default();
         last_error(&text).unwrap_or_else(|| {
@@ -46,7 +47,7 @@ impl LogTail {
         })
     }
 
-    /// The same in one line, for whoever can look into the log.
+    /// The cause in one line, for readers who can also look into the log.
     pub fn cause(&self, status: ExitStatus) -> String {
         // A signal or an order to stop explains the end better than anything in the log.
         let said = match status.code() {

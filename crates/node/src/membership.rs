@@ -1,4 +1,5 @@
-//! A node's entry in the node registry: made in the background, taken back when the node stops.
+//! A node's entry in the node registry. It is made in the background and removed when the node
+//! stops.
 
 use std::time::Duration;
 
@@ -37,7 +38,7 @@ impl Membership {
         self.joining.abort();
         let nodes = self.cluster.nodes();
         let leaving = nodes.mark_down(&self.record.name, self.record.incarnation);
-        // If it is not heard, the node looks like one that crashed.
+        // If the report fails, the node looks like one that crashed.
         let _ = time::timeout(LEAVE_TIMEOUT, leaving).await;
     }
 }

@@ -47,10 +47,10 @@ pub struct Node {
     _lock: NodeLock,
 }
 
-/// How a node is to run, besides what its cluster's file says.
+/// Options of a node that are not in the cluster's file.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NodeOptions {
-    /// The loopback port its metrics are on; 0 for any that is free.
+    /// The loopback port of its metrics; 0 means any free port.
     pub metrics_port: u16,
 }
 
@@ -124,7 +124,7 @@ impl Node {
         for OfferedService { name, service, .. } in services {
             server = server.service(name, service);
         }
-        // Before the first request: a node that follows nothing cannot know that it is behind.
+        // Before the first request: a node that follows no programs cannot know that it is behind.
         classes.follow(node, record.incarnation, &whole, served);
         let server = server.build();
         metrics.server(server.clone());
@@ -181,7 +181,7 @@ impl Node {
     }
 }
 
-/// What a node shows where it is reached by mutual TLS, if it is.
+/// The certificate with which the node answers mutual TLS, if the cluster uses it.
 fn identity_of(cluster: &ClusterFile, entry: &NodeEntry) -> Result<Option<Identity>> {
     match cluster.address(entry)? {
         Some(_) => Keys::of(cluster).node(&entry.name).map(Some),
@@ -189,7 +189,7 @@ fn identity_of(cluster: &ClusterFile, entry: &NodeEntry) -> Result<Option<Identi
     }
 }
 
-/// Sessions with the cluster's nodes, as the one of this identity if there is one.
+/// Sessions with the cluster's nodes, with this identity if there is one.
 fn sessions_as(identity: Option<&Identity>, cluster: &ClusterFile) -> Result<Sessions> {
     let file = cluster.clone();
     Sessions::new(&match identity {
@@ -198,7 +198,7 @@ fn sessions_as(identity: Option<&Identity>, cluster: &ClusterFile) -> Result<Ses
     })
 }
 
-/// Where a node is reached: its socket, and its address if the cluster has keys.
+/// The listener of a node: its socket, and its address if the cluster has keys.
 async fn listener(
     cluster: &ClusterFile,
     entry: &NodeEntry,
@@ -219,7 +219,7 @@ fn serve(server: Server, listener: Listener) -> (oneshot::Sender<()>, JoinHandle
     let (shutdown, stopped) = oneshot::channel::<()>();
     let serving = tokio::spawn(async move {
         let stopped = async {
-            // Sent or dropped: either way the node is done.
+            // Sent or dropped: in both cases the node stops.
             let _ = stopped.await;
         };
         server.serve(listener, stopped).await
@@ -227,7 +227,7 @@ fn serve(server: Server, listener: Listener) -> (oneshot::Sender<()>, JoinHandle
     (shutdown, serving)
 }
 
-/// Where whoever is on this machine finds a node, wherever they were started.
+/// The address by which processes on this machine find a node, from any working directory.
 fn found_at(cluster: &ClusterFile, entry: &NodeEntry) -> Result<Endpoint> {
     let endpoint = cluster.endpoint(entry)?;
     let absolute = endpoint.path().and_then(|path| std::path::absolute(path).ok());

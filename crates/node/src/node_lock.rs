@@ -19,7 +19,7 @@ use crate::node_log::{Level, NodeLog};
 
 /// How long a process may take to leave after its supervisor is gone.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
-/// Between looks at whether it has: little, beside what a start takes.
+/// The time between two attempts to take the lock. It is short beside the time of a start.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// The right to be a node, until it is dropped.
@@ -35,7 +35,7 @@ impl NodeLock {
     /// # Errors
     /// `Unavailable` if the other process does not leave in time, or if the file cannot be opened.
     pub async fn take(cluster: &ClusterFile, name: &str, log: &NodeLog) -> Result<Self> {
-        // Before a file is made for a name that no node has.
+        // This check prevents a lock file for a name that no node has.
         cluster.node(name)?;
         let path = cluster.run_folder()?.join(format!("{name}.lock"));
         let unusable = |error: std::io::Error| {

@@ -49,7 +49,7 @@ impl NodeLog {
             true => format!("{}: {message}", self.node),
             false => self.line(level, message, fields),
         };
-        // Nobody may be reading; that must not stop the node.
+        // Standard error may be closed. That must not stop the node.
         let _ = writeln!(io::stderr(), "{line}");
     }
 

@@ -34,7 +34,8 @@ use crate::traces;
 /// The service's name on the wire.
 pub const NODE_SERVICE: &str = "node";
 
-/// The longest answer to `exchange`: beyond it a stream's frames and windows are what is measured.
+/// The longest answer to `exchange`. Beyond this length it would measure the frames and windows of
+/// a stream.
 pub const MAX_EXCHANGE_BYTES: usize = 64 * 1024;
 
 /// A node at a glance.
@@ -65,7 +66,7 @@ pub struct NodeReport {
     /// What OSDs ran for it, if a Ceph cluster keeps the objects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rados: Option<RadosReport>,
-    /// What the operator says of it, if it hosts what can be balanced.
+    /// The traits that the operator gave the node, if it hosts units that can be balanced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traits: Option<NodeTraits>,
     /// Processor time that its process has used, in seconds.
@@ -163,7 +164,7 @@ impl Service for NodeService {
     }
 }
 
-/// Finer than what `/proc` tells, which counts hundredths of a second.
+/// This clock is finer than `/proc`, which counts hundredths of a second.
 fn processor_seconds() -> f64 {
     let spent = clock_gettime(ClockId::ProcessCPUTime);
     spent.tv_sec as f64 + spent.tv_nsec as f64 / 1e9

@@ -1,4 +1,4 @@
-//! Peers that did not get in, told to the cluster log.
+//! Reports rejected peers to the cluster log.
 
 use nacre_registry::RefusalReporter;
 use nacre_wire::{Refusal, RefusalObserver, RefusalReason};
@@ -9,7 +9,7 @@ pub struct ToldRefusals(pub RefusalReporter);
 
 impl RefusalObserver for ToldRefusals {
     fn refused(&self, refusal: Refusal) {
-        // Of entities the guard has told already, each by its name.
+        // The guard has already reported rejected entities, each by its name.
         if refusal.reason != RefusalReason::Entity {
             self.0.report(refusal.reason.as_str(), &refusal.from, refusal.text);
         }

@@ -27,7 +27,8 @@ pub struct ScrapeTargets {
 }
 
 impl ScrapeTargets {
-    /// Those of the cluster in a folder, none yet. The file is written with the first.
+    /// The targets of the cluster in a folder, at first none. The file is written with the first
+    /// target.
     pub fn new(folder: &Path) -> Self {
         Self { path: folder.join(FILE_NAME), addresses: Mutex::default() }
     }
@@ -42,7 +43,7 @@ impl ScrapeTargets {
     /// # Errors
     /// `Unavailable` if the file cannot be written.
     pub fn set(&self, node: &str, address: SocketAddr) -> Result<()> {
-        // Held while writing, so that the last word is the file's.
+        // The lock is held while writing, so that the file has the newest state.
         let mut written = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
         let mut addresses = written.clone();
         if addresses.insert(node.to_owned(), address) == Some(address) {

@@ -1,4 +1,5 @@
-//! What objects send in a cluster in process: delivered, also if it is closed before that.
+//! Messages of objects on a cluster in this process are delivered, even if the cluster is closed
+//! before.
 
 use std::time::Duration;
 

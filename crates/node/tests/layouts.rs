@@ -42,7 +42,8 @@ end
 const CLASS: &str = "kv";
 const OBJECTS: usize = 12;
 const CLIENTS: u64 = 3;
-/// Keys of each client in each object: some objects are moved in several steps.
+/// Keys of each client in each object. They are so many that some objects are moved in several
+/// steps.
 const KEYS: u64 = 300;
 const LAYOUTS: [&str; 5] = [
     "kv: slots(64), header: attribute",
@@ -52,7 +53,7 @@ const LAYOUTS: [&str; 5] = [
     "header: attribute",
 ];
 
-/// A client, whose keys nobody else changes, and what they must hold.
+/// A client and the values that its keys must hold. No other client changes these keys.
 struct Client {
     objects: Vec<Object>,
     first: i64,
@@ -138,7 +139,7 @@ impl World {
         cluster.programs().activate(&program, version).await.unwrap();
         let pool = cluster.pool("data").await.unwrap();
         let objects = (0..OBJECTS).map(|at| pool.object(&format!("o{at}")).unwrap()).collect();
-        // An object that is none of the class's is left alone.
+        // An object of another class must stay as it is.
         pool.object("other").unwrap().map_set(LAYOUT_KEY, "b0123456789abcdef").await.unwrap();
         let random = Random::seeded(seed);
         Self { cluster, program, random, incarnation: 0, objects, _folder: folder }
@@ -178,7 +179,7 @@ impl World {
         unreachable!("it was returned from the loop")
     }
 
-    /// All objects are where the active version has them, which is in this layout.
+    /// Checks that the active version has this layout, and that all objects are in it.
     async fn check_settled(&self, layout: &str) {
         let active = self.cluster.programs().active(&self.program).await.unwrap();
         let source = self.cluster.programs().show(&self.program, active).await.unwrap().source;
@@ -199,7 +200,7 @@ async fn used(mut client: Client, is_over: Arc<AtomicBool>) -> Client {
     client
 }
 
-/// Changes layouts three times; how often one was rolled back.
+/// Changes layouts three times. Returns how many changes were rolled back.
 async fn run(seed: u64) -> usize {
     let mut world = World::new(seed).await;
     let clients = (0..CLIENTS).map(|number| Client::new(world.objects.clone(), number, seed));
@@ -226,7 +227,7 @@ async fn run(seed: u64) -> usize {
         rolled_back += usize::from(was_rolled_back);
         now = if was_rolled_back { begun.former.clone() } else { begun.layout };
         world.check_settled(&now).await;
-        // What has come to its end is taken back as well.
+        // A finished change can be rolled back as well.
         if !was_rolled_back && (turn + seed).is_multiple_of(2) {
             world.cluster.programs().rollback(&world.program).await.unwrap();
             killed += world.keep(false).await;
@@ -320,7 +321,7 @@ async fn a_former_layout_is_kept_while_an_object_cannot_be_moved_out_of_it() {
     assert!(former.contains(&"map".to_owned()), "{former:?}");
 }
 
-/// A striped object is used by a handle that was opened before; its process needs no node.
+/// The striped object is used by a handle that was opened before. The test needs no node.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_striped_object_stays_usable_while_its_stripes_change_layout() {
     const SHARES: &str = "state do

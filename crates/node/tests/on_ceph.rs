@@ -1,4 +1,4 @@
-//! The whole system kept by a Ceph cluster, with no daemon of nacre's.
+//! The whole system on a Ceph cluster, without a daemon of nacre.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ async fn open(ceph: &CephCluster) -> LocalCluster {
     LocalCluster::ceph(options).await.unwrap()
 }
 
-/// Clusters whose OSDs offer nacre's class, and whose do not.
+/// Two clusters: the OSDs of one offer nacre's class, those of the other do not.
 fn clusters() -> [CephCluster; 2] {
     let folder = ceph_plugin_folder();
     let class_dir = folder.to_str().unwrap();

@@ -18,7 +18,7 @@ use nacre_slo::{
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
-/// Writes of 100 bytes that the target does in a second.
+/// How many writes of 100 bytes the target does in a second.
 const A_SECOND: f64 = 1000.0;
 
 async fn open(folder: &TempDir) -> LocalCluster {
@@ -157,7 +157,7 @@ async fn a_node_learns_of_a_promise_and_measures_its_tenant() {
     assert!(gold.tokens_seconds.len() == 1 && report[0].is_enforced);
 }
 
-/// A gateway of which the test sends requests for gold.
+/// A gateway to which the test sends requests of the tenant gold.
 struct Gateway {
     name: &'static str,
     store: Arc<dyn Store>,

@@ -24,7 +24,8 @@ impl CatchUpLayer {
         for op in &request.ops {
             if let Op::Call(call) = op {
                 let begun = self.classes.begin(call).await?;
-                // Requests are under way, not calls: one counts for all that it makes.
+                // Requests are counted as in flight, not calls: one guard is enough for all calls
+                // of a request.
                 under_way = under_way.or(begun);
             }
         }

@@ -11,7 +11,7 @@ use nacre_resource::{CapabilityHook, FileTypeHook, LiveCapabilityPrograms, LiveF
 use nacre_route::{LiveRoutes, RouteHook};
 use nacre_slo::{LiveOrders, OrderHook};
 
-/// What a process runs that is not a class, by the kind of program.
+/// The live programs of a process that are not classes, by the kind of program.
 #[derive(Debug, Clone, Default)]
 pub(super) struct LivePrograms {
     pub policies: LivePolicies,

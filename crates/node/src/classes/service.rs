@@ -50,7 +50,7 @@ struct Inner {
     courier: Courier,
 }
 
-/// The objects that a process keeps, as their messages are delivered.
+/// The objects that a process serves. The courier delivers their messages.
 #[derive(Debug)]
 pub struct Served {
     /// Their targets; none where no objects are kept.
@@ -107,7 +107,7 @@ impl ClassService {
         self.0.runtime.clone()
     }
 
-    /// What runs methods, for the layer that must know which of them send.
+    /// The class runtime, for the layer that must know which methods send messages.
     pub(crate) fn runtime(&self) -> Arc<ClassRuntime> {
         Arc::clone(&self.0.runtime)
     }
@@ -142,7 +142,8 @@ impl ClassService {
         self.0.routes.clone()
     }
 
-    /// What the sequencers of this process need: what a client of the cluster has, and policies.
+    /// The environment of this process's sequencers: a client of the cluster, and the capability
+    /// policies.
     pub(crate) fn sequencer_env(&self, cluster: &Cluster) -> LogEnv {
         let policies = Arc::new(self.capability_policies());
         LogEnv { policies, ..cluster.log_env().clone() }
@@ -158,7 +159,7 @@ impl ClassService {
         self.0.courier.stats()
     }
 
-    /// Ends deliveries: the engine is about to be closed. Others go on with them.
+    /// Stops deliveries, because the engine is about to be closed. Other processes continue them.
     pub fn stop(&self) {
         self.0.courier.stop();
     }
@@ -177,7 +178,7 @@ impl ClassService {
             let hooks = self.0.hooks.clone();
             Subscriber::start(node.clone(), incarnation, cluster.programs(), hooks, OWN_SOURCES)
         });
-        // After the programs: to what knows none, classes would not exist.
+        // The courier starts after the programs: without programs, no class would exist for it.
         if !served.targets.is_empty() {
             self.0.courier.start(CourierContext {
                 store: cluster.store().clone(),
@@ -207,7 +208,7 @@ impl ClassService {
         }
     }
 
-    /// What each class in Brados was asked here since it was first made live, by name.
+    /// Counts of the calls of each class in Brados since it first became live here, by name.
     pub fn calls_seen(&self) -> Vec<(ClassName, CallsSeen)> {
         self.0.runtime.calls_seen()
     }
@@ -226,7 +227,7 @@ impl ClassService {
         if (live.is_none() || call.version.is_some_and(|version| live != Some(version)))
             && let Some(subscriber) = self.0.subscriber.get()
         {
-            // Boxed, as every call's future would be as large as what few wait for.
+            // Boxed, because otherwise every call's future would be as large as this rare one.
             Box::pin(catch_up(subscriber, call)).await?;
             called = self.0.runtime.called(&call.class);
         }
@@ -262,14 +263,14 @@ fn program_of(class: &ClassName) -> Result<ProgramId> {
 /// How programs failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProgramFailures {
-    /// Calls that ended with a fault, or for using up a budget.
+    /// Calls that ended with a fault or exceeded a budget.
     pub faults: u64,
     /// Of these faults, how many exceeded each limit. Budgets that the program of a map exceeds are
     /// not counted separately.
     pub exceeded: [(Limit, u64); Limit::ALL.len()],
 }
 
-/// Counts faults, and takes them from the engine's threads to the cluster log, once there is one.
+/// Counts faults, and passes them from the engine's threads to the cluster log once there is one.
 #[derive(Default)]
 struct ClusterLog {
     reporter: OnceLock<FaultReporter>,

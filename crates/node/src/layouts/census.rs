@@ -16,7 +16,7 @@ use super::walk::whereabouts;
 use super::{Layouts, program_of};
 use nacre::{Object, Pool};
 
-/// Objects that are looked at of each page of names.
+/// How many objects are looked at on each page of names.
 const LOOKED_AT: usize = 32;
 /// Of the class's, objects whose rows are counted.
 const COUNTED: usize = 8;

@@ -28,9 +28,9 @@ pub struct LayoutChange {
     pub former: String,
     /// The versions of the class: before, the bridge, the target.
     pub base: u64,
-    /// It keeps rows where they were, and finds them in both places.
+    /// The bridge writes rows to the old place, and reads them in both places.
     pub bridge: u64,
-    /// It puts rows where they are to be, and finds them in both places.
+    /// The target writes rows to the new place, and reads them in both places.
     pub target: u64,
     /// How far it has come.
     pub phase: Phase,
@@ -53,22 +53,22 @@ pub enum Phase {
 /// move.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Walk {
-    /// The version in whose layout they are to be.
+    /// The version into whose layout objects are moved.
     pub version: u64,
     /// The activation of that version for which objects are moved. If another version was active
     /// since, objects may be in another layout.
     pub activation: u64,
     /// Passes that are done.
     pub passes: u32,
-    /// How many of the last ones objects failed in, one after the other.
+    /// How many passes in a row, up to the last one, failed to move some object.
     pub failing_passes: u32,
-    /// The pool that is gone through; the first if there is none.
+    /// The pool that the walk is in; `None` stands for the first pool.
     pub pool: Option<String>,
-    /// The last object of it that was looked at.
+    /// The last object of this pool that was looked at.
     pub after: Option<String>,
-    /// Objects that were moved in this pass, and those that could not be.
+    /// How many objects were moved in this pass.
     pub moved_in_pass: u64,
-    /// Those that could not be moved in this pass.
+    /// How many objects could not be moved in this pass.
     pub failed_in_pass: u64,
     /// Objects that were moved, in all passes.
     pub moved: u64,
@@ -79,9 +79,9 @@ pub struct Walk {
 /// What is to be done next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Activate a version, if the other one still is.
+    /// Activate `version`, if `instead_of` is still active.
     Activate { version: u64, instead_of: u64 },
-    /// Wait until a version is live everywhere, then record this.
+    /// Wait until a version is live on all nodes, then record the phase `then`.
     Await { version: u64, then: Phase },
     /// Look at more objects.
     Walk(Walk),
@@ -99,11 +99,11 @@ pub(super) enum Onward {
     Over { unmoved: u64 },
 }
 
-/// Passes in which objects fail, one after the other, before they are left alone.
+/// How many passes in a row may fail to move an object before it is left where it is.
 pub(super) const MAX_FAILING_PASSES: u32 = 3;
 
 impl LayoutChange {
-    /// What is to be done, with this version active.
+    /// The next step of the change while this version is active.
     pub(super) fn next(&self, active: Option<Activation>) -> Step {
         let Some(activation) = active else { return Step::Overtaken };
         let active = activation.version;
@@ -139,7 +139,8 @@ impl LayoutChange {
         versions.contains(&active) && (walk.version == self.target) != (active == self.target)
     }
 
-    /// Whether no other version was active since all objects were found in the layout of this one.
+    /// Whether this version has been active without a break since all objects were found in its
+    /// layout.
     pub(super) fn is_settled_since(&self, active: Activation) -> bool {
         matches!(&self.phase, Phase::Walk(walk) if walk.activation != 0 && walk.is_under(active))
     }
@@ -230,7 +231,7 @@ mod tests {
             let (mut record, mut active, mut bridge_is_everywhere) =
                 (change(Phase::Bridge), 1, false);
             let mut activations = 0;
-            // Objects that are in the new layout, of twenty.
+            // How many of the twenty objects are in the new layout.
             let (mut moved, mut rollbacks) = (0_u64, random.below(4));
             for steps in 0.. {
                 assert!(steps < 1000, "seed {seed}: no end");
@@ -238,7 +239,7 @@ mod tests {
                     (active, rollbacks, activations) = (active - 1, rollbacks - 1, activations + 1);
                 }
                 let step = record.next(Some(Activation { version: active, number: activations }));
-                // Who decided may die before it does anything, or before that is recorded.
+                // The keeper may die before it carries out the step, or before it records the step.
                 let (dies_before, dies_after) = (random.one_in(4), random.one_in(4));
                 match step {
                     _ if dies_before => {}

@@ -27,7 +27,7 @@ use super::{Layouts, program_of};
 
 /// Between two looks at who is at work.
 const INTERVAL: Duration = Duration::from_secs(2);
-/// How long nodes are waited for to have a version live, before it is looked again.
+/// How long one wait for nodes to make a version live may take. Then the state is read again.
 const LIVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Before something that failed is tried again.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(500);
@@ -37,7 +37,7 @@ const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(500);
 pub struct LayoutKeeper(JoinHandle<()>);
 
 impl LayoutKeeper {
-    /// Starts one, as this incarnation of a node. Needs a tokio runtime.
+    /// Starts a keeper for this incarnation of a node. Needs a tokio runtime.
     pub fn start(
         layouts: Layouts,
         node: NodeName,
@@ -95,7 +95,7 @@ impl Work {
         }
     }
 
-    /// Does what there is to do, if it is this keeper's turn.
+    /// Does the work that is due, if this keeper holds the lease.
     async fn turn(&mut self) -> Result<Load> {
         let state = self.layouts.cluster.maps().get(&layouts_map()).await?;
         let changing = self.changing(&state).await?;
@@ -125,7 +125,7 @@ impl Work {
         }
     }
 
-    /// The classes that are on their way into another layout, or were turned round at its end.
+    /// The classes whose layout is being changed, or whose finished change must start again.
     async fn changing(&self, state: &MapState) -> Result<Vec<ClassName>> {
         let mut changing = vec![];
         for (class, known) in ClassLayout::all(state)? {
@@ -142,7 +142,7 @@ impl Work {
     }
 }
 
-/// Counts beats while work goes on, until another keeper has taken over.
+/// Renews the lease with beats, until another keeper has taken over.
 async fn beat(layouts: &Layouts, lease: &Lease) -> Error {
     loop {
         tokio::time::sleep(BEAT).await;
@@ -169,7 +169,7 @@ fn is_unanswered(error: &Error) -> bool {
     error.kind() == ErrorKind::Unavailable
 }
 
-/// Whether to look again: somebody was faster, or does not answer.
+/// Whether to try again: another keeper was faster, or a node does not answer.
 fn is_passing(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Stale | ErrorKind::Conflict)
 }
@@ -182,7 +182,7 @@ struct Mover<'a> {
 }
 
 impl Mover<'_> {
-    /// Takes up the last change again if the class was turned round after its end.
+    /// Starts the last change again if the class was rolled back or forward after its end.
     async fn take_up(&self) -> Result<()> {
         let known = self.layouts.get(self.class).await?;
         if known.change.is_some() || !is_turned(self.layouts, self.class, &known).await? {

@@ -13,9 +13,9 @@ use nacre_object::{Error, Result};
 use nacre_registry::{Change, MapState};
 use serde::{Deserialize, Serialize};
 
-/// Between the beats of the one who does it.
+/// The time between two beats of the holder.
 pub(super) const BEAT: Duration = Duration::from_secs(5);
-/// Without a beat for so long it is taken for dead.
+/// A holder without a beat for this time is assumed to be dead.
 const PATIENCE: Duration = Duration::from_secs(20);
 const KEEPER: &str = "@keeper";
 
@@ -38,14 +38,14 @@ struct Held {
 #[derive(Debug)]
 pub(super) struct Lease {
     me: Keeper,
-    /// What was seen, and when it was first seen so.
+    /// The last entry that this process saw, and when it first saw this entry.
     seen: Option<(Held, Duration)>,
 }
 
 /// What a look at the entry comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// It is this process, and whether it should say again that it lives.
+    /// This process holds the lease. `is_beat_due` says whether it should beat again.
     Mine { is_beat_due: bool },
     /// This process may take over.
     Free,
@@ -58,7 +58,7 @@ impl Lease {
         Self { me, seen: None }
     }
 
-    /// Whose turn it is, at this time of a monotonic clock.
+    /// Who may work now, at this time of a monotonic clock.
     pub fn look(&mut self, now: Duration, state: &MapState) -> Result<Turn> {
         let Some(held) = held(state)? else { return Ok(Turn::Free) };
         let is_mine = held.keeper == self.me;
@@ -80,7 +80,8 @@ impl Lease {
         })
     }
 
-    /// The change by which this process takes over from whom it saw, unless somebody was faster.
+    /// The change by which this process takes over from the holder it saw, unless another one was
+    /// faster.
     pub fn take(&self, state: &MapState) -> Result<Vec<Change>> {
         let now = held(state)?;
         let seen = self.seen.as_ref().map(|(held, _)| held);
@@ -144,7 +145,7 @@ mod tests {
         let at = Duration::from_secs;
         assert_eq!(a.look(at(0), &state).unwrap(), Turn::Free);
         let taken = a.take(&state).unwrap();
-        // The other was free to take it as well, and is too late.
+        // The other process was free to take the lease as well, and is too late.
         assert_eq!(b.look(at(0), &state).unwrap(), Turn::Free);
         apply(&mut state, taken);
         assert!(b.take(&state).is_err());

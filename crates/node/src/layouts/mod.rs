@@ -53,7 +53,7 @@ impl Layouts {
         ClassLayout::find(&self.cluster.maps().get(&layouts_map()).await?, class)
     }
 
-    /// What is recorded of all classes of which there is something, by name.
+    /// The records of all classes that have one, by name.
     ///
     /// # Errors
     /// As [`Layouts::get`].
@@ -61,7 +61,7 @@ impl Layouts {
         ClassLayout::all(&self.cluster.maps().get(&layouts_map()).await?)
     }
 
-    /// What is active of a class, and its source.
+    /// The active version of a class, and its source.
     async fn active(&self, class: &ClassName) -> Result<(Activation, String)> {
         let (program, programs) = (program_of(class)?, self.cluster.programs());
         let active = programs.activation(&program).await?.ok_or_else(|| {
@@ -110,7 +110,8 @@ impl Layouts {
         Ok(change)
     }
 
-    /// Objects of another class that keeps the same would be taken for objects of this one.
+    /// Refuses the change if another class keeps the same tables: its objects would be taken for
+    /// objects of this class.
     async fn refuse_twins(&self, class: &ClassName, sources: &Sources) -> Result<()> {
         let programs = self.cluster.programs();
         let own = Marks::of(&compiled(&sources.target)?);

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::change::LayoutChange;
 
-/// The layout of a running class: what is being done about it, and what was.
+/// The record of a class's layout: the change in progress, and the last one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClassLayout {

@@ -48,7 +48,7 @@ impl Walker<'_> {
         let mut pools = self.cluster.pools().await?;
         pools.sort_unstable();
         let from = walk.pool.take().unwrap_or_default();
-        // A pool that was removed meanwhile is passed over.
+        // A pool that was removed meanwhile is skipped.
         let mut left = pools.iter().filter(|pool| pool.as_str() >= from.as_str());
         let Some(pool) = left.next() else {
             return Ok(Page { onward: walk.after_pass(), failures });
@@ -66,7 +66,8 @@ impl Walker<'_> {
                     walk.moved += 1;
                     walk.rows += rows;
                 }
-                // It is looked at again once the target answers, or the version is known.
+                // The object is looked at again once the target answers, or once the version is
+                // known.
                 Err(error) if is_passing(&error) => return Err(error),
                 Err(error) => {
                     walk.failed_in_pass += 1;
@@ -85,7 +86,7 @@ impl Walker<'_> {
         Ok(Page { onward, failures })
     }
 
-    /// Those of the class that are not in its present layout.
+    /// The objects of the class that are not in its present layout.
     async fn elsewhere(&self, objects: Vec<Object>) -> Result<Vec<Object>> {
         let look = |object: Object| async move {
             let place = whereabouts(&object, self.marks).await?;
@@ -113,7 +114,7 @@ fn is_passing(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Stale)
 }
 
-/// Where an object is, as the class with these marks sees it.
+/// Whether an object belongs to the class with these marks, and in which layout it is.
 pub(super) async fn whereabouts(object: &Object, marks: &Marks) -> Result<Whereabouts> {
     match object.map_get(LAYOUT_KEY).await {
         Ok(Some(entry)) => Ok(marks.whereabouts(&entry)),

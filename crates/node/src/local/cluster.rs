@@ -80,17 +80,17 @@ impl LocalCluster {
         self.node.close().await;
     }
 
-    /// What classes in Brados were asked in this process, by name.
+    /// Counts of the calls of classes in Brados in this process, by class name.
     pub fn calls_seen(&self) -> BTreeMap<String, CallsSeen> {
         self.node.calls_seen()
     }
 
-    /// What tenants see of the process's target, and which promises are not kept.
+    /// The latencies of tenants at the process's target, and the missed promises.
     pub fn slo(&self) -> &NodeSlo {
         self.node.slo()
     }
 
-    /// Does what nodes do for the layouts of running classes, in this process, until it is dropped.
+    /// Runs a keeper for the layouts of classes in this process, until the keeper is dropped.
     pub fn keep_layouts(&self) -> LayoutKeeper {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
         let (node, incarnation) = (self.node.name.clone(), clock.now_micros());

@@ -29,10 +29,10 @@ use crate::io_path::own_path;
 
 /// The name of the one node, and of its target.
 const LOCAL: &str = "local";
-/// The same where the target is a Ceph cluster.
+/// The name of the node and its target if the target is a Ceph cluster.
 const CEPH: &str = "ceph";
 
-/// How long a node that ends tries to say so.
+/// How long a node that ends tries to report this.
 const LEAVE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// What runs in this process for an embedded cluster.
@@ -43,7 +43,7 @@ pub(super) struct LocalNode {
     sequencer: Arc<LocalSequencer>,
     /// Keeps the promises of tail latencies.
     slo: Arc<NodeSlo>,
-    /// Follows the map of these promises, once it serves.
+    /// The task that follows the map of these promises, once the node serves.
     following: OnceLock<JoinHandle<()>>,
     /// Under which it is registered, once it is.
     incarnation: OnceLock<u64>,
@@ -105,7 +105,7 @@ impl LocalNode {
     /// Starts what needs the cluster itself.
     pub(super) async fn serve(&self, cluster: &Cluster, clock: Arc<dyn Clock>) -> Result<()> {
         let host = SequencerHost::new(self.name.clone(), self.classes.sequencer_env(cluster));
-        // Set once: this is called once, right after `open`.
+        // These cells are still empty: this function is called once, right after `open`.
         let _ = self.sequencer.host.set(host);
         let _ = self.following.set(follow(cluster.maps().clone(), Arc::clone(&self.slo)));
         let started = clock.now_micros();
@@ -130,17 +130,17 @@ impl LocalNode {
 }
 
 impl LocalNode {
-    /// What its classes in Brados were asked, by name.
+    /// Counts of the calls of this node's classes in Brados, by class name.
     pub(super) fn calls_seen(&self) -> BTreeMap<String, CallsSeen> {
         let seen = self.classes.calls_seen().into_iter();
         seen.map(|(class, seen)| (class.to_string(), seen)).collect()
     }
 
-    /// Says that nobody need wait for it any more. Of a folder nobody can.
+    /// Reports that the node is down. On a folder no other process could wait for it.
     pub(super) async fn leave(&self, cluster: &Cluster) {
         if let (Engine::Ceph(_), Some(incarnation)) = (&self.engine, self.incarnation.get()) {
             let leaving = cluster.nodes().mark_down(&self.name, *incarnation);
-            // If it is not heard, it looks like one that crashed.
+            // If the report fails, the node looks like one that crashed.
             let _ = tokio::time::timeout(LEAVE_TIMEOUT, leaving).await;
         }
     }

@@ -35,7 +35,7 @@ const PATH: &str = "/metrics";
 const OPEN_METRICS: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 
-/// A port that is listened on, before there is anything to tell.
+/// A listening port, before there are metrics to report.
 #[derive(Debug)]
 pub struct MetricsListener {
     listener: TcpListener,

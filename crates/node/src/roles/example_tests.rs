@@ -41,7 +41,7 @@ impl OpenedRole for Ping {
     }
 }
 
-/// At work: nothing runs in the background, so nothing has to end.
+/// A running role. It has no background tasks, so nothing has to end.
 #[derive(Debug)]
 struct RunningPing;
 
@@ -62,7 +62,7 @@ impl Service for PingService {
     }
 }
 
-/// Who may read a map may ping about it.
+/// A caller that may read a map may also ping about it.
 fn need_to_ping<'a>(_: &str, input: &'a [u8]) -> Result<Need<'a>> {
     let map = std::str::from_utf8(input).map_err(|_| Error::invalid("not UTF-8"))?;
     Ok(Need::Map { right: Right::Read, map })

@@ -83,9 +83,9 @@ pub(crate) struct JoinContext<'a> {
     pub clock: &'a Arc<dyn Clock>,
 }
 
-/// What the roles of a node have it offer.
+/// The services and metrics that the roles of a node let it offer.
 pub(crate) struct Offer<'a> {
-    /// What other processes may ask of the node's objects.
+    /// The path of other processes' requests to the node's objects.
     pub stack: Option<Stack>,
     /// The targets whose messages this node delivers.
     pub delivers: Vec<TargetName>,
@@ -95,14 +95,14 @@ pub(crate) struct Offer<'a> {
     metrics: &'a mut Metrics,
 }
 
-/// What it takes to put a question to a service, by the question's method and input.
+/// The right that a request to a service requires, computed from its method and input.
 pub(crate) type Admission = for<'a> fn(&str, &'a [u8]) -> Result<Need<'a>>;
 
 /// A service of the wire.
 pub(crate) struct OfferedService {
     pub name: &'static str,
     pub service: Arc<dyn Service>,
-    /// `None`: the grant for the service itself, as it has it by its name.
+    /// `None` means that the grant for the service itself, by its name, is enough.
     pub admission: Option<Admission>,
 }
 
@@ -112,12 +112,12 @@ impl<'a> Offer<'a> {
         Self { stack: None, delivers: vec![], is_alone: false, services: vec![], metrics }
     }
 
-    /// Offers a service. Who has the grant for the service may ask.
+    /// Offers a service. Callers with the grant for the service may use it.
     pub fn service(&mut self, name: &'static str, service: Arc<dyn Service>) {
         self.services.push(OfferedService { name, service, admission: None });
     }
 
-    /// Offers a service whose questions need what `admission` says.
+    /// Offers a service whose requests require the right that `admission` computes.
     pub fn guarded_service(
         &mut self,
         name: &'static str,
@@ -141,7 +141,7 @@ impl<'a> Offer<'a> {
 /// A role at work.
 #[async_trait]
 pub(crate) trait RunningRole: Send + Sync + fmt::Debug {
-    /// Adds its part to what the node says of itself.
+    /// Adds the role's part to the node's report.
     fn report(&self, _report: &mut NodeReport) {}
 
     /// Why it does not do its job, if it does not.
@@ -155,10 +155,10 @@ pub(crate) trait RunningRole: Send + Sync + fmt::Debug {
         std::future::pending().await
     }
 
-    /// Ends what must not go on while the node leaves the cluster.
+    /// Stops activities that must not continue while the node leaves the cluster.
     fn withdraw(&self) {}
 
-    /// Ends the rest; no request is under way any more.
+    /// Stops everything else. No request is in flight any more.
     async fn close(&self) {}
 }
 

@@ -1,4 +1,4 @@
-//! `Concern`: the objects that a switch must look at. All other IO passes at once.
+//! `Concern`: the objects whose IO must go through the switch. All other IO passes at once.
 
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Bound;
@@ -29,7 +29,7 @@ struct Matches {
 }
 
 impl Concern {
-    /// The objects that a stored record or rules to come are about.
+    /// The objects of a stored record and of the rules `wanted`.
     pub fn of(record: &Record, wanted: &[Vec<Rule>]) -> Self {
         let rules = || record.wanted.rules.values().flatten().chain(wanted).flatten();
         let objects = rules().map(|rule| &rule.header.object);
@@ -62,7 +62,7 @@ impl Matches {
                 ObjectMatch::Pattern(pattern) => drop(patterns.insert(pattern.clone())),
             }
         }
-        // In order, a prefix comes right before all that begin with it.
+        // In sorted order, a prefix comes right before all prefixes that begin with it.
         let mut shortest = BTreeSet::<String>::new();
         for prefix in prefixes {
             if !shortest.last().is_some_and(|last| prefix.starts_with(last.as_str())) {
@@ -80,7 +80,7 @@ impl Matches {
             return false;
         }
         let text = object.to_string();
-        // No prefix begins with another, so only the last one at or before the text can fit.
+        // No prefix begins with another, so only the last prefix at or before the text can match.
         let up_to = (Bound::Unbounded, Bound::Included(text.as_str()));
         let prefix = self.prefixes.range::<str, _>(up_to).next_back();
         prefix.is_some_and(|prefix| text.starts_with(prefix.as_str()))

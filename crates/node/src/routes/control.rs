@@ -1,4 +1,4 @@
-//! Telling a node's switch its rules: the pure controller at work, for one switch.
+//! The controller of a node's switch: runs the pure controller, which gives the switch its rules.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,15 +19,15 @@ use super::record;
 use super::service::{FoundAsk, FoundPage, ROUTE_SERVICE};
 use super::state::RouteState;
 
-/// How long the node waits before it checks again for something that is about to happen.
+/// The time between two checks for an event that is about to happen.
 pub(super) const SHORT_REST: Duration = Duration::from_millis(5);
 /// How often a switch is told that time has passed.
 const TICK: Duration = Duration::from_millis(100);
 /// How long the node waits before it tries a failed step again.
 const READ_AGAIN: Duration = Duration::from_millis(250);
-/// How often the node looks whether all bytes are home.
+/// How often the node checks whether all bytes are home.
 const SETTLED_CHECK: Duration = Duration::from_millis(500);
-/// How often the node looks whether another version of a program is live that its rules name.
+/// How often the node checks whether a program that its rules name has a new live version.
 const PROGRAM_CHECK: Duration = Duration::from_millis(50);
 /// How long the node waits for the programs that new rules name. Active programs reach every node
 /// within a moment.
@@ -92,7 +92,7 @@ impl Control {
         self.controller = Some(controller);
     }
 
-    /// The rules that the switch has, or is about to have.
+    /// The rules that the switch has, or will have next.
     fn insertions(&self) -> Vec<Vec<Rule>> {
         let record = self.controller.as_ref().map(Controller::record);
         let rules = record.and_then(|record| record.wanted.rules.get(self.switch.name()));
@@ -115,14 +115,14 @@ impl Control {
         let _ = timeout(PROGRAM_PATIENCE, all_live).await;
     }
 
-    /// Has the switch go by the versions that are live now.
+    /// Makes the switch use the versions that are live now.
     async fn follow_programs(&mut self) {
         if self.names_programs() {
             self.apply(self.insertions()).await;
         }
     }
 
-    /// Makes these the rules of the switch, with the versions of programs that are live.
+    /// Installs these rules in the switch, with the live versions of their programs.
     async fn apply(&mut self, insertions: Vec<Vec<Rule>>) {
         let name = self.switch.name().clone();
         let before =
@@ -140,7 +140,8 @@ impl Control {
             Some(_) => {}
             None => {
                 self.start().await;
-                // A switch that has never had rules sent nothing elsewhere. Told so, it asks no other node.
+                // A switch that never had rules has sent nothing elsewhere. It learns this here,
+                // and asks no other node.
                 let rules = [(name.clone(), vec![])].into();
                 self.begin(Wanted { rules, ..Wanted::default() }).await;
             }
@@ -149,7 +150,7 @@ impl Control {
         self.begin(Wanted { rules, programs, ..Wanted::default() }).await;
     }
 
-    /// Stops looking at objects that no rule is about any more and whose bytes are all home.
+    /// Lets IO pass again on objects without rules, once all their bytes are home.
     async fn settle(&mut self) {
         let Some(controller) = &self.controller else { return };
         let record = controller.record();
@@ -173,7 +174,7 @@ impl Control {
     async fn begin(&mut self, wanted: Wanted) {
         let Some(mut controller) = self.controller.take() else { return };
         let insertions: Vec<_> = wanted.rules.values().flatten().cloned().collect();
-        // IO that passed the switch so far must not be overtaken by IO that goes elsewhere.
+        // IO that passed the switch must be done before IO on the same objects goes elsewhere.
         self.switch.look_at(controller.record(), &insertions).await;
         if let Ok(commands) = controller.begin(wanted) {
             self.pursue(&mut controller, commands).await;
@@ -183,7 +184,7 @@ impl Control {
         self.controller = Some(controller);
     }
 
-    /// Does what the controller commands, until the rules hold.
+    /// Carries out the controller's commands, until the rules are installed.
     async fn pursue(&self, controller: &mut Controller, commands: Vec<ControllerCommand>) {
         let mut commands = VecDeque::from(commands);
         while let Some(command) = commands.pop_front() {
@@ -196,7 +197,7 @@ impl Control {
                 ControllerCommand::Order { switch, term, order } => {
                     let answer = self.switch.order(term, order.clone()).await;
                     if matches!((&order, answer), (Order::Install(_), OrderAnswer::Done)) {
-                        // Before IO goes on: what is sent carries the term.
+                        // The term must be set before IO goes on, because sent pieces carry it.
                         self.switch.note_installed(term);
                     }
                     ControllerEvent::Answered { term, switch, order, answer }

@@ -21,7 +21,7 @@ pub struct SwitchLayer {
 }
 
 impl SwitchLayer {
-    /// The layer before `next`, which goes by the rules of `switch`.
+    /// The layer before `next`, which follows the rules of `switch`.
     pub fn new(next: Stack, switch: Arc<NodeSwitch>) -> Self {
         Self { next, switch }
     }

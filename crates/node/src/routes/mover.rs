@@ -32,7 +32,8 @@ pub(super) async fn run(switch: Arc<NodeSwitch>) {
 }
 
 impl NodeSwitch {
-    /// Spans that lie elsewhere, or may, of objects whose writes no rule sends away any more.
+    /// Spans that lie elsewhere, or may lie there, although no rule sends writes of their objects
+    /// away.
     fn homesick(&self, most: usize) -> Vec<(ObjectId, Span)> {
         let core = self.core();
         let placed = core.table().all_placed().map(|(object, rule)| (object, rule.header.span));

@@ -27,7 +27,7 @@ use super::routed_changes::RoutedChanges;
 /// that it missed some.
 const QUEUED_CHANGES: usize = 1024;
 
-/// The names of nacre's own pools begin so. Rules never apply to their objects.
+/// The prefix of the names of nacre's own pools. Rules never apply to their objects.
 const OWN_POOLS: &str = "nacre.";
 
 /// A node's switch at work. Shared by the layers, the services and the tasks of the node.
@@ -36,12 +36,12 @@ pub struct NodeSwitch {
     places: Places,
     programs: RoutePrograms,
     clock: Arc<dyn Clock>,
-    /// The way to the node's own objects below the switch.
+    /// The path to the node's own objects below the switch.
     base: Stack,
     core: Mutex<Core>,
     concern: RwLock<Arc<Concern>>,
     next_number: AtomicU64,
-    /// Requests of clients that have come, for the application that watches the load.
+    /// How many requests clients have sent. The tail-latency application watches this number.
     requests: AtomicU64,
     transport: OnceLock<Arc<dyn HostTransport>>,
     /// The term of the installed rules; 0 until there are some.
@@ -66,7 +66,7 @@ pub(super) struct Core {
     pub counts: HashMap<RuleId, u64>,
     /// Objects that exist at home, with their version there.
     pub homes: HashMap<ObjectId, u64>,
-    /// Writes that may have arrived where no read looks for them.
+    /// Writes that may have arrived at a place where reads do not look for them.
     pub doubts: Vec<Doubt>,
 }
 
@@ -80,7 +80,7 @@ pub(super) struct Doubt {
     pub counter: u64,
 }
 
-/// What a command of the pure switch asks the runtime to do.
+/// The work that a command of the pure switch gives the runtime.
 #[expect(clippy::large_enum_variant, reason = "few exist, and for a moment")]
 enum Work {
     Piece(PieceWork),
@@ -98,7 +98,7 @@ struct Live {
 }
 
 impl NodeSwitch {
-    /// A switch that has started, with what the node's record says.
+    /// A switch that has just started, with the contents of the node's record.
     pub fn new(
         base: Stack,
         places: Places,
@@ -201,7 +201,7 @@ impl NodeSwitch {
         self.next_number.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Lets an IO pass that no rule is about.
+    /// Lets an IO pass if no rule is about its object.
     pub(super) fn free_pass(&self, object: &ObjectId) -> Option<FreePass> {
         if !object.pool.as_str().starts_with(OWN_POOLS) {
             self.requests.fetch_add(1, Ordering::Relaxed);
@@ -229,7 +229,7 @@ impl NodeSwitch {
         concern.is_followed(object)
     }
 
-    /// Runs a request on an object that rules are about, or whose bytes may be away.
+    /// Runs a request on an object that has rules, or whose bytes may lie elsewhere.
     pub(super) async fn submit(self: &Arc<Self>, next: Stack, request: Request) -> Result<Reply> {
         let is_of_bytes = touches(&request).iter().any(|touch| touch.span.is_some());
         // Attributes, keys and snapshots stay at home.
@@ -287,7 +287,7 @@ impl NodeSwitch {
 
     async fn until_installed(&self) {
         let mut installed = self.installed.subscribe();
-        // The sender is this switch, so it is there.
+        // The sender is a field of this switch, so it exists.
         let _ = installed.wait_for(|term| *term > 0).await;
     }
 
@@ -304,7 +304,7 @@ impl NodeSwitch {
         self.handle(Event::Tick);
     }
 
-    /// Puts an event to the switch, and does what it commands.
+    /// Passes an event to the pure switch, and carries out the commands that it returns.
     pub(super) fn handle(self: &Arc<Self>, event: Event) {
         let now = self.clock.monotonic();
         let mut core = self.core();
@@ -423,9 +423,9 @@ impl Core {
                 let _ = order.send(answer);
                 None
             }
-            // The node's own task tells the switch its rules, unasked.
+            // The node's own task gives the switch its rules. The switch need not ask for them.
             Command::Join => None,
-            // Rules that lead to these are refused before they are stored.
+            // Rules that would lead to these commands are refused before they are stored.
             Command::AskController { .. }
             | Command::AskPeer { .. }
             | Command::AnswerPeer { .. } => None,

@@ -1,4 +1,4 @@
-//! Sending the pieces of an IO: home, or to the object that keeps routed bytes.
+//! Sends the pieces of an IO: to the home, or to the object that keeps routed bytes.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 const QUESTION_TIME: Duration = Duration::from_secs(10);
 /// Between questions to a node that does not answer.
 const REST: Duration = Duration::from_millis(50);
-/// Bytes that are brought home at once. Other IO on them waits meanwhile.
+/// The most bytes that are brought home at once. Other IO on them waits meanwhile.
 pub(super) const MOVED_BYTES: u64 = 1 << 20;
 
 /// A piece that is to be sent.
@@ -40,13 +40,13 @@ pub(super) struct PieceWork {
     pub counter: u64,
     /// The bytes that are brought home first.
     pub homeward: Option<Span>,
-    /// Where bytes of the piece lie away from home.
+    /// The place of the piece's bytes, if they are away from home.
     pub placed: Vec<Placement>,
     pub application: Option<ApplicationName>,
 }
 
 impl PieceWork {
-    /// Sends it; answers what came of it, for the switch and for the client.
+    /// Sends the piece. Returns the result, for the switch and for the client.
     pub async fn run(self, switch: &NodeSwitch) -> (Outcome, Result<Reply>) {
         match self.homeward {
             Some(span) => self.run_homeward(switch, span).await,
@@ -72,7 +72,7 @@ impl PieceWork {
         }
         switch.core().homes.remove(&object);
         let reply = self.next.submit(self.request(self.ops.clone())).await;
-        // The bytes are home, whatever came of the request there.
+        // The bytes are home, even if the request failed there.
         (Outcome::Done, reply)
     }
 
@@ -138,7 +138,8 @@ impl PieceWork {
                     let outcome = if reply.is_ok() { Outcome::Done } else { Outcome::Failed };
                     return Ok((outcome, reply));
                 }
-                // The bytes at home are the newest now, so those elsewhere must go before anybody is answered.
+                // The bytes at home are the newest now, so those elsewhere must be dropped before
+                // any answer.
                 for placement in &self.placed {
                     let Some(place) = switch.places().place(object, &placement.destination)? else {
                         continue;
@@ -166,7 +167,7 @@ impl PieceWork {
         let span = Span::new(offset, offset.saturating_add(data.len() as u64));
         let span = span.ok_or_else(|| Error::invalid("a write of no bytes is not routed"))?;
         let version = self.home_version(switch).await?;
-        // A doubt about the same place does not matter: the later write there ends it.
+        // A doubt about the same place is harmless: the later write to that place ends it.
         settle_doubts_elsewhere(switch, &self.header, span, &place).await?;
         let application = self.application.clone();
         let write = RoutedWrite {
@@ -191,7 +192,7 @@ impl PieceWork {
             let late = Err(Error::conflict("a newer change was there"));
             return Ok((Outcome::Outrun(stamp), late));
         }
-        // Bytes that lay at another place are older now.
+        // Bytes at another place are older now.
         for placement in &self.placed {
             let other = switch.places().place(object, &placement.destination)?;
             let Some(other) = other.filter(|other| *other != place) else { continue };
@@ -265,7 +266,7 @@ fn span_of(op: &Op) -> Option<Span> {
     }
 }
 
-/// Asks a node, again while it does not answer.
+/// Asks a node, and repeats the question while the node does not answer.
 pub(super) async fn ask(
     switch: &NodeSwitch,
     node: &NodeName,

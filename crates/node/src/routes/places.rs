@@ -22,7 +22,7 @@ const SPREAD: &str = "spread/";
 /// miss a given target with a probability of 10^-28.
 const MAX_TAGS: u32 = 16_384;
 
-/// Where bytes of an object are kept away from home.
+/// The place of an object's bytes away from home.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Place {
     pub object: ObjectId,
@@ -127,7 +127,7 @@ impl Places {
         Some(Destination::Target(target.clone()))
     }
 
-    /// The other nodes that may keep what is sent to a destination.
+    /// The other nodes that may keep bytes which were sent to a destination.
     pub(super) fn keepers(&self, to: &Destination) -> Vec<NodeName> {
         let others = self.nodes.iter().filter(|(target, _)| **target != self.own);
         let is_one = |target: &TargetName| match to {

@@ -43,7 +43,7 @@ pub(super) struct Counts {
     pub decided: u64,
     /// IO that failed because it failed.
     pub failed: u64,
-    /// The version whose failure the cluster log was told last.
+    /// The version whose failure was reported to the cluster log last.
     reported: Option<u64>,
 }
 
@@ -93,7 +93,7 @@ impl RoutePrograms {
         Some(Declared { version, destinations })
     }
 
-    /// Lets go of all versions but those that rules go by now.
+    /// Releases all versions that the present rules do not use.
     pub(super) fn keep(&self, programs: &Programs) {
         let is_used = |name: &ProgramName, version: u64| {
             programs.get(name).is_some_and(|declared| declared.version == version)
@@ -137,7 +137,7 @@ impl RoutePrograms {
         })
     }
 
-    /// Tells the cluster log of a failing version, once.
+    /// Reports a failing version to the cluster log, once.
     fn report(&self, name: &ProgramName, version: u64, error: &Error) {
         let mut state = self.state();
         let counts = state.counts.entry(name.clone()).or_default();
@@ -177,7 +177,7 @@ impl NodeSwitch {
         self.handle(Event::ProgramsDecided { io, object, term, decided });
     }
 
-    /// Asks one program, once its version is on this node; `None` if rules change before.
+    /// Asks one program, once its version is on this node; `None` if the rules change before that.
     async fn ask_program(&self, term: Term, ask: &ProgramAsk) -> Option<Result<ProgramDecision>> {
         let until = Instant::now() + PATIENCE;
         loop {

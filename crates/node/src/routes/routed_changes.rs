@@ -1,4 +1,5 @@
-//! `RoutedChanges`: tells watchers of an object that bytes of it changed where rules have sent them.
+//! `RoutedChanges`: tells watchers of an object when its bytes change at the place where rules sent
+//! them.
 
 use futures::StreamExt;
 use nacre_object::{ObjectId, WatchEvent, WatchStream};
@@ -30,7 +31,7 @@ impl RoutedChanges {
                 }
             }
         });
-        // The watch ends when that of the home ends.
+        // The combined watch ends when the watch of the home ends.
         let watched = watched.map(Some).chain(futures::stream::iter([None]));
         let merged = futures::stream::select(watched, routed);
         Box::pin(

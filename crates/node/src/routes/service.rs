@@ -39,7 +39,7 @@ const PAGE_SPANS: usize = 8192;
 /// Objects that one page lists before it looks for their spans.
 const PAGE_NAMES: usize = 512;
 
-/// What a switch asks about bytes of an object that it has sent here.
+/// A switch's question about bytes that it has sent to this node.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Question {
     home_target: String,
@@ -105,7 +105,7 @@ impl Question {
     }
 }
 
-/// A switch that has started asks where the bytes of its objects are.
+/// The question of a switch that has started: where are the bytes of its objects?
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct FoundAsk {
     pub home_target: String,
@@ -114,7 +114,7 @@ pub(super) struct FoundAsk {
     pub after: Option<String>,
 }
 
-/// What a node keeps of the objects of one target.
+/// The bytes that a node keeps for the objects of one target.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct FoundPage {
     pub objects: Vec<FoundObject>,
@@ -141,7 +141,7 @@ pub struct AppliedRule {
     pub application: String,
     /// The rule.
     pub rule: String,
-    /// IO that it decided about since it was installed.
+    /// How many IO the rule decided about since it was installed.
     pub count: u64,
 }
 
@@ -152,7 +152,7 @@ pub struct AppliedProgram {
     pub name: String,
     /// The version that the rules go by.
     pub version: u64,
-    /// IO that it decided about since the node started.
+    /// How many IO the program decided about since the node started.
     pub decided: u64,
     /// IO that failed because it failed.
     pub failed: u64,
@@ -167,7 +167,7 @@ pub struct RouteStatus {
     pub target: String,
     /// The term of its rules; 0 if it never had any.
     pub term: u64,
-    /// The epoch of the map that they are of.
+    /// The epoch of the map `routes` that the rules come from.
     pub rules: Vec<AppliedRule>,
     /// The programs that they name.
     #[serde(default)]
@@ -178,17 +178,17 @@ pub struct RouteStatus {
     pub routed_spans: usize,
     /// Bytes that lie elsewhere.
     pub routed_bytes: u64,
-    /// Objects that the node keeps bytes of for others.
+    /// How many objects keep bytes for other nodes here.
     pub in_flight: usize,
     /// IO that waits.
     pub held: usize,
-    /// Spans whose write got no answer, so that the bytes may have arrived or not.
+    /// Spans whose write got no answer, so it is unknown whether their bytes arrived.
     pub in_doubt: usize,
     /// Requests of clients since the node started.
     pub requests: u64,
 }
 
-/// Which rule sends some bytes of an IO where.
+/// The rule that decides about some bytes of an IO, and their destination.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RouteWay {
     /// The bytes; nothing if the IO touches none.
@@ -197,7 +197,7 @@ pub struct RouteWay {
     pub rule: Option<String>,
     /// Its application.
     pub application: Option<String>,
-    /// Whether the switch made the rule, as reads follow writes.
+    /// Whether the switch itself made the rule, because reads follow writes.
     pub is_made: bool,
     /// The program that the rule names, with the version that decides: NAME@VERSION. If a rule that
     /// the program inserted decides, this is that rule.
@@ -205,7 +205,7 @@ pub struct RouteWay {
     pub program: Option<String>,
     /// Where the bytes go.
     pub destination: String,
-    /// The object that keeps them there, if that is not the object itself.
+    /// The object that keeps the bytes there, if it is not the object itself.
     pub object: Option<String>,
 }
 
@@ -290,7 +290,7 @@ impl RouteService {
         }
     }
 
-    /// What an object keeps, if it is of an object of this target.
+    /// The bytes that an object keeps, if they belong to an object of this target.
     async fn kept(&self, object: &ObjectId, home_target: &str) -> Result<Option<FoundObject>> {
         let places = self.switch.places();
         if places.destination(object).is_none() {
@@ -409,7 +409,8 @@ impl RouteService {
         Ok(ways)
     }
 
-    /// Where a program, or a rule that it inserted, would send bytes now. Nothing changes.
+    /// Where a program, or a rule that it inserted, would send bytes now. The question changes
+    /// nothing.
     fn decided(
         &self,
         core: &Core,

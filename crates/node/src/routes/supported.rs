@@ -1,4 +1,4 @@
-//! Which rules nodes execute. All others are refused when somebody puts them.
+//! Says which rules nodes can execute. All others are refused when they are put.
 
 use nacre_object::{Error, PoolName, Result};
 use nacre_registry::limits::MAX_VALUE_BYTES;
@@ -28,7 +28,7 @@ pub fn check_declared(rule: &Rule, declared: &[Destination]) -> Result<()> {
         .try_for_each(|rule| check_supported(&rule))
 }
 
-/// The error for a rule that nodes do not execute. Its hint says what to write instead.
+/// The error for a rule that nodes cannot execute. Its hint names an alternative.
 fn unsupported(rule: &Rule) -> Option<(&'static str, &'static str)> {
     if matches!(rule.header.source, SourceMatch::Layer(_)) {
         return Some((

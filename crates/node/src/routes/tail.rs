@@ -33,11 +33,11 @@ const SETTINGS_AGE: u32 = 4;
 pub struct TailSettings {
     /// The pools whose writes go elsewhere.
     pub pools: Vec<String>,
-    /// A target is overloaded while its recent rate is above so many times its average rate.
+    /// A target is overloaded while its recent rate is above this multiple of its average rate.
     pub alpha: f64,
-    /// Over which time the recent rate is taken, in seconds.
+    /// The time over which the recent rate is computed, in seconds.
     pub recent_seconds: f64,
-    /// Over which time the average rate is taken, in seconds.
+    /// The time over which the average rate is computed, in seconds.
     pub average_seconds: f64,
     /// Below this recent rate, in requests a second, no target is overloaded.
     pub least_rate: f64,
@@ -85,7 +85,7 @@ impl TailSettings {
     }
 }
 
-/// Counts of requests at the times at which they were read.
+/// Request counts, each with the time at which it was read.
 #[derive(Debug, Default)]
 struct Rates(VecDeque<(Duration, u64)>);
 
@@ -98,7 +98,7 @@ impl Rates {
         }
     }
 
-    /// Requests a second over the last `window`; less if nothing is known of its beginning.
+    /// Requests a second over the last `window`; less if the counts do not reach back so far.
     fn over(&self, window: Duration) -> f64 {
         let Some((now, last)) = self.0.back() else { return 0.0 };
         let from = now.saturating_sub(window);
@@ -107,7 +107,7 @@ impl Rates {
         (last - first) as f64 / window.as_secs_f64()
     }
 
-    /// The rate over a long window, of which perhaps only a part is known.
+    /// The rate over a long window, of which perhaps only the end is known.
     fn average(&self, window: Duration) -> f64 {
         let (Some((first, _)), Some((last, _))) = (self.0.front(), self.0.back()) else {
             return 0.0;
@@ -197,7 +197,7 @@ pub(super) async fn run(
             continue;
         };
         if is_routed && decider.usual.is_none() {
-            // The node has restarted during a burst, or an operator has put rules of this name.
+            // The node has restarted during a burst, or an operator has put rules with this name.
             decider.usual = Some(0.0);
         }
         match decider.decide(clock.monotonic(), switch.requests(), settings) {

@@ -11,7 +11,7 @@ use nacre_object::{NodeName, Result};
 /// this one.
 const MAX_FAILED_STARTS: u32 = 5;
 
-/// A node's failed starts, and whether the cluster knows.
+/// A node's failed starts in a row, and whether the cluster was told.
 #[derive(Debug)]
 pub(super) struct Absence {
     cluster: ClusterFile,
@@ -39,7 +39,7 @@ impl Absence {
     /// told already. The future may be dropped at any moment; the next failed start tries again.
     pub async fn tell(&mut self) {
         if self.failed_starts >= MAX_FAILED_STARTS && !self.is_told {
-            // What keeps the cluster's maps may be away as well.
+            // The nodes that keep the cluster's maps may be away as well.
             self.is_told = self.mark_down().await.is_ok();
         }
     }

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 /// The same reason is not told again sooner.
 const SILENCE: Duration = Duration::from_secs(60);
-/// Different reasons told in that time: some say a number that is another each time.
+/// The most reasons that are told in that time. Some reasons contain a number that differs each
+/// time.
 const MAX_REASONS: usize = 4;
 
 /// What was told lately.
@@ -18,7 +19,7 @@ pub(super) struct Complaints {
 }
 
 impl Complaints {
-    /// Whether this is to be told now; if so, it is taken for told.
+    /// Whether this reason is to be told now; if so, it counts as told.
     pub fn is_due(&mut self, reason: &str, now: Duration) -> bool {
         self.told.retain(|(_, at)| now < *at + SILENCE);
         let is_new = self.told.iter().all(|(told, _)| told != reason);

@@ -1,4 +1,4 @@
-//! One node's process: started, waited for, started again after a pause that doubles up to a bound.
+//! Keeps one node's process running: starts it, waits for its end, and restarts it after a pause.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ use crate::scrape_targets::ScrapeTargets;
 
 /// The first pause before a dead node is started again.
 const RESTART_PAUSE_MIN: Duration = Duration::from_millis(100);
-/// The longest: a node that cannot start must not keep a core busy.
+/// The longest pause. A node that cannot start must not keep a core busy.
 const RESTART_PAUSE_MAX: Duration = Duration::from_secs(5);
 /// How long a node may take to finish after SIGTERM before it is killed. In this time it leaves the
 /// registry, ends its sessions and closes its engine.
@@ -53,7 +53,7 @@ pub(super) enum Order {
     Stop,
 }
 
-/// The task that keeps a node, as the supervisor holds it.
+/// The supervisor's handle of the task that keeps a node.
 #[derive(Debug)]
 pub(super) struct Keeper {
     pub node: NodeEntry,
@@ -118,7 +118,7 @@ impl ChildPlan {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(log)
-            // Ctrl-C on the terminal reaches the supervisor alone, which then stops the nodes.
+            // Ctrl-C on the terminal must reach only the supervisor, which then stops the nodes.
             .process_group(0)
             .kill_on_drop(true)
             .spawn()
@@ -150,7 +150,8 @@ struct Kept {
     absence: Absence,
     complaints: Complaints,
     events: NodeEvents,
-    /// Before it ever did, whoever starts the supervisor is told what is wrong.
+    /// Whether the node has ever served. Before that, the caller that starts the supervisor gets
+    /// the error.
     has_served: bool,
     /// Whether a person was told that it does not serve.
     is_told_of: bool,
@@ -199,7 +200,8 @@ impl Kept {
     async fn run(&mut self, mut child: Child, orders: &mut mpsc::Receiver<Order>) -> Next {
         let log = LogTail::from_now(self.plan.log.clone());
         let pid = child.id().unwrap_or_default();
-        // Taken, because `wait` would close it; held, because its end is the node's order to finish.
+        // The pipe is taken, because `wait` would close it. It is kept, because its end tells the
+        // node to finish.
         let _lifeline = child.stdin.take();
         let mut ready = child.stdout.take().map(|out| BufReader::new(out).lines());
         let (mut asked, mut hold) = (Asked::No, false);
@@ -219,7 +221,7 @@ impl Kept {
                 order = orders.recv() => match order {
                     Some(Order::Kill { hold: stay }) => {
                         (asked, hold) = (Asked::Yes, stay);
-                        // It may have ended just now; `wait` tells either way.
+                        // The process may have ended just now; `wait` notices both.
                         let _ = child.start_kill();
                     }
                     Some(Order::Resume) => {}
@@ -232,7 +234,7 @@ impl Kept {
         }
     }
 
-    /// Takes note of a line of the node's standard output.
+    /// Handles a line of the node's standard output.
     fn said(&mut self, line: &str, pid: u32) {
         let Some(metrics) = parse_ready(line) else { return };
         let name = &self.plan.name;
@@ -248,7 +250,7 @@ impl Kept {
         self.state.send_replace(NodeState::Up { pid });
     }
 
-    /// Takes note of an end that a start follows, and tells whoever runs the nodes.
+    /// Records the end of a node that will be restarted, and tells the person who runs the nodes.
     fn ended(&mut self, reason: String, asked: Asked, pause: Duration) {
         let now_micros = self.clock.now_micros();
         self.history.ended(NodeEnd { at_micros: now_micros, reason: reason.clone() });
@@ -314,7 +316,7 @@ async fn wait_for_resume(orders: &mut mpsc::Receiver<Order>) -> bool {
     }
 }
 
-/// Does something meanwhile, for as long as the pause lasts. False if it is to stop instead.
+/// Runs `meanwhile` during the pause. Returns false if an order to stop comes.
 async fn pause_or_stop(
     pause: Duration,
     orders: &mut mpsc::Receiver<Order>,

@@ -41,7 +41,7 @@ impl NodeState {
     }
 }
 
-/// The end of a node's process that will be, or was, started again.
+/// The end of a node's process after which the node was restarted, or will be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeEnd {
     /// When it ended: microseconds since 1970, UTC.
@@ -62,7 +62,7 @@ pub struct KeptReport {
     /// Its last end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_end: Option<NodeEnd>,
-    /// If it is down, when it is started again.
+    /// When the node is restarted, if it is down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_start_at_micros: Option<u64>,
 }
@@ -103,7 +103,7 @@ impl KeptNode {
         matches!(*self.state.borrow(), NodeState::Up { .. })
     }
 
-    /// How often it was started after it had ended unasked.
+    /// How often the node was restarted after it had ended without an order.
     pub fn restarts(&self) -> u64 {
         self.history.restarts.get()
     }

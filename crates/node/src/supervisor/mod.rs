@@ -37,9 +37,10 @@ use self::service::{Answering, answer};
 use crate::metrics::{Metrics, MetricsEndpoint, MetricsListener};
 use crate::scrape_targets::ScrapeTargets;
 
-/// What a node prints on standard output once it serves, before where its metrics are.
+/// The first word of the line that a node prints once it serves. The address of its metrics
+/// follows.
 const READY: &str = "ready";
-/// What the supervisor is called among the processes that tell metrics.
+/// The supervisor's name in the list of processes with metrics.
 const SUPERVISOR: &str = "supervisor";
 
 /// The line a node prints on standard output once it serves.
@@ -47,7 +48,7 @@ pub fn ready_line(metrics: SocketAddr) -> String {
     format!("{READY} {metrics}")
 }
 
-/// Where the metrics are of the node that printed this line; `None` if it says something else.
+/// The address of the metrics in a node's ready line; `None` for any other line.
 fn parse_ready(line: &str) -> Option<SocketAddr> {
     line.strip_prefix(READY)?.trim_start().parse().ok()
 }
@@ -189,7 +190,8 @@ impl Supervisor {
         self.stop_unless_hurried(std::future::pending()).await;
     }
 
-    /// The same; kills every node that is still there once it is `hurried`.
+    /// Like [`Supervisor::stop`], but kills every node that is still there when `hurried`
+    /// completes.
     pub async fn stop_unless_hurried(&mut self, hurried: impl Future<Output = ()>) {
         self.order_all(|| Order::Stop).await;
         let is_hurried = tokio::select! {

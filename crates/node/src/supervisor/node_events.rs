@@ -15,7 +15,7 @@ use super::complaints::Complaints;
 /// How many events may wait for the cluster log. Further events are left out, because they would
 /// only report the same ends again.
 const MAX_WAITING: usize = 64;
-/// The pause before the cluster log is asked again, which was asked for some seconds already.
+/// The pause before the cluster log is asked again. Each attempt already takes some seconds.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
 /// Tells the cluster log of one node.
@@ -58,12 +58,12 @@ impl NodeEvents {
             Some(node) => event.node(node.clone()),
             None => event,
         };
-        // Full: enough waits to tell that the node is in trouble.
+        // If the queue is full, the waiting events already tell that the node is in trouble.
         let _ = self.events.try_send(event);
     }
 }
 
-/// Appends each event, in order, until nobody can send one any more.
+/// Appends each event, in order, until the sender is gone.
 async fn append_all(cluster: ClusterFile, mut waiting: mpsc::Receiver<Event>) {
     while let Some(event) = waiting.recv().await {
         while let Err(error) = append(&cluster, &event).await {

@@ -8,7 +8,7 @@ use nacre_files::{Tightened, tighten_folder};
 
 use super::keeper::tell;
 
-/// Takes the access of other users away from the folders of a cluster, and says so.
+/// Removes the access of other users to the folders of a cluster, and reports it.
 pub(super) fn tighten(cluster: &ClusterFile) {
     for folder in folders(cluster).into_iter().filter(|folder| folder.is_dir()) {
         if let Some(text) = said(&folder) {
@@ -26,7 +26,7 @@ fn folders(cluster: &ClusterFile) -> Vec<PathBuf> {
     folders
 }
 
-/// Tightens a folder; what a person is told of it, if anything.
+/// Tightens a folder. Returns the message for a person, if there is one.
 fn said(folder: &Path) -> Option<String> {
     let shown = folder.display();
     match tighten_folder(folder) {

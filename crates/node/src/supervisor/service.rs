@@ -48,7 +48,7 @@ pub(super) struct Answering {
 }
 
 impl Answering {
-    /// Ends it; the socket is free again when this returns.
+    /// Ends the service; the socket is free again when this returns.
     pub async fn stop(self) {
         drop(self.shutdown);
         let _ = self.task.await;

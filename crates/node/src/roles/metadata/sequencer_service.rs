@@ -1,4 +1,4 @@
-//! The sequencer host as a service of the wire, and who may ask it.
+//! The sequencer host as a service of the wire, and the rights that its methods require.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -30,7 +30,7 @@ impl Service for SequencerService {
     }
 
     fn only_waits(&self, method: &str) -> bool {
-        // A follower waits for the tail, a holder for its grant to be revoked.
+        // A follower waits for the tail to move, a holder for its grant to be revoked.
         matches!(method, "tail" | "hold")
     }
 }

@@ -13,7 +13,7 @@ use super::osd_survey::OsdSurvey;
 use super::report::RadosReport;
 use super::target::StorageTarget;
 
-/// The engine, and who looks at what is behind it.
+/// The engine, and the tasks that observe the Ceph cluster behind it.
 #[derive(Debug)]
 pub(super) struct CephGateway {
     pub engine: RadosEngine,
@@ -22,7 +22,7 @@ pub(super) struct CephGateway {
 }
 
 impl CephGateway {
-    /// Of a node's storage, if Ceph keeps it. Needs a tokio runtime.
+    /// The gateway of a node whose objects Ceph keeps. Needs a tokio runtime.
     pub fn of(
         storage: &StorageTarget,
         cluster: &Cluster,

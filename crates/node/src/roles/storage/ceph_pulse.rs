@@ -1,4 +1,4 @@
-//! Whether the Ceph cluster behind a node answers, asked again and again.
+//! Checks again and again whether the Ceph cluster behind a node answers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,7 +25,7 @@ pub(super) struct CephPulse {
 }
 
 impl CephPulse {
-    /// Asks now and from now on. Needs a tokio runtime.
+    /// Asks Ceph now and then periodically. Needs a tokio runtime.
     pub fn start(
         store: Arc<dyn Store>,
         cluster: Cluster,
@@ -50,12 +50,12 @@ impl CephPulse {
         Self { clock, heard_at, asking }
     }
 
-    /// Since when it has not answered, if that is long: microseconds since 1970, UTC.
+    /// Since when Ceph has been silent, if that is long: microseconds since 1970, UTC.
     pub fn silent_since_micros(&self) -> Option<u64> {
         self.silence().map(|_| self.heard_at.load(Ordering::Relaxed))
     }
 
-    /// For how long it has not, if that is long.
+    /// How long Ceph has been silent, if that is long.
     pub fn silence(&self) -> Option<Duration> {
         silence(self.heard_at.load(Ordering::Relaxed), self.clock.now_micros())
     }
@@ -71,7 +71,7 @@ fn silence(heard_at: u64, now: u64) -> Option<Duration> {
     Some(Duration::from_micros(now.saturating_sub(heard_at))).filter(|long| *long > SILENT_AFTER)
 }
 
-/// Whether an OSD says that there is no such object.
+/// Whether Ceph answers: an OSD must say that there is no such object.
 async fn does_answer(store: &dyn Store) -> bool {
     let name: ObjectName = "pulse".parse().expect("it is a name");
     let object = ObjectId::new(PoolName::system(), name);

@@ -135,7 +135,7 @@ struct RunningStorage {
     engine: Option<EmbeddedEngine>,
     /// Why the target does not serve, if it does not.
     refusal: Option<Error>,
-    /// The way to the Ceph cluster that keeps the objects, if one does.
+    /// The connection to the Ceph cluster that keeps the objects, if one does.
     gateway: Option<Arc<CephGateway>>,
     /// Brings classes into other layouts, until the node stops.
     layouts: Mutex<Option<LayoutKeeper>>,

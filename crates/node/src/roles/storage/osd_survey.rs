@@ -1,4 +1,4 @@
-//! What the OSDs behind a node can run methods with, looked at from time to time.
+//! Checks from time to time which ways the OSDs behind a node have to run methods.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,7 +10,8 @@ use tokio::task::JoinHandle;
 
 /// OSDs come, go and are upgraded in minutes.
 const INTERVAL: Duration = Duration::from_secs(60);
-/// Before another look if some did not answer: until all have, nobody is told where methods run.
+/// The time before the next survey if some OSDs did not answer. Until all have, nothing is
+/// reported.
 const SOON: Duration = Duration::from_secs(5);
 
 /// The last survey of the OSDs. A task renews it until this value is dropped, and tells the cluster
@@ -22,13 +23,14 @@ pub(super) struct OsdSurvey {
 }
 
 impl OsdSurvey {
-    /// Looks now and from now on. Needs a tokio runtime.
+    /// Surveys the OSDs now and then periodically. Needs a tokio runtime.
     pub fn start(engine: RadosEngine, cluster: Cluster, node: NodeName) -> Self {
         let latest = Arc::new(Mutex::new(None));
         let found = Arc::clone(&latest);
         let looking = tokio::spawn(async move {
             loop {
-                // A cluster that does not answer is asked again; what it was found to be stays.
+                // If the cluster does not answer, the last survey stays, and the cluster is asked
+                // again.
                 let survey = engine.survey().await.ok();
                 let is_complete = survey.as_ref().is_some_and(Survey::is_complete);
                 if let Some(survey) = survey.filter(|now| latest_of(&found).as_ref() != Some(now)) {

@@ -18,7 +18,7 @@ use nacre_object::{
 };
 use tokio::time;
 
-/// Between two looks at whether the folder is in order again.
+/// The time between two checks whether the folder is in order again.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// A folder that could not be opened is tried again after this time, even if nothing in it has
@@ -99,7 +99,7 @@ pub(super) async fn until_in_order(cluster: &ClusterFile, node: &str) {
     let try_again = time::Instant::now() + TRY_AGAIN_AFTER;
     loop {
         time::sleep(INTERVAL).await;
-        // Read anew: the cluster's file changes when a target is forgotten.
+        // The file is read again each time, because it changes when a target is forgotten.
         let Ok(cluster) = ClusterFile::read(cluster.folder()) else { continue };
         let Some((target, _)) = folder(&cluster) else { continue };
         let may_open =
@@ -110,7 +110,7 @@ pub(super) async fn until_in_order(cluster: &ClusterFile, node: &str) {
     }
 }
 
-/// What tells whether somebody changed a store's files: their paths, lengths, modes and times.
+/// The paths, lengths, modes and times of a store's files. They show whether a file was changed.
 fn fingerprint(folder: &Path) -> Vec<(PathBuf, u64, u32, i64, i64)> {
     let folders = ["", "tree", "tree/tables", "journal"].map(|below| folder.join(below));
     let entries = folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();

@@ -1,4 +1,4 @@
-//! What a storage target says of itself, as part of the node's report.
+//! A storage target's part of the node's report.
 
 use nacre_embedded::EmbeddedEngine;
 use nacre_object::Error;
@@ -21,11 +21,12 @@ pub struct RadosReport {
     pub by_nacre: u64,
     /// In OSDs, by Ceph's class `lua`.
     pub by_cls_lua: u64,
-    /// In the node, because the OSD would have dropped what they answer as too long.
+    /// In the node, because the OSD would have dropped the answer as too long.
     pub long_answers: u64,
-    /// The methods, as `CLASS.METHOD`, that are run in the node at present for that.
+    /// The methods, as `CLASS.METHOD`, that run in the node at present because their answers are
+    /// too long.
     pub long_answer_methods: Vec<String>,
-    /// Since when the Ceph cluster does not answer, if it does not: microseconds since 1970, UTC.
+    /// Since when the Ceph cluster has been silent, if it is: microseconds since 1970, UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub silent_since_micros: Option<u64>,
 }
@@ -45,7 +46,7 @@ pub struct StorageReport {
     pub journal_bytes: u64,
     /// Bytes free on its disk.
     pub free_bytes: u64,
-    /// Of these, what is held back: below it nothing grows.
+    /// How many of the free bytes are reserved. While fewer are free, nothing may grow.
     #[serde(default)]
     pub reserve_bytes: u64,
     /// Why it takes no more writes, if it does not.
@@ -74,7 +75,7 @@ impl StorageReport {
         }
     }
 
-    /// Whether it reads and removes only, for want of room.
+    /// Whether the engine allows only reads and removals, because it lacks room.
     pub fn is_full(&self) -> bool {
         self.free_bytes < self.reserve_bytes
     }

@@ -26,7 +26,7 @@ const MAX_UNTOLD: usize = 128;
 pub(super) struct RoomWatch(JoinHandle<()>);
 
 impl RoomWatch {
-    /// Looks now and from now on. Needs a tokio runtime.
+    /// Checks the disk now and then periodically. Needs a tokio runtime.
     pub fn start(
         engine: EmbeddedEngine,
         cluster: Cluster,
@@ -56,7 +56,7 @@ impl Drop for RoomWatch {
     }
 }
 
-/// Appends events in order, until the log takes one no more.
+/// Appends events in order, until the log does not take one.
 async fn append(cluster: &Cluster, untold: &mut VecDeque<Event>) {
     while let Some(event) = untold.front() {
         if cluster.events().append(event.clone()).await.is_err() {

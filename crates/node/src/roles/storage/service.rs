@@ -32,7 +32,7 @@ pub struct ScrubReport {
     pub damages: Vec<DamageReport>,
     /// What was found besides, counted only.
     pub more_damages: u64,
-    /// Objects that are here, though another node holds objects of their names.
+    /// Objects that are stored here although another node holds them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub strays: Vec<StrayReport>,
     /// Entries looked at.
@@ -52,10 +52,11 @@ pub struct StrayReport {
     pub holder: String,
 }
 
-/// Something on a node's disk that is not as it was written.
+/// A place on a node's disk with other bytes than were written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DamageReport {
-    /// Whose it is, as `POOL/OBJECT`, if it is an object's and that can be known.
+    /// The damaged object, as `POOL/OBJECT`, if the damage belongs to an object that can be
+    /// identified.
     pub object: Option<String>,
     /// The object's snapshot, if it is in one.
     pub snapshot: Option<String>,
@@ -98,9 +99,9 @@ pub(super) struct StorageService {
     pub refusal: Option<Error>,
     /// The cluster.
     pub cluster: Cluster,
-    /// What a scrub asks for its turn, if there is an engine.
+    /// The queue in which a scrub waits for its turn, if there is an engine.
     pub slo: Option<Arc<NodeSlo>>,
-    /// How fast its device may be, if it keeps objects.
+    /// The limit of the simulated device, if the target keeps objects.
     pub limit: Option<Arc<DeviceLimit>>,
 }
 
@@ -115,7 +116,7 @@ impl StorageService {
         self.engine.clone().ok_or_else(no_engine)
     }
 
-    /// The node that holds an object, if it is another one.
+    /// The node that holds an object, if that is another node.
     fn other_holder(&self, object: &ObjectId) -> Option<String> {
         let holder = self.cluster.locate(object);
         (holder.as_str() != self.node.as_str()).then(|| holder.to_string())
@@ -151,7 +152,7 @@ impl StorageService {
             Some(slo) => Some(slo.background(IoKind::Read, SCRUB_STEP_BYTES as u32).await?),
             None => None,
         };
-        // It reads from the disk: not on a thread that serves others.
+        // A scrub reads from the disk, so it must not run on a thread that serves requests.
         let step = tokio::task::spawn_blocking(move || engine.scrub(&cursor)).await;
         let step = step.map_err(|error| Error::corrupt(format!("the scrub: {error}")))??;
         if let Some(turn) = turn {

@@ -27,7 +27,7 @@ const OPERATION_TIMEOUT: Duration = Duration::from_secs(28);
 
 const _: () = assert!(OPERATION_TIMEOUT.as_secs() < REQUEST_DEADLINE.as_secs());
 
-/// A node's share of the objects, or, where another system keeps them, its way there.
+/// A node's share of the objects, or its connection to the system that keeps them.
 pub(super) struct StorageTarget {
     /// The engine that keeps objects in this process, if it does.
     pub embedded: Option<EmbeddedEngine>,
@@ -35,11 +35,11 @@ pub(super) struct StorageTarget {
     pub rados: Option<RadosEngine>,
     /// Why the target does not serve from its folder, if it does not. Such a target has no engine.
     pub refusal: Option<Error>,
-    /// What orders the requests before the engine, if there is one.
+    /// The layer's state that orders requests before the engine, if there is an engine.
     pub slo: Option<Arc<NodeSlo>>,
-    /// What sends requests elsewhere, if the process keeps objects.
+    /// The switch that sends requests elsewhere, if the process keeps objects.
     pub switch: Option<Arc<NodeSwitch>>,
-    /// How fast the device may be, if the process keeps objects.
+    /// The limit of the simulated device, if the process keeps objects.
     pub limit: Option<Arc<DeviceLimit>>,
     stack: Stack,
     target: Target,

@@ -1,4 +1,4 @@
-//! `Known`: what the balancer's map says to one node. A task follows the map.
+//! `Known`: the state of the balancer's map for one node. A task follows the map.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ impl Known {
         Ok(Self { settings: BalancerSettings::of(&state)?, traits: NodeTraits::of(&state, node)? })
     }
 
-    /// What the map says now, and whenever it changes. The task ends with the last receiver.
+    /// The present state of the map, and every later one. The task ends with the last receiver.
     pub fn follow(context: &BalancerContext) -> watch::Receiver<Self> {
         let (tell, known) = watch::channel(Self::default());
         let (maps, node) = (context.cluster.maps().clone(), context.node.clone());

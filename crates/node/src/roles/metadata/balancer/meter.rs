@@ -1,4 +1,4 @@
-//! `Meter`: what the units of a node take, and what the node itself uses.
+//! `Meter`: measures the load of a node's units, and the resources that the node itself uses.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -34,14 +34,14 @@ impl Meter {
         Self { serves, units, last, cpu_percent, requests_per_second }
     }
 
-    /// Takes a sample at a time of a clock that never goes back.
+    /// Takes a sample. `now` is a reading of a monotonic clock.
     pub fn sample(&mut self, now: Duration) {
         let uses = self.serves.uses();
         let mut questions = 0;
         let names: HashSet<_> = uses.iter().map(|used| used.name.as_str()).collect();
         self.units.retain(|name, _| names.contains(name.as_str()));
         for used in uses {
-            // What was asked before the first sample is not known to be recent.
+            // Requests before the first sample may be old, so they do not count.
             let unit = self.units.entry(used.name.clone()).or_insert_with(|| MeteredUnit {
                 counters: UnitCounters::default(),
                 seen: used.clone(),
@@ -78,7 +78,7 @@ impl Meter {
         units
     }
 
-    /// What the heartbeat of a node says whose units have this load in all.
+    /// The metrics for the heartbeat of a node whose units have this load in all.
     pub fn rank_load(&self, node: &str, load: f64) -> RankLoad {
         let resident = self.last.as_ref().map_or(0, |(_, stat)| stat.resident_bytes);
         let memory = rustix::system::sysinfo();

@@ -36,7 +36,7 @@ pub(super) use self::units::Units;
 /// The name under which a node offers its balancer to the wire.
 pub(super) const BALANCER_SERVICE: &str = "balancer";
 
-/// The heartbeats that a node has heard, and who waits for them.
+/// The heartbeats that a node has received, and a signal for the task that waits for them.
 #[derive(Debug)]
 pub(super) struct Heard {
     rounds: Mutex<Rounds>,
@@ -73,7 +73,7 @@ impl Balancer {
         Ok(Self { task: tokio::spawn(runner.run(known.clone())), heard, known })
     }
 
-    /// What the operator says of this node, as far as it has heard.
+    /// The traits that the operator gave this node, as far as the node knows them.
     pub fn traits(&self) -> NodeTraits {
         self.known.borrow().traits.clone()
     }
@@ -83,7 +83,7 @@ impl Balancer {
         BalancerService::new(Arc::clone(&self.heard))
     }
 
-    /// Ends it: no unit is handed over any more.
+    /// Stops the balancer: it hands over no more units.
     pub fn stop(&self) {
         self.task.abort();
     }

@@ -20,7 +20,7 @@ use super::meter::Meter;
 use super::service::HEARTBEAT;
 use super::{BALANCER_SERVICE, BalancerContext, Heard};
 
-/// From one sample of the units' counters to the next: well below the counters' half-life.
+/// The time between two samples of the units' counters: well below the counters' half-life.
 const SAMPLE: Duration = Duration::from_secs(1);
 
 /// Goes from tick to tick.
@@ -31,7 +31,7 @@ pub(super) struct Runner {
     meter: Meter,
     /// What the operator says of this node.
     traits: NodeTraits,
-    /// The program and version whose failure was reported last: it is reported once.
+    /// The program and version whose failure was reported last. Each failure is reported once.
     reported: Option<(String, u64)>,
 }
 
@@ -113,7 +113,7 @@ impl Runner {
                 None
             }
         };
-        // Before anything moves: a decision that cannot be kept is not carried out.
+        // The history comes first: a decision that cannot be recorded is not carried out.
         if self.history.keep(&record, kept.as_ref()).await.is_err() {
             return;
         }
@@ -121,7 +121,7 @@ impl Runner {
             && !decision.moves.is_empty()
         {
             record.outcomes = self.carry_out(tick, decision, &record.inputs).await;
-            // If this fails the moves happened all the same: the logs' views tell.
+            // If this fails, the moves have happened nevertheless. The views of the logs show them.
             let _ = self.history.keep(&record, None).await;
         }
     }
@@ -194,14 +194,14 @@ impl Runner {
         let others = ranks.iter().filter(|rank| **rank != self.context.node);
         let sent = others.map(|rank| {
             let asked = transport.ask(rank, BALANCER_SERVICE, HEARTBEAT, input.clone(), patience);
-            // It is missed there, and the tick says so.
+            // If the heartbeat does not arrive, that rank's tick fails and reports it.
             timeout(patience, asked)
         });
         join_all(sent).await;
         Ok(())
     }
 
-    /// The heartbeats of all ranks, if they come in half of the tick.
+    /// The heartbeats of all ranks, if all of them arrive within half of the tick.
     async fn complete(&self, tick: &Tick) -> Result<Round> {
         let deadline = tick.began + tick.length / 2;
         loop {

@@ -1,4 +1,4 @@
-//! The balancer as a service of the wire: it takes heartbeats in.
+//! The balancer as a service of the wire: it receives heartbeats.
 
 use std::sync::{Arc, PoisonError};
 
@@ -39,7 +39,7 @@ impl Service for BalancerService {
 }
 
 impl Heard {
-    /// Takes a heartbeat in, and wakes the decision that waits for it.
+    /// Records a received heartbeat, and wakes the decision that waits for it.
     pub(super) fn hear(&self, heartbeat: Heartbeat) {
         self.rounds.lock().unwrap_or_else(PoisonError::into_inner).hear(heartbeat);
         self.news.notify_waiters();

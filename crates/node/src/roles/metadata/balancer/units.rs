@@ -1,4 +1,5 @@
-//! `Units`: what a node serves that can move to another: sequencers of logs, and shared resources.
+//! `Units`: the units of a node that can move to another node: sequencers of logs, and shared
+//! resources.
 
 use nacre_balance::Mode;
 use nacre_host::ClientRouting;
@@ -28,7 +29,7 @@ pub(super) struct UnitUse {
 }
 
 impl Units {
-    /// How much each unit was used that this node serves now.
+    /// How much each unit that this node serves was used.
     pub(super) fn uses(&self) -> Vec<UnitUse> {
         let sequencers = self.sequencers.uses().into_iter().map(|used| UnitUse {
             name: used.log.to_string(),

@@ -1,4 +1,4 @@
-//! Compaction and scrub of an engine in this process ask the layer for their turn.
+//! Compaction and scrub of the engine in this process. Both ask the layer for their turn.
 
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -31,7 +31,7 @@ impl Pace for CompactionPace {
     fn before_compaction(&self, bytes: u64) -> Box<dyn Send> {
         let (turn, waits) = mpsc::sync_channel(1);
         let (slo, bytes) = (Arc::clone(&self.slo), u32::try_from(bytes).unwrap_or(u32::MAX));
-        // The runtime may have ended: then nobody answers, and compaction goes on.
+        // The runtime may have ended. Then there is no answer, and compaction goes on.
         self.runtime.spawn(async move {
             let work = slo.background(IoKind::Write, bytes).await;
             let _ = turn.send(work.ok().map(|work| Step { work: Some(work), bytes }));

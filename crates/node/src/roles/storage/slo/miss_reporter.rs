@@ -16,7 +16,7 @@ pub(super) async fn report_misses(slo: Arc<NodeSlo>, cluster: Cluster, node: Nod
     loop {
         tokio::time::sleep(INTERVAL).await;
         for miss in slo.take_misses() {
-            // A log that takes no event now hears of the next misses.
+            // If the log takes no event now, it is told of the next misses.
             let _ = cluster.events().append(event(&miss).node(node.clone())).await;
         }
     }

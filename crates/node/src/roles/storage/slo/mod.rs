@@ -1,4 +1,5 @@
-//! Tail-latency promises on a storage node: what makes the layer of `nacre-slo` work there.
+//! Tail-latency promises on a storage node: the tasks and the service around the layer of
+//! `nacre-slo`.
 
 mod background;
 mod metrics;

@@ -47,7 +47,7 @@ impl OsdTargets {
 
     async fn ask(self, object: ObjectId) -> Result<TargetName> {
         let location = self.engine.locate(&object).await?;
-        // Without a primary the request waits in librados, as it would without us.
+        // Without a primary OSD, the request waits in librados, as it would without nacre.
         let name = match location.primary {
             ..0 => "osd.none".to_owned(),
             primary => format!("osd.{primary}"),
@@ -82,7 +82,7 @@ impl TargetOf for OsdTargets {
         {
             return Located::At(target.clone());
         }
-        // The requests that come meanwhile rely on what is known.
+        // Requests that arrive meanwhile use the answers that are known.
         known.looked_at = now;
         drop(known);
         Located::Ask(Box::pin(self.clone().ask(object.clone())))

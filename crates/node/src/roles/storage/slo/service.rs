@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 /// The name of the service.
 pub const SLO_SERVICE: &str = "slo";
 
-/// Whose traffic is to be watched, and how long.
+/// The tenant whose traffic is to be watched, and for how long.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct WatchRequest {
     /// The tenant.
