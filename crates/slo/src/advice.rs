@@ -20,14 +20,14 @@ use crate::records::{SloState, StoredProfile};
 use crate::slos::Ask;
 use crate::traffic::{Spread, Traffic};
 
-/// Which tenants to move, and what comes of it.
+/// Which tenants to move, and the result of these moves.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Advice {
-    /// Tenants that cannot have what they were promised as things are.
+    /// Tenants whose promise cannot be kept as things are.
     pub left_out: Vec<String>,
-    /// What to do, in this order; nothing if nobody is left out, or no moves are found.
+    /// The moves, in this order. Empty if all tenants fit already, or if no moves were found.
     pub moves: Vec<Move>,
-    /// Whether everybody has what was promised after these moves.
+    /// Whether all promises can be kept after these moves.
     pub is_solved: bool,
     /// The longest latencies before and after.
     pub tenants: Vec<AdvisedTenant>,
@@ -42,7 +42,7 @@ pub struct Move {
     pub tenant: String,
     /// The targets that it has requests at now.
     pub from: Vec<String>,
-    /// The only target that it has requests at afterwards.
+    /// The only target that has the tenant's requests afterwards.
     pub to: String,
 }
 
@@ -53,7 +53,7 @@ pub struct AdvisedTenant {
     pub tenant: String,
     /// What it was promised, or asks for.
     pub slo_seconds: f64,
-    /// The bound as things are; `None` if the tenant does not fit.
+    /// The bound before the moves; `None` if the tenant does not fit.
     pub bound_seconds: Option<f64>,
     /// The bound after the moves; `None` if the tenant does not fit.
     pub bound_seconds_after: Option<f64>,
@@ -66,7 +66,7 @@ pub struct AdvisedTarget {
     pub target: String,
     /// The measured time of a request divided by the time in the profile; at least 1.
     pub slowdown: f64,
-    /// Seconds of work a second that all tenants ask for on average.
+    /// The average work a second that all tenants ask for, in seconds.
     pub load: f64,
     /// The same after the moves.
     pub load_after: f64,
@@ -79,7 +79,7 @@ struct Tenant {
     slo_seconds: f64,
     violation: Option<f64>,
     flows: Vec<QueueFlow>,
-    /// The flow at each target if all its requests go there, where that is known.
+    /// For each target, the flow if all requests of the tenant go there, if that is known.
     alone: Option<Vec<QueueFlow>>,
 }
 
@@ -168,7 +168,7 @@ impl Advisor<'_> {
         }
         let is_solved = outcome.left_out() == 0;
         if !is_solved {
-            // Moves that leave somebody out are not worth their work.
+            // Moves after which some tenant still does not fit are not worth their work.
             moves.clear();
             after.clone_from(&before);
             outcome = self.outcome(&before)?;
@@ -320,7 +320,7 @@ fn movers(tenants: &[Tenant], now: &Outcome, moves: &[Move]) -> Vec<usize> {
     movers
 }
 
-/// The curve of requests that each take so many times as long.
+/// The curve of requests that each take `factor` times as long.
 fn scaled(curve: &ArrivalCurve, factor: f64) -> Result<ArrivalCurve> {
     let scaled = |line: &RateBurst| RateBurst {
         rate: line.rate * factor,

@@ -1,4 +1,4 @@
-//! Following the map `slo`: a node applies what it says within a moment of each commit.
+//! Follows the map `slo`: a node applies each commit within a moment.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub fn follow(maps: Maps, node: Arc<NodeSlo>) -> JoinHandle<()> {
                     continue;
                 }
             }
-            // Whatever the event says: the map is read again.
+            // The map is read again for any event.
             let _ = watcher.next().await;
         }
     })

@@ -17,7 +17,7 @@ use crate::NodeSlo;
 use crate::layer::Parts;
 use crate::records::encode;
 
-/// Has a gateway use its part of each promise, until the task is aborted.
+/// Makes a gateway use only its part of each promise, until the task is aborted.
 pub fn share_among_gateways(
     maps: Maps,
     gateway: String,
@@ -34,7 +34,7 @@ pub fn share_among_gateways(
             ticks.tick().await;
             let demand = sharing.demand();
             if !demand.is_empty() {
-                // A claim that cannot be renewed ends by itself. The next one is tried in a moment.
+                // A claim that cannot be renewed ends by itself. The next tick tries again.
                 let _ = timeout(LEASE, sharing.claim(&demand)).await;
             }
         }
@@ -47,12 +47,12 @@ struct Sharing {
     node: Arc<NodeSlo>,
     clock: Arc<dyn Clock>,
     seen: ClaimAges,
-    /// What had been asked at the last claim, and when.
+    /// The work that had been asked for at the last claim, and the time of that claim.
     asked: BTreeMap<Shared, (f64, Duration)>,
 }
 
 impl Sharing {
-    /// The work that each tenant with a promise asked for a second, since the last time.
+    /// The work a second that each tenant with a promise asked for since the last call.
     fn demand(&mut self) -> BTreeMap<Shared, f64> {
         let now = self.clock.monotonic();
         let asked = self.node.asked_seconds();

@@ -24,24 +24,24 @@ pub const MAX_OUTSTANDING_IN_GROUPS: DeviceLimits = DeviceLimits {
 pub(crate) const CALLS_SIDE_BY_SIDE: usize = 16;
 /// How long a request may wait in a queue. Its sender gives up after 30 s.
 pub const MAX_QUEUE_WAIT: Duration = Duration::from_secs(20);
-/// Tenants whose latencies a target tells apart, besides those with a promise. Each takes about 100 KiB.
+/// The most tenants without a promise that a target counts separately. Each takes about 100 KiB.
 pub(crate) const MAX_METERED_TENANTS: usize = 256;
-/// Tenants whose traffic a node watches at a time: each request of theirs updates 64 buckets.
+/// The most tenants that a node watches at a time. Each of their requests updates 64 buckets.
 pub(crate) const MAX_WATCHED_TENANTS: usize = 16;
-/// How long a tenant's traffic is watched at most.
+/// The longest time for which a tenant is watched.
 pub(crate) const MAX_WATCH: Duration = Duration::from_secs(86_400);
 /// The part of the measured bandwidth that may be promised. The bandwidth of a disk varies from
 /// minute to minute.
 pub(crate) const USABLE_BANDWIDTH: f64 = 0.8;
-/// Work of nacre's own requests that may precede a tenant's: maps, programs and the cluster log.
+/// The most work of nacre's own requests that may come before a tenant's request.
 pub(crate) const SYSTEM_BURST_SECONDS: f64 = 0.01;
-/// The share of a target that nacre's own requests may take before those of all tenants.
+/// The part of a target's time that nacre's own requests may take before the requests of tenants.
 pub(crate) const SYSTEM_RATE: f64 = 0.1;
 /// The weight of nacre's own background work among tenants without a promise, unless it is set.
 pub(crate) const BACKGROUND_WEIGHT: f64 = 0.25;
-/// Samples of one measurement of a profile; the confidence interval is computed from them.
+/// How many samples one measurement of a profile has. They give the confidence interval.
 pub(crate) const PROFILE_SAMPLES: u32 = 5;
-/// A target that has answered nothing for so long is not measured any longer.
+/// The longest measurement of a target that answers nothing.
 pub(crate) const LONGEST_MEASUREMENT: Duration = Duration::from_secs(10);
 /// The budget of one decision of an order program. All requests to the target wait for the
 /// decision.
@@ -56,10 +56,10 @@ pub(crate) const ORDER_BUDGET: Budget = Budget {
 /// waiting requests.
 #[cfg(feature = "programs")]
 pub(crate) const PAUSE_AFTER_EXCESS: Duration = Duration::from_secs(1);
-/// Moves that are advised at a time: more than anybody does by hand.
+/// The most moves that are advised at a time. Nobody carries out more by hand.
 pub(crate) const MAX_ADVISED_MOVES: usize = 8;
 /// The most tenants whose move is tried in one step of an advice. Each try solves a linear program
 /// for each target.
 pub(crate) const MAX_MOVERS: usize = 16;
-/// A map that could not be read is read again after this.
+/// The pause before a map that could not be read is read again.
 pub(crate) const READ_AGAIN: Duration = Duration::from_secs(1);

@@ -14,7 +14,8 @@ use crate::slos::admission_of;
 /// The bound of a tenant as things are.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PresentBound {
-    /// As [`Promise::bound_seconds`](crate::Promise::bound_seconds); `None` if there is no bound any more.
+    /// The bound, as in [`Promise::bound_seconds`](crate::Promise::bound_seconds); `None` if there
+    /// is none.
     pub bound_seconds: Option<f64>,
     /// Whether a profile has changed since the tenant was admitted. The tenant's traffic may then
     /// be more work than its token buckets allow.

@@ -26,7 +26,7 @@ use crate::records::StoredProfile;
 pub struct ProfilePlan {
     /// Sizes of requests, in ascending order.
     pub sizes: Vec<u64>,
-    /// How long each size is measured, reading and writing.
+    /// How long each size is measured, for reads and for writes.
     pub of_each: Duration,
     /// What identifies the engine and the release.
     pub fingerprint: String,
@@ -35,14 +35,14 @@ pub struct ProfilePlan {
 }
 
 impl ProfilePlan {
-    /// Sizes from 512 bytes to 1 MiB, in about this time.
+    /// A plan for sizes from 512 bytes to 1 MiB that takes about this time.
     pub fn within(total: Duration, fingerprint: String, commits: Commits) -> Self {
         let sizes = [512, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20];
         let of_each = total / (sizes.len() * IoKind::ALL.len()) as u32;
         Self { sizes: sizes.into(), of_each, fingerprint, commits }
     }
 
-    /// What may be outstanding at a target, while it is measured and later.
+    /// How many requests may be outstanding at a target, while it is measured and later.
     pub fn outstanding(&self) -> DeviceLimits {
         match self.commits {
             Commits::Singly => MAX_OUTSTANDING,
@@ -50,7 +50,7 @@ impl ProfilePlan {
         }
     }
 
-    /// The objects of each target that a measurement needs.
+    /// How many objects of each target a measurement needs.
     pub fn objects(&self) -> usize {
         let DeviceLimits { reads, writes } = self.outstanding();
         reads.requests.max(writes.requests)
@@ -74,7 +74,7 @@ pub async fn profile_targets(
     let mut uncertainty: BTreeMap<&TargetName, f64> = BTreeMap::new();
     for bytes in &plan.sizes {
         let mut bandwidths: BTreeMap<&TargetName, [f64; 2]> = BTreeMap::new();
-        // There is something to read once it was written.
+        // Writes come first, so that there is data to read.
         for kind in [IoKind::Write, IoKind::Read] {
             progress(&format!("{}s of {bytes} bytes", kind.as_str()));
             let size = Size { kind, bytes: *bytes, depth: depth(plan.outstanding(), kind, *bytes) };
@@ -112,7 +112,7 @@ pub async fn profile_targets(
     rows.into_iter().map(stored).collect()
 }
 
-/// The requests of a size that fill a target.
+/// How many requests of a size fill a target.
 fn depth(limits: DeviceLimits, kind: IoKind, bytes: u64) -> usize {
     let limits = limits.of(kind);
     limits.requests.min((limits.bytes / bytes.max(1)).max(1) as usize)
@@ -146,7 +146,7 @@ async fn measure_all(
     }
 }
 
-/// Bytes a second of each target, in several samples.
+/// Measures bytes a second of each target, in several samples.
 async fn measure(
     store: &Arc<dyn Store>,
     objects: &BTreeMap<TargetName, Vec<ObjectId>>,

@@ -23,13 +23,14 @@ pub struct Ask<'a> {
     pub tenant: TenantName,
     /// The latency, in seconds.
     pub slo_seconds: f64,
-    /// The part of its requests that may take longer, if a stochastic promise will do ([`Candidate::violation`]).
+    /// The part of its requests that may take longer, for a stochastic promise
+    /// ([`Candidate::violation`]).
     pub violation: Option<f64>,
-    /// Of a hundred of its requests so many are measured against the latency.
+    /// The percentile of the measured latencies that is compared with the promised latency.
     pub percentile: f64,
     /// For which traffic.
     pub traffic: Traffic<'a>,
-    /// Whether this takes the place of a promise that the tenant has.
+    /// Whether the new promise replaces one that the tenant has.
     pub replaces: bool,
 }
 
@@ -38,7 +39,7 @@ pub struct Ask<'a> {
 pub enum Outcome {
     /// It is promised.
     Admitted(Promise),
-    /// Somebody would miss what was promised. Nothing has changed.
+    /// Some promise would be missed. Nothing has changed.
     Refused(Box<Refusal>),
 }
 
@@ -197,7 +198,7 @@ fn check_tenant(tenant: &TenantName) -> Result<()> {
     }
 }
 
-/// What comes of a question in this state, and what has to change for it.
+/// The outcome of a question in this state, and the changes of the map.
 fn decide(state: &SloState, ask: &Ask<'_>) -> Result<(Outcome, Vec<Change>)> {
     check_tenant(&ask.tenant)?;
     if ask.slo_seconds > MAX_QUEUE_WAIT.as_secs_f64() {
@@ -233,7 +234,7 @@ fn decide(state: &SloState, ask: &Ask<'_>) -> Result<(Outcome, Vec<Change>)> {
     Ok((Outcome::Admitted(own.1), changes))
 }
 
-/// The tenants that were admitted, to the targets that have a profile.
+/// The admission that consists of the stored promises, on the targets that have a profile.
 pub(crate) fn admission_of(state: &SloState) -> Result<Admission> {
     let targets: Vec<_> = state.profiles.keys().collect();
     let queues = state.profiles.iter().map(|(target, stored)| Queue {
@@ -263,7 +264,7 @@ pub(crate) fn admission_of(state: &SloState) -> Result<Admission> {
     Admission::restored(queues.collect(), epoch, tenants)
 }
 
-/// The promises as they are to be stored after an admission.
+/// The promises to store after an admission.
 fn promises_of(
     state: &SloState,
     admission: &Admission,

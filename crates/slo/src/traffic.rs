@@ -1,4 +1,4 @@
-//! The traffic that a tenant asks to be promised, and what it asks of each target.
+//! The traffic for which a tenant asks a promise, and the work that it brings to each target.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,7 +14,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::records::{SloState, StoredProfile};
 
-/// Requests a second that somebody may ask for: more than any machine serves.
+/// The most requests a second in a question. No machine serves more.
 const MAX_RATE: f64 = 1e9;
 
 /// Requests of one kind and size at a rate.
@@ -60,7 +60,7 @@ pub enum Traffic<'a> {
         /// Where objects are.
         locate: &'a Locator<'a>,
     },
-    /// As it was watched: at each target not more than this.
+    /// The traffic that was watched: at most this much at each target.
     Curves(BTreeMap<TargetName, ArrivalCurve>),
 }
 
@@ -133,7 +133,7 @@ fn without_profile(target: &TargetName) -> Error {
         .hint("measure what requests cost there: nacre slo profile")
 }
 
-/// One queue stands for all targets: each of them has its traffic.
+/// One queue stands for all targets. Each of them gets its traffic.
 fn on_every_target(flows: Vec<QueueFlow>, targets: usize) -> Vec<QueueFlow> {
     let Some(flow) = flows.into_iter().next() else { return vec![] };
     (0..targets).map(|queue| QueueFlow { queue, curve: flow.curve.clone() }).collect()
@@ -175,7 +175,7 @@ impl Rate {
     }
 }
 
-/// The objects of a trace on the targets there are.
+/// The layout that places the objects of a trace on the existing targets.
 struct Placed<'a> {
     targets: Vec<&'a TargetName>,
     pool: &'a PoolName,
@@ -202,7 +202,7 @@ impl Layout for Placed<'_> {
     }
 }
 
-/// A profile that overstates no target: at each size the least bandwidth of all.
+/// A profile that overstates no target. At each size it has the lowest bandwidth of all targets.
 fn slowest<'a>(profiles: impl Iterator<Item = &'a StoredProfile> + Clone) -> Result<Profile> {
     let rows = profiles.clone().flat_map(|stored| stored.profile.rows());
     let mut sizes: Vec<_> = rows.map(|row| row.bytes).collect();
@@ -220,9 +220,10 @@ fn slowest<'a>(profiles: impl Iterator<Item = &'a StoredProfile> + Clone) -> Res
     Profile::new(sizes.into_iter().map(row).collect())
 }
 
-/// Changes whenever a target comes or goes: promises are made for one set of targets.
+/// A number that changes whenever a target is added or removed. Promises hold for one set of
+/// targets.
 pub fn placement_epoch<'a>(targets: impl Iterator<Item = &'a TargetName>) -> u64 {
     let names: Vec<_> = targets.map(TargetName::as_str).collect();
-    // JSON of other languages has no larger whole numbers.
+    // JSON libraries of other languages have no larger integers.
     xxh3_64(names.join("\n").as_bytes()) & ((1 << 53) - 1)
 }

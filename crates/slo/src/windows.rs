@@ -10,7 +10,7 @@ use hdrhistogram::Histogram;
 use nacre_object::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-/// Latencies above this count as this: no request is waited for longer.
+/// The highest latency that is counted; higher ones count as this. No request waits longer.
 const MAX_MICROS: u64 = 120_000_000;
 /// One digit keeps the error below 10%.
 const DIGITS: u8 = 1;
@@ -68,7 +68,7 @@ struct Ring {
     /// `None` for a slice without latencies.
     slices: Vec<Option<Histogram<u32>>>,
     length: Duration,
-    /// The number of the newest slice since time began.
+    /// The number of the newest slice, counted from the start of the clock.
     newest: u64,
 }
 
@@ -126,7 +126,8 @@ impl Latencies {
         self.0.iter().map(|(_, count)| count).sum()
     }
 
-    /// The latency in seconds that this percentage of all do not exceed; `None` without any.
+    /// The latency in seconds that this percentage of the requests does not exceed; `None` without
+    /// requests.
     pub fn percentile_seconds(&self, percentile: f64) -> Option<f64> {
         let wanted = (self.count() as f64 * percentile / 100.0).ceil().max(1.0) as u64;
         let mut seen = 0;
@@ -157,7 +158,7 @@ impl Latencies {
         Ok(self)
     }
 
-    /// The upper bound of each bucket in microseconds, with its count, in ascending order.
+    /// The upper bound of each bucket in microseconds and the bucket's count, in ascending order.
     pub fn buckets(&self) -> &[(u64, u64)] {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! Which tenants are to be moved so that everybody has what was promised.
+//! Tests of the advice which tenants to move so that all promises can be kept.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ fn target(number: usize) -> TargetName {
     format!("storage.{number}").parse().unwrap()
 }
 
-/// Targets that each do so many requests a second.
+/// Targets that each do this many requests a second.
 fn state(requests_per_second: &[f64]) -> SloState {
     let profile = |(number, requests): (usize, &f64)| {
         let bandwidth = requests * BYTES as f64;
@@ -97,7 +97,7 @@ fn a_tenant_leaves_a_target_that_has_become_too_slow() {
 fn a_refused_newcomer_fits_if_all_its_objects_are_on_the_faster_target() {
     let mut state = state(&[1000.0, 4000.0]);
     promise(&mut state, "gold", 0.1, &[(0, 0.6, 0.01)]);
-    // Half of each target for many objects: the slower one has no room for that.
+    // The newcomer's many objects need half of each target. The slower target has no room for that.
     let rate = Rate { kind: IoKind::Write, bytes: BYTES, per_second: 1000.0, burst: 4 };
     let ask = Ask {
         tenant: "newcomer".parse().unwrap(),
@@ -112,7 +112,8 @@ fn a_refused_newcomer_fits_if_all_its_objects_are_on_the_faster_target() {
     assert!(advice.is_solved, "{advice:?}");
     let [done] = &advice.moves[..] else { panic!("{advice:?}") };
     assert_eq!((done.tenant.as_str(), done.to.as_str()), ("newcomer", "storage.1"));
-    // Four times as fast: a thousand requests a second are at most half of it.
+    // The other target is four times as fast: a thousand requests a second are at most half of its
+    // work.
     assert!(advice.targets[1].load_after <= 0.625 + 1e-9, "{advice:?}");
 }
 

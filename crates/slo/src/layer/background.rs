@@ -9,12 +9,12 @@ use nacre_object::{Op, Request};
 
 use super::target_queue::Permit;
 
-/// A piece of work in the background that may go on. It ends when this is dropped.
+/// A piece of background work that may run. It ends when this value is dropped.
 #[derive(Debug)]
 pub struct BackgroundWork(pub(super) Permit);
 
 impl BackgroundWork {
-    /// The work is done, and has moved so many bytes.
+    /// Ends the work, which has moved this many bytes.
     pub fn done(self, moved_bytes: u64) {
         self.0.leave(Some(moved_bytes));
     }

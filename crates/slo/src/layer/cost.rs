@@ -4,7 +4,7 @@ use nacre_object::limits::MAX_REPLY_BYTES;
 use nacre_object::{Op, OpResult, Reply, Request};
 use nacre_qos::IoKind;
 
-/// What a read counts for that may be of any length, until its reply is there.
+/// The assumed bytes of a read of unknown length, until its reply is there.
 const UNKNOWN_BYTES: u64 = 64 * 1024;
 
 /// What is known of a request's work before it runs.
@@ -23,12 +23,13 @@ pub(super) struct Cost {
 pub(super) enum Charging {
     /// Before it runs, by the profile.
     Before,
-    /// When its reply is there, by the profile: it reads what nobody knows the length of.
+    /// The request reads data of unknown length. Its work is charged by the profile when its reply
+    /// is there.
     ByReply,
     /// The request runs a method. Its work is charged when it is done, by the time that the target
     /// was busy with it.
     ByTime,
-    /// The same, whatever the profile says of its size.
+    /// Like `ByTime`, but the work is never computed from the request's size.
     ByTimeAlone,
 }
 

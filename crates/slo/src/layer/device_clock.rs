@@ -18,7 +18,7 @@ use crate::limits::CALLS_SIDE_BY_SIDE;
 pub(super) struct DeviceClock {
     depth: usize,
     outstanding: usize,
-    /// How much of the target one request has had since the target began to be watched.
+    /// How much of the target one request has had since the clock started.
     virtual_time: Share,
     busy_seconds: f64,
     read_at: Duration,
@@ -27,14 +27,14 @@ pub(super) struct DeviceClock {
 /// How much of a target one request has had.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Share {
-    /// If the target is full with as many requests as it may have.
+    /// The work if the target counts as full with `depth` requests.
     pub seconds: f64,
     /// If it is full with [`CALLS_SIDE_BY_SIDE`] requests.
     pub call_seconds: f64,
 }
 
 impl DeviceClock {
-    /// Of an idle target that serves so many requests side by side.
+    /// The clock of an idle target that serves `depth` requests in parallel.
     pub fn new(depth: usize) -> Self {
         Self {
             depth: depth.max(1),
@@ -51,14 +51,15 @@ impl DeviceClock {
         self.depth = depth.max(1);
     }
 
-    /// A request is sent to the target; answers the reading to [end](Self::end) it with.
+    /// Records that a request is sent to the target. Returns the reading that [`end`](Self::end)
+    /// needs.
     pub fn begin(&mut self, now: Duration) -> Share {
         self.advance(now);
         self.outstanding += 1;
         self.virtual_time
     }
 
-    /// A request is done; answers how much of the target it had.
+    /// Records that a request is done. Returns how much of the target it had.
     pub fn end(&mut self, begun: Share, now: Duration) -> Share {
         self.advance(now);
         self.outstanding = self.outstanding.saturating_sub(1);
@@ -69,7 +70,7 @@ impl DeviceClock {
         }
     }
 
-    /// A request that was begun never went to the target.
+    /// Forgets a request that was begun but never sent to the target.
     pub fn forget(&mut self, now: Duration) {
         self.end(Share::default(), now);
     }
@@ -108,7 +109,8 @@ mod tests {
         let mut clock = DeviceClock::new(2);
         let first = clock.begin(at(10));
         let second = clock.begin(at(12));
-        // Two seconds with half of the target, two with the other request.
+        // For two seconds it had half of the target, and for two it shared the target with the
+        // other request.
         assert_eq!(clock.end(first, at(14)).seconds, 2.0);
         assert_eq!(clock.end(second, at(18)).seconds, 3.0);
         assert_eq!((clock.busy_seconds(at(99)), clock.outstanding()), (5.0, 0));

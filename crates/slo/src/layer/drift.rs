@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-/// The time over which the work of requests is compared with what the profile says.
+/// The time over which the work of requests is compared with the profile.
 const DRIFT_WINDOW: Duration = Duration::from_secs(30);
-/// Seconds of work within that time from which on the comparison means something.
+/// The least work within that time for a meaningful comparison, in seconds.
 const LEAST_COMPARED_SECONDS: f64 = 1.0;
 
-/// The work that requests took beside the work that the profile says; both fade.
+/// The time that requests took, and the time in the profile. Both fade.
 #[derive(Debug, Default)]
 pub(super) struct Drift {
     took_seconds: f64,
@@ -16,7 +16,7 @@ pub(super) struct Drift {
 }
 
 impl Drift {
-    /// A request took so much of the target, and should have taken so much.
+    /// Records a request: the time it took, and the time in the profile.
     pub fn add(&mut self, took_seconds: f64, profile_seconds: f64, now: Duration) {
         self.fade(now);
         self.took_seconds += took_seconds;

@@ -31,7 +31,7 @@ impl LatencyHistogram {
     pub fn record(&mut self, latency: Duration) {
         let seconds = latency.as_secs_f64();
         let bound = (seconds / FIRST_SECONDS).ln() / RATIO.ln();
-        // A latency of 0 has no logarithm; the conversion makes it 0.
+        // A latency of 0 has no logarithm; the conversion to an integer makes it 0.
         let at = (bound.ceil() as usize).min(BOUNDED);
         self.counts[at] += 1;
         self.sum_seconds += seconds;

@@ -19,7 +19,8 @@ pub enum MissCause {
     OutsideEnvelope,
     /// The target was slower than its profile says.
     ProfileDrifted,
-    /// The target was busy with what no queue orders: compaction, other processes, another cluster's clients.
+    /// The target was busy with work outside the queues: compaction, other processes, or clients of
+    /// another cluster.
     Background,
 }
 
@@ -35,7 +36,7 @@ impl MissCause {
     }
 }
 
-/// Requests of one tenant that took longer than promised, since they were last taken.
+/// Missed promises of one tenant since they were last taken.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Miss {
     /// The tenant.

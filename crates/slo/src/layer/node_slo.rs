@@ -23,12 +23,12 @@ use crate::limits::{MAX_WATCH, MAX_WATCHED_TENANTS};
 use crate::order::{NoOrders, Orders};
 use crate::records::{SloState, background_tenant, system_tenant};
 
-/// Which target serves an object: a node has one, a gateway reaches several.
+/// Says which target serves an object. A node has one target, a gateway reaches several.
 pub trait TargetOf: Send + Sync + fmt::Debug {
     /// The target that a request on the object loads first.
     fn target_of(&self, object: &ObjectId) -> Located;
 
-    /// The name under which all targets count as one, while nobody was promised anything.
+    /// The name under which all targets count as one, while no tenant has a promise.
     fn all(&self) -> TargetName;
 }
 
@@ -36,7 +36,7 @@ pub trait TargetOf: Send + Sync + fmt::Debug {
 pub enum Located {
     /// At this target.
     At(TargetName),
-    /// It has to be asked for. An error is that of the request.
+    /// The target has to be asked for. If that fails, the request fails with the same error.
     Ask(BoxFuture<'static, Result<TargetName>>),
 }
 
@@ -71,7 +71,7 @@ pub struct NodeSlo {
     orders: Arc<dyn Orders>,
     state: RwLock<Arc<SloState>>,
     queues: Mutex<BTreeMap<TargetName, Arc<TargetQueue>>>,
-    /// What this gateway uses of the promises, if it is one of several.
+    /// The parts of the promises that this gateway uses, if it is one of several gateways.
     parts: RwLock<Option<Arc<Parts>>>,
     /// Whose traffic is watched, and until when.
     watched: Mutex<BTreeMap<TenantName, Duration>>,
@@ -85,7 +85,7 @@ impl NodeSlo {
         Self::ordered_by(targets, clock, Arc::new(NoOrders))
     }
 
-    /// The same in a process that runs programs: the map may name one of `orders`.
+    /// Like [`NodeSlo::new`], for a process that runs programs: the map may name one of `orders`.
     pub fn ordered_by(
         targets: impl TargetOf + 'static,
         clock: Arc<dyn Clock>,
@@ -103,10 +103,10 @@ impl NodeSlo {
         })
     }
 
-    /// Does from now on what a newer state of the map says.
+    /// Applies a newer state of the map.
     pub fn apply(&self, state: SloState) {
         let state = Arc::new(state);
-        // One after the other: a queue that is made meanwhile takes the newer state.
+        // The lock on the queues makes sure that a queue created meanwhile gets the newer state.
         let queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
         *self.state.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&state);
         for queue in queues.values() {
@@ -114,7 +114,7 @@ impl NodeSlo {
         }
     }
 
-    /// What the map says, as far as was heard.
+    /// The state of the map that was applied last.
     pub fn state(&self) -> Arc<SloState> {
         Arc::clone(&self.state.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -185,7 +185,7 @@ impl NodeSlo {
         self.all_queues().iter().flat_map(|queue| queue.histograms()).collect()
     }
 
-    /// Which promises were not kept since this was last asked.
+    /// Promises that were missed since the last call.
     pub fn take_misses(&self) -> Vec<Miss> {
         self.all_queues().iter().flat_map(|queue| queue.take_misses()).collect()
     }
@@ -223,7 +223,7 @@ impl NodeSlo {
         queue.enter(background_tenant(), &cost).await.map(BackgroundWork)
     }
 
-    /// Whose request it is: nacre's own, the pool's owner's, or its sender's.
+    /// The tenant of a request: nacre's own tenant, the owner of the pool, or the sender.
     pub(super) fn tenant_of(&self, request: &Request) -> TenantName {
         let header = &request.header;
         if header.object.pool == self.system.0 {
@@ -252,7 +252,7 @@ impl NodeSlo {
         let now = self.clock.monotonic();
         let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         for (tenant, until) in watched.iter().filter(|(_, until)| **until > now) {
-            // There is room for tenants in a new queue.
+            // A new queue watches no tenants yet, so it has room for these.
             let _ = queue.watch(tenant, *until - now);
         }
         drop(watched);

@@ -44,7 +44,7 @@ impl Ordering {
         self.decided
     }
 
-    /// What to do next. Without a program this is the native order and nothing else.
+    /// Decides what to do next. Without a program, the native order decides alone.
     pub fn next(&mut self, scheduler: &mut Scheduler, state: &SloState, now: Duration) -> Next {
         let Some(name) = &state.order else { return scheduler.next(now) };
         let Some(order) = self.orders.named(name) else { return scheduler.next(now) };

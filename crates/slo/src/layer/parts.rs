@@ -1,4 +1,4 @@
-//! `Parts`: how much of each promise one of several gateways uses.
+//! `Parts`: the part of each promise that one of several gateways uses.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use nacre_qos::RateBurst;
 use nacre_qos::scheduler::{DeviceLimits, KindLimits};
 use nacre_qos::sharing::{Claim, Shared};
 
-/// The parts of a gateway, until its lease is over.
+/// The parts that a gateway uses until its lease ends.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Parts {
     parts: BTreeMap<Shared, f64>,
@@ -18,16 +18,16 @@ pub struct Parts {
     until: Duration,
 }
 
-/// What is shared of a tenant at a target.
+/// The key under which gateways share a tenant's promise at a target.
 pub(super) fn shared(target: &TargetName, tenant: &TenantName) -> Shared {
     format!("{target}/{tenant}")
 }
 
 impl Parts {
-    /// A bucket that nothing fits in: a tenant with it is outside its limits.
+    /// A bucket that covers no request. A tenant with this bucket is always outside its limits.
     pub(super) const NOTHING: RateBurst = RateBurst { rate: 0.0, burst_seconds: 1e-9 };
 
-    /// Those of a claim, which ends at this reading of the clock.
+    /// The parts of a claim. They end at the reading `until` of the clock.
     pub fn new(claim: &Claim, gateways: usize, until: Duration) -> Self {
         let parts = claim.parts.iter().map(|(shared, part)| (shared.clone(), part.part));
         Self { parts: parts.collect(), gateways, until }
@@ -56,7 +56,7 @@ impl Parts {
         }
     }
 
-    /// What this gateway may have outstanding at a target, of what all may.
+    /// This gateway's part of the requests that may be outstanding at a target.
     pub(super) fn limits(&self, whole: DeviceLimits) -> DeviceLimits {
         let gateways = self.gateways.max(1);
         let of = |KindLimits { requests, bytes }: KindLimits| KindLimits {

@@ -23,7 +23,7 @@ pub struct TargetReport {
     /// target has become slower than promises assume. `None` without a profile, or if there was too
     /// little work.
     pub drift: Option<f64>,
-    /// Decisions that a program has made in place of the native order.
+    /// How many decisions a program has made in place of the native order.
     #[serde(default)]
     pub decided_by_program: u64,
     /// What each tenant saw.
@@ -49,7 +49,7 @@ pub struct TenantReport {
     pub misses: u64,
     /// Requests that wait.
     pub queued: usize,
-    /// What it has asked for since it is watched, if it is.
+    /// The arrival curve of the tenant since it is watched, if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub curve: Option<ArrivalCurve>,
     /// The tokens that are left in each token bucket, in seconds of work. Below 0 the tenant has

@@ -17,7 +17,7 @@ pub struct SloLayer {
 }
 
 impl SloLayer {
-    /// The layer before `next`, which does what `node` has heard.
+    /// The layer before `next`, which orders requests by the state of `node`.
     pub fn new(next: Stack, node: Arc<NodeSlo>) -> Self {
         Self { next, node }
     }
@@ -31,7 +31,7 @@ impl SloLayer {
         let tenant = self.node.tenant_of(&request);
         let mut cost = Cost::of(&request);
         if self.node.is_system(&tenant) {
-            // A profile that is wrong must not keep nacre from its own maps.
+            // A wrong profile must not block nacre's requests on its own maps.
             cost.charging = Charging::ByTimeAlone;
         }
         let permit = queue.enter(tenant, &cost).await?;

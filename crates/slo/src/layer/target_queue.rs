@@ -48,13 +48,13 @@ pub(super) struct TargetQueue {
 #[derive(Debug)]
 struct Inner {
     state: Arc<SloState>,
-    /// What this process uses of the promises, if it is one of several gateways.
+    /// The parts of the promises that this process uses, if it is one of several gateways.
     parts: Option<Arc<Parts>>,
-    /// Whether the parts have ended, and the scheduler knows it.
+    /// Whether the parts have ended and the scheduler was told so.
     have_parts_ended: bool,
     scheduler: Scheduler,
     tenants: BTreeMap<TenantName, Tenant>,
-    /// The name under which tenants count that are too many to be told apart.
+    /// The common name for tenants beyond those that can be counted separately.
     others: TenantName,
     waiting: BTreeMap<RequestId, oneshot::Sender<Admission>>,
     device: DeviceClock,
@@ -65,7 +65,7 @@ struct Inner {
 /// What comes of a request that waits.
 #[derive(Debug, Clone, Copy)]
 enum Admission {
-    /// It goes; the second is the reading of the device clock.
+    /// The request was sent. `begun` is the reading of the device clock.
     Sent { is_within: bool, begun: Share },
     /// It waited for too long.
     Expired,
@@ -85,7 +85,7 @@ pub(super) struct Permit {
     is_left: bool,
 }
 
-/// A request that waits; it leaves the queue when it is dropped.
+/// A waiting request. Dropping it takes the request out of the queue.
 struct Waiting<'a> {
     queue: &'a Arc<TargetQueue>,
     tenant: TenantId,
@@ -94,7 +94,7 @@ struct Waiting<'a> {
 }
 
 impl TargetQueue {
-    /// The queue of a target that does what `state` says. Programs that order requests are among `orders`.
+    /// The queue of a target, with the settings in `state`. Order programs are among `orders`.
     pub fn new(
         target: TargetName,
         clock: Arc<dyn Clock>,
@@ -125,7 +125,7 @@ impl TargetQueue {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does from now on what `state` says. Requests that wait go on waiting under the new rules.
+    /// Applies a new state. Waiting requests continue to wait under the new rules.
     pub fn apply(&self, state: Arc<SloState>) {
         let mut inner = self.lock();
         inner.state = state;
@@ -142,7 +142,7 @@ impl TargetQueue {
         inner.settle(&self.target, self.clock.monotonic());
     }
 
-    /// The work that tenants with a promise have asked for so far, by what is shared.
+    /// The work that tenants with a promise have asked for so far, by the key of the promise.
     pub fn asked_seconds(&self) -> Vec<(Shared, f64)> {
         let inner = self.lock();
         let promised =
@@ -213,7 +213,7 @@ impl TargetQueue {
         Permit { queue, tenant, came_at, cost, begun, is_within, request, is_left: false }
     }
 
-    /// Watches the traffic of a tenant anew, for this long.
+    /// Restarts the observation of a tenant's traffic, for this long.
     pub fn watch(&self, tenant: &TenantName, time: Duration) -> Result<()> {
         let now = self.clock.monotonic();
         let mut inner = self.lock();
@@ -259,7 +259,7 @@ impl TargetQueue {
         promised.map(own).collect()
     }
 
-    /// Which promises were not kept since this was last asked.
+    /// Promises that were missed since the last call.
     pub fn take_misses(&self) -> Vec<Miss> {
         let inner = &mut *self.lock();
         let state = Arc::clone(&inner.state);
@@ -277,7 +277,7 @@ impl TargetQueue {
 impl Inner {
     fn limits(&self, target: &TargetName) -> DeviceLimits {
         let whole = self.state.profiles.get(target).map(|stored| stored.outstanding);
-        // Nobody is promised anything at a target without a profile.
+        // At a target without a profile, no tenant has a promise.
         let whole = whole.unwrap_or(MAX_OUTSTANDING_IN_GROUPS);
         self.parts.as_ref().map_or(whole, |parts| parts.limits(whole))
     }
@@ -286,7 +286,7 @@ impl Inner {
     fn settle(&mut self, target: &TargetName, now: Duration) {
         self.have_parts_ended = self.parts.as_ref().is_some_and(|parts| parts.have_ended(now));
         let limits = self.limits(target);
-        // Limits of a map that makes no sense leave those that were.
+        // If the map has invalid limits, the previous limits stay.
         let _ = self.scheduler.set_limits(limits);
         self.device.set_depth(limits.writes.requests, now);
         let known: Vec<_> = self.tenants.iter().map(|(name, own)| (name.clone(), own.id)).collect();
@@ -297,7 +297,7 @@ impl Inner {
         self.send_what_may_go(now);
     }
 
-    /// Stops using parts whose lease is over, also if the process was stopped meanwhile.
+    /// Stops using parts whose lease is over, even if the process was paused meanwhile.
     fn end_parts(&mut self, target: &TargetName, now: Duration) {
         let have_ended = self.parts.as_ref().is_some_and(|parts| parts.have_ended(now));
         if have_ended && !self.have_parts_ended {
@@ -305,7 +305,8 @@ impl Inner {
         }
     }
 
-    /// The settings of a tenant. Promises have priorities from 1: nacre's own requests come before them.
+    /// The settings of a tenant. Promises have priorities from 1, because nacre's own requests come
+    /// first.
     fn settings(&self, tenant: &TenantName, target: &TargetName) -> TenantSettings {
         if *tenant == system_tenant() {
             let bucket = RateBurst { rate: SYSTEM_RATE, burst_seconds: SYSTEM_BURST_SECONDS };
@@ -325,7 +326,8 @@ impl Inner {
         promised.unwrap_or_else(|| TenantSettings::weighted(weight))
     }
 
-    /// The tenant under whose name requests count. Too many tenants without a promise share one.
+    /// The tenant that a request is counted for. If too many tenants have no promise, the others
+    /// share one.
     fn counted_as(&self, tenant: TenantName) -> TenantName {
         let is_told_apart = self.tenants.len() < MAX_METERED_TENANTS
             || self.tenants.contains_key(&tenant)
@@ -415,7 +417,8 @@ impl Inner {
 }
 
 impl Permit {
-    /// The engine has answered. `moved_bytes` is what request and reply carried; `None` if the request failed.
+    /// Handles the end of a request. `moved_bytes` counts request and reply; it is `None` after a
+    /// failure.
     pub fn leave(mut self, moved_bytes: Option<u64>) {
         self.end(moved_bytes, true);
     }
@@ -484,7 +487,8 @@ impl Drop for Waiting<'_> {
         if inner.waiting.remove(&self.request).is_some() {
             inner.scheduler.cancel(self.tenant, self.request, now);
         } else if inner.scheduler.complete(self.request, Some(0.0), now) {
-            // It was sent, and nobody took note of it. The device clock counted it.
+            // The request was sent, but its waiter is gone. The device clock has already counted
+            // it.
             inner.device.forget(now);
         }
         inner.send_what_may_go(now);

@@ -18,7 +18,7 @@ pub(super) struct Tenant {
     pub watched: Option<Watched>,
 }
 
-/// The traffic of a tenant, and until when it is watched.
+/// The observation of a tenant's traffic, and when it ends.
 #[derive(Debug)]
 pub(super) struct Watched {
     pub envelope: Envelope,
@@ -26,7 +26,7 @@ pub(super) struct Watched {
 }
 
 impl Tenant {
-    /// What it saw, with its state in the scheduler.
+    /// The tenant's report, with its state in the scheduler.
     pub fn report(
         &mut self,
         name: &TenantName,

@@ -1,4 +1,4 @@
-//! What an order of service chooses from, and where it comes from.
+//! The candidates from which an order of service chooses, and the source of such orders.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ pub struct Candidate<'a> {
 
 /// Chooses whose request goes next.
 pub trait Order: fmt::Debug + Send + Sync {
-    /// The place of the chosen one among the candidates; `None` leaves this decision to the native order.
+    /// Returns the index of the chosen candidate. `None` leaves this decision to the native order.
     fn choose(&self, candidates: &[Candidate<'_>]) -> Option<usize>;
 }
 
 /// Finds orders by the names of their programs.
 pub trait Orders: fmt::Debug + Send + Sync {
-    /// The order of this name as it is now; `None` if no version is live.
+    /// The order with this name at present; `None` if no version is live.
     fn named(&self, name: &ProgramName) -> Option<Arc<dyn Order>>;
 }
 

@@ -10,7 +10,7 @@ use nacre_registry::{CompiledHook, CompiledProgram, LivePrograms, ProgramKind};
 use super::OrderProgram;
 use super::interface::ORDER_INTERFACE;
 
-/// The hook of orders of service: whose request a target serves next.
+/// The hook of order programs: they decide whose request a target serves next.
 pub type OrderHook = CompiledHook<OrderProgram>;
 /// The orders of service that are live on a node, by name.
 pub type LiveOrders = LivePrograms<OrderProgram>;

@@ -1,4 +1,4 @@
-//! What orders of service define and find, as data.
+//! The functions that order programs define, and the data that they get.
 
 use nacre_program::{FunctionSpec, Interface, Item};
 

@@ -188,7 +188,7 @@ fn made_up_tenants() -> Result<Vec<Waiting>> {
         }
     }
     let mut offered = Offered(vec![]);
-    // The native order sends the first request of each in between.
+    // Between two offers, the native order sends the first request of each tenant.
     for _ in 0..3 {
         scheduler.next_by(&mut offered, now);
     }

@@ -27,7 +27,8 @@ impl OrderPrograms {
         Self { live, faults, clock, paused: Arc::default() }
     }
 
-    /// Has the faults of programs reported. A second call changes nothing, since a process is one node.
+    /// Reports the faults of programs from now on. A second call changes nothing: a process is one
+    /// node.
     pub fn report_to(&self, reporter: FaultReporter) {
         self.faults.report_to(reporter);
     }
@@ -56,7 +57,7 @@ impl Orders for OrderPrograms {
     }
 }
 
-/// One version of a program, which decides as long as somebody holds it.
+/// One version of a program. It can decide as long as this value exists.
 #[derive(Debug)]
 struct LiveOrder {
     name: ProgramName,

@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Promise {
-    /// The latency that its requests do not exceed, or as few as `violation` says; in seconds.
+    /// The promised latency in seconds. No request exceeds it, or only the part in `violation`.
     pub slo_seconds: f64,
-    /// The part of its requests that may take longer: the promise is stochastic. `None`: it is deterministic.
+    /// The part of its requests that may take longer, for a stochastic promise. `None` for a
+    /// deterministic one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub violation: Option<f64>,
     /// The percentile of the measured latencies that is compared with the promised latency. The
@@ -21,10 +22,12 @@ pub struct Promise {
     pub bound_seconds: f64,
     /// Lower numbers are served first.
     pub priority: u32,
-    /// The placement that the curves were made for ([`placement_epoch`](crate::placement_epoch)).
+    /// The epoch of the placement for which the curves were made
+    /// ([`placement_epoch`](crate::placement_epoch)).
     pub placement_epoch: u64,
-    /// The profiles that the curves were made with ([`SloState::profile_epoch`](crate::SloState::profile_epoch)); `None` if an
-    /// earlier release stored the promise.
+    /// The epoch of the profiles with which the curves were made
+    /// ([`SloState::profile_epoch`](crate::SloState::profile_epoch)). `None` if an earlier release
+    /// stored the promise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile_epoch: Option<u64>,
     /// Its traffic by target.
@@ -63,7 +66,7 @@ impl Promise {
         )
     }
 
-    /// By which bound the tenant was admitted, in words.
+    /// Which bound the tenant was admitted by, in words.
     pub fn bound_name(&self) -> String {
         match self.violation {
             None => "deterministic".to_owned(),

@@ -31,7 +31,7 @@ pub fn background_tenant() -> TenantName {
     TenantName::new("nacre.background").expect("a literal")
 }
 
-/// What the map `slo` says. The default is what an empty map says: nothing is enforced.
+/// The contents of the map `slo`. The default is that of an empty map: promises are not enforced.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SloState {
     /// The map's epoch.
@@ -40,7 +40,7 @@ pub struct SloState {
     pub is_enforced: bool,
     /// The program that orders requests; the native order if there is none.
     pub order: Option<ProgramName>,
-    /// Whose requests those on a pool's objects are, whoever sends them.
+    /// The tenant of all requests on a pool's objects, for any sender.
     pub pools: BTreeMap<PoolName, TenantName>,
     /// The shares of tenants without a promise; 1 if none is set.
     pub weights: BTreeMap<TenantName, f64>,
@@ -70,7 +70,7 @@ impl SloState {
     pub fn profile_epoch(&self) -> u64 {
         let profiles: Vec<_> =
             self.profiles.iter().map(|(target, stored)| (target.as_str(), stored)).collect();
-        // JSON of other languages has no larger whole numbers.
+        // JSON libraries of other languages have no larger integers.
         xxh3_64(&encode(&profiles)) & ((1 << 53) - 1)
     }
 

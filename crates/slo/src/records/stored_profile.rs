@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits::{SYSTEM_BURST_SECONDS, USABLE_BANDWIDTH};
 
-/// The profile of a target, with what it was measured on.
+/// The measured profile of a target, and the conditions of the measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StoredProfile {
     /// Bandwidth by size: the lower end of the 95% confidence interval, less a margin.
     pub profile: Profile,
-    /// What may be outstanding at the target; it was measured with that.
+    /// How many requests may be outstanding at the target. The profile was measured with this many.
     pub outstanding: DeviceLimits,
     /// How the target makes writes durable.
     #[serde(default, skip_serializing_if = "Commits::are_single")]
@@ -32,14 +32,14 @@ impl StoredProfile {
     pub fn usable_bandwidth(samples: &[f64]) -> (f64, f64) {
         /// Student's t for 95% and four degrees of freedom: five samples.
         const STUDENT_T: f64 = 2.776;
-        /// Of the mean, so much is counted on however much the samples differ.
+        /// The part of the mean that counts even if the samples differ a lot.
         const LEAST_PART: f64 = 0.1;
         let count = samples.len().max(1) as f64;
         let mean = samples.iter().sum::<f64>() / count;
         let squares = samples.iter().map(|sample| (sample - mean).powi(2)).sum::<f64>();
         let deviation = (squares / (count - 1.0).max(1.0)).sqrt();
         let half_width = STUDENT_T * deviation / count.sqrt();
-        // With samples that differ much the interval reaches below 0.
+        // If the samples differ a lot, the interval reaches below 0.
         let low = (mean - half_width).max(mean * LEAST_PART);
         (low * USABLE_BANDWIDTH, half_width / mean)
     }
@@ -95,7 +95,7 @@ mod tests {
             read_bytes_per_second: bandwidth,
             write_bytes_per_second: bandwidth,
         };
-        // One second for 1,000 bytes, and for 4,000 two.
+        // 1,000 bytes take one second, and 4,000 bytes take two.
         let stored = stored(vec![row(1000, 1000.0), row(4000, 2000.0)]);
         let blocking = stored.blocking_seconds();
         // As many reads and writes.
