@@ -21,7 +21,7 @@ impl IoKind {
         self as usize
     }
 
-    /// The word for this kind, as traces of nacre write it.
+    /// The word for this kind in nacre's traces.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Read => "read",

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Rows of a profile. The longest public profile has 132.
+/// The most rows of a profile. The longest public profile has 132.
 pub const MAX_PROFILE_ROWS: usize = 4096;
 /// The most requests in one trace. A curve keeps 16 bytes of each request. A day at 190 requests a
 /// second fits.
@@ -10,11 +10,11 @@ pub const MAX_TRACE_RECORDS: usize = 16 << 20;
 /// The most bytes in one line of a trace. The longest lines are those of blkparse, with some dozens
 /// of fields.
 pub const MAX_TRACE_LINE_BYTES: usize = 4096;
-/// Bytes that one request of a trace moves. No device does more in one operation.
+/// The most bytes that one request of a trace moves. No device does more in one operation.
 pub const MAX_TRACE_REQUEST_BYTES: u64 = 1 << 32;
-/// Objects, files and volumes that one trace names. Their names are kept.
+/// The most objects, files and volumes that one trace names. Their names stay in memory.
 pub const MAX_TRACE_NAMES: usize = 1 << 20;
-/// Bytes of all names of one trace: a million names of the usual length fit.
+/// The most bytes of all names in one trace. A million names of the usual length fit.
 pub const MAX_TRACE_NAME_BYTES: usize = 64 << 20;
 /// The most slots into which a trace is cut. Each slot is a number in memory while the trace is
 /// read.
@@ -22,21 +22,23 @@ pub const MAX_SLOTS: usize = 16 << 20;
 /// The number of rates for which the burst of a trace is computed. The public estimator takes steps
 /// of a thousandth of the capacity.
 pub const CURVE_RATES: usize = 1000;
-/// Rates for which the burst of live traffic is found: each request updates all of them.
+/// The number of rates for which the burst of live traffic is measured. Each request updates all of
+/// them.
 pub const ENVELOPE_RATES: usize = 64;
 /// The most segments of an arrival curve. Each segment is a row of the linear program, for each
 /// tenant and target.
 pub const MAX_CURVE_SEGMENTS: usize = 12;
-/// Pruning removes segments that start this late first: they matter for latencies that nobody promises.
+/// Segments that start this late are pruned first. They matter only for latencies that nobody
+/// promises.
 pub const LATE_SEGMENT: Duration = Duration::from_secs(30);
-/// Tenants with a promise. Each is a few kilobytes.
+/// The most tenants with a promise. Each takes a few kilobytes.
 pub const MAX_TENANTS: usize = 65_536;
 /// The most queues that the requests of one tenant pass: targets and links. Each queue is some
 /// dozen rows of the linear program.
 pub const MAX_QUEUES_OF_TENANT: usize = 1024;
 /// The longest SLO. A latency of an hour is no tail latency.
 pub const MAX_SLO_SECONDS: f64 = 3600.0;
-/// Tenants of one scheduler. A tenant that asks for nothing costs some hundred bytes.
+/// The most tenants of one scheduler. A tenant without requests takes some hundred bytes.
 pub const MAX_SCHEDULED_TENANTS: usize = 65_536;
 /// The most token buckets of one tenant at one target: one for each segment of a curve, and some to
 /// spare.
@@ -44,14 +46,14 @@ pub const MAX_BUCKETS: usize = 16;
 /// The most tenants that are offered to an order of service. A program reads all of them at each
 /// decision.
 pub const MAX_OFFERED_TENANTS: usize = 64;
-/// The least and the greatest weight: a thousand times as much or as little as usual.
+/// The lowest and the highest weight: a thousandth and a thousand times the default.
 pub const MIN_WEIGHT: f64 = 1e-3;
 /// See [`MIN_WEIGHT`].
 pub const MAX_WEIGHT: f64 = 1e3;
 /// The most requests of one tenant that wait at one target, unless its settings say otherwise. One
 /// client has some dozens of requests in flight.
 pub const DEFAULT_QUEUE_REQUESTS: usize = 4096;
-/// Bytes of these requests: they are held in memory.
+/// The most bytes of these requests, which are in memory.
 pub const DEFAULT_QUEUE_BYTES: u64 = 64 << 20;
 /// The time over which a tenant's rate of service is averaged. The rate gives an estimate of how
 /// long its queue takes.
@@ -59,9 +61,9 @@ pub const DRAIN_WINDOW: Duration = Duration::from_secs(1);
 /// How long the requests of a tenant must have waited within that time before its rate of service
 /// counts.
 pub const LEAST_BACKLOG: Duration = Duration::from_millis(100);
-/// A refused request waits this long at least: asking again costs as much as being refused.
+/// The shortest wait after a refusal. Asking again costs as much as being refused.
 pub const MIN_RETRY_WAIT: Duration = Duration::from_millis(1);
-/// A refused request waits this long at most, also where nobody knows how long a queue takes.
+/// The longest wait after a refusal, also if it is unknown how long a queue takes.
 pub const MAX_RETRY_WAIT: Duration = Duration::from_secs(10);
 
 const _: () = assert!(MAX_BUCKETS >= MAX_CURVE_SEGMENTS);

@@ -1,4 +1,4 @@
-//! Who is admitted beside whom, and what a refusal says.
+//! Tests of admission: which tenants are admitted together, and what a refusal says.
 
 mod common;
 
@@ -208,7 +208,7 @@ fn a_refusal_names_the_missed_promises_and_what_would_fit() {
     );
     assert!(text.contains("instead of 12.0 ms"), "{text}");
     assert!(text.ends_with("with its objects on target 1"), "{text}");
-    // The longer SLO would be admitted, and a much shorter one than that would not.
+    // The longer SLO would be admitted, but one that is much shorter would not.
     let slo_seconds = refusal.fit.slo_seconds.unwrap();
     assert!(admission.fits(&Candidate { slo_seconds, ..late.clone() }).unwrap());
     assert!(!admission.fits(&Candidate { slo_seconds: slo_seconds * 0.95, ..late }).unwrap());
@@ -232,7 +232,7 @@ fn a_refusal_for_too_much_work_says_what_rate_would_fit() {
     assert!(text.contains("late would miss its 2000 ms without bound"), "{text}");
 }
 
-/// Tenants on some of three devices, in series or beside each other.
+/// Tenants on some of three devices, in series or in parallel.
 fn random_candidate(random: &mut Random, number: usize) -> Candidate {
     let slo_seconds = [0.05, 0.1, 0.2, 0.2, 0.5][random.below(5) as usize];
     let mut queues = vec![0, 1, 2];
@@ -318,7 +318,7 @@ fn tiny_coefficients_make_no_bucket_unsafe() {
         let mut random = Random::seeded(seed);
         let mut admission = admission(1);
         for number in 0..4 {
-            // Bursts of microseconds beside SLOs of seconds: coefficients down to 1e-8.
+            // Bursts of microseconds with SLOs of seconds give coefficients down to 1e-8.
             let lines: Vec<_> = (0..12)
                 .map(|at| {
                     let rate = 0.2 - 0.015 * f64::from(at) - random.below(100) as f64 * 1e-7;

@@ -1,4 +1,4 @@
-//! Arrival curves: known values, and random traces that no curve lies below.
+//! Tests of arrival curves, with known values and random traces. No curve may lie below its trace.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! No bytes from outside make the crate panic, and what it accepts has numbers that make sense.
+//! No input makes the crate panic, and accepted input has only valid numbers.
 
 use nacre_fuzz::{fuzz, fuzz_slow};
 use nacre_object::Result;

@@ -21,7 +21,7 @@ const CASES: SeedCases =
     SeedCases { file: "independent_seeds.txt", text: include_str!("independent_seeds.txt") };
 /// The work of a request.
 const REQUEST_SECONDS: f64 = 0.002;
-/// Requests that the device may have when one of a higher priority comes.
+/// How many requests the device may have when one of a higher priority comes.
 const OUTSTANDING: usize = 2;
 /// The part of the requests that may be late.
 const VIOLATION: f64 = 0.01;
@@ -139,7 +139,7 @@ fn stochastic_promises_are_kept_and_more_tenants_are_admitted() {
             of_likely >= of_certain,
             "{of_likely} are admitted, {of_certain} deterministically"
         );
-        // Whom the deterministic bound admits, the stochastic one admits.
+        // The stochastic bound admits every tenant that the deterministic bound admits.
         let same = certain.tenants().iter().map(|admitted| stochastic(admitted.candidate.clone()));
         assert_eq!(admit_all(same).tenants().len(), of_certain);
         deterministic += of_certain;
@@ -164,7 +164,7 @@ fn stochastic_promises_are_kept_and_more_tenants_are_admitted() {
     assert!(count < 5 || more > deterministic / 4, "{more} more than {deterministic}");
 }
 
-/// All that the bucket allows, as early as it may come.
+/// Brings all that the bucket allows, as early as possible.
 fn greedy(limit: RateBurst) -> Vec<SimulatedRequest> {
     let come_at = |work: f64| ((work - limit.burst_seconds) / limit.rate).max(0.0);
     let times = (1..).map(|number| come_at(f64::from(number) * REQUEST_SECONDS));
@@ -181,7 +181,7 @@ fn a_deterministic_promise_holds_beside_any_traffic_of_stochastic_ones() {
             .map(|candidate| if random.one_in(3) { candidate } else { stochastic(candidate) });
         let mixed: Vec<_> = mixed.collect();
         let admission = admit_all(mixed);
-        // Everybody bursts at once: these tenants are not independent at all.
+        // All tenants burst at once, so they are not independent at all.
         let parts = late_parts(&admission, &mut random, |_, admitted| greedy(admitted.buckets[0]));
         for (part, admitted) in parts.iter().zip(admission.tenants()) {
             match admitted.candidate.violation {
@@ -215,7 +215,8 @@ fn bursts_of_stochastic_promises_count_in_full_for_a_deterministic_one() {
         let likely = stochastic(on_target(&format!("likely{number}"), 0.05, &[(0.01, 0.01)]));
         assert_eq!(admission.admit(likely).unwrap(), Verdict::Admitted, "likely{number}");
     }
-    // Six bursts of 10 ms, what is at the device, and its own 10 ms.
+    // The latency includes six bursts of 10 ms, the outstanding requests, and the tenant's own 10
+    // ms.
     let certain = |slo| on_target("certain", slo, &[(0.01, 0.01)]);
     assert!(!admission.fits(&certain(0.070)).unwrap());
     assert!(admission.fits(&certain(0.085)).unwrap());

@@ -113,7 +113,7 @@ fn tokens_come_back_at_the_rate_of_the_bucket() {
     enqueue(&mut scheduler, tenant, 0.05, ms(499));
     enqueue(&mut scheduler, other, 0.1, ms(499));
     let tokens = scheduler.tenant(tenant, ms(999)).unwrap().tokens_seconds[0];
-    // What was sent outside the limits took the tokens that were there, and no others.
+    // The request outside the limits took only the tokens that were there.
     assert!((tokens - 0.05).abs() < 1e-9, "{tokens}");
     assert_eq!(drain(&mut scheduler, ms(999))[0], (tenant, true));
 }
@@ -187,7 +187,7 @@ fn true_work_corrects_what_was_charged() {
     assert!((tokens_after(0.25, f64::NAN) - 0.0).abs() < 1e-9, "what is no number changes nothing");
 }
 
-/// A device that has two reads, and writes up to 8 KiB, at a time.
+/// A device that takes two reads, and writes up to 8 KiB, at a time.
 fn two_and_two() -> Scheduler {
     let reads = KindLimits { requests: 2, bytes: 1 << 20 };
     let writes = KindLimits { requests: 9, bytes: 8192 };
@@ -212,7 +212,7 @@ fn reads_and_writes_have_separate_room_at_the_device() {
         ids.push(scheduler.enqueue(request, ms(0)).unwrap());
     }
     assert_eq!(send_all(&mut scheduler), ids[..4]);
-    // A write is done: the next one goes, and the third read still waits.
+    // After a write is done, the next write goes, and the third read still waits.
     scheduler.complete(ids[1], None, ms(0));
     assert_eq!(send_all(&mut scheduler), [ids[5]]);
 }

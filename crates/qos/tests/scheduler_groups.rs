@@ -98,7 +98,7 @@ fn tenant(settings: TenantSettings, writes: usize, times: &[Duration]) -> Simula
     SimulatedTenant { settings: vec![(0, settings)], requests: times.iter().map(request).collect() }
 }
 
-/// The latencies of tenants at a target that may have so many writes.
+/// The latencies of tenants at a target that allows this many outstanding writes.
 fn latencies(writes: usize, next: NextGroup, tenants: Vec<SimulatedTenant>) -> Vec<Vec<Duration>> {
     let device = SimulatedDevice::Groups { sync: SYNC, next };
     let queue = SimulatedQueue { limits: limits(writes), ties: Ties::FirstCome, device };

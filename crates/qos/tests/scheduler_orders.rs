@@ -1,4 +1,4 @@
-//! What stays as it is when something else than the native order chooses who is next.
+//! Tests of properties that hold also when another order than the native one chooses the tenant.
 
 mod scheduling;
 
@@ -7,7 +7,7 @@ use nacre_qos::limits::MAX_OFFERED_TENANTS;
 use nacre_qos::scheduler::{NewRequest, Next, ServiceOrder, Waiting, Work};
 use scheduling::{device, enqueue, ms, promised, read_of, weighted};
 
-/// Chooses by a function, and keeps what it was offered.
+/// An order that chooses by a function, and records what it was offered.
 struct By<F>(F, Vec<Vec<Waiting>>);
 
 impl<F: FnMut(&[Waiting]) -> Option<usize>> ServiceOrder for By<F> {

@@ -1,4 +1,4 @@
-//! The queues of the scheduler: their bounds, deadlines, and what settings are accepted.
+//! Tests of the scheduler's queues: their limits, deadlines and settings.
 
 mod scheduling;
 
@@ -106,7 +106,7 @@ fn a_removed_tenant_returns_its_waiting_requests() {
     assert_eq!(scheduler.remove_tenant(tenant), []);
     let refused = scheduler.enqueue(read_of(tenant, 0.1), ms(0)).unwrap_err();
     assert_eq!(Error::from(refused).kind(), ErrorKind::NotFound);
-    // A later tenant of the same slot pays nothing for it.
+    // A later tenant of the same slot is not charged for the removed one.
     let next = promised(&mut scheduler, 0, &[(0.1, 1.0)]);
     assert!(scheduler.complete(sent, Some(5.0), ms(0)));
     assert_eq!(scheduler.tenant(next, ms(0)).unwrap().tokens_seconds, [1.0]);

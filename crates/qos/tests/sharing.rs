@@ -1,4 +1,4 @@
-//! Gateways share token buckets: by demand, and never more than there is.
+//! Gateways share token buckets by demand, and never use more than the whole.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,11 +17,11 @@ struct Gateway {
     /// Seconds of its clock in one second.
     pace: f64,
     seen: ClaimAges,
-    /// What it uses, and the reading of its clock when it began to publish it.
+    /// The parts that it uses, and the reading of its clock when it began to publish them.
     uses: Claim,
     began: Duration,
     demand: f64,
-    /// A claim on its way: what it read, when it began, and what it will publish.
+    /// A claim in flight: the state that was read, the start time, and the claim to publish.
     under_way: Option<(u64, Duration, Claim)>,
     next_at: Duration,
     is_dead: bool,
@@ -66,7 +66,7 @@ impl Gateway {
         let own = map.claims.get(&self.name).cloned().unwrap_or_default();
         let others = self.seen.holding(&map.claims, &self.name, clock);
         let next = next_claim(&own, &others, &[(SHARED.to_owned(), self.demand)].into());
-        // What it gives back it stops using at once.
+        // The gateway stops using the returned part at once.
         for (shared, part) in &mut self.uses.parts {
             let given = next.parts.get(shared).map_or(0.0, |part| part.part);
             part.part = part.part.min(given);
@@ -175,6 +175,6 @@ fn a_gateway_that_ignored_its_lease_would_break_the_invariant() {
     let kept = gateways[0].part(now);
     gateways[0].is_dead = true;
     let now = settle(&mut gateways, &mut map, now, 12);
-    // Had the first gone on, both together would use more than there is.
+    // If the first gateway had continued, both together would use more than the whole.
     assert!(kept + gateways[1].part(now) > 1.2);
 }

@@ -1,4 +1,5 @@
-//! No conforming request takes longer than its bound, whatever others do; and the bound is not idle.
+//! No conforming request takes longer than its bound, for any traffic of others. The bound is also
+//! tight.
 
 mod common;
 mod simulated;
@@ -39,7 +40,7 @@ fn play(commits: Commits) {
     println!("{count} seeds, {commits:?}: {all:?}");
     let is_idle = all.tenants < 50 || all.refused < 20 || all.rogues < 5;
     assert!(count < 50 || !is_idle, "{all:?}");
-    // A group may be as large as what is outstanding, and is mostly smaller.
+    // A group may be as large as all outstanding writes, but mostly is smaller.
     let near = if commits.are_single() { 0.5 } else { 0.4 };
     assert!(count < 50 || all.highest_ratio > near, "no latency comes near its bound: {all:?}");
 }
@@ -145,7 +146,7 @@ fn a_refused_tenant_would_make_a_promise_fail_if_it_were_admitted() {
 fn a_burst_outside_the_limits_delays_no_tenant_within_its_limits() {
     let (high, low) = (bucket(0.2, 0.01), bucket(0.3, 0.05));
     let tenants = |priority| {
-        // The first tenant brings ten times what it may.
+        // The first tenant brings ten times as much as its bucket allows.
         let rogue = greedy(0, bucket(2.0, 0.1), 0.001, 2.0);
         let limits = TenantSettings {
             queue_requests: usize::MAX,

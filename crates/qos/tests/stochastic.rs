@@ -1,4 +1,5 @@
-//! The stochastic bound: it holds in simulation, and admits more than the deterministic one.
+//! The stochastic bound holds in the simulation, and admits more tenants than the deterministic
+//! one.
 
 mod common;
 

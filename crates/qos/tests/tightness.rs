@@ -22,7 +22,7 @@ use nacre_qos::{
 
 /// The work of a request.
 const REQUEST_SECONDS: f64 = 0.002;
-/// Requests that the device may have when one of a higher priority comes.
+/// How many requests the device may have when one of a higher priority comes.
 const OUTSTANDING: usize = 2;
 /// Tenants that ask, one after the other.
 const TENANTS: u64 = 8;
@@ -74,7 +74,7 @@ fn greedy(priority: usize, asking: &Asking) -> SimulatedTenant {
     SimulatedTenant { settings: vec![(0, settings)], requests: requests.collect() }
 }
 
-/// Whether nobody of the set misses in the simulation.
+/// Whether no tenant of the set misses its promise in the simulation.
 fn holds(set: &[&Asking]) -> bool {
     worst(set) <= 1.0
 }
@@ -103,7 +103,7 @@ fn worst(set: &[&Asking]) -> f64 {
     longest.zip(slos).map(|(longest, slo)| longest / slo).fold(0.0, f64::max)
 }
 
-/// The places of the tenants that are admitted, in the order in which they ask.
+/// The indices of the admitted tenants, in the order in which they ask.
 fn admitted(tenants: &[Asking]) -> Vec<usize> {
     let blocking_seconds = OUTSTANDING as f64 * REQUEST_SECONDS;
     let queue = Queue { name: "target".to_owned(), blocking_seconds };
@@ -157,7 +157,8 @@ fn a_refused_tenant_would_make_a_promise_fail_or_nearly_fail() {
         let tenants = tenants(seed);
         let admitted = admitted(&tenants);
         for refused in (0..tenants.len()).filter(|place| !admitted.contains(place)) {
-            // With the forced tenant in, tenants after it might have been refused, so they are left out.
+            // Later tenants are left out: with the refused tenant admitted, they might have been
+            // refused.
             let before = admitted.iter().filter(|place| **place < refused);
             let set = before.chain([&refused]).map(|place| &tenants[*place]).collect::<Vec<_>>();
             let worst = worst(&set);
@@ -167,7 +168,7 @@ fn a_refused_tenant_would_make_a_promise_fail_or_nearly_fail() {
         }
     }
     println!("{missed} of {forced} make somebody miss; the others come within {least:.3} of it");
-    // The bound assumes a request at the device that may not be there, and it rounds up.
+    // The bound assumes an outstanding request that may not be there, and it rounds up.
     assert!(missed * 100 >= forced * 85, "{missed} of {forced}");
     assert!(
         least > 0.8,

@@ -1,4 +1,5 @@
-//! Latency bounds of given token buckets, for `nacre slo bound`: nothing is chosen, only checked.
+//! Latency bounds of given token buckets, for `nacre slo bound`. The buckets are checked, not
+//! chosen.
 
 use nacre_object::{Error, Result, TenantName};
 use serde::{Deserialize, Serialize};
@@ -25,7 +26,7 @@ pub struct BoundsQuestion {
 pub struct TenantQuestion {
     /// The tenant's name.
     pub tenant: String,
-    /// The latency that it was promised. A shorter one is served first.
+    /// The promised latency. Tenants with shorter ones are served first.
     pub slo_seconds: f64,
     /// The part of its requests that may take longer, if it was promised a stochastic bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -62,7 +63,7 @@ pub struct TenantBound {
     /// The part of its requests that may take longer, if it was promised a stochastic bound.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub violation: Option<f64>,
-    /// No request takes longer, or no more than `violation` says; `None` if there is no bound.
+    /// No request takes longer, or only the part in `violation`; `None` if there is no bound.
     pub latency_seconds: Option<f64>,
     /// Whether the promise is kept.
     pub is_kept: bool,

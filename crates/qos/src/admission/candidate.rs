@@ -22,7 +22,7 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Whether the blocking time is a number from 0.
+    /// Checks that the blocking time is a finite number from 0.
     pub(super) fn check(&self) -> Result<()> {
         match self.blocking_seconds.is_finite() && self.blocking_seconds >= 0.0 {
             true => Ok(()),
@@ -37,7 +37,7 @@ impl Queue {
 /// What a tenant brings to one queue.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueueFlow {
-    /// The place of the queue among the queues of the admission.
+    /// The index of the queue among the queues of the admission.
     pub queue: usize,
     /// The work that comes to it.
     pub curve: ArrivalCurve,
@@ -49,11 +49,11 @@ pub enum Sharing {
     /// Each queue has the bucket that its own traffic needs.
     #[default]
     OwnBuckets,
-    /// All queues have the same bucket, which is enough for the busiest, as in the thesis.
+    /// All queues have the same bucket, which is enough for the busiest queue, as in the thesis.
     Uniform,
 }
 
-/// Where a tenant comes in the order of service: lower ones first.
+/// The rank of a tenant in the order of service. Lower ranks are served first.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Rank {
     pub(super) slo_seconds: f64,
@@ -87,13 +87,13 @@ pub(super) fn priorities_of(tenants: &[&Candidate]) -> Vec<usize> {
 pub struct Candidate {
     /// The tenant.
     pub tenant: TenantName,
-    /// The latency that no request exceeds, or as few as `violation` says.
+    /// The promised latency. No request exceeds it, or only the part in `violation`.
     pub slo_seconds: f64,
     /// The part of the requests that may take longer, for a *stochastic* promise. Tenants with such
     /// promises must be independent of each other. `None` means a *deterministic* promise: no
     /// request may take longer.
     pub violation: Option<f64>,
-    /// What it brings to each queue, in any order, each queue once.
+    /// The traffic at each queue. The order does not matter, and each queue occurs once.
     pub flows: Vec<QueueFlow>,
     /// The legs of a request. Each leg lists the flows that a request passes one after the other. A
     /// request takes its legs in parallel.
@@ -119,7 +119,7 @@ impl Candidate {
         Rank { slo_seconds: self.slo_seconds, is_stochastic: self.violation.is_some() }
     }
 
-    /// Whether the candidate makes sense for this many queues.
+    /// Checks that the candidate is valid for this many queues.
     pub(super) fn check(&self, queues: usize) -> Result<()> {
         let wrong = |message: String| Err(Error::invalid(message).on(&self.tenant));
         if !(self.slo_seconds > 0.0 && self.slo_seconds <= MAX_SLO_SECONDS) {

@@ -16,7 +16,7 @@ use crate::{RateBurst, Service};
 /// Steps of the search for the latency with a given probability. The result is exact to a
 /// thousandth.
 const SEARCH_STEPS: usize = 16;
-/// The least latency that is tried, as a part of the SLO.
+/// The lowest latency that is tried, as a part of the SLO.
 const LEAST_PART: f64 = 1.0 / 1024.0;
 
 /// Tenants with their buckets, and the queues that they share. No other tenant may use these
@@ -26,7 +26,7 @@ pub(super) struct Check<'a> {
     tenants: &'a [&'a Candidate],
     buckets: &'a [Vec<RateBurst>],
     priorities: Vec<usize>,
-    /// The tenants at each queue, each with the place of its flow.
+    /// The tenants at each queue, each with the index of its flow.
     at_queue: Vec<Vec<(usize, usize)>>,
 }
 
@@ -69,7 +69,7 @@ impl<'a> Check<'a> {
         bounds.map(latency).collect()
     }
 
-    /// How likely a request of each tenant takes longer than its SLO, at most.
+    /// For each tenant, an upper bound on the probability that a request exceeds the SLO.
     pub(super) fn probabilities(&self) -> Vec<f64> {
         let bounds = self.bounds().into_iter().zip(self.tenants).enumerate();
         let probability = |(at, (bound, tenant)): (usize, (Option<f64>, &&Candidate))| match (
@@ -106,7 +106,7 @@ impl<'a> Check<'a> {
         self.tenants.iter().enumerate().map(latency).collect()
     }
 
-    /// How long the bucket of a flow holds back what its curve allows.
+    /// The longest time for which the bucket of a flow holds back traffic within the flow's curve.
     fn held_back(&self, at: usize, flow: usize) -> Option<f64> {
         self.tenants[at].flows[flow].curve.shaper_delay(self.buckets[at][flow])
     }

@@ -1,4 +1,4 @@
-//! The tenants that were admitted, and the decision about another one.
+//! The admitted tenants, and the decision about another one.
 
 use nacre_object::{Error, Result, TenantName};
 
@@ -216,7 +216,7 @@ impl Admission {
         (0..self.tenants.len()).filter(|at| is_in[*at]).collect()
     }
 
-    /// The candidates of a group, and this one as the last.
+    /// The candidates of a group, followed by this candidate.
     pub(super) fn members<'a>(
         &'a self,
         candidate: &'a Candidate,
@@ -226,7 +226,7 @@ impl Admission {
         present.chain([candidate]).collect()
     }
 
-    /// The buckets of the group and of the candidate if everybody meets the promise.
+    /// The buckets of the group and of the candidate, if all promises can then be kept.
     pub(super) fn fitting(
         &self,
         candidate: &Candidate,

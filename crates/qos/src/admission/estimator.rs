@@ -1,4 +1,4 @@
-//! From a trace to the work at each queue, in the ways of the thesis.
+//! Computes the work at each queue from a trace, by the methods of the thesis.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,12 +17,14 @@ pub enum Estimator {
     /// Each target has the requests of the objects that it keeps.
     #[default]
     PerTarget,
-    /// As [`Estimator::PerTarget`], with one bucket for all targets of a tenant: what the thesis does.
+    /// Like [`Estimator::PerTarget`], but all targets of a tenant have the same bucket, as in the
+    /// thesis.
     Uniform,
     /// All targets count as one target that is as fast as all of them together. If one target holds
     /// most objects, it is overloaded nevertheless.
     Optimistic,
-    /// All requests could go to one target. It admits too few if objects are spread.
+    /// Assumes that all requests could go to one target. It admits too few tenants if objects are
+    /// spread.
     Pessimistic,
 }
 
@@ -92,7 +94,7 @@ pub trait Layout {
 /// The work of a trace at each queue.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueueTraces {
-    /// The queues that have any work, by their number.
+    /// The queues that have any work, by their index.
     pub traces: BTreeMap<usize, WorkTrace>,
 }
 

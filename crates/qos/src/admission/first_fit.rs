@@ -1,4 +1,4 @@
-//! First fit: each tenant goes to the first target on which everybody meets the promise.
+//! First fit: each tenant goes to the first target on which all promises can be kept.
 
 use nacre_object::{Result, TenantName};
 
@@ -6,9 +6,9 @@ use super::program::USABLE;
 use super::{Admission, Candidate, Queue, QueueFlow, Verdict};
 use crate::{ArrivalCurve, RateBurst};
 
-/// Weights that are tried for the row of the capacity.
+/// How many weights are tried for the row of the capacity.
 const WEIGHTS: u32 = 10;
-/// More than the rounding error of a sum of some hundred numbers up to 1.
+/// A bound on the rounding error of a sum of some hundred numbers up to 1.
 const ROUNDING: f64 = 1e-9;
 
 /// A tenant that needs a target.
@@ -16,7 +16,7 @@ const ROUNDING: f64 = 1e-9;
 pub struct PlacedTenant {
     /// The tenant.
     pub tenant: TenantName,
-    /// The latency that no request exceeds, or as few as `violation` says.
+    /// The promised latency. No request exceeds it, or only the part in `violation`.
     pub slo_seconds: f64,
     /// The part of its requests that may take longer ([`Candidate::violation`]).
     pub violation: Option<f64>,
@@ -29,7 +29,8 @@ pub struct PlacedTenant {
 pub enum FirstFit {
     /// The linear program is solved for each target.
     Plain,
-    /// A target that two rows of the program rule out is skipped. The placement is the same.
+    /// A target is skipped if two rows of the program rule it out. The resulting placement is the
+    /// same.
     #[default]
     Fast,
 }
@@ -139,7 +140,7 @@ fn is_ruled_out(loads: &[Load], more: &Load, blocking_seconds: f64) -> bool {
                 _ => load.least(capacity, 0.0),
             });
             let most = capacity * USABLE + promise * (1.0 - blocking_seconds / slo);
-            // A sum that is only a rounding error too great is left to the solver.
+            // If the sum exceeds the limit only by a rounding error, the solver decides.
             least.sum::<f64>() > most + ROUNDING
         })
     })

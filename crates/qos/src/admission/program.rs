@@ -28,9 +28,9 @@ use crate::RateBurst;
 /// The highest sum of rates, and the part of an SLO that may be used. The rest is room for
 /// rounding.
 pub(super) const USABLE: f64 = 0.999;
-/// How far the solver may leave a row, whose largest coefficient is 1.
+/// How far the solution may violate a row, whose largest coefficient is 1.
 const ROW_TOLERANCE: f64 = 1e-10;
-/// What the rates count beside the overrun, in a program that may overrun.
+/// The weight of the rates beside the overrun, in a program that may overrun.
 const RATE_WEIGHT: f64 = 1e-6;
 
 /// Whether the program must keep the promises.
@@ -46,7 +46,7 @@ pub(super) enum Promises {
 /// How the buckets of tenants with stochastic promises are chosen.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Stochastic {
-    /// So that the calculus confirms their promises, as if they were deterministic.
+    /// The calculus must confirm their promises as if they were deterministic.
     Bounded,
     /// Minimises the sum of their rates and of their bursts, where bursts are in SLOs and have this
     /// weight.
@@ -54,7 +54,7 @@ pub(super) enum Stochastic {
 }
 
 impl Stochastic {
-    /// What is tried, one after the other, if there are stochastic promises.
+    /// The choices that are tried one after the other, if there are stochastic promises.
     pub(super) const ALL: [Self; 5] = [
         Self::Bounded,
         Self::Weighted(1.0),
@@ -63,7 +63,7 @@ impl Stochastic {
         Self::Weighted(0.0),
     ];
 
-    /// What is tried for these tenants: without stochastic promises all is the same.
+    /// The choices to try for these tenants. Without stochastic promises all choices are equal.
     pub(super) fn tried(tenants: &[&Candidate]) -> &'static [Self] {
         let is_stochastic = |tenant: &&Candidate| tenant.violation.is_some();
         if tenants.iter().any(is_stochastic) { &Self::ALL } else { &Self::ALL[..1] }
@@ -74,7 +74,7 @@ impl Stochastic {
         tenant.violation.is_none() || self == Self::Bounded
     }
 
-    /// What the burst of a tenant counts, in SLOs, beside its rate.
+    /// The weight of a tenant's burst, in SLOs, beside its rate.
     fn burst_weight(self, tenant: &Candidate) -> f64 {
         match self {
             Self::Weighted(weight) if tenant.violation.is_some() => weight,
@@ -241,7 +241,7 @@ impl Program {
     }
 }
 
-/// The buckets, raised to the r-b curves where rounding left them below.
+/// The buckets, raised to the r-b curves if rounding left them below.
 fn raised(tenant: &Candidate, mut buckets: Vec<RateBurst>) -> Vec<RateBurst> {
     for (bucket, flow) in buckets.iter_mut().zip(&tenant.flows) {
         bucket.rate = bucket.rate.max(flow.curve.least_rate());
@@ -261,7 +261,7 @@ fn flow_at(tenant: &Candidate, queue: usize) -> Option<usize> {
     tenant.flows.iter().position(|flow| flow.queue == queue)
 }
 
-/// The ways through queues, each with the ranks of the tenants that take it.
+/// The legs through queues, each with the ranks of the tenants that take it.
 fn ways<'a>(tenants: impl Iterator<Item = &'a Candidate>) -> BTreeSet<(Vec<usize>, Rank)> {
     let of = |tenant: &'a Candidate| {
         let queues = |leg: &Vec<usize>| leg.iter().map(|flow| tenant.flows[*flow].queue).collect();

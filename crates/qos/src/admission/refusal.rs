@@ -21,13 +21,13 @@ pub struct Miss {
     pub tenant: TenantName,
     /// What it was promised, or asks for.
     pub slo_seconds: f64,
-    /// The latency that it could have; `None` if there is no bound.
+    /// The latency that is possible for the tenant; `None` if there is no bound.
     pub latency_seconds: Option<f64>,
     /// If the promise is stochastic.
     pub stochastic: Option<LikelyMiss>,
 }
 
-/// How much more often than promised requests may take longer.
+/// How many times more often than promised a request may take longer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LikelyMiss {
     /// The part of the requests that may take longer.
@@ -41,14 +41,14 @@ pub struct LikelyMiss {
 pub struct Overload {
     /// The queue.
     pub queue: String,
-    /// Seconds of work a second that all tenants need there at least.
+    /// The least work a second that all tenants bring to the queue, in seconds.
     pub rate: f64,
 }
 
-/// Another way to serve the candidate, as with its objects on a further target.
+/// Another way to serve the candidate, for example with its objects on a further target.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Alternative {
-    /// What it is, for people: "with its objects also on target 2".
+    /// A description for people: "with its objects also on target 2".
     pub what: String,
     /// The candidate as it would be then.
     pub candidate: Candidate,
@@ -59,7 +59,8 @@ pub struct Alternative {
 pub struct Fit {
     /// A longer SLO.
     pub slo_seconds: Option<f64>,
-    /// A part of the rate: the same requests, with this many times as few in a second.
+    /// The part of the requested rate that would fit. The requests stay the same, but come less
+    /// often.
     pub rate_share: Option<f64>,
     /// The alternatives that fit.
     pub alternatives: Vec<String>,
@@ -74,7 +75,7 @@ pub struct Refusal {
     pub slo_seconds: f64,
     /// The part of its requests that may take longer, if it asked for a stochastic promise.
     pub violation: Option<f64>,
-    /// Who would miss the promise, if the overrun were shared as evenly as it can be.
+    /// The tenants that would miss their promise, if the overrun were shared as evenly as possible.
     pub misses: Vec<Miss>,
     /// Where there would be too much work.
     pub overloads: Vec<Overload>,
@@ -120,7 +121,7 @@ impl Admission {
         let group = self.group(candidate);
         let members = self.members(candidate, &group);
         let tried = Stochastic::tried(&members);
-        // Of several the middle one: it weighs bursts neither as much as rates nor not at all.
+        // The choice in the middle gives bursts some weight, but less than rates.
         let stochastic = tried[tried.len() / 2];
         let Some(buckets) = solve(&self.queues, &members, Promises::Overrun, stochastic) else {
             return members.iter().map(|member| miss(member, None, 1.0)).collect();
@@ -170,7 +171,7 @@ impl Admission {
         Some(high)
     }
 
-    /// A part of the rate with which the candidate fits.
+    /// The part of the rate with which the candidate fits.
     fn fitting_rate(&self, candidate: &Candidate) -> Option<f64> {
         let (mut low, mut high) = (0.0, 1.0);
         for _ in 0..SEARCH_STEPS {
@@ -193,7 +194,7 @@ fn miss(member: &Candidate, latency_seconds: Option<f64>, probability: f64) -> M
     }
 }
 
-/// The candidate when its requests come this many times as slowly.
+/// The candidate if its requests come this many times more slowly.
 fn slower(candidate: &Candidate, share: f64) -> Option<Candidate> {
     let mut slower = candidate.clone();
     for flow in &mut slower.flows {

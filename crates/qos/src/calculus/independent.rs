@@ -22,17 +22,18 @@
 
 use super::RateBurst;
 
-/// The first spans are this part of the latency.
+/// The length of the first spans, as a part of the latency.
 const FIRST_SPAN: f64 = 1.0 / 32.0;
-/// Spans grow by this part of the time back from the request, at least and at most.
+/// The least and the most growth of a span, as a part of the time back from the request.
 const GROWTH: (f64, f64) = (0.01, 0.125);
-/// More spans than any queue needs whose load is not close to all that it can do.
+/// The most spans. A queue needs fewer unless its load is close to its capacity.
 const MAX_SPANS: usize = 4096;
 /// Steps of the search for the best `theta`. Each narrows it to 0.62 of what it was.
 const THETA_STEPS: usize = 32;
-/// The searched values of `theta`: from this over the room to [`MOST_THETA`] over the least burst.
+/// The search for `theta` begins at this number over the room, and ends at [`MOST_THETA`] over the
+/// least burst.
 const LEAST_THETA: f64 = 1e-2;
-/// A burst with a probability of `exp(-50)` or more is not missed.
+/// With this limit, the search finds the best `theta` for probabilities of `exp(-50)` or more.
 const MOST_THETA: f64 = 50.0;
 /// Exponentials of more than this are not computed.
 const LARGE_EXPONENT: f64 = 50.0;
@@ -134,7 +135,7 @@ fn chernoff(flows: &[AllOrNothing], room: f64) -> f64 {
     best.exp()
 }
 
-/// How likely a request takes longer than a latency, at most.
+/// An upper bound on the probability that a request takes longer than a latency.
 pub fn late_probability(queue: &SharedQueue<'_>, latency_seconds: f64) -> f64 {
     let all = queue.all();
     let is_stable = all.is_valid() && all.rate < 1.0 && queue.blocking_seconds >= 0.0;
@@ -150,7 +151,7 @@ pub fn late_probability(queue: &SharedQueue<'_>, latency_seconds: f64) -> f64 {
             return 1.0;
         }
         let most = all.work_within(back) + latency_seconds * rate_of(queue.higher, queue.certain);
-        // From here on even all bursts together are done in time.
+        // From here on the queue finishes in time even if all flows burst together.
         if queue.blocking_seconds + most <= after + latency_seconds {
             return sum;
         }

@@ -1,4 +1,4 @@
-//! The latency of a tenant, made of the delays at the queues that its requests pass.
+//! The latency of a tenant, computed from the delays at the queues that its requests pass.
 
 /// The latency of stages that a request passes one after the other: the sum.
 pub fn stages_latency(delays: impl IntoIterator<Item = Option<f64>>) -> Option<f64> {

@@ -1,4 +1,4 @@
-//! A tenant with a shorter SLO is served first.
+//! Priorities of SLOs: a tenant with a shorter SLO is served first.
 
 /// The priority of each SLO: the first is 0, and equal SLOs have equal priorities.
 pub fn priorities(slos: &[f64]) -> Vec<usize> {

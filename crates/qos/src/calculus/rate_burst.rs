@@ -35,7 +35,7 @@ impl RateBurst {
         }
     }
 
-    /// The flow as it comes out of this service: requests that waited come out together.
+    /// The flow after this service. Requests that waited leave the service together.
     #[must_use]
     pub fn after(self, service: Service) -> Self {
         let burst_seconds = self.burst_seconds + self.rate * service.latency_seconds;

@@ -1,4 +1,4 @@
-//! What a queue does for a flow at least.
+//! The least service that a queue gives a flow.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,8 @@ impl Service {
     /// A device that starts to serve at once and does one second of work a second.
     pub const DEVICE: Self = Self { rate: 1.0, latency_seconds: 0.0 };
 
-    /// What is left for others when this flow is always served first; `None` if nothing is.
+    /// The service that is left for others if this flow is always served first; `None` if nothing
+    /// is left.
     pub fn left_over(self, first: RateBurst) -> Option<Self> {
         let rate = self.rate - first.rate;
         if rate.is_nan() || rate <= 0.0 {

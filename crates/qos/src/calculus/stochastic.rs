@@ -98,7 +98,7 @@ impl MarkovSource {
         let (stays_off, stays_on) = (1.0 - self.start, (1.0 - self.stop) * lift);
         let trace = stays_off + stays_on;
         let determinant = stays_off * stays_on - self.start * self.stop * lift;
-        // The greater eigenvalue of the chain's matrix, with the column of "on" times `lift`.
+        // The larger eigenvalue of the chain's matrix, with the column of "on" times `lift`.
         let factor = f64::midpoint(trace, (trace * trace - 4.0 * determinant).sqrt());
         // Its eigenvector is (1, on).
         let on = (factor - stays_off) / (self.start * lift);
@@ -127,7 +127,7 @@ pub struct StochasticQueue<'a> {
     pub own: MarkovSource,
 }
 
-/// The probability that a request of the source takes longer, at most.
+/// An upper bound on the probability that a request of the source takes longer.
 pub fn violation_probability(queue: &StochasticQueue<'_>, latency_seconds: f64) -> f64 {
     let sources = queue.higher.iter().chain(queue.equals).chain([&queue.own]);
     let most = sources.map(|source| source.slot_work_seconds).fold(0.0, f64::max);
@@ -139,7 +139,7 @@ pub fn violation_probability(queue: &StochasticQueue<'_>, latency_seconds: f64) 
     probabilities.fold(1.0, f64::min)
 }
 
-/// The bound for one `theta`; no number if the sources bring more than the queue can do.
+/// The bound for one `theta`. It is not finite if the sources bring more than the queue can do.
 fn violation_at(queue: &StochasticQueue<'_>, theta: f64, latency_seconds: f64) -> f64 {
     let own = queue.own.growth(theta);
     let (mut factor, mut prefactor) = (own.factor, own.prefactor_on);
@@ -148,7 +148,7 @@ fn violation_at(queue: &StochasticQueue<'_>, theta: f64, latency_seconds: f64) -
         factor *= growth.factor;
         prefactor *= growth.prefactor;
     }
-    // Higher priorities that come while the request waits are served before it, too.
+    // Requests of higher priority that come while the request waits are served before it, too.
     let waited_slots = (latency_seconds / queue.slot_seconds).ceil() + 1.0;
     for source in queue.higher {
         let growth = source.growth(theta);
@@ -160,12 +160,12 @@ fn violation_at(queue: &StochasticQueue<'_>, theta: f64, latency_seconds: f64) -
     if left.is_nan() || left <= 0.0 {
         return f64::NAN;
     }
-    // The work of `n` slots has had `n - 1` slots and the latency to be done.
+    // The queue had `n - 1` slots and the latency to do the work of `n` slots.
     let done = (-theta * (latency_seconds - queue.blocking_seconds)).exp();
     prefactor * factor * done / left
 }
 
-/// The least latency, up to `longest_seconds`, that requests exceed with this probability at most.
+/// The lowest latency, up to `longest_seconds`, that requests exceed with at most this probability.
 pub fn latency_with_probability(
     queue: &StochasticQueue<'_>,
     probability: f64,

@@ -1,4 +1,4 @@
-//! Values that the public implementations and our own recomputation agree on.
+//! Values on which the public implementations and our own computation agree.
 
 use super::*;
 

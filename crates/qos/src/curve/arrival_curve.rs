@@ -94,7 +94,7 @@ impl ArrivalCurve {
         Ok(Self { lines: hull })
     }
 
-    /// The curve with this many segments at most. It is nowhere below this curve.
+    /// The curve with at most this many segments. It is nowhere below this curve.
     #[must_use]
     pub fn pruned(&self, segments: usize) -> Self {
         Self { lines: prune::pruned(self.segments(), segments) }
@@ -138,7 +138,7 @@ impl ArrivalCurve {
             .map_or_else(|_| self.clone(), |sum| sum.pruned(MAX_CURVE_SEGMENTS))
     }
 
-    /// The rate that the flow has in the long run.
+    /// The average rate of the flow in the long run.
     pub fn least_rate(&self) -> f64 {
         self.lines.last().map_or(f64::NAN, |line| line.rate)
     }
@@ -160,7 +160,7 @@ impl ArrivalCurve {
         }
     }
 
-    /// The curve whose r-b curve is the upper envelope of this one's and another's.
+    /// The curve whose r-b curve is the upper envelope of both r-b curves.
     #[must_use]
     pub fn or_more(&self, other: &Self) -> Self {
         let rates = self.lines.iter().chain(&other.lines).map(|line| line.rate);
@@ -221,7 +221,7 @@ fn is_at_most(one: f64, other: f64) -> bool {
     one <= other * (1.0 + 1e-9)
 }
 
-/// The time span at which two lines have the same work; the first is the steeper one.
+/// The time span at which two lines have the same work. The first line is the steeper one.
 fn crossing(steep: RateBurst, flat: RateBurst) -> f64 {
     (flat.burst_seconds - steep.burst_seconds) / (steep.rate - flat.rate)
 }
@@ -256,7 +256,7 @@ impl TryFrom<Segments> for ArrivalCurve {
     }
 }
 
-/// Whether a segment follows another one in a concave curve; decimal numbers may be rounded.
+/// Whether a segment follows another one in a concave curve. Decimal numbers may be rounded.
 fn is_concave(segment: Segment, next: Segment) -> bool {
     let end = segment.line().work_within(next.start_seconds);
     segment.start_seconds < next.start_seconds

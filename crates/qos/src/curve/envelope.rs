@@ -1,4 +1,4 @@
-//! `Envelope`: the arrival curve of traffic as it comes, in bounded memory.
+//! `Envelope`: the arrival curve of live traffic, in bounded memory.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::ArrivalCurve;
 use crate::calculus::RateBurst;
 use crate::limits::{ENVELOPE_RATES, MAX_CURVE_SEGMENTS};
 
-/// The lowest rate of a leaky bucket. What a tenant sends more slowly needs no promise.
+/// The lowest rate of a leaky bucket. Traffic below this rate needs no promise.
 const LOWEST_RATE: f64 = 1e-4;
 
 /// Leaky buckets with fixed rates that measure traffic. They need little memory, while a trace
@@ -67,7 +67,7 @@ impl Envelope {
         if self.work_seconds <= 0.0 {
             return Err(Error::not_found("the tenant has sent nothing since it is watched"));
         }
-        // The longer it was watched, the less a burst at the end counts.
+        // The longer the traffic was watched, the less a burst at the end raises the mean.
         let mean = self.work_seconds / self.watched(now).as_secs_f64().max(f64::MIN_POSITIVE);
         let lines: Vec<_> = self
             .buckets

@@ -1,4 +1,4 @@
-//! Takes segments out of a curve, so that the linear program stays small.
+//! Removes segments from a curve, so that the linear program stays small.
 
 use super::Segment;
 use crate::calculus::RateBurst;

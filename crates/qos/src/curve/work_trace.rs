@@ -1,4 +1,4 @@
-//! A trace as one device sees it: when requests came, and how much work each was.
+//! A trace as one device sees it: the times of requests, and the work of each.
 
 use nacre_object::{Error, Result};
 

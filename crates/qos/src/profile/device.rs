@@ -13,9 +13,9 @@ use crate::limits::MAX_PROFILE_ROWS;
 pub struct ProfileRow {
     /// The size of each request.
     pub bytes: u64,
-    /// Bytes that reads of this size get in a second.
+    /// The bandwidth of reads of this size, in bytes a second.
     pub read_bytes_per_second: f64,
-    /// Bytes that writes of this size put in a second.
+    /// The bandwidth of writes of this size, in bytes a second.
     pub write_bytes_per_second: f64,
 }
 
@@ -28,7 +28,7 @@ impl ProfileRow {
     }
 }
 
-/// A size at which more bandwidth was measured than at a greater size.
+/// A size at which more bandwidth was measured than at a larger size.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Dip {
     /// The size.
@@ -37,7 +37,7 @@ pub struct Dip {
     pub kind: IoKind,
     /// What was measured.
     pub measured_bytes_per_second: f64,
-    /// What the profile uses: the least of this and all greater sizes.
+    /// The bandwidth that the profile uses: the lowest one of this and all larger sizes.
     pub used_bytes_per_second: f64,
 }
 

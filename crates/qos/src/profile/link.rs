@@ -1,10 +1,10 @@
-//! A network link: its work is affine in the bytes of a request.
+//! A network link. The work of a request is a constant plus a part for each of its bytes.
 
 use nacre_object::{Error, Result};
 
 use crate::IoKind;
 
-/// Bytes of headers and frames that each message takes on a link, whatever it carries.
+/// The bytes of headers and frames that each message takes on a link, for any contents.
 const MESSAGE_BYTES: f64 = 200.0;
 /// Bytes on the link for each byte of data: frames have headers of their own.
 const BYTES_PER_DATA_BYTE: f64 = 1.1;

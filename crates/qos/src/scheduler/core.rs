@@ -22,7 +22,7 @@ pub enum Next {
     Send(Sent),
     /// Answer this request that its deadline has passed.
     Expired(RequestId),
-    /// Nothing, until a request comes or is done, or a deadline passes.
+    /// Send nothing, until a request comes or is done, or a deadline passes.
     Nothing {
         /// The earliest deadline of a request that waits.
         deadline: Option<Time>,
@@ -45,9 +45,9 @@ pub struct Sent {
 pub enum Refused {
     /// There is no such tenant.
     NoTenant,
-    /// The tenant's queue is full. It may have room after this.
+    /// The tenant's queue is full. It may have room after this time.
     QueueFull(Duration),
-    /// The requests before this one take longer than its deadline allows: so long.
+    /// The requests before this one would take this long, which is longer than its deadline allows.
     TooLate(Duration),
 }
 
@@ -70,7 +70,7 @@ pub(super) struct Slot {
     /// Where it stands, if it has requests.
     pub(super) entry: Option<Entry>,
     turn: u64,
-    /// What it has got among weighted tenants, over its weight.
+    /// The work that it got among weighted tenants, divided by its weight.
     pub(super) pass: Pass,
 }
 
@@ -84,7 +84,8 @@ pub struct Scheduler {
     added: u64,
     pub(super) order: Order,
     pub(super) outstanding: Outstanding,
-    /// What each tenant got while something else than the native order decides; `None` while nothing else does.
+    /// The work that each tenant got while another order than the native one decides; `None` before
+    /// that.
     pub(super) fair: Option<FairShares>,
     deadlines: BTreeSet<(Time, RequestId, TenantId)>,
     next_request: u64,
@@ -213,13 +214,13 @@ impl Scheduler {
         Ok(id)
     }
 
-    /// What to do next. Call it until there is nothing.
+    /// Decides what to do next. Call it until it returns `Nothing`.
     pub fn next(&mut self, now: Time) -> Next {
         self.fair = None;
         self.next_of(now, Self::choose)
     }
 
-    /// What to do next, where `choose` names the tenant whose request goes, and with which priority.
+    /// Decides what to do next. `choose` names the tenant whose request goes, and the priority.
     pub(super) fn next_of(
         &mut self,
         now: Time,
@@ -262,7 +263,7 @@ impl Scheduler {
         true
     }
 
-    /// Takes back a request that waits; answers whether it did.
+    /// Cancels a waiting request. Returns whether it was waiting.
     pub fn cancel(&mut self, tenant: TenantId, request: RequestId, now: Time) -> bool {
         self.refresh(now);
         let Some(slot) = self.slot(tenant) else { return false };
@@ -292,7 +293,7 @@ impl Scheduler {
         self.slots.get_mut(tenant.slot)?.as_mut().filter(|slot| slot.id == tenant)
     }
 
-    /// Sorts the tenants in anew that have come within their limits by now.
+    /// Updates the place of tenants that have come within their limits by now.
     fn refresh(&mut self, now: Time) {
         while let Some(tenant) = self.order.come_within(now) {
             self.stand(tenant, now);
@@ -357,7 +358,7 @@ impl Scheduler {
         if let Some(slot) = self.slot(tenant) {
             slot.turn = turns;
             if slot.entry.is_none() {
-                // A tenant that had nothing to do gets no more for it.
+                // A tenant gets no extra work for its idle time.
                 slot.pass = slot.pass.max(virtual_pass);
                 if let Some(fair) = &mut self.fair {
                     fair.begin_to_wait(tenant);
@@ -366,7 +367,7 @@ impl Scheduler {
         }
     }
 
-    /// Finds out where a tenant stands, and sorts it in anew.
+    /// Computes the standing of a tenant, and updates its place in the order.
     fn stand(&mut self, tenant: TenantId, now: Time) {
         let Some(slot) = self.slots.get_mut(tenant.slot).and_then(Option::as_mut) else { return };
         let standing = match (slot.tenant.queue.front(), &slot.tenant.settings.share) {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::TenantId;
 use super::order::{LEAST_SHARED_SECONDS, Pass};
 
-/// The shares of all tenants since something else than the native order decides.
+/// The shares of all tenants since another order than the native one decides.
 #[derive(Debug, Default)]
 pub(super) struct FairShares {
     /// The share of the tenant that was served last.
@@ -39,7 +39,7 @@ impl FairShares {
         self.virtual_pass = self.virtual_pass.max(before);
     }
 
-    /// Charges more work for a request that was sent: its size was known only afterwards.
+    /// Charges more work for a request that was sent before its size was known.
     pub(super) fn charge(&mut self, tenant: TenantId, more_seconds: f64, weight: f64) {
         let pass = self.pass(tenant);
         pass.0 = (pass.0 + more_seconds / weight).max(0.0);

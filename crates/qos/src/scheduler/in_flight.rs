@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use super::{DeviceLimits, RequestId, TenantId};
 use crate::IoKind;
 
-/// The priority of requests that were sent outside limits, or without a promise: below all others.
+/// The priority of requests sent outside limits or without a promise. It is below all others.
 pub(super) const LOWEST_PRIORITY: u32 = u32::MAX;
 
 /// A request at the device.
@@ -49,7 +49,7 @@ pub(super) struct Outstanding {
     /// By [`IoKind::index`].
     of_kind: [Amount; 2],
     sent: Amount,
-    /// Requests that are not overdue, or are done, with what had been sent up to each.
+    /// Requests that are not overdue, or are done. Each has the amount that was sent up to it.
     young: VecDeque<(RequestId, Amount)>,
     /// The priorities of overdue requests, each with how many there are.
     overdue: BTreeMap<u32, usize>,
@@ -119,7 +119,7 @@ impl Outstanding {
                 self.overdue.remove(&request.priority);
             }
         }
-        // Keeps the list as short as what is outstanding.
+        // Removes completed requests, so that the list does not grow.
         while self.young.front().is_some_and(|(id, _)| !self.requests.contains_key(id)) {
             self.young.pop_front();
         }

@@ -11,10 +11,10 @@ use std::collections::BTreeSet;
 use super::{RequestId, TenantId, Time};
 use crate::IoKind;
 
-/// Work that a request counts as among weighted tenants, if it is less or unknown.
+/// The least work that a request of a weighted tenant counts as, also if its work is unknown.
 pub(super) const LEAST_SHARED_SECONDS: f64 = 1e-6;
 
-/// A sum that is sorted. It is never NaN.
+/// A sum by which tenants are sorted. It is never NaN.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Pass(pub(super) f64);
 
@@ -32,7 +32,7 @@ impl Ord for Pass {
     }
 }
 
-/// What decides between equal priorities: a time or a turn, and the request.
+/// The second key among equal priorities: a time or a turn, and the request.
 pub(super) type Tie = (Time, RequestId);
 
 /// Where a tenant that has requests stands.
@@ -40,7 +40,7 @@ pub(super) type Tie = (Time, RequestId);
 pub(super) enum Standing {
     /// Within its limits; the lowest tie goes first among equal priorities.
     Within { priority: u32, tie: Tie },
-    /// Outside its limits until then; `None` is for ever.
+    /// Outside its limits until this time; `None` means for ever.
     Outside { until: Option<Time> },
     /// Without a promise.
     Weighted { pass: Pass, weight: f64 },
@@ -64,7 +64,7 @@ pub(super) struct Order {
     within: BTreeSet<(u32, Tie, TenantId)>,
     /// By [`IoKind::index`].
     kinds: [LeftOver; 2],
-    /// Tenants outside their limits, by the time at which they are within.
+    /// Tenants outside their limits, sorted by the time at which they come within their limits.
     coming_within: BTreeSet<(Time, TenantId)>,
     /// By [`GroupName`].
     groups: [Group; 2],
@@ -80,7 +80,7 @@ enum GroupName {
 }
 
 impl Standing {
-    /// The group of a tenant with this standing, and what it counts in the group.
+    /// The group of a tenant with this standing, and its weight in the group.
     fn group_share(self) -> Option<(GroupName, f64)> {
         match self {
             Self::Within { .. } => None,
@@ -96,19 +96,19 @@ struct LeftOver {
     weighted: BTreeSet<(Pass, u64, TenantId)>,
 }
 
-/// Tenants that share what is left over with another group, by the sums of their weights.
+/// A group of tenants. Two groups share the remaining capacity by the sums of their weights.
 #[derive(Debug, Default)]
 struct Group {
     tenants: usize,
     weight: f64,
-    /// Requests served, each over the weight at that time.
+    /// The sum over served requests of 1 divided by the group's weight at that time.
     pass: Pass,
 }
 
 impl Group {
     fn enter(&mut self, weight: f64, other: Pass) {
         if self.tenants == 0 {
-            // A group that had nothing to do gets no more for it.
+            // A group gets no extra work for its idle time.
             self.pass = self.pass.max(other);
             self.weight = 0.0;
         }
@@ -197,7 +197,8 @@ impl Order {
         self.within.first().map(|(priority, _, tenant)| (*priority, *tenant))
     }
 
-    /// The next of the others whose request is of one of these kinds.
+    /// The next tenant outside its limits or without a promise whose request is of one of these
+    /// kinds.
     pub(super) fn first_left_over(&self, kinds: &[IoKind]) -> Option<TenantId> {
         let outside = kinds.iter().filter_map(|kind| self.kinds[kind.index()].outside.first());
         let weighted = kinds.iter().filter_map(|kind| self.kinds[kind.index()].weighted.first());

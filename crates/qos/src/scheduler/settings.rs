@@ -12,14 +12,14 @@ use crate::{IoKind, RateBurst};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Share {
-    /// It was promised a latency for what passes these buckets.
+    /// The tenant has a promise for the traffic that passes these buckets.
     Promised {
         /// Lower numbers are served first.
         priority: u32,
-        /// The limits; the tenant is within them if every bucket covers its next request.
+        /// The tenant is within its limits if every bucket covers its next request.
         buckets: Vec<RateBurst>,
     },
-    /// It was promised nothing, and gets what is left over, by weight.
+    /// The tenant has no promise. It gets a part of the remaining capacity, by weight.
     Weighted {
         /// Work in proportion to that of other such tenants.
         weight: f64,
@@ -27,7 +27,7 @@ pub enum Share {
 }
 
 impl Share {
-    /// What the tenant counts among others; 1 if it has a promise.
+    /// The tenant's weight among others; 1 if it has a promise.
     pub fn weight(&self) -> f64 {
         match self {
             Self::Promised { .. } => 1.0,
@@ -44,7 +44,7 @@ pub struct TenantSettings {
     pub share: Share,
     /// Requests that may wait. The next is refused.
     pub queue_requests: usize,
-    /// Bytes of requests that may wait. One request may go beyond.
+    /// The most bytes of waiting requests. The last request may exceed them.
     pub queue_bytes: u64,
 }
 
@@ -148,7 +148,7 @@ pub enum Commits {
     /// Each request is done by itself.
     #[default]
     Singly,
-    /// One sync commits all writes that wait. Reads are served beside it.
+    /// One sync commits all writes that wait. Reads are served at the same time.
     InGroups,
 }
 
@@ -173,7 +173,7 @@ impl Commits {
     }
 }
 
-/// Which of several tenants within their limits is next if their priorities are equal.
+/// Which tenant within its limits is next if priorities are equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ties {

@@ -14,16 +14,16 @@ use super::{Share, TenantSettings, Time};
 use crate::limits::{DRAIN_WINDOW, LEAST_BACKLOG, MAX_RETRY_WAIT, MIN_RETRY_WAIT};
 use crate::{IoKind, RateBurst};
 
-/// Differences of work up to this come from rounding: a nanosecond.
+/// Differences of work up to a nanosecond come from rounding.
 const ROUNDING_SECONDS: f64 = 1e-9;
-/// Tokens at which a bucket is not empty for a request of unknown work.
+/// A bucket with this many tokens counts as not empty for a request of unknown work.
 const NOT_EMPTY_SECONDS: f64 = 2e-9;
 
 /// A tenant of a scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TenantId {
     pub(super) slot: usize,
-    /// Tells it from former tenants of the same slot.
+    /// Distinguishes it from former tenants of the same slot.
     pub(super) added: u64,
 }
 
@@ -103,14 +103,14 @@ pub(super) struct Queued {
     pub(super) work: Work,
     pub(super) deadline: Option<Time>,
     pub(super) came_at: Time,
-    /// When a shaper with the tenant's buckets would have let it go.
+    /// When a shaper with the tenant's buckets would let the request go.
     pub(super) within_at: Time,
 }
 
 #[derive(Debug)]
 struct Bucket {
     limit: RateBurst,
-    /// Work that has come, less what the rate has allowed since.
+    /// The work that has come, minus the work that the rate has allowed since.
     level_seconds: f64,
 }
 
@@ -124,9 +124,9 @@ pub(super) struct Tenant {
     pub(super) queue: VecDeque<Queued>,
     queued_seconds: f64,
     queued_bytes: u64,
-    /// Work that was sent, less what [`DRAIN_WINDOW`] has let fade.
+    /// Work that was sent. It fades over [`DRAIN_WINDOW`].
     drained_seconds: f64,
-    /// The time in which requests waited, with the same fading.
+    /// The time in which requests waited. It fades over the same window.
     backlogged_seconds: f64,
     drained_at: Time,
 }
@@ -148,7 +148,7 @@ impl Tenant {
         tenant
     }
 
-    /// Takes new settings. Levels stay, so that a change gives nobody a second burst.
+    /// Changes the settings. Levels stay, so that a change gives the tenant no second burst.
     pub(super) fn set(&mut self, settings: TenantSettings, now: Time) {
         self.leak(now);
         self.settings = settings;
@@ -160,7 +160,7 @@ impl Tenant {
             Share::Promised { buckets, .. } => buckets.as_slice(),
             Share::Weighted { .. } => &[],
         };
-        // What waits has been charged to no bucket if there was none.
+        // If there was no bucket before, the waiting requests have not been charged yet.
         let waiting = if self.buckets.is_empty() { self.queued_seconds } else { 0.0 };
         let level = |at: usize| self.buckets.get(at).map_or(waiting, |bucket| bucket.level_seconds);
         let bucket =
@@ -221,7 +221,7 @@ impl Tenant {
         Some(request)
     }
 
-    /// Takes a request out that will not be sent.
+    /// Removes a request that will not be sent.
     pub(super) fn remove(&mut self, id: RequestId, now: Time) -> Option<Queued> {
         let at = self.queue.binary_search_by_key(&id, |request| request.id).ok()?;
         let request = self.queue.remove(at)?;
@@ -244,7 +244,7 @@ impl Tenant {
         }
     }
 
-    /// Charges the difference between the true work of a request and what was charged when it came.
+    /// Charges the difference between the true work of a request and the work charged when it came.
     pub(super) fn charge(&mut self, difference_seconds: f64, was_within: bool, now: Time) {
         self.leak(now);
         self.drained_seconds = (self.drained_seconds + difference_seconds).max(0.0);
@@ -256,7 +256,7 @@ impl Tenant {
         }
     }
 
-    /// How long it takes until every bucket covers the next request; `None` if that never is.
+    /// How long it takes until every bucket covers the next request; `None` if that never happens.
     pub(super) fn within_after(&mut self, now: Time) -> Option<Duration> {
         self.leak(now);
         let head = self.queue.front()?;
@@ -277,11 +277,11 @@ impl Tenant {
         Some(longest)
     }
 
-    /// How long it takes until what waits now has been sent, as far as that is known.
+    /// How long it takes until all waiting requests are sent, if that is known.
     pub(super) fn expected_wait(&mut self, now: Time) -> Option<Duration> {
         self.fade(now);
         let promised = self.buckets.iter().map(|bucket| bucket.limit.rate).reduce(f64::min);
-        // Nobody knows how fast a tenant is served that has hardly waited yet.
+        // The rate of service is unknown for a tenant whose requests have hardly waited yet.
         let seen = match self.backlogged_seconds >= LEAST_BACKLOG.as_secs_f64() {
             true => self.drained_seconds / self.backlogged_seconds,
             false => 0.0,
@@ -290,13 +290,13 @@ impl Tenant {
         Duration::try_from_secs_f64(self.queued_seconds / rate).ok()
     }
 
-    /// How long a request that is refused is to wait.
+    /// How long a refused request should wait.
     pub(super) fn retry_wait(&mut self, now: Time) -> Duration {
         let wait = self.expected_wait(now).unwrap_or(MAX_RETRY_WAIT);
         wait.clamp(MIN_RETRY_WAIT, MAX_RETRY_WAIT)
     }
 
-    /// Brings what was drained, and the time in which requests waited, up to now.
+    /// Fades the sent work and the waiting time up to now.
     fn fade(&mut self, now: Time) {
         let passed = now.saturating_sub(self.drained_at);
         self.drained_at = self.drained_at.max(now);

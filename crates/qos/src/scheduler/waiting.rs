@@ -23,7 +23,7 @@ pub struct Waiting {
     pub kind: IoKind,
     /// The bytes that it moves.
     pub bytes: u32,
-    /// The work that it is, if that is known.
+    /// The work of the request, if it is known.
     pub work_seconds: Option<f64>,
     /// How long it has waited.
     pub waited: Duration,
@@ -39,7 +39,7 @@ pub struct Waiting {
     /// The tenant's work that was sent, divided by its weight. A tenant that begins to wait starts
     /// at the share of the tenant served last.
     pub share: f64,
-    /// The same, as the native order counts it: among tenants without a promise only.
+    /// The share as the native order counts it: only among tenants without a promise.
     pub left_over_share: f64,
     /// The number of the group's requests that were sent, divided by the weight of the group. The
     /// native order divides the remaining capacity between two groups: tenants outside their
@@ -90,7 +90,7 @@ impl Scheduler {
         }
     }
 
-    /// The tenants to choose from, those first that the native order serves first.
+    /// The tenants to choose from, in the native order.
     fn waiting(&self, now: Time) -> Vec<Waiting> {
         let foremost = self.order.foremost(MAX_OFFERED_TENANTS, self.kinds_with_room());
         foremost.into_iter().filter_map(|tenant| self.waiting_of(tenant, now)).collect()

@@ -32,13 +32,13 @@ pub const CLAIM_INTERVAL: Duration = Duration::from_secs(1);
 /// The demand of a gateway without requests, as a part of the whole demand. With it, the gateway
 /// can serve a new request at once, without waiting for the next claim.
 const LEAST_DEMAND: f64 = 0.02;
-/// A part that is smaller than this is none.
+/// A smaller part than this counts as no part.
 const LEAST_PART: f64 = 1e-6;
 
 const _: () = assert!(IGNORED_AFTER.as_millis() * 10 >= LEASE.as_millis() * 11);
 const _: () = assert!(CLAIM_INTERVAL.as_millis() * 4 <= LEASE.as_millis());
 
-/// What is shared: the buckets of a tenant at a target, as `TARGET/TENANT`.
+/// The key of shared buckets: `TARGET/TENANT`.
 pub type Shared = String;
 
 /// What a gateway uses of one bucket.
@@ -47,7 +47,7 @@ pub type Shared = String;
 pub struct Part {
     /// The part of the bucket, from 0 to 1.
     pub part: f64,
-    /// The work that it is asked for a second, in seconds.
+    /// The work that is asked of the gateway, in seconds of work a second.
     pub demand: f64,
 }
 
@@ -61,12 +61,12 @@ pub struct Claim {
     pub parts: BTreeMap<Shared, Part>,
 }
 
-/// When a gateway saw the claims of others change last.
+/// The times at which a gateway saw the claims of others change last.
 #[derive(Debug, Default)]
 pub struct ClaimAges(BTreeMap<String, (u64, Duration)>);
 
 impl ClaimAges {
-    /// The claims of others that hold, at a reading of the own clock.
+    /// The valid claims of other gateways, at a reading of this gateway's clock.
     pub fn holding<'a>(
         &mut self,
         claims: &'a BTreeMap<String, Claim>,
@@ -101,7 +101,7 @@ pub fn next_claim(own: &Claim, others: &[&Claim], demand: &BTreeMap<Shared, f64>
         let whole = others_demand + demand;
         let least = LEAST_DEMAND * whole.max(f64::MIN_POSITIVE);
         let gateways = others.len() as f64 + 1.0;
-        // Everybody counts for a little, so that the parts still add up to 1.
+        // Every gateway has some demand, so that the parts still add up to 1.
         let fair = (demand + least) / (whole + gateways * least);
         let free = (1.0 - used).max(0.0);
         let part = fair.min(free);

@@ -1,4 +1,4 @@
-//! A device, which serves what the scheduler sends it.
+//! A simulated device, which serves the requests that the scheduler sends.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -46,7 +46,7 @@ impl Device {
         self.lanes[lane].waiting.push_back(request);
     }
 
-    /// Whether the device begins with what it has before it is sent more.
+    /// Whether the device begins with its present requests before it gets more.
     pub(super) fn begins_at_once(&self) -> bool {
         matches!(self.kind, SimulatedDevice::Groups { next: NextGroup::AtOnce, .. })
     }

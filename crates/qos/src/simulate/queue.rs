@@ -26,7 +26,7 @@ pub(super) struct Traveller {
 #[derive(Debug)]
 pub(super) struct Queue {
     scheduler: Scheduler,
-    /// By the place of the tenant in the scenario.
+    /// Keys are indices of tenants in the scenario.
     tenants: BTreeMap<usize, TenantId>,
     travellers: BTreeMap<RequestId, (Traveller, AtDevice)>,
     device: Device,
@@ -81,7 +81,7 @@ impl Queue {
         begun
     }
 
-    /// Takes note that the device has done what it was serving on a lane.
+    /// Records that the device has served the requests on a lane.
     pub(super) fn finish(&mut self, lane: usize, now: Time) -> Vec<Traveller> {
         let done = self.device.finish(lane);
         for id in &done {

@@ -13,7 +13,7 @@ use crate::scheduler::Time;
 /// What happens at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// The device of a queue is done with what it served on a lane.
+    /// The device of a queue has served the requests on a lane.
     Done { queue: usize, lane: usize },
     /// A request comes to the queue of its step.
     Arrival(Traveller),
@@ -22,12 +22,12 @@ enum Event {
 struct Run<'a> {
     scenario: &'a Scenario,
     queues: Vec<Queue>,
-    /// The number keeps events of one moment in the order of their making.
+    /// The number sorts events of the same time by the order in which they were created.
     events: BinaryHeap<Reverse<(Time, u64, Event)>>,
     made: u64,
-    /// Queues at which something has happened at this moment.
+    /// Queues at which an event has happened at the present time.
     touched: Vec<usize>,
-    /// By tenant and request, when the last leg was done.
+    /// By tenant and request: the time at which the last leg was done.
     done_at: Vec<Vec<Duration>>,
 }
 
@@ -107,7 +107,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Lets devices choose what they serve next. Only once all that comes at one moment has come.
+    /// Lets devices choose what they serve next, once all events of the present time have happened.
     fn choose(&mut self, now: Time) {
         let is_last = self.events.peek().is_none_or(|Reverse((at, _, _))| *at > now);
         if !is_last {

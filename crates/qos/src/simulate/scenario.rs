@@ -38,7 +38,7 @@ pub enum SimulatedDevice {
 pub enum NextGroup {
     /// As soon as the last group is done, with the writes that waited meanwhile.
     AtOnce,
-    /// Once those have sent their next writes that the last group has answered.
+    /// Once the tenants whose writes were in the last group have sent their next writes.
     Gathered,
 }
 
@@ -60,7 +60,8 @@ pub struct SimulatedRequest {
     pub kind: IoKind,
     /// Bytes that it moves.
     pub bytes: u32,
-    /// The ways it takes at once; each is the queues that it passes one after the other.
+    /// The legs that the request takes in parallel. Each leg lists the queues that it passes in
+    /// turn.
     pub legs: Vec<Vec<Step>>,
 }
 

@@ -68,7 +68,7 @@ pub(super) fn seconds(text: &str) -> Result<Duration> {
     Ok(Duration::new(number(whole, "time").map_err(|_| wrong())?, nanos))
 }
 
-/// A time in steps of `step`, of which a second has a whole number.
+/// A time in steps of `step`. A second is a whole number of steps.
 pub(super) fn ticks(text: &str, step: Duration) -> Result<Duration> {
     let ticks = number(text, "time")?;
     let per_second = 1_000_000_000 / u64::from(step.subsec_nanos());

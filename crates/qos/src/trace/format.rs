@@ -22,7 +22,7 @@ pub enum TraceFormat {
     Tencent,
     /// The block traces of Alibaba.
     Alibaba,
-    /// What fio writes with `write_iolog`, version 2 or 3.
+    /// The traces that fio writes with `write_iolog`, version 2 or 3.
     Fio,
     /// The text that blkparse prints by default.
     Blkparse,
@@ -57,7 +57,7 @@ impl TraceFormat {
         }
     }
 
-    /// The format whose lines look like this first line; `None` if none or several do.
+    /// The only format that allows this first line; `None` if no format or several do.
     pub fn detect(first_line: &str) -> Option<Self> {
         let line = first_line.trim_end();
         if line == nacre::HEADER {
@@ -78,7 +78,7 @@ impl TraceFormat {
         needs_no_header && self.reader().is_ok_and(|mut reader| reader.read_line(line).is_ok())
     }
 
-    /// The step of the clock of such traces; a trace whose times are finer says so itself.
+    /// The clock step of traces in this format. A trace whose times are finer says so itself.
     pub(super) const fn clock_step(self) -> Duration {
         match self {
             Self::Nacre | Self::PriorityMeister | Self::Blkparse => Duration::from_nanos(1),

@@ -27,7 +27,7 @@ pub(super) enum Line<'a> {
 /// A request as a line has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RawRecord<'a> {
-    /// The time since a moment of the format's choice.
+    /// The time since a starting point that depends on the format.
     pub(super) at: Duration,
     pub(super) kind: IoKind,
     pub(super) bytes: u64,
@@ -44,7 +44,7 @@ pub(super) enum RawPlace<'a> {
 
 /// Reads the lines of one format.
 pub(super) trait LineReader {
-    /// What this line says. Errors need not name the line.
+    /// Reads a line. Errors need not name the line.
     fn read_line<'a>(&mut self, line: &'a str) -> Result<Line<'a>>;
 
     /// Whether what was read is a whole trace.
@@ -94,7 +94,7 @@ fn unknown_format(line: &str) -> Error {
         .hint(format!("name the format: {}", names.join(", ")))
 }
 
-/// The lines of a file, none longer than a bound.
+/// The lines of a file, each within a maximum length.
 struct Lines<R> {
     input: R,
     number: u64,
@@ -156,7 +156,7 @@ impl Builder {
             }
             RawPlace::Object(name) => Place::Object { name: self.name(name)? },
         };
-        // A format whose times may have a fraction is as fine as the fractions it has.
+        // A fraction of a second shows that the clock is finer than whole seconds.
         if record.at.subsec_nanos() != 0 && self.clock_step.as_secs() > 0 {
             self.clock_step = Duration::from_nanos(1);
         }

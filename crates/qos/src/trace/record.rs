@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::IoKind;
 
-/// Where a request goes, as far as the trace says it.
+/// Where a request goes, as far as the trace names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Place {
     /// The trace does not say it.

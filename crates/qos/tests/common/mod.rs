@@ -1,4 +1,4 @@
-//! What several suites need: names, curves, and a solver of small systems.
+//! Helpers of several suites: names, curves, and a solver of small systems of equations.
 
 #![allow(dead_code, reason = "each suite uses a part")]
 
@@ -37,7 +37,8 @@ pub fn random_curve(random: &mut Random, rate: f64, burst: f64) -> ArrivalCurve 
     curve(&lines)
 }
 
-/// Where four rows of four coefficients hold with equality; `None` if they do not determine a point.
+/// The point at which four rows of four coefficients hold with equality; `None` if it is not
+/// unique.
 pub fn corner(rows: [([f64; 4], f64); 4]) -> Option<[f64; 4]> {
     let mut matrix = rows.map(|(row, bound)| [row[0], row[1], row[2], row[3], bound]);
     for column in 0..4 {

@@ -1,4 +1,4 @@
-//! What the suites of the scheduler need: devices, tenants and requests.
+//! Helpers of the scheduler's suites: devices, tenants and requests.
 
 #![allow(dead_code, reason = "each suite uses a part")]
 
@@ -43,7 +43,8 @@ pub fn enqueue(scheduler: &mut Scheduler, tenant: TenantId, work: f64, now: Dura
     scheduler.enqueue(read_of(tenant, work), now).unwrap()
 }
 
-/// Sends one request after the other until none waits; answers whose they were, and whether within limits.
+/// Sends requests until none waits. Returns the tenant of each, and whether it was within its
+/// limits.
 pub fn drain(scheduler: &mut Scheduler, now: Duration) -> Vec<(TenantId, bool)> {
     let mut sent = vec![];
     while let Next::Send(next) = scheduler.next(now) {

@@ -18,7 +18,8 @@ use crate::common::{name, random_curve};
 const LONGEST_SECONDS: f64 = 0.002;
 /// Requests of each tenant.
 const REQUESTS: u64 = 250;
-/// Clock readings are rounded to nanoseconds; thousands of requests add up to this at most.
+/// Clock readings are rounded to nanoseconds. The errors of thousands of requests add up to this at
+/// most.
 const ROUNDING_SECONDS: f64 = 1e-5;
 
 /// How a tenant brings its requests.
@@ -30,7 +31,7 @@ enum Habit {
     Bursty,
     /// At random times.
     Random,
-    /// More than its buckets allow: nothing was promised for that.
+    /// Brings more than its buckets allow. Its traffic has no promise.
     Rogue,
 }
 
@@ -41,7 +42,7 @@ pub struct Told {
     pub refused: usize,
     pub rogues: usize,
     pub requests: usize,
-    /// The greatest latency of a conforming tenant over its bound.
+    /// The highest ratio of a latency of a conforming tenant to its bound.
     pub highest_ratio: f64,
 }
 
@@ -98,14 +99,14 @@ fn device(
     (SimulatedDevice::Groups { sync, next }, least)
 }
 
-/// Runs a seed; an error if a conforming request took longer than its bound.
+/// Runs a seed. Returns an error if a conforming request took longer than its bound.
 pub fn run(seed: u64, commits: Commits) -> Result<Told, String> {
     let mut random = Random::seeded(seed);
     let topology = topology(&mut random);
     let mut limits = || KindLimits { requests: 1 + random.below(2) as usize, bytes: 1 << 30 };
     let mut limits = DeviceLimits { reads: limits(), writes: limits() };
     if commits == Commits::InGroups {
-        // A group that is synced, and one that gathers.
+        // One group is synced while another gathers.
         limits.writes.requests *= 2;
     }
     let of = |kind: KindLimits| kind.requests as f64 * LONGEST_SECONDS;
@@ -194,7 +195,7 @@ fn candidate(random: &mut Random, topology: &Topology, number: u64) -> Candidate
     }
 }
 
-/// Requests that keep to the buckets, unless the habit is that of a rogue.
+/// Requests that stay within the buckets, unless the tenant is a rogue.
 fn traffic(
     random: &mut Random,
     Admitted { candidate, buckets }: &Admitted,
@@ -253,7 +254,7 @@ fn traffic(
     requests
 }
 
-/// A tenant without a promise that asks for all it can get.
+/// A tenant without a promise that asks for as much as it can get.
 fn bystander(random: &mut Random, topology: &Topology, least_work: f64) -> SimulatedTenant {
     let settings = (0..topology.queues).map(|queue| (queue, unbounded())).collect();
     let mut now = Duration::ZERO;

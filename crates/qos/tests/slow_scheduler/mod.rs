@@ -26,7 +26,7 @@ pub struct Request {
 pub struct Tenant {
     pub settings: TenantSettings,
     pub queue: Vec<Request>,
-    /// For each bucket, when how much was poured in.
+    /// For each bucket, the amounts that were poured in and their times.
     poured: Vec<Vec<(Duration, f64)>>,
     turn: u64,
     pass: f64,
@@ -130,7 +130,7 @@ impl SlowScheduler {
         if standing == Standing::Outside {
             for at in 0..own.poured.len() {
                 let tokens = own.tokens(at, now);
-                // Tokens that are not there are not taken: pour the missing ones back.
+                // A request takes only existing tokens, so the missing ones are poured back.
                 let missing = work - work.min(tokens.max(0.0));
                 own.poured[at].push((now, -missing));
             }
@@ -256,7 +256,7 @@ impl SlowScheduler {
         self.tenants.iter().map(weight).sum()
     }
 
-    /// A group that had nothing to do begins where the other one is.
+    /// An idle group restarts with the share of the other group.
     fn look(&mut self, now: Duration) {
         let is_empty = [0, 1].map(|group| self.group_weight(group, now) == 0.0);
         let passes = self.group_pass;
@@ -291,7 +291,7 @@ impl Tenant {
         waits.max().unwrap_or(now).max(now)
     }
 
-    /// The burst, less what came and was not allowed since, plus what waits.
+    /// The burst, minus the work that came and was not allowed since, plus the work that waits.
     fn tokens(&self, at: usize, now: Duration) -> f64 {
         let queued: f64 = self.queue.iter().filter_map(|request| request.work).sum();
         buckets(&self.settings)[at].burst_seconds - self.level(at, now) + queued
