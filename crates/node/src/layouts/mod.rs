@@ -7,8 +7,8 @@
 //! the beginning.
 //!
 //! The map `layouts` records the progress (`record`, `change`). One process at a time does the work
-//! (`lease`, `keeper`), and any process can continue where another stopped. `nacre program
-//! rollback` takes the class back at any time, and its objects with it.
+//! (`lease`, `keeper`), and any process can continue where another stopped.
+//! `nacre program rollback` takes the class back at any time, and its objects with it.
 //!
 //! The beginning of an object's entry `@brados` says which class the object belongs to. So no
 //! separate index is kept, and a walk goes through the names in all pools. Two classes that keep

@@ -13,8 +13,8 @@ pub struct RefusalReport {
     pub hint: Option<String>,
 }
 
-/// Where requests were run since the node started, if they call a method or change what they look
-/// at.
+/// Counts of requests since the node started, by the place where they ran. Only requests that call
+/// a method, or whose change depends on a check of the object, are counted.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RadosReport {
     /// In OSDs, by nacre's class.
