@@ -1,10 +1,10 @@
 //! `DeviceClock`: divides the time of a busy target among the requests that it served.
 //!
-//! A target serves up to `depth` requests in parallel. While it has `n` requests, each one gets `1
-//! / max(n, depth)` of the time. The virtual clock runs at that rate. The work of a request is the
-//! difference between two readings of the virtual clock, at its start and at its end. The shares
-//! add up to the whole time while the target has `depth` requests or more. Only this measurement
-//! tells how much work a method is.
+//! A target serves up to `depth` requests in parallel. While it has `n` requests, each one gets
+//! `1 / max(n, depth)` of the time. The virtual clock runs at that rate. The work of a request is
+//! the difference between two readings of the virtual clock, at its start and at its end. The
+//! shares add up to the whole time while the target has `depth` requests or more. Only this
+//! measurement tells how much work a method is.
 //!
 //! A target that commits writes in groups takes far more writes in parallel than methods that
 //! compute. So a second virtual clock, for calls, has a `depth` of its own.

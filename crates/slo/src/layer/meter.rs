@@ -94,8 +94,8 @@ impl Meter {
         self.untold.causes[cause as usize] += 1;
     }
 
-    /// Counts a refused request. For a tenant with a promise it is a missed promise, caused by the
-    /// tenant itself: within its limits its queue has room.
+    /// Counts a refused request. For a tenant with a promise this is a missed promise. The tenant
+    /// caused it, because its queue has room for all requests within the promise.
     pub fn refuse(&mut self, is_promised: bool) {
         self.refused += 1;
         self.untold.requests += 1;

@@ -47,9 +47,9 @@ impl StoredProfile {
     /// The longest time for which earlier requests and nacre's own requests can keep the target
     /// busy before it serves a new one.
     ///
-    /// A bound on the work of `n` requests with `b` bytes in all is `n * work(smallest) + b * (the
-    /// most work for one more byte)`. [`Commits::blocking_seconds`] adds the wait for a group of
-    /// writes.
+    /// A bound on the work of `n` requests with `b` bytes in all is
+    /// `n * work(smallest) + b * (the most work for one more byte)`. [`Commits::blocking_seconds`]
+    /// adds the wait for a group of writes.
     pub fn blocking_seconds(&self) -> f64 {
         let of_kind = |kind: IoKind| {
             let KindLimits { requests, bytes } = self.outstanding.of(kind);
