@@ -13,8 +13,8 @@ use crate::calculus::{
 use crate::limits::MAX_SLO_SECONDS;
 use crate::{RateBurst, Service};
 
-/// Steps of the search for the latency with a given probability. The result is exact to a
-/// thousandth.
+/// How many steps the search for the latency with a given probability takes. The result is exact to
+/// a thousandth.
 const SEARCH_STEPS: usize = 16;
 /// The lowest latency that is tried, as a part of the SLO.
 const LEAST_PART: f64 = 1.0 / 1024.0;

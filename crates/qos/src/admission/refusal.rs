@@ -11,7 +11,7 @@ use crate::ArrivalCurve;
 use crate::calculus::meets;
 use crate::limits::MAX_SLO_SECONDS;
 
-/// Steps of the search for an SLO or a rate that fits. The result is exact to a hundredth.
+/// How many steps the search for a fitting SLO or rate takes. The result is exact to a hundredth.
 const SEARCH_STEPS: usize = 10;
 
 /// A tenant that would miss its promise.

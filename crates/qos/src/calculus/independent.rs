@@ -2,9 +2,9 @@
 //! known.
 //!
 //! The deterministic bound assumes that all tenants burst at once. [`late_probability`] bounds how
-//! often independent tenants do so. It needs no model of their traffic: a flow with the bucket `(r,
-//! b)` brings at most `b + r t` in any time `t`, and `r t` on average. Of all such flows, the flow
-//! that brings either all or nothing has the greatest mean of `exp(theta * work)`:
+//! often independent tenants do so. It needs no model of their traffic: a flow with the bucket
+//! `(r, b)` brings at most `b + r t` in any time `t`, and `r t` on average. Of all such flows, the
+//! flow that brings either all or nothing has the greatest mean of `exp(theta * work)`:
 //!
 //! ```text
 //! 1 + r t / (b + r t) * (exp(theta (b + r t)) - 1)
@@ -28,7 +28,8 @@ const FIRST_SPAN: f64 = 1.0 / 32.0;
 const GROWTH: (f64, f64) = (0.01, 0.125);
 /// The most spans. A queue needs fewer unless its load is close to its capacity.
 const MAX_SPANS: usize = 4096;
-/// Steps of the search for the best `theta`. Each narrows it to 0.62 of what it was.
+/// How many steps the search for the best `theta` takes. Each step narrows the range to 0.62 of its
+/// length.
 const THETA_STEPS: usize = 32;
 /// The search for `theta` begins at this number over the room, and ends at [`MOST_THETA`] over the
 /// least burst.

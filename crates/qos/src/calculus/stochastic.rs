@@ -5,10 +5,10 @@
 //! [`queue_delays`](super::queue_delays) that admits more tenants.
 //!
 //! Time is cut into slots. A [`MarkovSource`] is on or off in each slot. It brings the same work at
-//! the beginning of every slot in which it is on. For each `theta > 0`, the mean of `exp(theta *
-//! work of n slots)` is at most `prefactor * growth^n`. For every `n`, this bounds the probability
-//! that the last `n` slots brought too much work. The result is the sum of these probabilities,
-//! with the best `theta`.
+//! the beginning of every slot in which it is on. For each `theta > 0`, the mean of
+//! `exp(theta * work of n slots)` is at most `prefactor * growth^n`. For every `n`, this bounds the
+//! probability that the last `n` slots brought too much work. The result is the sum of these
+//! probabilities, with the best `theta`.
 //!
 //! **Invariant:** invalid numbers give the probability 1.
 
@@ -19,8 +19,8 @@ use crate::limits::MAX_SLOTS;
 
 /// Values of `theta`, as powers of two over the work of a slot, in quarters.
 const THETA_QUARTERS: std::ops::Range<i32> = -48..20;
-/// Steps of the search for a latency. The result is exact to a thousandth of the longest latency
-/// that is tried.
+/// How many steps the search for a latency takes. The result is exact to a thousandth of the longest
+/// latency that is tried.
 const SEARCH_STEPS: usize = 40;
 
 /// A source of work that is on or off in each slot.

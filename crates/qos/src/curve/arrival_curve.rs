@@ -49,7 +49,7 @@ impl ArrivalCurve {
     /// Computes the pruned curve of a trace's work on one device.
     ///
     /// # Errors
-    /// `Invalid` if all requests came at the same time, or if none of them is any work.
+    /// `Invalid` if all requests came at the same time, or if none of them needs any work.
     pub fn of_trace(trace: &WorkTrace) -> Result<Self> {
         let least = trace.least_rate()?;
         let bursts = leaky_bucket::bursts(trace.arrivals(), &rates(least));

@@ -40,8 +40,8 @@ impl InFlight {
 
 /// The outstanding requests of the device, within its limits.
 ///
-/// A request is *overdue* once as many requests as the device may hold were sent after it. Then no
-/// request of lower priority is sent.
+/// A request is *overdue* once the requests sent after it could fill the device. Then no request of
+/// lower priority is sent.
 #[derive(Debug)]
 pub(super) struct Outstanding {
     limits: DeviceLimits,
@@ -126,8 +126,8 @@ impl Outstanding {
         Some(request)
     }
 
-    /// Whether a full device was sent since then: as many requests, or as many bytes, as both kinds
-    /// together may have outstanding.
+    /// Whether the requests sent since then could fill the device. They do if their number, or their
+    /// bytes, reach the limits of both kinds together.
     fn has_sent_full_device_since(&self, up_to: Amount) -> bool {
         let DeviceLimits { reads, writes } = self.limits;
         self.sent.requests - up_to.requests >= self.limits.blocking_requests() as u64

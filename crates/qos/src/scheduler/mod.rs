@@ -32,8 +32,8 @@
 //! - A device may commit writes in groups ([`Commits`]). Then two groups of writes must be
 //!   outstanding: one is synced while the other gathers. Room is still counted in requests and
 //!   bytes.
-//! - The device may serve requests in any order. Once a full device has been sent after a request,
-//!   no request of lower priority is sent until that request is done.
+//! - The device may serve requests in any order. Once the requests sent after a request could fill
+//!   the device, no request of lower priority is sent until that request is done.
 //! - A queue has limits. A request is refused, with the time to wait, if the queue is full or if
 //!   the request would miss its deadline.
 //!
