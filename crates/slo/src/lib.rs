@@ -14,7 +14,8 @@
 //! 5. [`NodeSlo::report`] reports the latencies of tenants, and [`NodeSlo::take_misses`] the missed
 //!    promises.
 //!
-//! **Invariant:** a request is sent to the engine once or refused, even if the map changes meanwhile.
+//! **Invariant:** a request is sent to the engine once or refused, even if the map changes
+//! meanwhile.
 //!
 //! **Invariant:** while promises are not enforced, no request waits.
 

@@ -19,8 +19,8 @@ pub const MAX_OUTSTANDING_IN_GROUPS: DeviceLimits = DeviceLimits {
     reads: KindLimits { requests: 16, bytes: 3 << 19 },
     writes: KindLimits { requests: 64, bytes: 3 << 19 },
 };
-/// How many calls of methods a target is assumed to run in parallel. While fewer requests run, a call
-/// is charged `1 / CALLS_SIDE_BY_SIDE` of the time.
+/// How many calls of methods a target is assumed to run in parallel. While fewer requests run, a
+/// call is charged `1 / CALLS_SIDE_BY_SIDE` of the time.
 pub(crate) const CALLS_SIDE_BY_SIDE: usize = 16;
 /// How long a request may wait in a queue. Its sender gives up after 30 s.
 pub const MAX_QUEUE_WAIT: Duration = Duration::from_secs(20);

@@ -19,8 +19,8 @@ use crate::limits::MAX_SLOTS;
 
 /// Values of `theta`, as powers of two over the work of a slot, in quarters.
 const THETA_QUARTERS: std::ops::Range<i32> = -48..20;
-/// How many steps the search for a latency takes. The result is exact to a thousandth of the longest
-/// latency that is tried.
+/// How many steps the search for a latency takes. The result is exact to a thousandth of the
+/// longest latency that is tried.
 const SEARCH_STEPS: usize = 40;
 
 /// A source of work that is on or off in each slot.

@@ -126,8 +126,8 @@ impl Outstanding {
         Some(request)
     }
 
-    /// Whether the requests sent since then could fill the device. They do if their number, or their
-    /// bytes, reach the limits of both kinds together.
+    /// Whether the requests sent since then could fill the device. They do if their number, or
+    /// their bytes, reach the limits of both kinds together.
     fn has_sent_full_device_since(&self, up_to: Amount) -> bool {
         let DeviceLimits { reads, writes } = self.limits;
         self.sent.requests - up_to.requests >= self.limits.blocking_requests() as u64
