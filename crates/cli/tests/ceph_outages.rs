@@ -148,7 +148,7 @@ fn a_gateway_with_a_spoiled_configuration_serves_again_once_it_is_repaired() {
         cluster.kill_node(gateway);
         let log = folder.path().join(format!("run/{gateway}.log"));
         eventually_blocking("the node says what it lacks", || {
-            std::fs::read_to_string(&log).unwrap().contains("is no configuration of Ceph")
+            std::fs::read_to_string(&log).unwrap().contains("is not a configuration file of Ceph")
         });
         if gateway == GATEWAYS[0] {
             // The other one serves everything, with what it read when it started.

@@ -38,7 +38,7 @@ async fn a_client_keeps_no_more_in_flight_than_its_budget() {
     let short = Duration::from_millis(50);
     let error = session.ask("test", "echo", large.clone(), short).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
-    assert!(error.to_string().contains("ahead of this one"), "{error}");
+    assert!(error.to_string().contains("filled the client's budget"), "{error}");
     assert_eq!(service.begun(), count);
     service.release(count);
     for held in held {
@@ -62,7 +62,7 @@ async fn abandoned_messages_keep_their_budget_while_the_node_does_not_read() {
     let mut left_behind = 0;
     loop {
         let error = session.ask("test", "hold", large.clone(), short).await.unwrap_err();
-        if error.to_string().contains("ahead of this one") {
+        if error.to_string().contains("filled the client's budget") {
             break;
         }
         left_behind += 1;
