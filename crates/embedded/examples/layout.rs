@@ -124,8 +124,8 @@ fn writes() -> [(&'static str, usize, MakeOp); 7] {
     }
     [
         ("append 128 B", SMALL, |_, _| Op::Append { data: data(SMALL) }),
-        // The cost of an append if streams were kept in fixed blocks: each append rewrites the
-        // filled part of its block.
+        // Measures what an append would cost if streams were kept in fixed blocks. Each append
+        // would then rewrite the filled part of its block.
         ("128 B, fixed 4 KiB blocks", SMALL, |_, n| rewrite(n, BLOCK)),
         ("128 B, fixed 64 KiB blocks", SMALL, |_, n| rewrite(n, 16 * BLOCK)),
         ("map_set 128 B", SMALL, |_, n| entry(n, SMALL)),

@@ -27,8 +27,8 @@ use crate::upkeep::upkeep_signal::UpkeepSignal;
 use crate::view::{Mode, Transaction};
 use crate::watch::Watchers;
 
-/// Journal bytes between two checkpoints. A start after a crash replays this much, in a fraction of
-/// a second. Each checkpoint costs one table file.
+/// The number of journal bytes between two checkpoints. An engine that starts after a crash replays
+/// about this much, which takes a fraction of a second. Each checkpoint costs one table file.
 const CHECKPOINT_BYTES: u64 = 64 * 1024 * 1024;
 /// The same when room is short: the segments in between cannot be given back.
 const CHECKPOINT_BYTES_WHEN_LOW: u64 = 4 * 1024 * 1024;
@@ -91,8 +91,8 @@ impl Core {
         (hash_of(object) % self.queues.len() as u64) as u16
     }
 
-    /// The entries that the records of a segment name, in groups up to `last`, which must be
-    /// synced. Payloads in `released` are left out.
+    /// Returns the entries that the records of a segment name. Reads the segment's groups up to
+    /// number `last`, which must be synced. Leaves out the payloads in `released`.
     ///
     /// # Errors
     /// `Corrupt` if the segment's file is missing, or any error of the disk.
@@ -115,9 +115,10 @@ impl Core {
         })
     }
 
-    /// The group that the tables must have before they can serve a request, if they lack it. A read
-    /// depends on its object and a clone on its source. Other writes run on their shard, which
-    /// knows its own unapplied changes.
+    /// Returns the group that the tables must contain before they can serve a request, or `None` if
+    /// they contain it already. A read waits for changes of its object, and a clone for changes of
+    /// its source. Any other write waits for nothing: it runs on its object's shard, which knows
+    /// the changes that the tables do not have yet.
     pub fn awaited(&self, request: &Request, is_write: bool) -> Option<u64> {
         self.read_barrier.awaited_of_all()?;
         if !is_write {

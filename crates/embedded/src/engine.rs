@@ -41,7 +41,7 @@ const _: () = assert!(
         <= MAX_QUEUED_BYTES / PERMIT_BYTES
 );
 
-/// An engine that keeps objects in one directory. Clones are handles of the same engine. The engine
+/// An engine that keeps objects in one directory. Clones are handles to the same engine. The engine
 /// closes when the last handle is dropped or any handle calls `close`.
 #[derive(Clone)]
 pub struct EmbeddedEngine(Arc<Inner>);
@@ -229,8 +229,8 @@ impl EmbeddedEngine {
         result
     }
 
-    /// Waits until the tables have the group that `awaited` returns. The future holds no reference
-    /// to the engine while it waits, so it does not keep the engine from closing.
+    /// Waits until the tables contain the group that `awaited` returns. The future holds no
+    /// reference to the engine while it waits, so it does not keep the engine from closing.
     async fn await_tables(&self, awaited: impl FnOnce(&Core) -> Option<u64>) -> Result<()> {
         let awaited = {
             let core = self.0.core()?;

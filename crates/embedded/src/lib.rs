@@ -16,7 +16,8 @@
 //! changes to the *tables*, a log-structured merge tree. Large payloads stay in the journal, whose
 //! segments are kept as long as something refers to them.
 //!
-//! **Invariant:** an acknowledgement means synced, and every reply tells only what is synced.
+//! **Invariant:** a change is acknowledged only after it is synced, and a reply reveals only synced
+//! changes.
 //!
 //! | folder or file | holds |
 //! | --- | --- |

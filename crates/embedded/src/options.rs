@@ -12,15 +12,16 @@ use crate::journal::{DEFAULT_SEGMENT_BYTES, MIN_SEGMENT_BYTES};
 use crate::pace::{Pace, Unpaced};
 use crate::space::DEFAULT_RESERVE_BYTES;
 
-/// Memory for cached blocks of the tables. Small, because a process that hosts an idle engine
-/// should be small, and the kernel caches the files too.
+/// The memory for cached blocks of the tables. It is small, because a process that hosts an idle
+/// engine should be small, and the kernel caches the files too.
 pub const DEFAULT_CACHE_BYTES: u64 = 8 * 1024 * 1024;
-/// Entries held in memory before a flush writes them to a file. With a larger memtable, files are
-/// merged less often: at a quarter of this size, merges took a sixth of the CPU of small writes. An
-/// idle engine flushes earlier.
+/// How many bytes of entries the memtable holds before a flush writes them to a file. With a larger
+/// memtable, files are merged less often. With a quarter of this size, merges took a sixth of the
+/// CPU time that small writes took. An idle engine flushes earlier.
 pub const DEFAULT_MEMTABLE_BYTES: u64 = 32 * 1024 * 1024;
-/// Shards of a new directory. Each shard is a thread. Two keep the disk busy while transactions
-/// run; more let classes use more cores.
+/// The number of shards of a new directory. Each shard has a thread of its own. Two shards are
+/// enough to keep the disk busy while transactions run; with more shards, classes can use more
+/// cores.
 pub const DEFAULT_SHARDS: usize = 4;
 /// Shards there can be: their number is part of a node's, and each is a thread.
 pub const MAX_SHARDS: usize = 256;

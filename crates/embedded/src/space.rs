@@ -1,15 +1,15 @@
 //! Watches free disk space: growth stops while enough is left for removals and background work.
 //!
-//! A full disk must not fail the tables in the middle of a flush, nor keep a removal from being
-//! written. So below a reserve, transactions that may grow the store are refused with `Exhausted`.
-//! Reads, removals and the background work that frees space go on. A method call, or a write of
-//! zeros, may grow or shrink the store. It is judged after it has run, before any of it is written.
-//! The free space is measured repeatedly, so writing resumes by itself.
+//! A full disk must neither stop the tables in the middle of a flush nor prevent a removal. So
+//! while less space is free than a reserve, transactions that may grow the store are refused with
+//! `Exhausted`. Reads, removals and the background work that frees space go on. A method call, or a
+//! write of zeros, may grow or shrink the store. It is judged after it has run, before any of it is
+//! written. The free space is measured repeatedly, so writing resumes by itself.
 //!
 //! Some writes may use part of the reserve, because without them nothing large could be removed.
-//! Small calls must leave three quarters of it: a log is sealed by small calls. Objects of the
-//! system's pool must leave half: removing a log commits to its map, and the record that a node is
-//! full is kept there too.
+//! Small calls of methods may use a quarter, because a log is sealed by such calls before it is
+//! removed. Changes of objects in the system's pool may use half: the removal of a log is a commit
+//! to a map there, and so is the record that a node is full.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,8 +26,8 @@ use crate::view::Outcome;
 pub const DEFAULT_RESERVE_BYTES: u64 = 256 * 1024 * 1024;
 /// What a call that is small adds at most.
 const SMALL_BYTES: i64 = 1024;
-/// How long a measurement of free space is used. In this time a fast disk writes a fraction of the
-/// reserve.
+/// How long a measurement of free space is used before the next one. Even a fast disk writes only a
+/// fraction of the reserve in this time.
 const LOOK_AGAIN_AFTER_MICROS: u64 = 20_000;
 
 /// Knows how much room there is.
@@ -93,7 +93,8 @@ impl Space {
     /// Checks whether a request's transaction may run.
     ///
     /// # Errors
-    /// `Exhausted` if it may grow the store and its part of the reserve has been touched.
+    /// `Exhausted` if the transaction possibly grows the store, and less space is free than it must
+    /// leave.
     pub fn admit(&self, request: &Request) -> Result<()> {
         self.look_if_due();
         match self.is_low() && !request.ops.iter().all(may_free) {
@@ -105,7 +106,8 @@ impl Space {
     /// Checks whether the changes of a transaction that has run may be kept.
     ///
     /// # Errors
-    /// `Exhausted` if they grow the store and the request's part of the reserve has been touched.
+    /// `Exhausted` if the changes grow the store, and less space is free than the request must
+    /// leave.
     pub fn admit_outcome(&self, request: &Request, outcome: &Outcome) -> Result<()> {
         if !self.is_low() {
             return Ok(());
@@ -148,8 +150,8 @@ impl Space {
     }
 }
 
-/// Whether an op may leave the store no larger than it was. Calls and writes of zeros pass here;
-/// they are judged by their outcome.
+/// Whether an op possibly leaves the store no larger than it was. Calls and writes of zeros always
+/// count as such here; [`Space::admit_outcome`] judges them after they have run.
 fn may_free(op: &Op) -> bool {
     let frees = matches!(
         op,

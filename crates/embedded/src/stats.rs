@@ -30,8 +30,8 @@ pub struct Stats {
     pub segments_freed: u64,
     /// Checkpoints made so far. A replay starts at the last one.
     pub checkpoints: u64,
-    /// How often a background job of the upkeep thread failed. Damaged data is left alone; all
-    /// other jobs are tried again.
+    /// How many times background jobs of the upkeep thread have failed. A job that failed because
+    /// of damaged data leaves that data alone; any other job is tried again.
     pub upkeep_failures: u64,
     /// Transactions replayed when the store was opened.
     pub replayed: u64,

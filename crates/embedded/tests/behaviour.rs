@@ -131,8 +131,8 @@ async fn a_value_of_several_payloads_is_moved_and_counted_once() {
         assert!(found == OpResult::Values(vec![Some(content(n, LENGTH))]), "object {n}");
         submit(&engine, &object(n), vec![Op::Remove]).await.unwrap();
     }
-    // Only the segment being written is left. So the count of live bytes was exact, or the others
-    // would not have been freed.
+    // Only the segment that is being written is left. So the count of live bytes was exact: if it
+    // had been too high, the other segments would not have been freed.
     until(&engine, |now| now.live_bytes == 0 && now.segments <= 2).await;
 }
 

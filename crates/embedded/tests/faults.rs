@@ -69,7 +69,7 @@ fn cut_power(disk: &SimDisk, folder: &Path, random: &mut Random) -> (SimDisk, Te
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_read_after_a_failed_sync_survives_a_power_cut() {
+async fn data_read_after_a_failed_sync_survives_a_power_cut() {
     let mut replayed = 0;
     for seed in 0..12 {
         let mut random = Random::seeded(seed);
@@ -93,7 +93,7 @@ async fn what_is_read_after_a_failed_sync_survives_a_power_cut() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_read_after_a_kill_between_write_and_sync_survives_a_power_cut() {
+async fn data_read_after_a_kill_between_write_and_sync_survives_a_power_cut() {
     // So long that it spans sectors, and small enough for the tables.
     let data = Bytes::from(vec![b'n'; 900]);
     for seed in 0..6 {

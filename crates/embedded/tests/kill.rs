@@ -25,7 +25,7 @@ const MAX_LINES: u64 = 300;
 /// Says to a child that it is one, and where its store is.
 const CHILD_FOLDER: &str = "NACRE_TEST_KILLED_CHILD_FOLDER";
 
-/// Not a test of its own: this is the child of the test below, which runs until it is killed. It
+/// This is not a test of its own. It is the child process that the test below starts and kills. It
 /// prints `acknowledged writer n` for each acknowledged transaction, and `seen writer n` for each
 /// one that it reads.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

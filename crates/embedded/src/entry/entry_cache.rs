@@ -20,8 +20,8 @@ use crate::entry::key_hashes::KeyHashes;
 use crate::entry::value::{Piece, Source, Value};
 use crate::transaction::change_set::Overlay;
 
-/// Approximate memory of one generation. A shard has two, so four shards take at most 24 MiB and
-/// hold some 130,000 small entries. Measured: with a quarter of this, a writer that sets 64,000
+/// The approximate memory of one generation. A shard has two, so four shards take at most 24 MiB
+/// and hold some 130,000 small entries. Measured: with a quarter of this, a writer that sets 64,000
 /// keys in turn gets slower.
 const MAX_BYTES: usize = 3 * 1024 * 1024;
 /// Longer keys and values are not cached: a few of them would displace many short ones.
@@ -30,12 +30,12 @@ const MAX_VALUE_BYTES: usize = 256;
 
 const _: () = assert!(MAX_KEY_BYTES + MAX_VALUE_BYTES + OVERHEAD_BYTES < MAX_BYTES / 1024);
 
-/// Memory of an entry besides its key and value: a slot in a half-full hash table and two
-/// allocations.
+/// The memory of an entry in addition to its key and value: a slot in a half-full hash table and
+/// two allocations.
 const OVERHEAD_BYTES: usize = 2 * size_of::<(Key, Entry)>() + 32;
 
-/// The value under a key: a few bytes, or one piece of a payload in the journal. `None` if there is
-/// no entry.
+/// What the cache knows about a key: its value, which is a few bytes or one piece of a payload in
+/// the journal, or `None` if the tables have no entry under the key.
 type Entry = Option<Value>;
 
 /// The entries a shard knows.
@@ -130,9 +130,10 @@ fn cost(key_bytes: usize, entry: &Entry) -> usize {
     OVERHEAD_BYTES + key_bytes + entry.as_ref().map_or(0, Value::memory_bytes)
 }
 
-/// The entry to cache, as a copy: a slice of a request would keep the whole request in memory. The
-/// address of a payload is stored before the payload is on disk. That is safe, as recent changes
-/// are asked first until then.
+/// Returns a copy of the value for the cache, or `None` if the value is too long to cache. It is a
+/// copy because a slice of a request's bytes would keep the whole request in memory. The copy can
+/// contain the address of a payload that is not on disk yet. That is safe: until the payload is on
+/// disk, look-ups find its key in the shard's recent changes and do not ask the cache.
 fn kept(value: Option<&Value>) -> Option<Entry> {
     match value {
         None => Some(None),

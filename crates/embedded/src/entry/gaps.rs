@@ -20,9 +20,9 @@ use std::ops::Bound;
 use crate::entry::key::{Key, is_of_shard_node};
 use crate::transaction::change_set::Overlay;
 
-/// Gaps that a shard remembers. When the table is full, a scan's new gap replaces all others; a put
-/// that splits a gap keeps only the part before it, which is the part that a queue needs. The bound
-/// is far above the number of busy queues of a shard.
+/// The number of gaps that a shard remembers. When the table of gaps is full, a scan's new gap
+/// replaces all others; a put that splits a gap keeps only the part before it, which is the part
+/// that a queue needs. The bound is far above the number of busy queues of a shard.
 const MAX_GAPS: usize = 1024;
 /// A gap between longer keys is not remembered: this and their number bound the memory.
 const MAX_KEY_BYTES: usize = 512;

@@ -31,8 +31,8 @@ pub(crate) struct Content {
     pub stream: Option<NodeId>,
     pub map: Option<NodeId>,
     pub attributes: Option<NodeId>,
-    /// The offset in the stream where the slots begin. The slots reach to the end of the stream.
-    /// Meaningless while there are no slots.
+    /// The offset in the stream where the slots (small appends at the end) begin. The slots reach
+    /// to the end of the stream. The offset means nothing while there are no slots.
     pub tail_start: u64,
     /// Small appends not yet folded into an extent.
     pub tail_slots: u32,

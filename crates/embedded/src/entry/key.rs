@@ -18,8 +18,8 @@
 //! | `q` shard:u16 | how far the shard has applied the journal |
 //!
 //! A *node* is a set of entries that come and go together: an object's stream, its map, its
-//! attributes. To drop a large node, the shard drops its name; the upkeep thread deletes the
-//! entries later.
+//! attributes. To drop a large node, the shard only removes the node's number from the head; the
+//! upkeep thread has the entries deleted later.
 
 use lsm_tree::Slice;
 use nacre_object::{ObjectId, ObjectName, PoolName, SnapshotName};
@@ -124,8 +124,9 @@ pub(crate) fn is_head(key: &[u8]) -> bool {
     key.first() == Some(&HEAD)
 }
 
-/// Whether only this shard changes a key that this shard looks up. Heads are looked up by their own
-/// shard only. Entries of nodes are also looked up by a shard that clones another shard's snapshot.
+/// Whether only this shard changes the given key, which this shard looks up. That is true for every
+/// head, because a shard looks up only heads of its own objects. It is not true for every entry of
+/// a node: to clone a snapshot of another shard, a shard looks up that shard's entries.
 pub(crate) fn is_of_shard(shard: u16, key: &[u8]) -> bool {
     match key.first() {
         Some(&HEAD) => true,

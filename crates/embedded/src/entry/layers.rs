@@ -4,8 +4,9 @@
 //! entries from its cache ([`crate::entry::entry_cache`]). Read-only requests use neither; the tables
 //! have a row cache for them.
 //!
-//! **Invariant:** recent changes may not be synced yet. [`Layers::saw_unsynced`] says whether a
-//! transaction read any of them, because its reply must then wait for the sync.
+//! **Invariant:** a reply never reveals unsynced changes. The shard's recent changes are possibly
+//! not synced yet. So [`Layers::saw_unsynced`] says whether a transaction read any of them; if so,
+//! its reply waits for the sync.
 
 use std::cell::{Cell, RefCell};
 use std::collections::btree_map;
@@ -184,8 +185,9 @@ pub(crate) struct Scan<'a> {
     own: Peekable<OverlayEntries<'a>>,
     direction: Direction,
     saw_unsynced: &'a Cell<bool>,
-    /// The range that the scan has yet to look through and the gaps to report it to. `None` once
-    /// the first entry was found.
+    /// The range that the scan is about to look through, and the table of gaps. What the scan
+    /// passes before its first entry is reported there as a gap. `None` once the scan has found its
+    /// first entry.
     unexplored: Option<(&'a RefCell<Gaps>, Span)>,
 }
 

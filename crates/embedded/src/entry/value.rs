@@ -87,16 +87,18 @@ impl Source {
     }
 }
 
-/// Where a payload's owner, the entry that refers to it, is recorded. Compaction moves payloads and
-/// needs it to find all owners of a payload.
+/// Where it is recorded that an entry owns a payload, that is, refers to it. Compaction moves
+/// payloads, so it must find all owners of each payload.
 ///
 /// **Invariant:** every piece of a stored value is named in exactly one of the two places.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum NamedIn {
-    /// In the journal's record that brought the payload. So it is with most: it costs nothing more.
+    /// In the journal record that contains the payload. Most owners are recorded there, because it
+    /// costs nothing more.
     Record,
-    /// In a reference in the tables. The owner came to the payload later, as a clone does, or
-    /// refers to less of the payload than the record says.
+    /// In a reference: an entry of the tables that names the owner. This is for an owner that came
+    /// to the payload after the payload's record was written, as a clone does. It is also for an
+    /// owner that refers to less of the payload than the record says.
     Reference,
 }
 

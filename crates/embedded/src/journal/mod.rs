@@ -40,9 +40,9 @@ use segment::{BLOCK_BYTES, GroupHeader, Salt, Segment, SyncMark, round_up_to_blo
 use segment_source::{Fill, SegmentSource};
 use segment_table::SegmentTable;
 
-/// Length of a segment. Small enough that a new store takes little space, and that filling the next
-/// segment with zeros takes some 10 ms in the background. Large enough that a store of 1 TiB has
-/// some 65,000 segments.
+/// The length of a segment. It is small enough that a new store takes little space, and that the
+/// next segment is filled with zeros within some 10 ms in the background. It is large enough that a
+/// store of 1 TiB has only some 65,000 segments.
 pub const DEFAULT_SEGMENT_BYTES: u32 = 16 * 1024 * 1024;
 /// The least a segment can be: some groups.
 pub const MIN_SEGMENT_BYTES: u32 = 64 * 1024;
@@ -51,14 +51,14 @@ pub const MIN_SEGMENT_BYTES: u32 = 64 * 1024;
 /// groups the zeros cost more than they save: appends of 1 KiB and 4 KiB lost a quarter of their
 /// rate.
 const SMALL_GROUP_BYTES: u64 = 16 * 1024;
-/// How long the committer waits for a group to fill: about the time of a sync. So a writer that is
-/// suddenly alone waits at most two syncs' time.
+/// How long the committer waits at most for a group to fill. It is about as long as a sync takes.
+/// So a writer that is suddenly alone waits at most about twice as long as a sync takes.
 const GATHER_PATIENCE: Duration = Duration::from_micros(200);
 /// After this long without a next group, a mark records that the last group was synced. It is long
 /// enough that a busy journal writes no marks.
 const MARK_AFTER: Duration = Duration::from_millis(1);
-/// Bytes that may wait for the committer; a shard that would append more waits. This is some
-/// hundred times a group of small transactions, and still little memory.
+/// The number of bytes that may wait for the committer. A shard that would append more waits. The
+/// bound is some hundred times as long as a group of small transactions, and still little memory.
 const MAX_UNSYNCED_BYTES: usize = 8 * 1024 * 1024;
 /// A group's buffer larger than this is given back rather than kept for the next one.
 const MAX_KEPT_BUFFER_BYTES: usize = 1024 * 1024;
@@ -242,8 +242,9 @@ impl Journal {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reserves a slot for a record of this many bytes. Waits while too much is unsynced. The slot
-    /// holds the journal's lock, so nothing else is appended until it is filled or dropped.
+    /// Reserves a slot for a record of this many bytes. Waits while more than
+    /// [`MAX_UNSYNCED_BYTES`] would wait for the committer. The slot holds the journal's lock, so
+    /// nothing else is appended until it is filled or dropped.
     ///
     /// # Errors
     /// `Exhausted` if the record needs a new segment and the disk is full; nothing has happened

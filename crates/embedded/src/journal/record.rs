@@ -236,7 +236,7 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// Reads the record at the front of `bytes`, which lies at `place`.
+    /// Reads the record at the front of `bytes`. `place` is the record's address in the journal.
     ///
     /// # Errors
     /// `Corrupt` if the record is not whole.

@@ -6,12 +6,12 @@
 //!
 //! - A *torn* group is the last one, and no client was told about it. Recovery drops and overwrites
 //!   it.
-//! - A *damaged* group is followed by a group with a later number, or by a mark. Groups go to disk
-//!   one at a time, so the damaged group was synced and perhaps acknowledged. Recovery reports
-//!   `Corrupt` with the place, and the store does not open.
+//! - A *damaged* group is followed by a group with a later number, or by a [mark](SyncMark) that
+//!   says it was synced. Groups go to disk one at a time, so the damaged group was synced and
+//!   perhaps acknowledged. Recovery reports `Corrupt` with the place, and the store does not open.
 //!
-//! Damage in the last group looks like a tear if the process was killed, or the machine stopped,
-//! before it wrote the mark.
+//! If the process was killed or the machine stopped before the mark was written, recovery cannot
+//! tell damage in the last group from a torn write.
 //!
 //! A readable last group need not have been synced. The kernel may serve it from memory although
 //! the process was killed before the sync, or although the sync failed. After a failed sync the

@@ -9,13 +9,14 @@
 //!
 //! **Invariant:** a release is noted only after the tables say the same.
 //!
-//! A release that was not noted costs a look-up only. If the checksums of two owners of one payload
-//! collide, the payload is not moved, and its bytes stay counted.
+//! A release that was not noted costs only a look-up. Owners are compared by checksum. If the
+//! checksums of two owners of one payload collide, compaction does not move the payload, and the
+//! segment is kept because the payload's bytes still count as live.
 
 use std::collections::HashMap;
 
-/// Releases remembered over all segments, in 16 MiB. A store of 1 KiB payloads that are all
-/// replaced reaches this with 2 GiB.
+/// The number of releases that are remembered over all segments. They take 16 MiB. A store with
+/// payloads of 1 KiB reaches this number once it has replaced 2 GiB of them.
 const MAX_RELEASED: usize = 2 * 1024 * 1024;
 
 /// A released payload of a segment: the offset where it begins, and the checksum of its former

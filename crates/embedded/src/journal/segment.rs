@@ -20,9 +20,10 @@ use crate::entry::codec::{Put, Take};
 
 const MAGIC: &[u8; 8] = b"NACRESEG";
 const FORMAT: u32 = 1;
-/// Groups start at multiples of this, the unit that disks write atomically. So a torn write cannot
-/// hurt a group that was synced before it. It is also the size of the segment header. (Multiples of
-/// 4096 were no faster, and a lone small commit took eight times the space.)
+/// Groups start at multiples of this number, which is the unit that disks write atomically. So a
+/// torn write cannot hurt a group that was synced before it. The segment header is also this long.
+/// (With 4096 instead, writes were no faster, and the group of a single small commit took eight
+/// times the space.)
 pub(crate) const BLOCK_BYTES: u32 = 512;
 
 const SUFFIX: &str = ".segment";
@@ -169,13 +170,13 @@ impl GroupHeader {
     }
 }
 
-/// A mark records that a group is synced, so that recovery does not take damage in it for a tear.
-/// 32 bytes.
+/// A mark records that a group is synced, so that recovery does not take damage in that group for a
+/// torn write. 32 bytes.
 ///
 /// `"NMRK"`, crc32c u32 of the rest, u32 number of its segment, 0 u32, the group's number u64, salt
-/// u64. The mark lies where the next group will go, and is not synced itself. So it survives the
-/// end of the process but perhaps no power cut. Without it, damage in the last group is taken for a
-/// tear, which after a power cut it may well be.
+/// u64. The mark lies where the next group will go, and is not synced itself. So the mark survives
+/// the end of the process, but possibly not a power cut. If the mark is missing, recovery takes
+/// damage in the last group for a torn write. After a power cut it probably is one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SyncMark {
     pub segment: u32,

@@ -2,10 +2,11 @@
 //! segments without references.
 //!
 //! A segment may be deleted only when no table entry refers to it *and* no reader uses a snapshot
-//! of the tables that still did. So a reader takes a [`Pin`] before its snapshot. A segment without
-//! references is *retired* under the current pin generation. Once all pins up to that generation
-//! are dropped, the segment is dead. There is one exception: a clone that held such a pin may have
-//! copied a reference. Then the account shows an addition, and the segment stays in use.
+//! of the tables in which an entry still does. So a reader takes a [`Pin`] before its snapshot. A
+//! segment without references is *retired* under the current pin generation. Once all pins up to
+//! that generation are dropped, the segment is dead. There is one exception: a clone that held such
+//! a pin has possibly copied a reference. Then the segment's [`Account`] has counted an addition
+//! since the retirement, and the segment stays in use.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
@@ -23,8 +24,8 @@ use crate::entry::value::{PayloadAddress, Piece, Source};
 use crate::errors;
 use crate::journal::segment::{Segment, file_name};
 
-/// Segment files kept open for reading. This covers a working set of some GiB, and is well below
-/// the usual limit of 1024 descriptors.
+/// The number of segment files that are kept open for reading. This covers a working set of some
+/// GiB, and is well below the usual limit of 1024 descriptors.
 const MAX_OPEN_FILES: usize = 256;
 
 /// Holds back the deletion of every segment that was there when it was taken.
@@ -107,8 +108,9 @@ struct Accounts {
 struct Retired {
     segment: u32,
     additions: u64,
-    /// The pin generation at retirement. It is gone once all its pins are dropped; pins of earlier
-    /// generations hold segments further ahead in the queue.
+    /// The pin generation that was current when the segment was retired. The reference is dead once
+    /// all pins of that generation are dropped. Pins of earlier generations need no check here:
+    /// they hold back segments further ahead in the queue, and segments leave the queue in order.
     pin: Weak<()>,
 }
 
@@ -165,8 +167,8 @@ impl SegmentTable {
         }
     }
 
-    /// Remembers payloads whose owners, named in their records, have let go of them. The tables
-    /// must say so already.
+    /// Remembers payloads that were released: the owner that a payload's record names no longer
+    /// refers to the payload. The tables must contain these changes already.
     pub fn note_released(&self, payloads: impl Iterator<Item = (u32, ReleasedPayload)>) {
         let mut accounts = self.accounts();
         payloads.for_each(|(segment, payload)| accounts.released.note(segment, payload));

@@ -46,9 +46,9 @@ pub(super) fn prepare_folder(options: &Options) -> Result<File> {
     }
 }
 
-/// Makes whatever a directory without a manifest lacks. An earlier process may have crashed while
-/// it made some of these files. The manifest is written last, so a directory with a manifest has
-/// all the others.
+/// Makes the files that a directory without a manifest lacks. An earlier process possibly crashed
+/// while it made some of these files. The manifest is written last, so a directory with a manifest
+/// has all the others.
 pub(super) fn make_store(options: &Options) -> Result<(Tables, Manifest)> {
     let (folder, journal) = (&options.path, options.path.join(JOURNAL));
     let lost = |what| {

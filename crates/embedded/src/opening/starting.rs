@@ -71,9 +71,10 @@ fn take_spares(options: &Options, folder: &Path, found: &Found) -> Vec<u32> {
     kept.into_iter().map(|spare| spare.id).collect()
 }
 
-/// Whether new groups can follow the last one. A crash may have left a segment without its header;
-/// recovery would ignore every group in such a segment. Or the crash came before the segment was
-/// synced; a power cut could then delete the segment with all its later groups.
+/// Returns whether the engine can write new groups after the last one in `segment`. It cannot if a
+/// crash left the segment without its header, because recovery would ignore every group in the
+/// segment. If a crash came before a new segment was synced, a power cut could delete the segment
+/// with all its later groups. So a segment without groups is synced here first.
 fn can_go_on(
     options: &Options,
     folder: &Path,

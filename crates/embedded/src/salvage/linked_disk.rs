@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::disk::{Create, Disk, DiskFile, RealDisk};
 
-/// The machine's disk, but for files that are symbolic links: what they point to is only read.
+/// The machine's disk, except that a file is never written through a symbolic link: the file that
+/// the link points to is only read.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LinkedDisk;
 

@@ -72,8 +72,8 @@ pub struct Salvaged {
 ///
 /// # Errors
 /// `Unavailable` while a node has the folder open; `Exists` if there is something at `to`;
-/// `NotFound` if `from` is no storage folder; `Corrupt` if nothing in it says how to read its
-/// journal; or any error of the disk that keeps `to`.
+/// `NotFound` if `from` is no storage folder; `Corrupt` if no file in `from` says how to read its
+/// journal; or any error of the disk on which `to` lies.
 pub fn salvage(from: &Path, to: &Path, files: SegmentFiles) -> Result<Salvaged> {
     let _lock = lock(from)?;
     make_folder(from, to)?;

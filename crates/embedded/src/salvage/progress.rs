@@ -43,7 +43,8 @@ impl Progresses {
     }
 
     /// Notes that a record was seen. If the tables lack the record, returns how many records before
-    /// it are missing. Returns `None` if the tables have it, or if nothing says how far they are.
+    /// it are missing. Returns `None` if the tables have it, or if it is not known how far the
+    /// tables are.
     pub fn note(&mut self, id: RecordId) -> Option<u64> {
         let (stored, seen) = self.shards.get_mut(usize::from(id.shard))?;
         let missing = id.sequence.checked_sub(seen.sequence + 1);

@@ -70,8 +70,8 @@ impl<'a> Records<'a> {
     /// Saves the changes that the tables lack. Returns the number of the last group.
     ///
     /// # Errors
-    /// Any error of the disk that keeps the new tables. An unreadable segment is reported as damage
-    /// instead.
+    /// Any error of the disk on which the new tables lie. An unreadable segment is reported as
+    /// damage instead.
     pub fn save(
         &mut self,
         segments: &[Segment],

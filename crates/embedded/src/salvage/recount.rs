@@ -14,11 +14,12 @@ use crate::tables::{TableSnapshot, Tables};
 /// Bytes that the entries of a shard refer to in a segment.
 type Counts = HashMap<(u32, u16), i64>;
 
-/// Corrects the counts of live bytes in the tables, which have everything that was ever synced.
+/// Corrects the counts of live bytes in the tables. The tables must contain everything that was
+/// ever synced.
 ///
 /// # Errors
-/// If the tables cannot be read or written. If an entry is damaged, its references are unknown, so
-/// no count is changed.
+/// Any error of reading or writing the tables. If an entry is damaged, its references are unknown,
+/// so no count is changed.
 pub(super) fn recount(tables: &Tables) -> Result<()> {
     let snapshot = tables.snapshot_with_deferred();
     let counts = match counted(&snapshot) {

@@ -23,7 +23,7 @@ use crate::tables::{FILES_FOLDER, Tables, listed_files};
 /// Saves the tables of a folder. Returns whether all of their files could be read.
 ///
 /// # Errors
-/// Any error of the disk that keeps the new tables.
+/// Any error of the disk on which the new tables lie.
 pub(super) fn save(from: &Path, to: &Path, salvaged: &mut Salvaged) -> Result<bool> {
     let new = Tables::open(to, TABLE_MEMORY_BYTES, TABLE_MEMORY_BYTES)?;
     let files = files_of(from, salvaged);

@@ -1,10 +1,10 @@
 //! Checks every entry of the tables in key order, and every payload they refer to.
 //!
-//! Checksums find damaged entries; this stage also finds missing ones. Related entries name each
-//! other: a head its slots and attributes, a value its payloads, a record or a reference the owner.
-//! So each relation is checked from the other end. Each entry is also looked up by its key, as a
-//! read would. The walk itself uses no filters, so only the look-up notices a damaged filter that
-//! hides entries.
+//! Checksums find damaged entries; this stage also finds missing ones. Related entries tell about
+//! each other: a head tells how many slots and attributes there are, a value names its payloads,
+//! and a record or a reference names the owner of a payload. So a missing entry is noticed at the
+//! entry that tells about it. Each entry is also looked up by its key, as a read would. The walk
+//! itself uses no filters, so only the look-up notices a damaged filter that hides entries.
 
 use std::collections::{HashMap, HashSet};
 
@@ -206,8 +206,9 @@ impl Walk<'_> {
     }
 
     /// Checks a stored count of live bytes, because a segment is freed once its counts say that
-    /// nothing refers to it. While a segment is being written, snapshot and records may be of
-    /// different points in time. So it is checked only when it is full or nothing is being written.
+    /// nothing refers to it. While a segment is being written, the snapshot of the tables and the
+    /// segment's records are possibly of different points in time. So a count is checked only when
+    /// its segment is full or nothing is being written.
     fn check_live(&mut self, segment: u32, shard: u16, value: &Value) -> Result<()> {
         let stored = value.clone().into_inline()?;
         if segment >= self.unsettled && !self.is_exact {
@@ -228,8 +229,8 @@ impl Walk<'_> {
     }
 
     /// Counts, for each shard, the bytes of a segment that entries refer to. Returns `None` if
-    /// something cannot be read. Damage in the segment's records is reported here; damage elsewhere
-    /// is reported where the walk meets it.
+    /// something cannot be read. Damage in the segment's records is reported here. Damage elsewhere
+    /// is reported when the walk over the entries meets it.
     fn count_live(&mut self, segment: u32) -> Option<HashMap<u16, i64>> {
         // What is remembered is no evidence.
         let inventory =

@@ -1,5 +1,5 @@
-//! The first stage of a scrub: checks the manifest, and the groups that a crash now would have
-//! replayed.
+//! The first stage of a scrub: checks the manifest, and the groups that would be replayed if the
+//! engine crashed now.
 //!
 //! The tables have, or are about to have, every group up to the last synced one. So a checkpoint
 //! repairs damage in these groups or in the manifest: afterwards neither is read again.

@@ -99,7 +99,7 @@ impl Damage {
     }
 }
 
-/// Does the step that begins at `cursor`.
+/// Does the step of a scrub that begins at `cursor`.
 ///
 /// # Errors
 /// `Unavailable` if the disk does not answer. Damage is reported in the step and is not an error.

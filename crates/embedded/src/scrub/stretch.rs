@@ -1,4 +1,4 @@
-//! Continues a walk behind an unreadable stretch of the tables.
+//! Finds where a walk over the tables can go on after an unreadable stretch.
 //!
 //! The tables fail a block at a time, and a failed reader does not say where the damage ends. A
 //! binary search finds the end: a key is readable if a reader that begins there gets an entry or
@@ -12,8 +12,8 @@ use nacre_object::Result;
 use crate::entry::key::{Key, NodeId, PAST_ALL, after_prefix, node_prefix};
 use crate::tables::TableSnapshot;
 
-/// Steps of the binary search. With this many, the end of a stretch is known to some 60 bytes of a
-/// key.
+/// The number of steps of the binary search. This many steps find about the first 60 bytes of the
+/// key at which an unreadable stretch ends.
 const MAX_HALVINGS: usize = 512;
 /// Bytes behind what two keys share that count for the middle between them.
 const MIDDLE_BYTES: usize = size_of::<u128>();

@@ -28,11 +28,11 @@ use super::list_copy;
 use super::unfinished::NamedFiles;
 use crate::errors;
 
-/// Seals that may wait to be flushed; past them writers wait. One is flushed while another fills.
-/// This bounds the memory of sealed entries.
+/// The number of sealed memtables that may wait to be flushed. If there are more, writers wait. One
+/// is flushed while another fills. The number bounds the memory of sealed entries.
 const MAX_SEALS_WAITING: u64 = 3;
-/// Files of the first level before writers wait for merges. A look-up of a missing key may have to
-/// open each of them.
+/// The number of files that the first level may have before writers wait for merges. A look-up of a
+/// missing key may have to read each of these files.
 const MAX_FIRST_LEVEL_FILES: usize = 30;
 
 /// How long the mending of a list waits for a write or a merge to end.
@@ -69,8 +69,8 @@ struct State {
     first_level_files: usize,
     /// Whether all files are to be merged with each other.
     is_whole_merge_due: bool,
-    /// The version that the last whole merge produced. Merging that version again would drop
-    /// nothing more: whatever the merge kept, it kept for an open snapshot.
+    /// The version that the last whole merge produced. Merging that version again would be in vain:
+    /// the merge kept tombstones only for the snapshots that were open.
     merged_whole: Option<u64>,
     is_stopping: bool,
     failure: Option<Error>,
@@ -219,7 +219,8 @@ impl Maintenance {
     /// Whether more entries may be written to the tables.
     ///
     /// # Errors
-    /// `Exhausted` if the most that may be in memory is waiting for disk space.
+    /// `Exhausted` if the disk is full and the entries that wait in memory for space have reached
+    /// their bound.
     pub fn admit(&self) -> Result<()> {
         if !self.waits_for_room() {
             return Ok(());
@@ -231,9 +232,9 @@ impl Maintenance {
         }
     }
 
-    /// Lets steps that failed on a full disk run again, if there may be space now. A flush needs as
-    /// much space as the memtables hold; a merge goes on when the disk `has_room`. First deletes
-    /// the files that those steps left.
+    /// Lets flushes and merges that stopped because the disk was full run again, if there is
+    /// probably enough space now. Flushes run again if more than the memtables hold is free, and
+    /// merges if the disk `has_room`. First deletes the files that the failed steps left.
     pub fn go_on_after_full(&self, free_bytes: u64, has_room: bool) {
         self.signals.set(|state| {
             let is_paused = state.no_room_to_write.is_some() || state.is_merge_paused;

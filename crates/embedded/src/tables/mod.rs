@@ -57,7 +57,8 @@ use row_cache::RowCache;
 const MAX_TABLE_FILES: usize = 128;
 /// The folder of table files in the folder of a tree.
 pub(crate) const FILES_FOLDER: &str = "tables";
-/// A memtable is flushed early only if it has reached this fraction (one in so many) of its bound.
+/// An idle engine flushes its memtable early only if the memtable is at least the bound divided by
+/// this number. A smaller memtable is not worth a file.
 const WORTH_A_FILE: u64 = 16;
 
 /// The tables of an engine.
@@ -248,7 +249,8 @@ impl Tables {
         self.shared.unsealed_bytes.load(Ordering::Relaxed) >= self.shared.memtable_bytes
     }
 
-    /// Flushes the memtable if it is full. For callers that have not started the threads.
+    /// Flushes the memtable if it is full. This is for callers that have not started the threads of
+    /// the tables.
     ///
     /// # Errors
     /// Any error of the disk.
@@ -313,7 +315,8 @@ impl Tables {
     /// Whether more entries may be applied.
     ///
     /// # Errors
-    /// `Exhausted` if the most that may be in memory is waiting for disk space.
+    /// `Exhausted` if the disk is full and the entries that wait in memory for space have reached
+    /// their bound.
     pub fn admit(&self) -> Result<()> {
         self.maintenance.admit()
     }
@@ -324,7 +327,8 @@ impl Tables {
         self.maintenance.go_on_after_full(free_bytes, has_room);
     }
 
-    /// Flushes sealed entries to a file. For callers that have not started the threads.
+    /// Flushes sealed entries to a file. This is for callers that have not started the threads of
+    /// the tables.
     ///
     /// # Errors
     /// Any error of the disk; the tables are unusable then.
@@ -399,10 +403,10 @@ fn sync_tree(folder: &Path) -> io::Result<()> {
 
 fn config(folder: &Path, cache_bytes: u64, numbers: SequenceNumberCounter) -> Config {
     let bloom = FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(10.0));
-    // Filters and indexes are held in memory whole for the first levels, which have few files (some
-    // MiB at most). For deeper levels they are read in parts. The whole filter of a 64 MiB file
-    // would fill the cache, and nearly every look-up would read and verify it again: with 1,000,000
-    // records, appends took three times as long.
+    // For the first levels, which have few files, filters and indexes are held in memory whole
+    // (some MiB at most). For deeper levels they are read in parts. Otherwise the whole filter of
+    // one 64 MiB file would fill the cache, and nearly every look-up would read and verify a filter
+    // again. With 1,000,000 records, appends then took three times as long.
     let (held, divided) =
         (PinningPolicy::new([true, true, false]), PinningPolicy::new([false, false, true]));
     // The tree's own counter of visible numbers is not used. It would make a batch visible once its

@@ -32,10 +32,12 @@ const MAX_BYTES: u64 = 8 * 1024 * 1024;
 /// Longer keys and values are not cached: a few of them would displace many short ones.
 const MAX_KEY_BYTES: usize = 128;
 const MAX_VALUE_BYTES: usize = 512;
-/// Memory of a row besides its key and value: a slot in the cache's tables and two allocations.
+/// The memory of a row in addition to its key and value: a slot in the cache's tables and two
+/// allocations.
 const OVERHEAD_BYTES: usize = size_of::<(Key, Row)>() + 96;
-/// Slots that keys share. Twice the number of rows, so that changes of other keys invalidate few
-/// rows.
+/// The number of slots that record when a key last changed. Several keys share a slot, so a change
+/// of one key invalidates the cached rows of the others. There are twice as many slots as rows, so
+/// that this happens to few rows.
 const SLOTS: usize = 1 << 16;
 
 const _: () = assert!(SLOTS.is_power_of_two());

@@ -20,8 +20,8 @@ use crate::journal::segment_table::RecordPin;
 use crate::transaction::batch::{Batch, LiveBytes};
 use crate::transaction::commit::{PendingUpkeepReply, Recorded};
 
-/// Groups that may wait for the applier; the committer waits when there are more. Enough to bridge
-/// a brief stall of a flush.
+/// The number of groups that may wait for the applier. The committer waits when there are more.
+/// This is enough to get over a brief pause of the tables during a flush.
 const MAX_WAITING: usize = 4;
 
 /// What is synced and answered, and not in the tables.

@@ -125,7 +125,8 @@ impl Batch {
     /// Writes the batches of all shards to the tables in one step, and counts the references. Batch
     /// `n` belongs to shard `n`.
     ///
-    /// The caller holds a pin from before the transactions ran until this returns.
+    /// The caller must have taken a pin of the segments before the transactions ran, and must hold
+    /// it until this function returns.
     pub fn apply_all(
         batches: Vec<Self>,
         tables: &Tables,

@@ -17,8 +17,9 @@ use tokio::sync::Notify;
 
 use crate::health::Health;
 
-/// Slots that objects share. Many times the objects of one group, so that few reads wait for
-/// changes of other objects.
+/// The number of slots that record which group last changed an object. Several objects share a
+/// slot. There are many more slots than objects in a group, so that few reads wait for changes of
+/// other objects.
 const SLOTS: usize = 4096;
 const _: () = assert!(SLOTS.is_power_of_two());
 
@@ -77,7 +78,8 @@ impl ReadBarrier {
         self.applied.load(Ordering::Acquire)
     }
 
-    /// The group that a read of an object must wait for, if the tables do not have it yet.
+    /// Returns the group that a read of an object must wait for, or `None` if the tables have it
+    /// already.
     pub fn awaited(&self, object_hash: u64) -> Option<u64> {
         self.unapplied(self.slot(object_hash).load(Ordering::Acquire))
     }

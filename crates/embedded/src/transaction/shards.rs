@@ -88,8 +88,9 @@ impl Shards {
     }
 }
 
-/// For a request that should take a fraction of a millisecond: how much room in the journal it
-/// needs to run without a wait. `None` for any other request.
+/// If a request is brief, that is, should take a fraction of a millisecond, returns how many bytes
+/// must be free in the journal so that the request runs without a wait. Returns `None` for any
+/// other request.
 fn room_if_brief(core: &Core, request: &Request) -> Option<usize> {
     let is_brief = |op: &Op| match op {
         Op::Call(call) => core.classes.is_brief(call),

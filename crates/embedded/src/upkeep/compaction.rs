@@ -1,5 +1,5 @@
 //! How a shard frees space: it deletes the entries of dropped nodes, and moves payloads out of
-//! segments that are mostly dead. Each step is an ordinary, small transaction.
+//! segments of which little is still in use. Each step is an ordinary, small transaction.
 
 use bytes::Bytes;
 use nacre_object::Result;

@@ -27,11 +27,11 @@ use crate::transaction::queue::Work;
 use crate::upkeep::payload_owners::{PayloadOwner, PayloadOwners};
 use crate::upkeep::upkeep_signal::Wake;
 
-/// Time between rounds when nothing wakes the thread. An engine that was idle for so long makes a
-/// checkpoint, if the memtable is large enough for a file.
+/// How long the thread waits until its next round if nothing wakes it. An engine that was idle for
+/// so long makes a checkpoint, if the memtable is large enough for a file.
 const IDLE_AFTER: Duration = Duration::from_millis(500);
-/// An idle engine with at least this many journal bytes since its last seal seals its tables. A
-/// restart replays less than this in a moment.
+/// An idle engine seals its tables if it has written at least this many bytes to the journal since
+/// the last seal. A restart replays less than this in a moment.
 const QUIET_CHECKPOINT_BYTES: u64 = 4 * 1024 * 1024;
 /// Time between attempts to flush after the disk was full, because a failed attempt costs disk
 /// writes.
@@ -47,9 +47,9 @@ const RELOCATE_BYTES: u64 = 512 * 1024;
 const SPARSE_SHARE: f64 = 0.5;
 /// The same when room is short; not higher, as moving takes room before it gives some.
 const SPARSE_SHARE_WHEN_LOW: f64 = 0.75;
-/// A busy store with free space starts compaction only when it has this many segments more than
-/// twice its live data. Data that is overwritten often dies soon by itself, so segments that are
-/// emptied late have less left to move.
+/// A busy store with enough free space starts compaction only when it has this many segments more
+/// than twice the number that its live data would fill. Data that is overwritten often dies soon by
+/// itself, so segments that are emptied late have less left to move.
 const SPARSE_SEGMENTS: f64 = 8.0;
 
 /// The thread's state.

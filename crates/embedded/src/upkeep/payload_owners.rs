@@ -30,7 +30,8 @@ pub(crate) struct PayloadOwners<'a> {
 }
 
 impl<'a> PayloadOwners<'a> {
-    /// Finds the owners for a segment's inventory by looking its entries up in the tables.
+    /// Finds the owners of a segment's payloads: looks up in the tables the entries that the
+    /// segment's inventory names.
     ///
     /// # Errors
     /// `Corrupt` if an entry is damaged.

@@ -33,14 +33,15 @@ use crate::entry::layers::Direction;
 use crate::entry::value::{PAYLOAD_MAX_BYTES, PAYLOAD_MIN_BYTES, Value};
 use crate::journal::payload_reader::PayloadReader;
 
-/// Bytes of small appends that are folded into one extent. Measured (`examples/layout.rs`): a
+/// How many bytes of small appends are folded into one extent. Measured (`examples/layout.rs`): a
 /// smaller value slows down long reads; a larger one makes the append that folds noticeably slow.
 const FOLD_BYTES: u64 = 32 * 1024;
 /// Slots that are folded however little they hold: a read of the tail scans them.
 const MAX_SLOTS: u32 = 256;
 
-/// Extents that one transaction may overwrite or cut off, because it holds and logs them. The
-/// longest stream has this many if it was written one smallest payload at a time.
+/// The number of extents that one transaction may overwrite or cut off. It is bounded because the
+/// transaction holds these extents in memory and logs their removal. The longest stream has this
+/// many extents if each holds the smallest payload.
 const MAX_CLEARED_EXTENTS: usize = MAX_OBJECT_BYTES as usize / PAYLOAD_MIN_BYTES;
 
 const _: () = assert!(FOLD_BYTES <= PAYLOAD_MAX_BYTES as u64);
@@ -312,8 +313,8 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// The extent that is the whole stream, as in an object written at once. It is found without a
-    /// scan.
+    /// If one extent is the whole stream, as in an object that was written at once, returns that
+    /// extent. It is found without a scan.
     fn only_extent(&mut self) -> Result<Option<Extent>> {
         let content = self.writing()?;
         let (size, slots) = (content.size, content.tail_slots);

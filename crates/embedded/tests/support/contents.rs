@@ -17,8 +17,8 @@ use super::{append, object, options, read_all, submit};
 
 const WRITERS: usize = 3;
 const TRANSACTIONS: u64 = 12;
-/// How often the store is opened. Closing it flushes its memory to a table file, and it is closed
-/// one time less than that.
+/// How many times the store is opened. Each time but the last it is closed, which flushes its
+/// memory to a table file.
 const LIVES: u64 = 3;
 
 /// Makes a store that uses every feature, and leaves it open. It has streams and maps, small and
@@ -122,10 +122,10 @@ impl Contents {
         self
     }
 
-    /// Reads everything from a store that may have lost any of it.
+    /// Reads everything again from a store that has possibly lost some of it.
     ///
     /// # Panics
-    /// If something is lost and the error does not say so.
+    /// If something is lost and no error reports that.
     pub async fn ask_again(&self, engine: &EmbeddedEngine) {
         for (name, at, number) in self.0.keys() {
             let id: ObjectId = name.parse().unwrap();

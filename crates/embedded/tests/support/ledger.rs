@@ -19,7 +19,8 @@ pub fn record(n: u64) -> Bytes {
     record.into()
 }
 
-/// The n-th transaction of a writer: it appends a record, counts, and notes where the record is.
+/// The n-th transaction of a writer: it appends a record, updates the count of records, and notes
+/// where the record is.
 pub fn transaction(n: u64) -> Vec<Op> {
     let entry = |key: Vec<u8>, value: Bytes| MapEntry { key: key.into(), value };
     let count = entry(b"count".to_vec(), Bytes::copy_from_slice(&(n + 1).to_be_bytes()));
@@ -98,8 +99,8 @@ impl Ledger {
         self.writers.iter().map(|writer| writer.written.load(Ordering::SeqCst)).sum()
     }
 
-    /// Checks that every object holds a number of whole transactions, and that no transaction is
-    /// missing that a client was told of. Returns how many transactions there are.
+    /// Checks that every object holds only whole transactions, and that none of the transactions
+    /// that were acknowledged or read is missing. Returns how many transactions there are.
     pub async fn check(&self, store: &dyn Store) -> u64 {
         let mut total = 0;
         for (writer, acknowledged) in self.writers.iter().enumerate() {

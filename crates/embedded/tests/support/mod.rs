@@ -137,8 +137,8 @@ impl SimDisk {
         self.state().open.1
     }
 
-    /// Crashes the machine: this disk stops working. Returns the disk that is found afterwards.
-    /// Each unsynced sector is there or not by chance.
+    /// Crashes the machine: this disk stops working. Returns the disk as it is after the crash.
+    /// Chance decides for each unsynced sector whether it survives.
     pub fn crash(&self, random: &mut Random) -> SimDisk {
         let mut state = self.state();
         state.plan.crashed = true;

@@ -83,8 +83,8 @@ impl PowerDisk {
         self.volume().met_fault()
     }
 
-    /// Cuts the power and brings it back. Open files are gone. Of everything unsynced, `keep` of 8
-    /// parts survive.
+    /// Cuts the power and brings it back. Open files are gone. Each unsynced change survives with a
+    /// probability of `keep` in 8.
     pub fn cut(&mut self, keep: u64, random: &mut Random) {
         let (old, new) = (self.lives.to_string(), (self.lives + 1).to_string());
         self.volume().cut(OsStr::new(&old), OsStr::new(&new), keep, random);

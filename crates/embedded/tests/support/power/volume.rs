@@ -246,8 +246,8 @@ impl Volume {
     }
 
     /// Cuts the power, if it is still on, and brings it back. What is left of the root's folder
-    /// `name` goes into the new folder `to`; the old one becomes unusable. Of everything unsynced,
-    /// `keep` of 8 parts survive.
+    /// `name` goes into the new folder `to`; the old one becomes unusable. Each unsynced change
+    /// survives with a probability of `keep` in 8.
     pub fn cut(&mut self, name: &OsStr, to: &OsStr, keep: u64, random: &mut Random) {
         (self.is_off, self.plan) = (false, None);
         self.alive_from = 0;
