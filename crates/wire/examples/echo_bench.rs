@@ -3,8 +3,8 @@
 //!
 //! `cargo run --release -p nacre-wire --example echo_bench [-- SECONDS [CLIENTS [DEPTH [BYTES]]]]`
 //!
-//! For many requests in flight and for one, prints the requests a second, the microseconds of CPU
-//! of each (both ends together) and the latency.
+//! Prints three figures, first with many requests in flight and then with one: the requests per
+//! second, the microseconds of CPU per request (client and server together), and the latency.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -127,8 +127,8 @@ async fn run(sessions: &[Session], load: &Load) -> Result<u64, Box<dyn Error>> {
 /// CPU time of this process so far, user and system.
 fn cpu_seconds() -> Result<f64, Box<dyn Error>> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
-    // Fields 14 and 15, counted from behind the process name, because the name may contain spaces.
-    // In ticks of 1/100 s.
+    // The CPU times are fields 14 and 15, in ticks of 1/100 s. The fields are counted from the end
+    // of the process name, because the name may contain spaces.
     let (_, rest) = stat.rsplit_once(')').ok_or("no name in /proc/self/stat")?;
     let ticks: f64 =
         rest.split_whitespace().skip(11).take(2).map(|t| t.parse::<f64>().unwrap_or(0.0)).sum();

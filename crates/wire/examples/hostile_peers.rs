@@ -4,8 +4,9 @@
 //!
 //! `cargo run --release -p nacre-wire --example hostile_peers [-- SECONDS]`
 //!
-//! Each attack is compared with as many busy threads that do not touch the server at all (`spin`).
-//! On a machine with few cores, that is what any neighbour costs.
+//! Each attack is compared with a case `spin`, in which as many threads are busy but do not touch
+//! the server at all. On a machine with few cores, any busy process slows the clients down that
+//! much.
 
 use std::error::Error;
 use std::io::{BufRead, BufReader, Write};

@@ -1,5 +1,6 @@
-//! Encodes and decodes batches as gRPC messages. The [`Outbox`](crate::outbox) sends them as
-//! already encoded; received batches are decoded message by message, within bounds.
+//! Encodes and decodes batches as gRPC messages. A batch that is sent was encoded by the
+//! [`Outbox`](crate::outbox) already. A received batch is decoded message by message, within
+//! bounds.
 
 use bytes::{Buf, BufMut, Bytes};
 use prost::Message;
@@ -78,8 +79,8 @@ impl Decoder for BatchDecoder {
     }
 }
 
-/// The messages of a batch that were not taken yet. They stay encoded, because decoding all at once
-/// would hold all decoded messages in memory together.
+/// The messages of a received batch that the session has not taken yet. They stay encoded, because
+/// decoding all at once would hold all decoded messages in memory together.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     rest: Bytes,

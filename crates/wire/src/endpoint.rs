@@ -14,8 +14,8 @@ use nacre_object::{Error, Result};
 use crate::limits::{MAX_HOST_BYTES, MAX_SOCKET_NAME_BYTES};
 use crate::socket_path;
 
-/// Where a node listens: written `unix:PATH`, `tls:HOST:PORT`, or `HOST:PORT` for a loopback address
-/// without TLS.
+/// Where a node listens. It is written as `unix:PATH`, as `tls:HOST:PORT`, or as `HOST:PORT` for a
+/// loopback address without TLS.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Endpoint(Address);
 

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-/// How often a silent peer is probed, and how long it has to answer.
+/// After how much silence an end of a connection probes its peer, and how long the peer then has to
+/// answer.
 ///
-/// A process that dies closes its connections. So this is for processes that hang and for machines
-/// that vanish.
+/// A process that dies closes its connections. So probes are needed only for processes that hang
+/// and for machines that lose power or their network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeepAlive {
     /// Asked after so much silence.

@@ -9,28 +9,32 @@ use nacre_object::limits::{
 /// The version of the protocol spoken here.
 pub const PROTOCOL_VERSION: u32 = 1;
 
-/// The longest encoded message: the largest payload of a request or reply, and as much again for
-/// its framing. (A map of one-byte keys is mostly framing.)
+/// The largest encoded message. It has space for the largest payload of a request or reply, and for
+/// as many bytes of framing. (A list of map entries with keys of one byte is mostly framing.)
 pub const MAX_MESSAGE_BYTES: usize = 16 * 1024 * 1024;
 /// A batch is closed once it is this long. It then holds hundreds of small messages, which share
 /// the cost of the batch. A longer batch would only delay its first message.
 pub const BATCH_BYTES: usize = 64 * 1024;
 /// What a message has in a batch besides its body: numbers, a kind, a span.
 pub const MESSAGE_FRAME_BYTES: usize = 256;
-/// A batch that is received: one message may come on top of a batch that is nearly full.
+/// The largest batch that an end accepts. It is larger than [`BATCH_BYTES`], because the sender may
+/// append one message of any size to a batch that is nearly full.
 pub const MAX_BATCH_BYTES: usize = MAX_MESSAGE_BYTES + MESSAGE_FRAME_BYTES + BATCH_BYTES;
-/// Messages in a received batch, so that a batch of empty messages cannot decode into gigabytes. A
-/// full batch of the smallest requests has a quarter of this.
+/// The number of messages in a received batch. It is bounded so that a batch of empty messages
+/// cannot decode into gigabytes. A full batch of the smallest requests has a quarter of this
+/// number.
 pub const MAX_BATCH_MESSAGES: usize = 16 * 1024;
 
-/// Bytes of requests that a client has in flight on a session; callers past it wait. Abandoned
-/// messages that wait to be sent count too. Enough to keep a node busy over any local connection.
+/// How many bytes of requests a client may have in flight on a session; further callers wait.
+/// Messages whose caller gave up count too until they are sent. The bound is large enough to keep a
+/// node busy over any local connection.
 pub const CLIENT_BUDGET_BYTES: usize = 32 * 1024 * 1024;
-/// The least that a request counts for, so that the bound on bytes also bounds the number of
-/// requests, to 8,192.
+/// A smaller request counts as this many bytes of the budget. So the bound on bytes also bounds the
+/// number of requests in flight, to 8,192.
 pub const REQUEST_COST_BYTES: usize = 4 * 1024;
-/// With this many bytes of requests in flight, eight small ones, a client opens a second session
-/// with the node. With fewer, sharing batches gains more than overlapping.
+/// When this many bytes of requests are in flight, which is eight small requests, a client opens a
+/// second session with the node. With fewer requests, it gains more from sharing batches than from
+/// letting the two ends work at the same time.
 pub const SECOND_SESSION_BYTES: usize = 8 * REQUEST_COST_BYTES;
 /// How long a client tries to connect before it counts as failed.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -45,8 +49,9 @@ pub const SWEEP_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Connections of one server. Each costs two buffers and a file descriptor.
 pub const MAX_CONNECTIONS: usize = 4096;
-/// Connections on which nothing is requested: before the handshake, or idle. Past this, the
-/// connection that has been idle longest is closed, so that silent peers keep no client out.
+/// The number of connections on which no request is running, either before the handshake or idle.
+/// If there are more, the server closes the connection that has been idle longest, so that silent
+/// peers keep no client out.
 pub const MAX_IDLE_CONNECTIONS: usize = 1024;
 /// Sessions of one server. A client has one a process, or two.
 pub const MAX_SESSIONS: usize = 4096;
@@ -54,36 +59,36 @@ pub const MAX_SESSIONS: usize = 4096;
 pub const MAX_ENTITY_SESSIONS: usize = 1024;
 /// HTTP/2 streams of one connection: a session, and some unary calls beside it.
 pub const MAX_STREAMS: u32 = 64;
-/// Requests of one session that are in flight in the server. Past it the session is read no
-/// further.
+/// The number of requests of one session that may be in flight in the server. While there are as
+/// many, the server reads no further requests of the session.
 pub const MAX_UNDER_WAY: usize = 4096;
-/// Memory that requests of one session may take when another is begun. Clients of this crate never
-/// have so much in flight.
+/// The server begins a further request of a session only while the session's requests in flight
+/// take less memory than this. Clients of this crate never have so much in flight.
 pub const MAX_UNDER_WAY_BYTES: usize = 64 * 1024 * 1024;
-/// Memory that begun unary calls of one entity may take, at least [`REQUEST_COST_BYTES`] each. A
-/// call counts until it has ended, even if its client waits no longer. Calls of as many bytes again
-/// may wait their turn; further ones are refused.
+/// How much memory the begun unary calls of one entity may take. A call counts as at least
+/// [`REQUEST_COST_BYTES`], until it has ended, even if its client no longer waits for it. Further
+/// calls of as many bytes in total may wait to begin; calls beyond that are refused.
 pub const MAX_CALLS_BYTES: usize = MAX_UNDER_WAY_BYTES;
-/// Unary calls of one entity that have not ended. Each call may have a connection of its own, and
-/// one entity must leave connections to others.
+/// The number of unary calls of one entity that have not ended. It is bounded because each call may
+/// have a connection of its own, and one entity must leave connections to others.
 pub const MAX_ENTITY_CALLS: usize = 1024;
 /// Watches of one session.
 pub const MAX_WATCHES: usize = 1024;
-/// Replies that wait for the client to read them. Past this, no further message of the session is
-/// begun, not even of the same batch. The client must read some replies within [`STALL_TIMEOUT`],
-/// or it loses its session.
+/// How many bytes of replies may wait for the client to read them. While there are more, the server
+/// begins no further message of the session, not even one of the same batch. The client must read
+/// some replies within [`STALL_TIMEOUT`], or it loses its session.
 pub const REPLIES_WAITING_BYTES: usize = 8 * 1024 * 1024;
-/// Replies that wait for the client, including those of requests that were in flight when the bound
-/// above was reached. Past this, the session stops completely until the client reads; even begun
-/// requests do not go on.
+/// How many bytes of replies may wait for the client, including replies to requests that were in
+/// flight when [`REPLIES_WAITING_BYTES`] was reached. While there are more, the session stops
+/// completely until the client reads; even begun requests do not go on.
 pub const MAX_REPLIES_WAITING_BYTES: usize = 64 * 1024 * 1024;
-/// How long a client may read nothing while more than [`REPLIES_WAITING_BYTES`] wait for it, or,
-/// once it sends no more, while anything does. Then its session ends. A client that reads one
-/// message in that time keeps its session.
+/// How long a client may read nothing while more than [`REPLIES_WAITING_BYTES`] wait for it. If the
+/// client has finished sending, the time runs while any reply waits. After that time the server
+/// ends the session. A client that reads one message in that time keeps its session.
 pub const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a connection may take until its first request, how long it may be idle afterwards, and
-/// how long a session may take from its request to its hello.
+/// Three limits: how long a connection may take until its first request, how long it may be idle
+/// afterwards, and how long a client may take from the request for a session until its hello.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a client may take to notice that its idle connection is closed.
 pub const FAREWELL_TIMEOUT: Duration = Duration::from_secs(1);
@@ -92,11 +97,11 @@ pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long accepting rests when the machine is out of descriptors.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// The flow-control window of a session: what one end may send before the other reads it. Several
-/// times what fits into the sockets between them.
+/// The flow-control window of a session: how many bytes one end may send before the other has read
+/// them. It is several times what the buffers of the sockets between them hold.
 pub const STREAM_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
-/// The flow-control window of a connection. Twice that of a session, so that unary calls do not
-/// wait for a stalled session.
+/// The flow-control window of a connection. It is twice that of a session, so that unary calls do
+/// not wait for a session whose client does not read.
 pub const CONNECTION_WINDOW_BYTES: u32 = 2 * STREAM_WINDOW_BYTES;
 /// The largest HTTP/2 frame: a full batch goes out in one.
 pub const MAX_FRAME_BYTES: u32 = 128 * 1024;

@@ -1,5 +1,5 @@
-//! Encodes the small fields of a message apart from its body. They are known only when the message
-//! is sent, and a body that is sent again gets new ones.
+//! Encodes the small fields of a message (its id and the like) apart from its body. These fields
+//! are known only when the message is sent, and a body that is sent again gets new fields.
 
 use std::ops::Deref;
 
@@ -14,8 +14,8 @@ const TIMEOUT_TAG: u32 = 2;
 const TRACE_TAG: u32 = 3;
 const SPAN_TAG: u32 = 11;
 
-/// The trace that a message belongs to, and the sender's span around it. Zeros if the message is
-/// not traced.
+/// The trace that a message belongs to, and the span of the sender in which it was sent. Both are 0
+/// if the message is not traced.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Origin {
     pub(crate) trace_id: u64,

@@ -114,8 +114,9 @@ pub(crate) struct Waiting {
 pub(crate) struct OutboxPosition(u64);
 
 impl Outbox {
-    /// Appends a message with these encoded `fields` (ids and other small ones) and this body, and
-    /// makes sure that it is sent. `None` if the outbox has ended.
+    /// Appends a message that consists of the encoded `fields` (ids and other small ones) and the
+    /// body, and makes sure that it is sent. Returns the message's position, or `None` if the
+    /// outbox has ended.
     pub(crate) fn push(&self, fields: &[u8], body: &impl Body) -> Option<OutboxPosition> {
         let (position, sender) = {
             let mut queue = self.lock();
@@ -127,8 +128,9 @@ impl Outbox {
         Some(position)
     }
 
-    /// Appends a message like [`Outbox::push`], but it need not be sent before the next
-    /// [`Outbox::flush`]. Returns how many bytes wait then, or 0 if the outbox has ended.
+    /// Appends a message as [`Outbox::push`] does, but possibly does not send it before the next
+    /// [`Outbox::flush`]. Returns how many bytes wait to be sent then, or 0 if the outbox has
+    /// ended.
     pub(crate) fn push_quietly(&self, fields: &[u8], body: &impl Body) -> usize {
         let mut queue = self.lock();
         queue.push(fields, body).map_or(0, |_| queue.waiting_bytes())
@@ -147,8 +149,9 @@ impl Outbox {
         }
     }
 
-    /// How much was not yet handed to the connection. `context` is woken when the outbox ends, or,
-    /// if more than `enough` bytes wait, when some are taken.
+    /// Returns how much was not yet handed to the connection. The task of `context` is woken when
+    /// the outbox ends. If more than `enough` bytes wait, it is also woken when the connection
+    /// takes some of them.
     pub(crate) fn waiting(&self, enough: usize, context: &mut Context<'_>) -> Waiting {
         let mut queue = self.lock();
         let bytes = queue.waiting_bytes();
@@ -277,8 +280,8 @@ impl Stream for OutboxStream {
         }
         if !self.yielded {
             // The first message after a pause wakes this task, which would run before other tasks
-            // have pushed theirs. Yielding once lets them push first, so that their messages share
-            // the batch.
+            // have pushed their messages. Yielding once lets those tasks push first, so that their
+            // messages share the batch.
             drop(queue);
             self.yielded = true;
             context.waker().wake_by_ref();

@@ -36,10 +36,11 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// A call with this body, in the current trace, or in `sampled` if there is none.
+    /// Makes a call with this body. It belongs to the current trace, or to `sampled` if there is no
+    /// current trace.
     ///
     /// # Errors
-    /// `Invalid` past `MAX_MESSAGE_BYTES`.
+    /// `Invalid` if the body is longer than `MAX_MESSAGE_BYTES`.
     pub(crate) fn new(
         asked: &Asked,
         repeat: Repeat,

@@ -74,8 +74,8 @@ async fn sweep(shared: &Shared) {
     }
 }
 
-/// The pauses between attempts to connect. Each is twice the last one less a random part, so that
-/// the clients of a restarted node do not all connect at once.
+/// The pauses between attempts to connect. Each pause is twice as long as the last one, minus a
+/// random part, so that the clients of a restarted node do not all connect at once.
 struct Backoff {
     next: Duration,
     random: Random,

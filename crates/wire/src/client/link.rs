@@ -70,7 +70,7 @@ impl Drop for Link {
 }
 
 impl Link {
-    /// Connects and shakes hands.
+    /// Connects to a node and performs the handshake of a session.
     ///
     /// # Errors
     /// `Unavailable` if no node listens there, `Unsupported` if it speaks another version of the
@@ -207,8 +207,8 @@ fn closed_socket(error: io::Error) -> Error {
     }
 }
 
-/// Checks that the node behind a Unix socket may admit this process: a node serves its own user and
-/// root.
+/// Checks that this process runs as the user of the node behind a Unix socket, or as root. The node
+/// admits nobody else there.
 fn check_user(stream: &UnixStream) -> Result<()> {
     let (own, node) = (geteuid(), stream.peer_cred().map_err(unreachable)?.uid());
     if own.is_root() || own.as_raw() == node {

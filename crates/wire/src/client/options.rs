@@ -18,8 +18,8 @@ pub struct SessionOptions {
     pub identity: Option<Identity>,
     /// Which node is meant: over TLS any other is refused. `None` takes every node of the authority.
     pub node: Option<NodeName>,
-    /// How long requests wait for a connection after it was lost, or after the session was opened.
-    /// Past this, requests fail at once until there is a connection.
+    /// How long requests wait for a connection, counted from when it was lost or when the session
+    /// was opened. After that time, requests fail at once until there is a connection.
     pub patience: Duration,
     /// How a dead node is found out.
     pub keep_alive: KeepAlive,

@@ -23,8 +23,9 @@ pub struct RemoteStore {
 }
 
 impl RemoteStore {
-    /// The store of this session's node. With many requests in flight it uses a second session, so
-    /// requests that do not wait for each other may begin in any order.
+    /// The store of this session's node. With many requests in flight it uses a second session. So
+    /// the node may begin requests in any order, unless the caller waits for one before it sends
+    /// the next.
     pub fn new(session: Session) -> Self {
         Self { sessions: Arc::new(SessionPair::new(session)), deadline: REQUEST_DEADLINE }
     }

@@ -30,12 +30,12 @@ pub struct NodeInfo {
     pub capabilities: Capabilities,
 }
 
-/// A session with a node. Clones are handles of the same session, which closes when the last one is
-/// dropped.
+/// A session with a node. Clones are handles to the same session, which closes when the last handle
+/// is dropped.
 ///
-/// A session connects by itself, and reconnects whenever the connection is lost. Any number of
-/// calls may be in flight; past `CLIENT_BUDGET_BYTES` they wait their turn. Every call ends by its
-/// deadline.
+/// A session connects by itself, and reconnects whenever the connection is lost. Callers may make
+/// any number of calls at once. While `CLIENT_BUDGET_BYTES` of requests are in flight, further
+/// calls wait to be sent. Every call ends by its deadline.
 ///
 /// When the connection breaks, the session resends calls that only read and calls that the node
 /// cannot have begun. Any other call fails with `Unavailable`: it may or may not have happened.
@@ -103,9 +103,9 @@ impl Session {
         *self.shared().state.borrow() == LinkState::Up
     }
 
-    /// Waits until the session is connected, or disconnected, as asked. For callers that want to
-    /// know early; calls wait for a connection by themselves. The future does not keep the session
-    /// open.
+    /// Waits until the session is connected, or disconnected if `connected` is false. This is for
+    /// callers that want to know; calls wait for a connection by themselves. The future does not
+    /// keep the session open.
     pub fn until_connected(&self, connected: bool) -> impl Future<Output = ()> + use<> {
         let mut state = self.shared().state.subscribe();
         async move {
@@ -116,7 +116,8 @@ impl Session {
         }
     }
 
-    /// Calls a method of one of the node's services, at most once; `deadline` is the time from now.
+    /// Calls a method of one of the node's services, at most once. `deadline` says how long from
+    /// now the caller waits for the answer.
     ///
     /// # Errors
     /// Any error of the method; `Unsupported` if there is no such service; `Unavailable` if no

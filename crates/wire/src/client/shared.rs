@@ -77,8 +77,8 @@ impl Shared {
         let mut budget = self.budget_for(call, give_up).await?;
         loop {
             let Some(ticket) = self.begin(call, now, give_up) else {
-                // Rare futures are boxed, because a future is as large as the largest future that
-                // it may wait for.
+                // This future is boxed because it is rarely needed: a future is as large as the
+                // largest future that it may wait for.
                 Box::pin(self.await_link(give_up)).await?;
                 now = self.now();
                 continue;
@@ -146,8 +146,8 @@ impl Shared {
         }
     }
 
-    /// Takes over the message of a caller that is gone. Returns whether the message still waits to
-    /// be sent and so keeps its share of the budget.
+    /// Takes over the message of a caller that gave up. Returns whether the message still waits to
+    /// be sent. If so, it keeps its share of the budget until then.
     pub(crate) fn leave_behind(&self, posted: Posted, bytes: usize) -> bool {
         let mut table = self.lock();
         let is_waiting = table.leave_behind(posted, bytes);
@@ -214,8 +214,9 @@ impl Shared {
         }
     }
 
-    /// Ends the wait of callers past their deadline, and frees the budget of abandoned messages
-    /// that were sent. Returns whether any callers or abandoned messages are left.
+    /// Ends the wait of callers whose deadline has passed. Frees the budget of messages whose
+    /// callers gave up and that were sent since. Returns whether any callers or such messages are
+    /// left.
     pub(crate) fn expire(&self) -> bool {
         let now = self.now();
         let mut table = self.lock();

@@ -125,8 +125,8 @@ impl Table {
         Some(Begun { id, posted: Posted { link: self.links, position }, end })
     }
 
-    /// The caller waits no longer. If the answer has come but was not taken, a watch may be
-    /// established already, so it ends too.
+    /// Notes that a caller gave up. If the call was a watch whose answer came but was not taken,
+    /// the node may watch already, so the watch ends too.
     pub(crate) fn abandon(&mut self, id: u64) {
         self.pending.remove(&id);
         self.unwatch(id);
@@ -163,14 +163,14 @@ impl Table {
         }
     }
 
-    /// Calls with a share of the budget: calls that wait for their answer, and abandoned ones that
-    /// are not sent yet.
+    /// Returns the number of calls that use the session's budget: calls that wait for their answer,
+    /// and calls whose callers gave up but whose messages are not sent yet.
     pub(crate) fn call_count(&self) -> usize {
         self.pending.len() + self.left_behind.len()
     }
 
-    /// Notes a new connection. Watches that were live before are established again, before anything
-    /// else is sent, so that ids rise.
+    /// Notes a new connection. Requests again the watches that were live before. Does so before
+    /// anything else is sent, so that the ids of messages rise.
     pub(crate) fn connected(&mut self, outbox: Outbox, node: NodeInfo) {
         let mut broken: Vec<_> = self.watches.iter().collect();
         broken.sort_by_key(|(id, _)| **id);
@@ -187,8 +187,8 @@ impl Table {
         self.failure = None;
     }
 
-    /// Notes that the node takes no more calls, or that the connection is lost. Returns the bytes
-    /// of abandoned messages, whose budget is free now.
+    /// Notes that the node takes no more calls, or that the connection is lost. Returns the number
+    /// of bytes of messages whose callers gave up. Their budget is free now.
     pub(crate) fn disconnected(&mut self, now: Duration) -> usize {
         if self.outbox.take().is_some() {
             self.down_since = now;

@@ -44,8 +44,8 @@ fn description() -> CertificateParams {
 }
 
 impl Authority {
-    /// Makes a new authority. Returns it with its key in PEM; the holder of the key can issue
-    /// identities.
+    /// Makes a new authority. Returns the authority and its key in PEM. Whoever has the key can
+    /// issue identities.
     ///
     /// # Errors
     /// `Invalid` if the machine cannot make keys.

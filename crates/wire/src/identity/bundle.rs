@@ -64,7 +64,8 @@ impl Identity {
     /// Parses the output of [`Identity::to_json`].
     ///
     /// # Errors
-    /// `Invalid` if the bytes are something else, `Unsupported` if another release wrote them.
+    /// `Invalid` if the bytes are no identity, `Unsupported` if another release wrote them in
+    /// another format.
     pub fn parse(json: &[u8]) -> Result<Self> {
         let file: File = serde_json::from_slice(json)
             .map_err(|error| Error::invalid(format!("not an identity file: {error}")))?;

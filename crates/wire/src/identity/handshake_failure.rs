@@ -1,6 +1,6 @@
 //! Translates a failed TLS handshake into an error for the client.
 //!
-//! An expired certificate, or one of another authority, will not get better by itself. Such a
+//! A retry does not help if a certificate is expired or was issued by another authority. Such a
 //! failure is `Denied`, and requests do not wait for another attempt. Any other failure is
 //! `Unavailable`.
 

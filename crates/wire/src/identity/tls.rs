@@ -67,8 +67,8 @@ impl Acceptor {
     /// Performs the handshake with a client. Returns which entity the client is.
     ///
     /// # Errors
-    /// `Unavailable` if the client left; another kind if its messages or its certificate are not
-    /// acceptable.
+    /// `Unavailable` if the client left. An error of another kind if its messages or its
+    /// certificate are not acceptable.
     pub(crate) async fn accept(
         &self,
         stream: TcpStream,
@@ -119,7 +119,8 @@ impl Connector {
         let mut stream = connected.map_err(|error| explained(&error))?;
         // In TLS 1.3 a client finishes before the node has checked the client's certificate. A node
         // that accepts it sends the first bytes, as HTTP/2 requires; a node that rejects it sends
-        // an alert. A client that writes first may never read the alert.
+        // an alert. So the client reads here before it writes: otherwise its write may fail before
+        // it has read the alert.
         stream.fill_buf().await.map_err(|error| explained(&error))?;
         let Peer::Certified { entity, .. } = peer(stream.get_ref().1.peer_certificates())? else {
             return Err(unusable("the node shows no certificate"));

@@ -180,8 +180,8 @@ impl Connections {
         None
     }
 
-    /// Serves a connection until either end closes it. Its errors concern only its client, which
-    /// sees it closed.
+    /// Serves a connection until either end closes it. An error of the connection concerns only its
+    /// client, which sees the connection closed.
     async fn serve(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -274,8 +274,9 @@ fn shown(from: SocketAddr) -> Arc<str> {
     from.ip().to_string().into()
 }
 
-/// Turns off Nagle's algorithm. Batches are already made above, so the kernel must not wait for
-/// more bytes. If this fails, everything still works, if slower.
+/// Turns off Nagle's algorithm. The session has collected messages into batches already, so the
+/// kernel must not wait for more bytes. If turning it off fails, everything still works, but more
+/// slowly.
 fn send_at_once(stream: &TcpStream) {
     let _ = stream.set_nodelay(true);
 }

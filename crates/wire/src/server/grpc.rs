@@ -91,8 +91,8 @@ async fn call(
     connected: Connected,
     request: http::Request<Body>,
 ) -> http::Response<Body> {
-    // The peer is admitted before anything is read, so that memory for messages is only held for
-    // admitted peers.
+    // The server decides whether to admit the peer before it reads anything, so that only admitted
+    // peers take memory for messages.
     let standing = match node.guard.admit(&connected.peer).await.map_err(Refused::from) {
         Ok(standing) => standing,
         Err(refused) => return refused.noted(&node, &connected).into_http(),
@@ -145,8 +145,9 @@ async fn answer_one(
     ServerMessage { id, body: Some(answer) }
 }
 
-/// Waits for work as long as the client does. The work runs on a task of its own. It runs to its
-/// end even if the client goes away, unless it only reads, and keeps its permit until then.
+/// Waits for work as long as its client waits. The work runs on a task of its own. If the client
+/// goes away, work that only reads is aborted, and any other work runs to its end. The work keeps
+/// its permit until it ends.
 async fn finish(work: Work, permit: CallPermit, give_up: Option<Instant>) -> Answer {
     let Work { future, only_reads } = work;
     let work = tokio::spawn(async move {

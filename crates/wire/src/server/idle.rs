@@ -1,8 +1,9 @@
 //! Bounds the connections on which nothing is requested.
 //!
 //! A connection is idle until a session opens or a call comes in, and again after the last of these
-//! has ended. At most `MAX_IDLE_CONNECTIONS` are kept; one more closes the one that has been idle
-//! longest. So peers that connect and say nothing keep no client out, however many they are.
+//! has ended. At most `MAX_IDLE_CONNECTIONS` are kept. When there is one more, the server closes
+//! the connection that has been idle longest. So peers that connect and say nothing keep no client
+//! out, however many they are.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,9 +1,9 @@
 //! The places where a server listens: Unix sockets, addresses with mutual TLS, and loopback
 //! addresses.
 //!
-//! A Unix socket left behind by a killed process is replaced; one on which a process listens is
-//! not. To tell them apart without a race, a listener holds a lock on `PATH.lock`, which the kernel
-//! releases when the process ends.
+//! A listener replaces a Unix socket that a killed process left behind, but not one on which a
+//! process still listens. To tell the two apart without a race, a listener holds a lock on
+//! `PATH.lock`, which the kernel releases when the process ends.
 
 use std::fs::{File, Permissions, TryLockError};
 use std::io;
@@ -32,7 +32,8 @@ pub(crate) enum Socket {
 }
 
 impl Listener {
-    /// Listens on an endpoint. Must run inside a Tokio runtime, as must [`Listener::and`].
+    /// Listens on an endpoint. This function and [`Listener::and`] must be called inside a Tokio
+    /// runtime.
     ///
     /// # Errors
     /// `Exists` if a process listens there already, `Denied` if the machine does not permit it,
@@ -143,8 +144,8 @@ impl SocketFile {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // Best effort: a socket that remains is replaced by the next listener. The lock file stays,
-        // because another process may be about to lock it.
+        // A failure does not matter: the next listener replaces a socket that remains. The lock
+        // file stays, because another process may be about to lock it.
         let _ = std::fs::remove_file(&self.path);
     }
 }

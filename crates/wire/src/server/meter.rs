@@ -1,8 +1,9 @@
 //! Counts the messages that a server answers, by kind and result, and measures how long they take.
 //!
 //! A request's time runs from when its batch was read until its answer is handed to the connection.
-//! So the clock is read once for each batch and each turn. A request costs three relaxed additions
-//! to a counter that is found by index.
+//! So the clock is read once for each batch that is read and once for each round of answers, not
+//! for each request. Counting a request costs three relaxed additions to counters that are found by
+//! index.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -18,7 +19,8 @@ use nacre_protocol::proto::op::Op;
 use nacre_protocol::proto::server_message::Body as Answer;
 use nacre_protocol::proto::{self as pb};
 
-/// What is asked: a transaction of one op by the op's name, as [`nacre_object::Op::name`] gives it.
+/// The kinds of messages that are counted apart. A transaction of one op has the op's name as its
+/// kind, as [`nacre_object::Op::name`] gives it.
 const KINDS: [&str; 35] = [
     "assert-exists",
     "assert-absent",
@@ -81,8 +83,8 @@ impl Kind {
         KINDS[usize::from(self.0)]
     }
 
-    /// Whether a message of this kind never changes anything. A call of a method, or a list of
-    /// several ops, may.
+    /// Whether no message of this kind changes anything. Calls of methods and lists of several ops
+    /// may change something, so they do not count as such kinds.
     pub(crate) fn only_reads(self) -> bool {
         matches!(self.0, 0..=2 | 5 | 6 | 12 | 13 | 16 | 19 | 21 | 25 | 32 | 34)
     }

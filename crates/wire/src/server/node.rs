@@ -143,9 +143,8 @@ impl Node {
         Work { future, only_reads }
     }
 
-    /// Begins the work that a message requests. The session itself handles messages about the
-    /// session. Watches are begun here, because a watch is work that ends with its stream of
-    /// events.
+    /// Begins the work that a message requests. (The session itself handles messages about the
+    /// session.) A request to watch is such work too: its outcome is a stream of events.
     ///
     /// There is one future for each kind of message, because a single future would be as large as
     /// the largest of them.
@@ -249,8 +248,8 @@ async fn serve(service: &dyn Service, caller: &Caller, ask: pb::Ask) -> Result<A
     Ok(Answer::Answer(pb::Answer { output }))
 }
 
-/// Ends a long poll when the node stops, because its event may never come. `phase` is `None` for a
-/// call that is no long poll.
+/// Waits for a call, but ends it when the node stops if it is a long poll, because the event that
+/// it waits for may never come. `phase` is `None` for a call that is no long poll.
 async fn unless_stopping(
     phase: Option<watch::Receiver<Phase>>,
     answer: impl Future<Output = Result<Answer>>,

@@ -16,8 +16,8 @@ use crate::limits::{MAX_UNDER_WAY, MAX_UNDER_WAY_BYTES};
 /// What one message may unfold to.
 const MOST: Unfolded = Unfolded { ops: MAX_OPS, keys: MAX_REQUEST_KEYS };
 
-/// Shorter messages are not checked before they are decoded. A check costs a fiftieth of answering
-/// the message, and such a message cannot exceed any bound.
+/// Messages shorter than this are not checked before they are decoded, because they cannot exceed
+/// any bound. A check would take a fiftieth of the time that it takes to answer the message.
 const SHORT_BYTES: usize = 256;
 
 const _: () = assert!(SHORT_BYTES <= MAX_OPS);

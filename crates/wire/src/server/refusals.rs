@@ -1,11 +1,11 @@
 //! Counts refused peers by reason, and reports them to observers.
 //!
 //! A refusal concerns a connection or session that was never established. An admitted connection
-//! that is idle, breaks or is revoked does not count. Neither does a client that leaves by itself:
-//! commands may end while they still connect to nodes that they did not need.
+//! that is idle, breaks or is revoked does not count. A client that leaves by itself does not count
+//! either: a command may end while it still connects to nodes that it turned out not to need.
 //!
 //! **Invariant:** reporting gives a refused peer no way to make the node do expensive work. An
-//! observer never waits, and bounds its work for many refusals.
+//! observer never waits, and does a bounded amount of work however many refusals there are.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};

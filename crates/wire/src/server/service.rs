@@ -32,7 +32,7 @@ impl Caller {
 /// A service of a node, such as a log's sequencer, the state of programs, or administration.
 ///
 /// A call runs on the session's task, beside other requests of its session. A call that computes
-/// for long belongs on a thread of its own (`tokio::task::spawn_blocking`). A begun call runs to
+/// for long must do so on a thread of its own (`tokio::task::spawn_blocking`). A begun call runs to
 /// its end even if the client goes away, unless it [only waits](Service::only_waits).
 #[async_trait]
 pub trait Service: Send + Sync {
@@ -42,8 +42,8 @@ pub trait Service: Send + Sync {
     /// `Unsupported` for a method that the service does not have, and any error of the method.
     async fn ask(&self, caller: &Caller, method: &str, input: Bytes) -> Result<Bytes>;
 
-    /// Whether a method changes nothing and may wait for long. Such a call is dropped when its
-    /// client goes away or the node stops.
+    /// Whether a method is a long poll: it changes nothing and may wait for long. A call of such a
+    /// method is dropped when its client goes away or the node stops.
     fn only_waits(&self, _method: &str) -> bool {
         false
     }

@@ -2,14 +2,14 @@
 //!
 //! A single message has neither a task nor a channel. Its work is polled at once, and most work
 //! ends there; only work that has to wait joins the set of works in flight. Answers are encoded
-//! directly into the outbox. The connection is woken once a turn, so the answers of a turn share a
-//! batch.
+//! directly into the outbox. Each time the session's task is polled, it answers all work that is
+//! ready and then wakes the connection once, so these answers share a batch.
 //!
 //! **Invariants:**
 //! - Messages are begun in the order they were sent.
-//! - Begun work runs to its end even if its client is gone, because half a change of many steps is
-//!   worse than a late one. Work that changes nothing ends with its client. Work that goes on
-//!   without its client does not keep the slot of another session.
+//! - Begun work that changes something runs to its end even if its client is gone, because half a
+//!   change of many steps is worse than a late one. Work that changes nothing ends with its client.
+//!   Work that goes on without its client does not keep the slot of another session.
 //! - The right to watch is checked again before each event, because rights may have been revoked.
 //! - A session's memory is bounded: works in flight and their bytes, watches, and answers that the
 //!   client has not read. At a bound the session stops reading, in the middle of a batch if need
@@ -75,8 +75,8 @@ pub(crate) struct Session {
     watches: Watches,
     tracing: Tracing,
     outbox: Outbox,
-    /// The bytes in the outbox at the last look. Until more are pushed, the outbox has at most this
-    /// many.
+    /// How many bytes the outbox had when the session last asked it. Until the session pushes more,
+    /// the outbox has at most this many.
     waiting_bytes: usize,
     /// Requests whose answers this turn puts on their way.
     ended: Vec<(Begun, Ending)>,

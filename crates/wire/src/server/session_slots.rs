@@ -1,7 +1,8 @@
 //! Limits on sessions: how many a server may have, and how many one entity may have.
 //!
-//! When a client is gone, its session may still have work in flight. Such a session does not count
-//! against the limits, as long as its entity has left no more of them behind than it may have open.
+//! When a client is gone, its session may still have work in flight. Such a session is *left
+//! behind* and does not count against the limits, unless its entity has already left as many
+//! sessions behind as it may have open.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

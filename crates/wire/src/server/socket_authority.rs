@@ -24,8 +24,8 @@ const PADDED: u8 = 0x08;
 const PRIORITY: u8 = 0x20;
 /// What a frame of headers begins with if it has a priority.
 const PRIORITY_BYTES: usize = 5;
-/// The field to change, and its index in HPACK's static table. Some clients send the name as a
-/// string instead.
+/// The name of the field to change. Clients send either its index in HPACK's static table or, some
+/// of them, this string.
 const AUTHORITY: &[u8] = b":authority";
 const AUTHORITY_INDEX: u8 = 1;
 /// A longer integer of HPACK is none that a client sends.
@@ -175,8 +175,8 @@ impl Frames {
 enum Block {
     /// The first byte of a field.
     Field,
-    /// A further byte of a field's index. After the last one comes the string `followed`, or else
-    /// the next field.
+    /// The next byte is a further byte of a field's index. After the last byte of the index comes
+    /// the string `followed`, or the next field if that is `None`.
     Index { followed: Option<Text> },
     /// The first byte of a string's length.
     Length(Text),
@@ -229,8 +229,8 @@ impl Block {
         })
     }
 
-    /// The state after the first byte of a field. That byte says the kind of the field and begins
-    /// its index.
+    /// The state after `byte`, the first byte of a field. It says the kind of the field and begins
+    /// the field's index.
     fn after_field(byte: u8) -> Self {
         let (index_bits, is_literal) = match byte {
             0x80.. => (0x7f, false),

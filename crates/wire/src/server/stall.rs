@@ -1,7 +1,8 @@
 //! Decides how long the server keeps a session whose client does not read.
 //!
-//! The time begins when too much waits for the client, and begins again with every message that the
-//! client reads. So a slow reader keeps its session, and a client that reads nothing loses it.
+//! The time begins when too many bytes of replies wait for the client, and begins again with every
+//! message that the client reads. So a slow reader keeps its session, and a client that reads
+//! nothing loses it.
 
 use std::pin::Pin;
 use std::task::Context;
@@ -26,8 +27,8 @@ impl Stall {
         self.0 = None;
     }
 
-    /// Whether the client read nothing for `timeout`; `taken` is how many messages it has read so
-    /// far. If not, `context` is woken when that time may be over.
+    /// Whether the client has read nothing for `timeout`. `taken` is how many messages it has read
+    /// so far. If the answer is no, the task of `context` is woken when the time may be over.
     pub(crate) fn is_too_long(
         &mut self,
         taken: u64,

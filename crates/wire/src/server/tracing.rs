@@ -12,8 +12,9 @@ use super::meter::Kind;
 use crate::message::Origin;
 use nacre_protocol::proto::client_message::Body as Asked;
 
-/// At a hundred thousand requests a second this gives a hundred traces. They cost a thousandth of a
-/// core and are kept for some seconds.
+/// One message in this many is traced. With a hundred thousand requests a second, that makes a
+/// hundred traces a second. Making them takes a thousandth of a core, and they are kept for some
+/// seconds.
 const SAMPLED_ONE_IN: u32 = 1024;
 
 /// The tracing of one session.

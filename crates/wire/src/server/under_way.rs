@@ -33,8 +33,8 @@ pub(crate) struct Work {
     pub(crate) only_reads: bool,
 }
 
-/// A message in flight. The client waits for a limited time only; work that changes something runs
-/// to its end.
+/// A message in flight and its work. The client waits for a limited time only, but work that
+/// changes something runs to its end.
 pub(crate) struct UnderWay {
     /// The message to be answered; `None` once the client waits no longer.
     id: Option<(u64, Begun)>,
@@ -50,8 +50,8 @@ pub(crate) struct UnderWay {
 pub(crate) enum Progress {
     /// It is answered.
     Finished(u64, Begun, Outcome, usize),
-    /// The client waits no longer. Work that changes something goes on; any other work has ended,
-    /// with the bytes it took.
+    /// The client no longer waits for message `id`. If the work changes something, it goes on and
+    /// is given back. Any other work has ended, and the bytes that it took are given instead.
     Late(u64, Begun, Result<UnderWay, usize>),
     /// Work without a waiting client has ended.
     Unheard(usize),

@@ -55,8 +55,8 @@ async fn abandoned_messages_keep_their_budget_while_the_node_does_not_read() {
     let session = connect(&node.endpoint).await;
     let large = Bytes::from(vec![0; 8 * MIB - 1024]);
     let short = Duration::from_millis(50);
-    // The most that can be in flight: at the node, in the windows and sockets, in the client's
-    // budget, and one more each.
+    // The most bytes that can be in flight: at the node, in the flow-control windows and sockets,
+    // and in the client's budget, and one more message for each of these.
     let windows = CONNECTION_WINDOW_BYTES as usize;
     let most = (MAX_UNDER_WAY_BYTES + windows + CLIENT_BUDGET_BYTES) / (8 * MIB) + 4;
     let mut left_behind = 0;
@@ -336,8 +336,8 @@ async fn an_oversize_batch_ends_its_session_only() {
     ask(&bystander, "echo", "").await.unwrap();
 }
 
-/// Uses so many short entries that, counted by their bytes alone, they fit into a reply, but with
-/// their framing exceed a message.
+/// The reply has many short entries. By the bytes of the entries alone it would fit into a message,
+/// but their framing makes it too large.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_transaction_whose_reply_is_too_large_is_not_committed() {
     let folder = SocketFolder::new();

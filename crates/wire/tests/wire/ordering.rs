@@ -18,7 +18,7 @@ async fn calls_are_begun_in_the_order_they_are_made() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_find_their_callers_in_any_order() {
+async fn answers_that_come_in_any_order_reach_their_callers() {
     let folder = SocketFolder::new();
     let service = TestService::new();
     let node = Node::of_service(&folder.endpoint(), &service).await;

@@ -103,7 +103,7 @@ async fn a_watch_ends_with_its_session() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_without_watches_says_so() {
+async fn a_node_without_a_store_refuses_watches_and_requests_as_unsupported() {
     let folder = SocketFolder::new();
     let node = Node::of_service(&folder.endpoint(), &TestService::new()).await;
     let session = Session::connect(node.endpoint.clone(), SessionOptions::default()).await.unwrap();
