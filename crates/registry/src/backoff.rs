@@ -9,8 +9,8 @@ const FIRST: Duration = Duration::from_millis(10);
 /// No wait is longer: what a store's return may cost a waiter.
 const LONGEST: Duration = Duration::from_secs(2);
 
-/// Waits that double up to a bound. Each is drawn from the upper half of its range, so that waiters
-/// spread out.
+/// Pauses that double up to a bound. Each pause is drawn at random between half of its bound and
+/// the bound, so that waiting processes spread out.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     next: Duration,

@@ -1,10 +1,10 @@
 //! The pure part of following a bounded, numbered history without silently missing an item.
 //!
 //! A source keeps the newest items of a sequence 1, 2, 3, … and drops the oldest. A follower keeps
-//! the number of the last item that it delivered. When it hears that the source may have changed,
-//! it reads the items after that number, unless the notification contained them. If these items are
-//! no longer kept, or the source has started over, the follower asks for the whole state and goes
-//! on from there.
+//! the number of the last item that it delivered. When it is notified that the source has possibly
+//! changed, it reads the items after that number, unless the notification contained them. If these
+//! items are no longer kept, or the source has started over, the follower asks for the whole state
+//! and goes on from there.
 //!
 //! **Invariant:** each delivery is either the next item or the whole state.
 
@@ -70,8 +70,9 @@ impl<Item> CatchUp<Item> {
         }
     }
 
-    /// Takes the items that a notification of the source contained. They may be late, repeated, or
-    /// have a gap to the last known item. Missing items are read.
+    /// Takes the items that a notification of the source contained. The items may be late or
+    /// repeated, and some may be missing between them and the last known item. The follower reads
+    /// missing items.
     pub(crate) fn told(&mut self, page: Page<Item>) {
         if self.lag == Lag::Missed {
             return;

@@ -38,8 +38,8 @@ impl Objects {
         Self { store: MemoryStore::new(Arc::new(classes), clock), runtime, calls: 0 }
     }
 
-    /// A fresh object for the next input. Old objects are removed now and then, because a long run
-    /// tries millions of inputs.
+    /// Returns a new object for the next input. Removes old objects now and then, because a long
+    /// run tries millions of inputs.
     fn next(&mut self, name: &str) -> ObjectId {
         let object: ObjectId = format!("nacre.system/{name}").parse().unwrap();
         if self.calls.is_multiple_of(INPUTS_AN_OBJECT) {
@@ -52,8 +52,8 @@ impl Objects {
 
     fn run(&self, object: &ObjectId, op: Op) -> Result<()> {
         let request = Request::new(object.clone(), vec![op])?;
-        // The input is also judged for an entity with one grant of each kind, which must not fail
-        // either.
+        // The check of rights, for an entity with one grant of each kind, must not fail on the
+        // input either.
         let grants: Grants = ["rw map=a*", "rw program=class/*", "r events"]
             .iter()
             .map(|grant| grant.parse::<Grant>().unwrap())

@@ -1,7 +1,8 @@
 //! Every bound of maps, programs and events, with its reason.
 //!
-//! Maps hold small values and change rarely (the paper: "out of high-performance I/O paths"). So a
-//! whole map fits into one reply, and one epoch into one stored value.
+//! Maps hold small values and change rarely: the Malacology paper keeps service metadata "out of
+//! high-performance I/O paths". So a whole map fits into one reply, and one epoch into one stored
+//! value.
 
 use nacre_object::limits::{MAX_MAP_VALUE_BYTES, MAX_REPLY_BYTES};
 use nacre_program::MAX_SOURCE_BYTES;
@@ -20,7 +21,8 @@ pub const MAX_CHANGES: usize = 1024;
 pub const MAX_COMMIT_BYTES: usize = 512 * 1024;
 /// Bytes of the id by which a committer recognises its commit. Two random numbers fit.
 pub const MAX_COMMIT_ID_BYTES: usize = 64;
-/// Epochs kept in a map's history: what a watcher may lag before it is given the whole.
+/// The number of epochs kept in a map's history. A watcher that is further behind gets the whole
+/// map.
 pub const MAX_HISTORY_EPOCHS: u64 = 1024;
 /// Bytes of history kept, whatever the number of epochs (the newest epoch always is).
 pub const MAX_HISTORY_BYTES: u64 = 16 * 1024 * 1024;
@@ -28,8 +30,8 @@ pub const MAX_HISTORY_BYTES: u64 = 16 * 1024 * 1024;
 pub const MAX_HISTORY_PAGE: usize = 256;
 /// Bytes after which a page is closed: it travels in one reply.
 pub const MAX_PAGE_BYTES: usize = 2 * 1024 * 1024;
-/// Triggers of one map that are not carried out yet. Commits that would add more fail with
-/// `Exhausted`.
+/// The number of triggers of one map that are not carried out yet. (A trigger is a commit to
+/// another map that the map's program asks for.) Commits that would add more fail with `Exhausted`.
 pub const MAX_PENDING_TRIGGERS: u64 = 1024;
 /// Triggers one commit may cause.
 pub const MAX_TRIGGERS: usize = 16;
@@ -37,8 +39,8 @@ pub const MAX_TRIGGERS: usize = 16;
 pub const MAX_TRIGGER_CHAIN: usize = 8;
 /// Versions kept of one program; its record is one value of a map.
 pub const MAX_VERSIONS: usize = 128;
-/// Superseded versions of one program that are kept beyond the reach of rollbacks, so that people
-/// can look at them and compare.
+/// The number of superseded versions of a program that are kept although no rollback reaches them,
+/// so that people can look at them and compare.
 pub const KEPT_SUPERSEDED: usize = 8;
 /// Sources after which a collection ends, to be begun again.
 pub const MAX_COLLECTED_SOURCES: usize = 4096;

@@ -97,8 +97,8 @@ impl Nodes {
         self.maps.update(&nodes_map(), update).await
     }
 
-    /// Records that an incarnation of a node is down, so that others stop waiting for it. A later
-    /// incarnation, or an unknown node, is left alone.
+    /// Records that an incarnation of a node is down, so that others stop waiting for it. Changes
+    /// nothing if a later incarnation of the node is registered, or the node is unknown.
     ///
     /// # Errors
     /// Those of [`Maps::update`].

@@ -11,8 +11,9 @@ use nacre_object::{
 };
 use prost::Message;
 
-/// How long a committer waits for watchers to acknowledge. A watcher whose process was killed never
-/// does, and the store may take it for alive for half a minute.
+/// How long a committer waits until watchers acknowledge a notification. A watcher whose process
+/// was killed never acknowledges it, and the store possibly takes that watcher for alive for half a
+/// minute.
 const ANNOUNCE_PATIENCE: Duration = Duration::from_millis(500);
 
 /// A store with its watch, used on behalf of one entity.
@@ -104,9 +105,9 @@ impl System {
         self.store.capabilities().has(Capability::WatchChanges)
     }
 
-    /// Notifies an object's watchers that it changed, unless the store does that itself. A failure,
-    /// or a watcher that does not answer, does not fail the commit: it stands, and watchers of such
-    /// a store read by themselves from time to time.
+    /// Notifies an object's watchers that it changed, unless the store does that itself. If the
+    /// notification fails, or a watcher does not answer, the commit stands all the same. Watchers
+    /// of such a store also read by themselves from time to time.
     pub(crate) async fn announce(&self, object: &ObjectId) {
         if !self.reports_changes() {
             let telling = self.watch.notify(object, Bytes::new());

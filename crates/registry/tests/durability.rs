@@ -1,5 +1,5 @@
-//! On the embedded engine: everything the registry knows survives a restart, also with many
-//! committers on real threads.
+//! Runs the registry on the embedded engine. Everything that the registry stores survives a
+//! restart, also with many committers on real threads.
 
 mod common;
 

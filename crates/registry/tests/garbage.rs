@@ -28,8 +28,8 @@ fn source(number: u64) -> String {
     format!("return {number}\n")
 }
 
-/// Puts twenty versions. 20 is active, 1 can be rolled back to, and of the others all but the
-/// newest few are superseded.
+/// Puts twenty versions. Version 20 is active, and a rollback returns to version 1. All others are
+/// superseded, and all of these but the newest few are garbage.
 async fn put_twenty(programs: &Programs) {
     let id = program("route/r");
     for number in 1..=20 {
@@ -87,8 +87,8 @@ async fn a_collection_removes_superseded_versions_and_unnamed_sources_only() {
     assert!(nothing.versions.is_empty() && nothing.sources.is_empty());
 }
 
-/// A record that cannot be read, as an entity that may write the program, or a newer build, can
-/// leave it.
+/// An entity that may write the program, or a newer build of nacre, can leave a record that this
+/// build cannot read.
 #[tokio::test]
 async fn an_unreadable_record_hides_no_other_and_its_sources_stay() {
     let (store, maps, later) = two_hours_after_twenty().await;

@@ -234,8 +234,8 @@ async fn a_node_that_is_behind_catches_up_and_a_caller_that_is_behind_is_told() 
     subscriber.caught_up(&id, 2).await.unwrap();
     stage.follow(Box::new(slow));
 
-    // Back to the first version. The caller knows of it and the node does not, although 1 is less
-    // than 2.
+    // Rolls back to version 1. The caller knows of the rollback and the node does not. The node
+    // must still catch up, although 1 is less than 2.
     programs.rollback(&id).await.unwrap();
     stage.wait_until_held(1).await;
     assert_eq!(subscriber.live(&id), Some(2));
@@ -360,8 +360,8 @@ async fn an_activator_that_is_no_node_waits_until_its_map_program_is_bound() {
     assert_eq!(error.message(), "closed");
 }
 
-/// Two nodes behind lossy stores, an activator behind another, and restarts. In the end every node
-/// runs the active versions and reports it.
+/// Two nodes and an activator use stores that lose messages, and the nodes restart. In the end
+/// every node runs the active versions and has reported that.
 #[tokio::test(start_paused = true)]
 async fn nodes_converge_through_random_faults() {
     for seed in seeds(15) {

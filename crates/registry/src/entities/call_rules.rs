@@ -2,7 +2,8 @@
 //!
 //! A log keeps its records in objects, and clients use them through calls of classes. A right on
 //! the log covers these calls; a right on the objects' pool is not needed. The log's crate says
-//! with a [`CallRule`] which calls these are. So this crate knows no class but its own.
+//! with a [`CallRule`] which calls these are. So this crate need not know the classes of other
+//! crates.
 
 use nacre_object::{ClassCall, ObjectId};
 

@@ -16,9 +16,9 @@ pub(super) struct Denial {
 }
 
 impl Denial {
-    /// `entity` lacks `grant` for something of this `kind`; `text` is the message it got. All three
-    /// contain names that the entity chose, which may be long. Many denials are kept, so each
-    /// string is cut.
+    /// Notes that `entity` lacks `grant` for something of this `kind`. `text` is the message that
+    /// the entity got. All three contain names that the entity chose, which may be long. Many
+    /// denials are kept, so each string is cut.
     pub(super) fn new(entity: EntityName, kind: String, grant: String, text: String) -> Self {
         let [kind, grant, text] = [kind, grant, text].map(|said| cut(said, MAX_EVENT_FIELD_BYTES));
         Self { site: (entity, kind), grant, text }

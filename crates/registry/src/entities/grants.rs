@@ -1,4 +1,5 @@
-//! Decides what an entity may do by all its grants together. Pure.
+//! Decides what an entity may do according to all of its grants. The decision is pure: no IO, no
+//! clock.
 //!
 //! **Invariant:** an action that no grant covers is refused; no grant takes away what another
 //! gives.

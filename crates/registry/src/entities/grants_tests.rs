@@ -10,8 +10,8 @@ use nacre_program::Digest;
 use super::*;
 use crate::maps::{commit_input, deletion_input, log_commit_input, triggered_commit_input};
 
-/// The rules of the log's class: `read` reads, `write` appends, and any other method writes. Only
-/// nodes call `channels`.
+/// The rules for calls of the log's class: `read` needs the right to read, `write` the right to
+/// append, and any other method the right to write. Only nodes may call `channels`.
 fn rule<'a>(call: &ClassCall, object: &'a ObjectId) -> Option<CallNeed<'a>> {
     let right = match (call.class.as_str(), call.method.as_str()) {
         ("channels", _) => return Some(CallNeed::Admin),

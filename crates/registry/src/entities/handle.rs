@@ -7,10 +7,11 @@ use super::record::check_name;
 use super::{Entity, Grant, Grants};
 use crate::maps::{Change, ENTITIES_MAP, MapState, Maps};
 
-/// The entities of a cluster. Clones are handles of the same entities.
+/// The entities of a cluster. Clones are handles to the same entities.
 ///
-/// A change returns the epoch of the map `entities` that it begins. It is in force on a node once
-/// the node has that epoch; see [`LiveEntities::reached`](super::LiveEntities::reached).
+/// Each change returns the epoch of the map `entities` that the change begins. The change is in
+/// force on a node once the node has that epoch; see
+/// [`LiveEntities::reached`](super::LiveEntities::reached).
 #[derive(Debug, Clone)]
 pub struct Entities {
     maps: Maps,
@@ -56,8 +57,8 @@ impl Entities {
         self.maps.update(&entities_map(), update).await
     }
 
-    /// Adds the first administrator, unless there are or were entities already. Returns whether it
-    /// is an entity afterwards.
+    /// Adds the first administrator, unless there are or ever were entities. Returns whether this
+    /// administrator is an entity afterwards.
     ///
     /// # Errors
     /// Those of [`Maps::update`].

@@ -1,11 +1,12 @@
-//! A node's copy of the entities, which follows commits, and the standings of sessions, which
-//! follow the copy.
+//! A node's copy of the entities, which follows the commits to their map, and the standings of
+//! sessions. A standing says what an entity may do, and always decides by the current copy.
 //!
 //! **What "at once" means.** A commit is in force on a node once the node has heard of it, which
-//! takes one notification and one read. From then on it decides about every message, also of open
-//! sessions, and ends the sessions of revoked entities. A node that is cut off from the map's
-//! object goes on with its last copy. [`LiveEntities::reached`] tells whether a change is in force
-//! on a node. A node that has just started admits no entity until it has read the whole map.
+//! takes one notification and one read. From then on the node decides by that commit about every
+//! message, also of open sessions, and ends the sessions of revoked entities. A node that is cut
+//! off from the map's object goes on with its last copy. [`LiveEntities::reached`] tells whether a
+//! change is in force on a node. A node that has just started admits no entity until it has read
+//! the whole map.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,8 +31,8 @@ use crate::maps::{ENTITIES_MAP, MapEvent, MapWatcher, Maps};
 /// How long a judgement waits until the entities are known.
 const JUDGE_PATIENCE: Duration = Duration::from_secs(1);
 
-/// How long a caller waits for an epoch of the entities. News of an epoch take milliseconds, and
-/// callers try again.
+/// How long a caller waits until this node has an epoch of the entities. A notification of an epoch
+/// takes milliseconds, and callers whose wait fails try again.
 const REACH_PATIENCE: Duration = Duration::from_secs(10);
 
 /// What is known of one entity; `None`: it may not be here.
@@ -61,8 +62,8 @@ impl Drop for LiveEntities {
 }
 
 impl LiveEntities {
-    /// Follows the entities of these maps for a node. `rules` say which rights calls of other
-    /// crates' classes need. Needs a tokio runtime.
+    /// Follows the map `entities` for a node. `rules` say which rights a call of another crate's
+    /// class needs. Needs a tokio runtime.
     pub fn follow(maps: &Maps, node: NodeName, rules: CallRules) -> Self {
         let table = Arc::new(Table {
             entities: Mutex::default(),
@@ -74,7 +75,8 @@ impl LiveEntities {
         Self { table, following: tokio::spawn(following).abort_handle() }
     }
 
-    /// Waits until this copy has an epoch of the map `entities`. Returns the epoch it has then.
+    /// Waits until this copy has reached an epoch of the map `entities`. Returns the epoch that the
+    /// copy has then.
     ///
     /// # Errors
     /// `Unavailable` if that takes longer than some seconds: the node is cut off, or the epoch does
@@ -97,8 +99,9 @@ impl LiveEntities {
         reached.ok().and_then(|known| *known).unwrap_or_default()
     }
 
-    /// Checks whether an entity's current grants cover a demand. For work on the entity's behalf
-    /// outside of its sessions. Nodes and the local user may do anything.
+    /// Checks whether an entity's current grants cover a demand. A node uses this when it works on
+    /// the entity's behalf outside of the entity's sessions. Nodes and the local user may do
+    /// anything.
     ///
     /// # Errors
     /// `Denied`; `Unavailable` while the entities are not known.
@@ -119,8 +122,8 @@ impl LiveEntities {
         EntityStanding { entity, fingerprint, record, denials, rules }.allow(demand)
     }
 
-    /// The error for an entity that is refused although its certificate is of the cluster's
-    /// authority. Also reports the refusal to the cluster log.
+    /// Makes the error for an entity that is refused although the cluster's authority issued its
+    /// certificate. Also reports the refusal to the cluster log.
     pub fn refusal(&self, entity: &EntityName, text: String) -> Error {
         let denial =
             Denial::new(entity.clone(), "entry".into(), "a certificate".into(), text.clone());
@@ -128,7 +131,8 @@ impl LiveEntities {
         Error::denied(text)
     }
 
-    /// The standing of the entity with this certificate. Waits until this node knows its entities.
+    /// Returns the standing of the entity with this certificate. Waits until this node has read the
+    /// map of entities.
     ///
     /// # Errors
     /// `Denied` if the name is not known, or known with another certificate.

@@ -37,7 +37,7 @@ impl Need<'_> {
         }
     }
 
-    /// The key under which repeated denials count as the same. Objects of one pool share a key,
+    /// The key by which repeated denials are counted together. Objects of one pool share a key,
     /// because there may be millions of them.
     pub(super) fn kind(&self) -> String {
         match self {

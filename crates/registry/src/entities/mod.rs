@@ -2,12 +2,13 @@
 //!
 //! An entity is an entry of the map `entities`: its certificate, its tenant and its
 //! [grants](Grant). Every message needs one or more rights, its [`Need`]s. It is executed if the
-//! entity's [`Grants`] cover all of them. Both are pure. Every node follows the map
-//! ([`LiveEntities`]), so a commit is in force on a node as soon as the node hears of it, also for
-//! open sessions.
+//! entity's [`Grants`] cover all of them. Needs and grants are pure data and decisions. Every node
+//! follows the map ([`LiveEntities`]), so a commit is in force on a node as soon as the node hears
+//! of it, also for open sessions.
 //!
-//! The system pool has needs of its own. A grant on a map or program allows exactly the calls and
-//! objects by which that map or program is used. Everything else in that pool needs `admin`.
+//! Requests on the system pool have needs of their own. A grant on a map or program allows exactly
+//! the calls and objects by which that map or program is used. Everything else in that pool needs
+//! `admin`.
 
 mod call_rules;
 mod denials;

@@ -37,7 +37,8 @@ use crate::maps::{
     deleted_map, is_own_map, log_of_map,
 };
 
-/// What a program that has a say in a map's commits is called, before the map's name.
+/// The name of a map program is this prefix and the map's name. Such a program decides about the
+/// map's commits.
 const MAP_PROGRAM_PREFIX: &str = "map/";
 
 /// A right that is needed.
@@ -152,9 +153,10 @@ pub fn needs_of<Refusal>(
     }
 }
 
-/// The right to tell watchers that an object of the system pool changed: the right to change the
-/// object. Committers do this where the store does not. Watchers trust nothing in such a
-/// notification. For maps that everybody may read, the [`ChangeFeed`](crate::ChangeFeed) sends the changes.
+/// An entity may tell watchers that an object of the system pool changed if it may change that
+/// object. Committers tell watchers if the store does not. A watcher trusts nothing in such a
+/// notification; it only reads the object. For maps that everybody may read, the
+/// [`ChangeFeed`](crate::ChangeFeed) sends the changes.
 fn announce_need<Refusal>(
     object: SystemObject<'_>,
     each: &mut impl FnMut(Need<'_>) -> Result<(), Refusal>,
@@ -228,8 +230,8 @@ fn map_call_need<Refusal>(
         "commit" => match commit_keys(&call.input) {
             // What another map triggered is carried over by nodes, or by who may do anything.
             Some(commit) if commit.triggered => each(Need::Admin),
-            // The commit would be judged by the program of another map, and trigger commits in that
-            // map's name.
+            // The commit names another map than the object's. So that map's program would decide
+            // about it, and the triggers of the commit would count as that map's.
             Some(commit) if commit.map != map => each(Need::Admin),
             Some(commit) if map == PROGRAMS_MAP => {
                 commit.keys.iter().try_for_each(|program| program_need(program, each))
@@ -247,8 +249,9 @@ fn map_call_need<Refusal>(
     }
 }
 
-/// The right to write a program. A map's program can change every commit of its map, with the
-/// rights of the committer. So it also needs the rights on the map.
+/// The rights that are needed to write a program. A map's program can change every commit of its
+/// map, with the rights of the committer. So an entity that writes such a program also needs rights
+/// on the map.
 fn program_need<Refusal>(
     program: &str,
     each: &mut impl FnMut(Need<'_>) -> Result<(), Refusal>,

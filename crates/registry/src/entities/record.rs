@@ -1,4 +1,5 @@
-//! An entity as the map `entities` keeps it: one JSON entry for each, by name.
+//! The form in which the map `entities` keeps an entity: one entry for each entity, in JSON, under
+//! the entity's name.
 //!
 //! ```json
 //! {"format": 1, "tenant": "default", "certificate": "5e88…d8", "grants": ["rw pool=data"],
@@ -43,8 +44,8 @@ struct Record {
     created_at_micros: u64,
 }
 
-/// Checks the name of an entity that is to have a record. Nodes and the local entity have none: the
-/// authority vouches for nodes, and the kernel for the local entity.
+/// Checks that an entity of this name may have a record. Nodes and the local entity have no record:
+/// the cluster's authority vouches for nodes, and the kernel for the local entity.
 ///
 /// # Errors
 /// `Invalid` for the names of nodes and of the local entity.

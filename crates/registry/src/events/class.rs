@@ -20,8 +20,8 @@ use crate::system::{decode_input, decode_stored};
 
 const EVENT: &[u8] = b"e/";
 
-/// How many of the newest events are searched for a repeated append. An append that is repeated
-/// after more events than this is logged twice.
+/// When an event is appended, this many of the newest events are searched for the same append. An
+/// append that is repeated after more events than this is logged twice.
 const APPEND_AGAIN_WINDOW: u64 = 64;
 
 /// The class of the cluster log's object. A process that runs the system pool's methods must have
@@ -50,8 +50,8 @@ fn append(input: Bytes, view: &mut dyn ObjectView, context: &CallContext) -> Res
     }
     head.last += 1;
     event.sequence = head.last;
-    // An event cannot happen after it is reported. A clock that is ahead must not date an event
-    // into the future.
+    // An event cannot happen after it is reported. A client's clock that is ahead must not give an
+    // event a time in the future.
     if event.at_micros == 0 || event.at_micros > context.now_micros {
         event.at_micros = context.now_micros;
     }

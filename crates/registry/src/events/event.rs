@@ -54,8 +54,8 @@ pub struct ProgramSite {
 pub struct Event {
     /// Its number in the log, from 1; 0 until it is appended.
     pub sequence: u64,
-    /// When it happened, in microseconds since 1970, UTC. If it is 0, or later than the append, the
-    /// time of the append is used.
+    /// When the event happened, in microseconds since 1970, UTC. If the number is 0, or later than
+    /// the append, the log stores the time of the append instead.
     pub at_micros: u64,
     /// How much it matters.
     pub severity: Severity,
@@ -106,7 +106,7 @@ impl Event {
 }
 
 /// Cuts `text` to at most `limit` bytes, with an ellipsis if it was longer. The result also takes
-/// no more memory than that.
+/// no more memory than it needs.
 pub(crate) fn cut(mut text: String, limit: usize) -> String {
     const ELLIPSIS: char = '…';
     if text.len() > limit {

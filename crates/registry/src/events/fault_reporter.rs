@@ -29,8 +29,8 @@ impl Sited for ProgramFault {
 }
 
 impl ProgramFault {
-    /// The fault of the program at `site` that `error` reports. If the error names a line, the site
-    /// gets that line.
+    /// Makes the fault that `error` reports of the program at `site`. If the error names a line,
+    /// the site gets that line.
     pub fn new(mut site: ProgramSite, error: &Error) -> Self {
         let mut text = error.message().to_owned();
         if let Some(fault) = error.fault() {
@@ -46,7 +46,7 @@ impl ProgramFault {
 }
 
 /// Puts the faults of a node's programs into the cluster log, at most one event a second for each
-/// program, version and line. Dropping its last clone ends it.
+/// program, version and line. The reporter ends when its last clone is dropped.
 #[derive(Debug, Clone)]
 pub struct FaultReporter(RatedReporter<ProgramFault>);
 
@@ -68,8 +68,8 @@ impl FaultReporter {
     }
 }
 
-/// Reports the faults of one kind of program. Programs are live before the node has its cluster
-/// log; earlier faults are dropped. Clones share everything.
+/// Reports the faults of one kind of program. Programs run before the node can reach its cluster
+/// log; faults until then are dropped. Clones share everything.
 #[derive(Debug, Clone)]
 pub struct KindFaults {
     kind: ProgramKind,

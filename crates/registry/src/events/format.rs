@@ -159,7 +159,7 @@ impl EventMessage {
         Event::try_from(self.clone()).map(drop)
     }
 
-    /// Converts the stored message into an event. Builds before this one may have appended
+    /// Converts the stored message into an event. Earlier builds of nacre possibly appended
     /// malformed messages. Such a message becomes an event that says so, because an error would
     /// hide all other events.
     pub(super) fn read(self) -> Event {
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_that_cannot_be_read_is_marked_in_its_place() {
+    fn an_event_that_cannot_be_decoded_is_returned_as_an_event_that_says_so() {
         let unreadable = EventMessage {
             sequence: 7,
             at_micros: 9,

@@ -18,8 +18,8 @@ pub(crate) const EVENTS_OBJECT: &str = "events";
 /// Its class.
 pub(crate) const EVENTS_CLASS: &str = "events";
 
-/// How often an event is sent to a store that does not answer. With all pauses and timeouts this
-/// takes some seconds.
+/// How many times at most an event is sent to a store that does not answer. With all pauses and
+/// timeouts these attempts take some seconds.
 const MAX_APPEND_ATTEMPTS: u32 = 10;
 
 /// The cluster log. A clone is another handle on the same.
@@ -66,7 +66,7 @@ impl Events {
     /// Appends an event. Returns its number.
     ///
     /// # Errors
-    /// `Unavailable` if the store did not answer for some seconds. The event may be in the log
+    /// `Unavailable` if the store did not answer for some seconds. The event is possibly in the log
     /// then.
     pub async fn append(&self, event: Event) -> Result<u64> {
         let mut event = EventMessage::from(event);
@@ -112,8 +112,8 @@ impl Events {
         Ok(self.read(None, limit).await?.events)
     }
 
-    /// The events after a number, oldest first, at most `limit` and at most one page. Events that
-    /// are no longer kept are left out.
+    /// Returns the events after a number, oldest first: at most `limit` events and at most one
+    /// page. Events that are no longer kept are left out.
     ///
     /// # Errors
     /// `Unavailable`; `Corrupt`.

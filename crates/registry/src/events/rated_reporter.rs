@@ -8,8 +8,8 @@ use tokio::time::Instant;
 use super::report_rate::{Report, ReportRate, Sited};
 use super::{Event, Events};
 
-/// How many events may wait for the reporter. It does little, so a longer queue means that the
-/// cluster log does not answer. Further events are dropped.
+/// How many events may wait for the reporter. Further events are dropped. The reporter does little
+/// work, so a longer queue means that the cluster log does not answer.
 const MAX_WAITING: usize = 1024;
 
 /// Takes what happens to the cluster log. It ends with its last clone.
@@ -17,8 +17,9 @@ const MAX_WAITING: usize = 1024;
 pub(crate) struct RatedReporter<T>(mpsc::Sender<T>);
 
 impl<T: Sited> RatedReporter<T> {
-    /// Starts a reporter that reports each site at most once a `window`. `event` makes the reported
-    /// event from the last occurrence and the number of occurrences. Needs a tokio runtime.
+    /// Starts a reporter that reports each site at most once in each `window`. (Occurrences with
+    /// one site count as the same: see [`Sited::Site`].) `event` makes the reported event from the
+    /// last occurrence and the number of occurrences. Needs a tokio runtime.
     pub(crate) fn start(
         events: Events,
         window: Duration,

@@ -10,9 +10,9 @@ use super::report_rate::Sited;
 use super::{Event, Events, Severity};
 use crate::limits::MAX_EVENT_FIELD_BYTES;
 
-/// At most one event for each reason in this time. Every peer that reaches the port can cause
-/// events. So the time is long enough that a day of refusals leaves space in the log for other
-/// events.
+/// In this time at most one event is reported for each reason. Every peer that reaches the port can
+/// cause events. So the time is long enough that a day of refusals leaves space in the log for
+/// other events.
 const WINDOW: Duration = Duration::from_secs(60);
 
 /// A peer was refused.
@@ -32,7 +32,8 @@ impl Sited for Refusal {
 }
 
 /// Puts refused peers into the cluster log. For each reason it reports the first at once, then at
-/// most one event a minute with the number of refusals. Dropping its last clone ends it.
+/// most one event a minute with the number of refusals. The reporter ends when its last clone is
+/// dropped.
 #[derive(Debug, Clone)]
 pub struct RefusalReporter(RatedReporter<Refusal>);
 

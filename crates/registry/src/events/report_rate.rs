@@ -1,11 +1,11 @@
 //! The pure part of reporting repeated events at a limited rate.
 //!
 //! A failing program fails often, and a denied client tries again. The first occurrence at a site
-//! is reported at once. Further ones within the window are counted and reported together when it
-//! ends.
+//! is reported at once. Further occurrences within a window of time are counted, and reported
+//! together when the window ends.
 //!
 //! **Invariant:** every occurrence is counted in some report, unless more sites than the bound have
-//! something to report at the same time.
+//! unreported occurrences at the same time.
 
 use std::collections::HashMap;
 use std::hash::Hash;

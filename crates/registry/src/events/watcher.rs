@@ -37,8 +37,8 @@ impl EventWatcher {
     /// Waits for the next event. The future can be dropped without losing an event.
     ///
     /// # Errors
-    /// Errors that waiting does not cure: `Denied`, `Corrupt`, `Unsupported`. It can be called
-    /// again.
+    /// Errors that waiting does not cure: `Denied`, `Corrupt`, `Unsupported`. The caller may call
+    /// this again.
     pub async fn next(&mut self) -> Result<EventItem> {
         self.follower.next().await
     }

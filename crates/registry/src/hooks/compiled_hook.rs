@@ -30,7 +30,7 @@ pub trait CompiledProgram: fmt::Debug + Send + Sync + Sized + 'static {
     ///
     /// # Errors
     /// `Fault` with the line where it fails; `Invalid` if a required definition is missing;
-    /// `Exhausted` past its budget.
+    /// `Exhausted` if it exceeds its budget.
     fn compile_and_try(
         name: &str,
         version: u64,

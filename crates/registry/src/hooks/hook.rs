@@ -36,8 +36,9 @@ pub trait Hook: Send + Sync {
         None
     }
 
-    /// Makes a program live on this node in place of any other version, after a probe call. If that
-    /// fails, the other version stays live. It may block; only one call runs at a time.
+    /// Makes a program live on this node in place of any other version, after a probe call. If the
+    /// probe call fails, the other version stays live. This method may block; only one call of it
+    /// runs at a time.
     ///
     /// # Errors
     /// Why the program cannot be made live. `Unavailable` if another attempt may succeed.

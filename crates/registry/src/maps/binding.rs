@@ -19,8 +19,8 @@ use crate::backoff::Backoff;
 const BIND_PATIENCE: Duration = Duration::from_secs(10);
 
 impl Maps {
-    /// Lets a program decide about every later commit of a map. `activation` orders binds: one that
-    /// is not newer than the last is ignored.
+    /// Lets a program decide about every later commit of a map. `activation` orders the binds of a
+    /// map: the map ignores a bind that is not newer than its last one.
     pub(crate) async fn bind(
         &self,
         map: &MapName,

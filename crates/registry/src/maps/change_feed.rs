@@ -1,13 +1,15 @@
 //! A layer that sends watchers of a map its changes, from one read of the map's history.
 //!
-//! Without it, each watcher hears that the map changed and reads the missing history itself: a
-//! hundred watchers read the same records. A node has this layer before its store. When the map
-//! changes, the layer reads the history once and notifies all watchers of the records, in the
-//! format in which `history` answers. It does so only for the [`COMMON_MAPS`], which every client
-//! may read, because a watch outlives the right to read.
+//! Without this layer, each watcher is only told that the map changed, and reads the missing
+//! history itself: a hundred watchers read the same records. A node has this layer before its
+//! store. When the map changes, the layer reads the history once and notifies all watchers of the
+//! records, in the format in which `history` answers. It does so only for the [`COMMON_MAPS`],
+//! which every client may read. For other maps it would be wrong, because a watch goes on after its
+//! client has lost the right to read the map.
 //!
 //! **Invariant:** a watcher is notified of every change after it happened, with or without its
-//! records. If the records are missing, or do not follow on what the watcher knows, it reads.
+//! records. If the records are missing, or do not follow on what the watcher knows, the watcher
+//! reads them itself.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -26,8 +28,8 @@ use super::handle::{MAP_CLASS, MAP_OBJECT_PREFIX};
 use super::{COMMON_MAPS, format};
 use crate::system::System;
 
-/// Notifications that may wait for a slow watcher. Past this, it is told that it lost some. They
-/// take at most 4 MiB for each map.
+/// The number of notifications that may wait for a slow watcher. If more wait, the watcher is told
+/// that it lost some. The notifications take at most 4 MiB for each map.
 const MAX_UNHEARD: usize = 64;
 
 /// The layer that sends watchers of common maps their changes. Clones are handles of the same
@@ -38,7 +40,8 @@ pub struct ChangeFeed(Arc<Inner>);
 struct Inner {
     system: System,
     next: Stack,
-    /// By the map's object, once it was watched. There are as many as there are common maps.
+    /// The feeds of the maps that were watched so far, by the map's object. There are at most as
+    /// many as there are common maps.
     feeds: Mutex<HashMap<ObjectId, broadcast::Sender<WatchEvent>>>,
 }
 
@@ -131,8 +134,8 @@ async fn tell(
 }
 
 impl Inner {
-    /// The changes since the last notification, in the format of a notification. Empty if they are
-    /// not known.
+    /// Returns the changes since the last notification, in the format of a notification. Returns
+    /// nothing if these changes are not known.
     async fn news(&self, object: &ObjectId, state: &mut FeedState) -> Bytes {
         let Some(question) = state.question() else {
             self.catch_up(object, state).await;
@@ -147,8 +150,8 @@ impl Inner {
         }
     }
 
-    /// Finds out the map's epoch, from which on changes are sent. If the store does not answer, the
-    /// next notification carries no records.
+    /// Reads the map's epoch. Changes after that epoch are sent from now on. If the store does not
+    /// answer, the next notification carries no records.
     async fn catch_up(&self, object: &ObjectId, state: &mut FeedState) {
         // No entry has an empty key.
         let question = format::GetRequest { key: Some(String::new()) };

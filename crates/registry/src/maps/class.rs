@@ -10,9 +10,9 @@
 //! | `triggers-done` | [`TriggersDoneRequest`] | [`Nothing`] | they were |
 //! | `bind` | [`BindRequest`] | [`BindReply`] | the map's program from now on |
 //!
-//! Only nodes and the local user can bind, as the map `programs` says. Every node does, some of
-//! them late; the newest activation wins. Any other caller of `bind` only learns whether that
-//! activation is bound.
+//! Only nodes and the local user can bind a program, and they bind the version that the map
+//! `programs` says is active. Every node does so, some of them late; the newest activation wins.
+//! Any other caller of `bind` is only told whether that activation is bound.
 
 use bytes::Bytes;
 use nacre_object::{
@@ -43,8 +43,8 @@ use crate::system::decode_input;
 #[cfg(feature = "programs")]
 use crate::hooks::run_policy;
 
-/// A process without the VM keeps no maps. If one does anyway, it refuses commits of maps that have
-/// a program.
+/// A process without the VM should keep no maps. If it keeps one anyway, it refuses every commit of
+/// a map that has a program.
 #[cfg(not(feature = "programs"))]
 fn run_policy(policy: &Policy<'_>, _: Proposal<'_>, _: &mut MapObject) -> Result<Verdict> {
     let text = format!("this process cannot run {}: it has no VM", policy.program());
@@ -329,8 +329,8 @@ fn bind(input: Bytes, view: &mut dyn ObjectView, context: &CallContext) -> Resul
     answer(&BindReply { is_pending: false })
 }
 
-/// Whether the caller can be trusted to say what the map `programs` says. Any other entity could
-/// bind with such a high number that no later activation is newer.
+/// Whether the caller can be trusted to repeat what the map `programs` says. Any other entity could
+/// bind a program under so high a number that no later activation would be newer.
 fn is_of_nodes(source: &EntityName) -> bool {
     source.is_node() || *source == EntityName::local()
 }
@@ -372,7 +372,8 @@ mod tests {
         }
     }
 
-    /// Whatever build of a program's host recorded the trigger: nodes carry it over, who may do anything.
+    /// Whichever build of nacre recorded the trigger, the map must refuse it: nodes carry triggers
+    /// out, and nodes may do anything.
     #[test]
     fn a_program_cannot_trigger_commits_to_nacres_own_maps_or_views_of_logs() {
         let origin = Some(OriginMessage { chain: vec!["a".into()], sequence: 1 });

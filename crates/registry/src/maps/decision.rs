@@ -36,8 +36,8 @@ pub(super) fn decide(epoch: u64, expected: u64, commit_id: &[u8], next: NextEpoc
 }
 
 /// Decides about a commit that another map's program triggered. Each trigger of a map is committed
-/// once, in order. `newest` is the last trigger of that map that was committed here, with its
-/// epoch.
+/// once, in order. `sequence` is the number of this trigger. `newest` is the number of the last
+/// trigger of the same map that was committed here, and the epoch that this began.
 pub(super) fn decide_triggered(epoch: u64, sequence: u64, newest: Option<(u64, u64)>) -> Decision {
     match newest {
         Some((newest, at)) if sequence <= newest => Decision::Done(at),
@@ -45,8 +45,8 @@ pub(super) fn decide_triggered(epoch: u64, sequence: u64, newest: Option<(u64, u
     }
 }
 
-/// Decides about a commit that sets an entry to `next`. The committer believes that the entry is
-/// `known`; it is `current`.
+/// Decides about a commit that sets an entry to `next`. The committer believes that the entry has
+/// the value `known`; its value is `current`.
 pub(super) fn decide_guarded(
     epoch: u64,
     current: Option<&[u8]>,
@@ -84,7 +84,7 @@ mod tests {
     }
 
     /// Committers retry at random while old history is dropped. Each commit id begins at most one
-    /// epoch, and every `Done` or `Commit` is true.
+    /// epoch, and every answer `Done` or `Commit` names the epoch that the commit began.
     #[test]
     fn a_commit_begins_at_most_one_epoch_however_often_it_is_retried() {
         for seed in 0..300 {

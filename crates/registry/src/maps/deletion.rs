@@ -1,11 +1,11 @@
 //! The method `delete` of the class `map`.
 //!
-//! It removes entries and history. The object stays, with a head that records which epoch the
-//! deletion began. A map that is made under the name later goes on from that epoch, so a watcher of
-//! the deleted map learns that it is gone. The object also keeps which triggers of other maps were
-//! committed here, so that none is carried out twice.
+//! It removes the entries and the history of a map. The object stays, with a head that records
+//! which epoch the deletion began. A map that is later made under the same name goes on from that
+//! epoch, so a watcher of the deleted map learns that it is gone. The object also keeps which
+//! triggers of other maps were committed here, so that none is carried out twice.
 //!
-//! **Invariant:** epochs of a name never go back.
+//! **Invariant:** the epochs of the maps of one name never go back.
 
 use bytes::Bytes;
 use nacre_object::{CallContext, CallReply, Error, MapName, ObjectView, Result};

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 
-/// A condition of a commit: it happens only while an entry has the value that the committer knows.
-/// The commit also sets that entry anew.
+/// A condition of a commit: the commit happens only if an entry has the value that the committer
+/// knows. The commit also sets that entry to a new value.
 ///
 /// If each commit sets the entry to a unique value, the commits of one writer are done in order. A
 /// commit that arrives after a later one is refused, and a commit that arrives twice is done once.

@@ -325,12 +325,13 @@ impl TryFrom<Record> for EpochRecord {
 pub(crate) struct CommitKeys {
     /// The keys it changes.
     pub(crate) keys: Vec<String>,
-    /// The map that the commit names. That map's program is told this name, and triggers are
-    /// numbered by it.
+    /// The map that the commit names. The map's program is told this name, and the triggers of each
+    /// name are numbered apart.
     pub(crate) map: String,
     /// Whether it claims to come from another map's program.
     pub(crate) triggered: bool,
-    /// Whether the map is a log's, and says after it that the log is removed, or nothing.
+    /// Whether the commit removes a log: the map is the log's, and after the commit the log's view
+    /// says that the log is removed, or is missing.
     pub(crate) removes_log: bool,
 }
 
@@ -371,7 +372,8 @@ pub(crate) fn commit_input(map: &str, keys: &[&str]) -> Bytes {
     Bytes::from(CommitRequest { map, changes, ..CommitRequest::default() }.encode_to_vec())
 }
 
-/// A commit of a log's view, or of its removal from the map, for tests of others.
+/// A commit that sets a log's view in its map, or removes the view if `view` is `None`. For tests
+/// in other modules.
 #[cfg(test)]
 pub(crate) fn log_commit_input(log: &str, view: Option<&'static str>) -> Bytes {
     let change = ChangeMessage { key: "view".to_owned(), value: view.map(Bytes::from) };

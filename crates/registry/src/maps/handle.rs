@@ -30,16 +30,17 @@ use crate::system::{System, is_transient, system_object};
 pub(crate) const MAP_CLASS: &str = "map";
 /// Map objects are named so.
 pub(crate) const MAP_OBJECT_PREFIX: &str = "map/";
-/// How often a commit is sent while its outcome is not known. With all pauses and timeouts this
-/// takes some seconds.
+/// How many times at most a commit is sent while its outcome is not known. With all pauses and
+/// timeouts these attempts take some seconds.
 const MAX_COMMIT_ATTEMPTS: u32 = 10;
 /// Maps asked side by side whether they are deleted, to list them.
 const LOOKS_AT_ONCE: usize = 32;
-/// How often an update is decided anew because another committer was faster. Each time that
-/// committer made progress. Past this, the map is changed too often for a map.
+/// How many times at most an update is decided anew because another committer was faster. Each time
+/// the other committer made progress. An update that fails this many times shows that the map
+/// changes more often than maps are made for.
 const MAX_UPDATE_ATTEMPTS: u32 = 100;
 
-/// The maps of a cluster. Clones are handles of the same maps.
+/// The maps of a cluster. Clones are handles to the same maps.
 ///
 /// A map comes into being with its first commit; before that it is at epoch 0 and empty.
 #[derive(Clone)]
@@ -102,7 +103,7 @@ impl Maps {
         Ok(MapState { name: name.clone(), epoch: reply.epoch, entries })
     }
 
-    /// One entry of a map, or `None` if it does not exist, with the map's epoch.
+    /// Returns the map's epoch and one entry of the map, or `None` if there is no such entry.
     ///
     /// # Errors
     /// `Unavailable`; `Corrupt`.
@@ -135,8 +136,8 @@ impl Maps {
         }
     }
 
-    /// Commits changes if the map is still at `expected_epoch`. Returns the epoch that this begins;
-    /// its record is durable then.
+    /// Commits changes if the map is still at `expected_epoch`. Returns the epoch that the commit
+    /// begins; the record of that epoch is durable then.
     ///
     /// Commits that the map's program triggers are not finished when this returns, but they will
     /// happen.
@@ -145,7 +146,7 @@ impl Maps {
     /// `Conflict` if the epoch has moved on: read again and decide anew. `Denied`, `Invalid` or
     /// another kind if the map's program refuses, `Fault` if it fails. `Invalid` for keys, values
     /// or commits that are too large, `Exhausted` if the map is full. `Unavailable` if repeated
-    /// attempts got no answer, which may take minutes; the commit may have happened then.
+    /// attempts got no answer, which may take minutes; the commit has possibly happened then.
     pub async fn commit(
         &self,
         name: &MapName,
@@ -164,7 +165,8 @@ impl Maps {
         self.commit_at(name, None, changes).await
     }
 
-    /// Commits changes whatever the epoch is, in their writer's order: see [`EntryGuard`].
+    /// Commits changes whatever the epoch is, but after all earlier guarded commits of the same
+    /// writer: see [`EntryGuard`].
     ///
     /// # Errors
     /// Those of [`Maps::commit`]; `Conflict` if the guard's entry has another value than its writer
@@ -180,13 +182,13 @@ impl Maps {
     }
 
     /// Deletes a map with its entries and history. Returns the epoch that the deletion began.
-    /// Watchers get the whole map, which is empty. The name can be used again: epochs go on from
-    /// there.
+    /// Watchers get the whole map, which is empty then. The name can be used again: the epochs of
+    /// the new map go on from that epoch.
     ///
     /// # Errors
     /// `NotFound` if there is no such map; `Conflict` if its epoch is not the expected one, or a
     /// program is bound to it; `Invalid` for nacre's own maps; `Unavailable`, also while commits
-    /// that the map triggered wait.
+    /// that the map triggered wait to be carried out.
     pub async fn delete(&self, name: &MapName, expected_epoch: Option<u64>) -> Result<u64> {
         let (map, commit_id) = (name.to_string(), self.fresh_id());
         let request = DeleteRequest { expected_epoch, commit_id, map };
@@ -277,7 +279,8 @@ impl Maps {
     }
 
     /// Reads the map, asks `decide` for changes and commits them. Starts over whenever another
-    /// committer was faster. Without changes it commits nothing. Returns the map's epoch then.
+    /// committer was faster. If `decide` returns no changes, commits nothing. Returns the epoch
+    /// that the map has at the end.
     ///
     /// # Errors
     /// Those of `decide`, [`Maps::get`] and [`Maps::commit`]; `Conflict` only if other committers

@@ -245,8 +245,8 @@ impl<'a> MapObject<'a> {
     }
 }
 
-/// Whether a sequence of commits can have led to these counts. If so, the counts do not overflow,
-/// and loops over them are bounded.
+/// Whether any sequence of commits can lead to the counts in this head. If so, sums of the counts
+/// do not overflow, and loops over the counted records are bounded.
 fn is_possible(head: &Head) -> bool {
     /// No count ever gets there.
     const END: u64 = i64::MAX as u64;

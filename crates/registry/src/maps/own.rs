@@ -94,8 +94,8 @@ pub(super) fn check_deletable(map: &str) -> Result<()> {
     Ok(())
 }
 
-/// Checks that a program of another map may commit to this one. Nodes would carry the commit out,
-/// and nodes may do anything.
+/// Checks that a program of another map may commit to this one. The check is needed because nodes
+/// would carry the commit out, and nodes may do anything.
 ///
 /// # Errors
 /// `Invalid` for nacre's own maps and for the views of logs.

@@ -1,5 +1,5 @@
-//! The question to a map's program and its answer, as data. The hook of map programs runs the
-//! program.
+//! The question that a map's program is asked about a commit, and the program's answer, as data.
+//! The hook of map programs runs the program.
 
 #![cfg_attr(
     not(feature = "programs"),

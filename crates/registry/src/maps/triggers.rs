@@ -1,8 +1,9 @@
 //! Carries out the commits that map programs trigger.
 //!
 //! The transaction of a commit records its triggers in the object of its map. The committer carries
-//! them out at once, in order, and then drops them. If the committer dies in between, any later
-//! reader or watcher does. The other map commits each trigger once, by its number.
+//! them out at once, in order, and then drops them. If the committer dies before that, the next
+//! reader or watcher of the map carries them out. The other map commits each trigger once, by its
+//! number.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -49,11 +50,11 @@ fn may_succeed_later(error: &Error) -> bool {
 }
 
 impl Maps {
-    /// Carries out the triggers of a map now, and those that they trigger in turn. Others may do so
-    /// at the same time; each trigger is committed once.
+    /// Carries out the triggers of a map now, and those that they trigger in turn. Other processes
+    /// may do the same at the same time; each trigger is committed once.
     ///
     /// # Errors
-    /// `Unavailable` or `Exhausted` if a commit has to wait; its trigger is kept.
+    /// `Unavailable` or `Exhausted` if a triggered commit cannot be made yet; its trigger is kept.
     pub async fn settle(&self, name: &MapName) -> Result<()> {
         let mut unsettled = vec![name.clone()];
         while let Some(map) = unsettled.pop() {

@@ -11,9 +11,10 @@ use crate::catch_up::{CatchUp, Page};
 use crate::follower::{Follower, Source};
 use crate::limits::MAX_HISTORY_PAGE;
 
-/// A watcher of a map. It sees every epoch in order, or the whole map where it missed some.
+/// A watcher of a map. It gets every epoch in order; where it missed some, it gets the whole map
+/// instead.
 ///
-/// It survives every outage of the store: it asks until there is an answer.
+/// It survives every outage of the store: it asks again until the store answers.
 pub struct MapWatcher {
     follower: Follower<MapHistory>,
 }
@@ -28,8 +29,8 @@ impl MapWatcher {
     /// Waits for the next event. The future can be dropped without losing an event.
     ///
     /// # Errors
-    /// Errors that waiting does not cure: `Denied`, `Corrupt`, `Unsupported`. It can be called
-    /// again.
+    /// Errors that waiting does not cure: `Denied`, `Corrupt`, `Unsupported`. The caller may call
+    /// this again.
     pub async fn next(&mut self) -> Result<MapEvent> {
         self.follower.next().await
     }

@@ -4,10 +4,11 @@
 //! ([`ProgramRecord::superseded`]).
 //!
 //! A source is garbage if no version of any program names it. A `put` of the same source may run at
-//! the same time, so the order matters. The collector looks at the object, reads the records, and
-//! removes the object only if it has not changed. So a put that stores the source later keeps it. A
-//! put that stored it earlier and has not committed yet finds it younger than [`MIN_AGE`]. A put
-//! that takes longer stores the source again.
+//! the same time, so the order matters. The collector looks at the source's object, reads the
+//! records, and removes the object only if it has not changed since. So a put that stores the
+//! source after the collector looked keeps it. A put that stored it before, and has not committed
+//! yet, is safe too: the collector keeps objects younger than [`MIN_AGE`]. A put that takes longer
+//! than that stores the source again before it commits.
 //!
 //! **Invariant:** every source that a record names exists, even if the record cannot be read. A
 //! commit removes versions from their records before their sources go. So a crash leaves only
@@ -24,8 +25,8 @@ use super::source::{SOURCE_OBJECT_PREFIX, object};
 use super::{ProgramId, ProgramRecord};
 use crate::limits::MAX_COLLECTED_SOURCES;
 
-/// A younger source may belong to a put that has not committed yet. Puts end within seconds; the
-/// rest allows for clocks that differ.
+/// A source younger than this possibly belongs to a put that has not committed yet, so it is kept.
+/// Puts end within seconds; the rest of the hour allows for clocks that differ.
 pub(super) const MIN_AGE: Duration = Duration::from_secs(3600);
 
 /// Sources that are looked at before the records are read again.
@@ -96,9 +97,9 @@ impl Programs {
         Ok(Garbage { versions, sources, more })
     }
 
-    /// Goes through all stored sources page by page. For each page it looks at the sources, reads
-    /// which are named, and removes the others. Also returns whether it stopped before the last
-    /// page.
+    /// Goes through all stored sources page by page. For each page, looks at the sources, reads
+    /// which of them are named by a version, and removes the others. Returns the removed sources,
+    /// and whether it stopped before the last page.
     async fn sweep(&self, collection: Collection) -> Result<(Vec<SourceObject>, bool)> {
         let mut collected = Vec::new();
         let mut request = ListRequest {

@@ -118,11 +118,11 @@ impl Programs {
         self.hooks.of(program.kind).map(|hook| hook.suspicions(source)).unwrap_or_default()
     }
 
-    /// Checks a source and stores it as the program's next version, which it returns. If the source
-    /// equals the latest version, that version is returned.
+    /// Checks a source and stores it as the program's next version. Returns the number of that
+    /// version. If the source equals the latest version, that version is returned.
     ///
     /// # Errors
-    /// `Invalid` with the line as fault site if [`Programs::check`] fails; nothing is stored then.
+    /// `Invalid` with the line of the mistake if [`Programs::check`] fails; nothing is stored then.
     /// `Unsupported` if this process has no hook for programs of this kind. Those of
     /// [`Maps::update`].
     pub async fn put(&self, program: &ProgramId, source: &str) -> Result<u64> {
@@ -224,10 +224,11 @@ impl Programs {
     }
 
     /// Makes a version active, so that every node makes it live. Returns the epoch of the map
-    /// `programs`. Nodes follow by themselves: see [`Programs::wait`].
+    /// `programs`. Nodes learn of it by themselves; [`Programs::wait`] waits for them.
     ///
     /// # Errors
-    /// `NotFound`, also if it uses a program that has no active version; those of [`Maps::update`].
+    /// `NotFound` if there is no such version, or if it uses a program that has no active version;
+    /// those of [`Maps::update`].
     pub async fn activate(&self, program: &ProgramId, version: u64) -> Result<u64> {
         self.activate_all(&[(program.clone(), version)]).await
     }
@@ -287,8 +288,8 @@ impl Programs {
         Ok(epoch)
     }
 
-    /// Makes the version active that was active before the present one. Returns it. Another call
-    /// goes further back.
+    /// Makes the previously active version active again. Returns its number. Another call goes one
+    /// step further back.
     ///
     /// # Errors
     /// `Invalid` if no version was active before; those of [`Maps::update`].
@@ -313,7 +314,7 @@ impl Programs {
     /// programs may name them.
     ///
     /// # Errors
-    /// `NotFound`; `Invalid` if it is active and that was not to be overridden; those of
+    /// `NotFound`; `Invalid` if the version is active and `removal` does not force it; those of
     /// [`Maps::update`].
     pub async fn remove(
         &self,
@@ -398,7 +399,8 @@ impl Programs {
     ///
     /// # Errors
     /// `Stale` if another version is or becomes active; `Fault` if a node cannot make it live,
-    /// naming the node and the reason; `Unavailable` after `timeout`, naming the nodes that lag.
+    /// naming the node and the reason; `Unavailable` after `timeout`, naming the nodes on which it
+    /// is not live yet.
     pub async fn wait(&self, program: &ProgramId, version: u64, timeout: Duration) -> Result<()> {
         wait_until_live(self, program, version, timeout).await
     }

@@ -1,12 +1,12 @@
-//! The record of one program, and the rules by which it changes. Pure.
+//! The record of one program, and the rules by which the record changes. This module does no IO.
 //!
 //! A record is the JSON value of the program's entry in the map `programs`, by `kind/name`:
 //! `{"next": 4, "versions": {"3": {"digest": …, "bytes": …, "created_at_micros": …}}, "active": 3,
-//! "before": [1], "activation": 17}`. It stays when all versions are removed, so that no version
-//! number is ever used twice.
+//! "before": [1], "activation": 17}`. The entry stays when all versions are removed, so that no
+//! version number is ever used twice.
 //!
-//! **Invariant:** `active` and `before` name existing versions, and neighbours in their history
-//! differ.
+//! **Invariant:** `active` and `before` (the versions that rollbacks return to, oldest first) name
+//! existing versions, and no version follows itself in that history.
 
 use std::collections::BTreeMap;
 
@@ -56,7 +56,8 @@ impl Default for ProgramRecord {
 
 impl ProgramRecord {
     /// Parses the entry of a program as it was in an epoch of the map `programs`. An activation
-    /// after that epoch is not believed, because later activations must be newer than it.
+    /// number above that epoch is lowered to the epoch, because the numbers of later activations
+    /// must be greater.
     pub(crate) fn parse(program: &str, value: &[u8], epoch: u64) -> Result<Self> {
         let mut record: Self = serde_json::from_slice(value)
             .map_err(|cause| Error::corrupt(format!("the record of {program}: {cause}")))?;
@@ -92,8 +93,8 @@ impl ProgramRecord {
         })
     }
 
-    /// Adds a version, unless it equals the latest one. Returns its number. The oldest version that
-    /// is neither active nor within reach of a rollback makes room.
+    /// Adds a version, unless it equals the latest one. Returns its number. If there are too many
+    /// versions, removes the oldest one that is neither active nor within reach of a rollback.
     pub(crate) fn put(&mut self, version: VersionRecord) -> u64 {
         if let Some((&latest, known)) = self.versions.last_key_value()
             && known.digest == version.digest
@@ -112,9 +113,10 @@ impl ProgramRecord {
         number
     }
 
-    /// The superseded versions that can be removed, oldest first: older than the active one, out of
-    /// reach of rollbacks, and not among the newest of these. A version newer than the active one
-    /// may be activated soon. If none is active, none was superseded.
+    /// Returns the superseded versions that can be removed, oldest first. They are older than the
+    /// active version and out of reach of rollbacks; the newest [`KEPT_SUPERSEDED`] of these are
+    /// kept. A version newer than the active one is kept because it may be activated soon. If no
+    /// version is active, none counts as superseded.
     pub(crate) fn superseded(&self) -> Vec<u64> {
         let Some(active) = self.active else { return vec![] };
         let older = self.versions.range(..active).map(|(version, _)| *version);
@@ -150,8 +152,8 @@ impl ProgramRecord {
         Ok(true)
     }
 
-    /// Makes the version active in this epoch that was active before the present one. Returns it.
-    /// Another call goes further back, never to a version that was rolled back.
+    /// Makes the previously active version active again, in this epoch. Returns its number. Another
+    /// call goes one step further back, never to a version that was rolled back.
     pub(crate) fn roll_back(&mut self, program: &ProgramId, epoch: u64) -> Result<u64> {
         let version = self.before.pop().ok_or_else(|| {
             Error::invalid(format!("no version of {program} was active before"))

@@ -36,7 +36,7 @@ pub(super) async fn store_source(system: &System, source: &str) -> Result<Digest
 /// Reads a source and checks that it is the one the digest names.
 ///
 /// # Errors
-/// `NotFound`; `Corrupt` if it is another source; `Unavailable`.
+/// `NotFound`; `Corrupt` if the stored source has another digest; `Unavailable`.
 pub(crate) async fn fetch_source(system: &System, digest: &Digest) -> Result<String> {
     let id = object(digest);
     // One byte more than a source may have: what is cut cannot pass for whole.

@@ -2,8 +2,8 @@
 //!
 //! The map `program-status` has one entry for each program of each node, by `node/kind/name`: the
 //! JSON of a [`StatusReport`]. Only the node itself changes its entries. With each change it sets
-//! its entry `node/order`, a [`ReportOrder`]. By that entry, a report that arrives after a later
-//! one is recognised and refused.
+//! its entry `node/order`, a [`ReportOrder`]. That entry lets the map refuse a report that arrives
+//! after a later one.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -105,7 +105,7 @@ pub(super) async fn node_statuses(maps: &Maps, program: &ProgramId) -> Result<Ve
     Ok(heard(maps, program).await?.into_iter().map(|heard| heard.status).collect())
 }
 
-/// The state of a program on a node, and the activation that it belongs to, if the node reported
+/// The state of a program on a node, and the activation that the node reported about, if it named
 /// one.
 struct Heard {
     status: NodeStatus,
@@ -118,8 +118,8 @@ impl Heard {
         Self { status, activation: None }
     }
 
-    /// Whether the node reported before it heard of this activation. Its report may then be of an
-    /// earlier activation of the same version.
+    /// Whether the node reported before it was told of this activation. Then its report is possibly
+    /// about an earlier activation of the same version.
     fn is_before(&self, activation: u64) -> bool {
         self.activation.is_some_and(|heard_of| heard_of < activation)
     }

@@ -9,9 +9,9 @@ use tokio::task::AbortHandle;
 use super::{Garbage, Programs};
 use crate::events::{Event, Severity};
 
-/// The shortest time between collections; the longest is twice this, drawn at random, so that
-/// several nodes do not collect at once. Garbage then stays a few hours longer, which costs the
-/// space of some sources.
+/// The shortest time between two collections of a node. The time is drawn at random between this
+/// and twice this, so that several nodes do not collect at once. Garbage then stays a few hours
+/// longer, which costs the space of some sources.
 const EVERY: Duration = Duration::from_secs(6 * 3600);
 
 /// Collects, until it is dropped. Several at once do what one does.

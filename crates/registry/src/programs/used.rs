@@ -1,8 +1,9 @@
 //! Programs that other programs name and use: a file type uses a capability program.
 //!
-//! A program that is used is active before its user is, and cannot be removed before. Without that rule a file type whose
-//! capability program is missing would lend by best effort, and nobody would hear of it. A removal and an activation at
-//! the same moment can still pass each other.
+//! A used program must be active before the program that uses it becomes active, and cannot be
+//! removed while that one is active. Without that rule, a file type whose capability program is
+//! missing would silently grant capabilities by the default policy. If one program is removed in
+//! the moment in which the other is activated, both can still succeed.
 
 use nacre_object::{Error, Result};
 

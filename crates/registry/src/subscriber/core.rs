@@ -1,14 +1,14 @@
-//! Decides what a node does next about its programs. Pure.
+//! Decides what a node does next about its programs. This module does no IO.
 //!
-//! The map `programs` says which version of each program is wanted. Commands bring the node there
-//! one at a time, and only the newest state counts. A command that may succeed later is repeated
-//! after a pause. A command that failed for good is reported, and not repeated until the program is
-//! activated anew; the version that was live before stays live. Reports are written when no command
-//! is due.
+//! The map `programs` says which version of each program is wanted. The core emits one command at a
+//! time that brings the node closer to that state. Only the newest state of the map counts. A
+//! command that may succeed later is repeated after a pause. A command that failed for good is
+//! reported, and not repeated until the program is activated anew; the version that was live before
+//! stays live. Reports are written when no command is due.
 //!
 //! **Invariant:** a report takes effect only after all earlier ones, or not at all. Each report
-//! names the one before it. If the node is in doubt about the last report, it reads it and writes
-//! another, so that a report still on its way is refused.
+//! names the one before it. If the node does not know whether its last report was stored, it reads
+//! the stored one and writes another. Then a report that is still on its way is refused.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,8 +26,9 @@ use crate::programs::{
     report_order_key, status_key,
 };
 
-/// A report waits for between once and twice this long. The news that caused it are still on their
-/// way to other nodes, and commits of all the nodes that have them would slow that down.
+/// A node waits between once and twice this long before it reports. The change that caused the
+/// report is still on its way to other nodes, and commits of all nodes that know it already would
+/// slow that down.
 const REPORT_AFTER: Duration = Duration::from_millis(15);
 
 /// What the map `programs` says.
@@ -270,8 +271,8 @@ impl Core {
         }
     }
 
-    /// Takes this node's entries in the map of reports. They are read if an earlier incarnation, or
-    /// a lost answer, leaves it open which reports were sent.
+    /// Takes this node's entries in the map of reports. The node reads them when it does not know
+    /// which reports were stored, because it has just started or an answer was lost.
     pub(super) fn reports_read(&mut self, mut reports: BTreeMap<String, Bytes>) {
         let order = reports.remove(&report_order_key(&self.node));
         self.reported = Some(Reported { reports, order, is_open: true });
@@ -295,8 +296,8 @@ impl Core {
         self.report_pause.end();
     }
 
-    /// Notes that `ReadReports` or `WriteReports` failed. The content of the map is unknown then:
-    /// the write may have happened, or be on its way.
+    /// Notes that `ReadReports` or `WriteReports` failed. The node does not know its entries in the
+    /// map then: the write has possibly happened, or is still on its way.
     pub(super) fn reports_failed(&mut self, now: Duration) {
         self.reported = None;
         self.next_report += 1;
@@ -358,8 +359,8 @@ impl Tracked {
     }
 }
 
-/// Whether nodes install programs of this kind. A map's program is kept in the object of the map
-/// instead.
+/// Whether nodes install programs of this kind. They do not install map programs, which are kept in
+/// the object of the map.
 pub(super) fn is_installed_by_nodes(kind: ProgramKind) -> bool {
     kind != ProgramKind::Map
 }

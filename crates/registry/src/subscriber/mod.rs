@@ -5,7 +5,7 @@
 //!   [`Hooks`](crate::Hooks), and reports in the map `program-status` which are live.
 //!
 //! **Invariant:** every program that the core was told of is made live or reported as failed. An
-//! outage delays that and loses nothing.
+//! outage only delays this.
 
 mod core;
 mod live_table;

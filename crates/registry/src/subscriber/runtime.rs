@@ -25,7 +25,7 @@ use crate::programs::{
 };
 use crate::system::is_transient;
 
-/// A source of at most this many bytes is compiled on the thread that heard of it, because handing
+/// A source of at most this many bytes is compiled on the thread that fetched it, because handing
 /// it to another thread takes longer.
 const MAX_INLINE_SOURCE_BYTES: usize = 16 * 1024;
 /// News that wait while a command runs; the watcher waits with the rest.
@@ -100,19 +100,19 @@ impl Subscriber {
     /// starting node waits for this before it serves.
     ///
     /// # Errors
-    /// `Unavailable` if the store does not answer. It waits as long as some program's source cannot
-    /// be read: set a deadline.
+    /// `Unavailable` if the store does not answer. This waits as long as any program's source
+    /// cannot be read, so set a deadline.
     pub async fn ready(&self) -> Result<()> {
         let epoch = self.maps.epoch(&programs_map()).await?;
         self.wait_for(|table| table.has_settled_all(epoch)).await
     }
 
-    /// Waits until the version of one program that is active now is live here, or has failed to
-    /// become live, or none is active. Other programs do not delay it.
+    /// Waits for one program: until the version that is active now is live here or has failed to
+    /// become live, or until no version is active. Other programs do not delay it.
     ///
     /// # Errors
-    /// `Unavailable` if the store does not answer. It waits as long as the program's source cannot
-    /// be read: set a deadline.
+    /// `Unavailable` if the store does not answer. This waits as long as the program's source
+    /// cannot be read, so set a deadline.
     pub async fn settled(&self, program: &ProgramId) -> Result<()> {
         let epoch = self.maps.epoch(&programs_map()).await?;
         self.wait_for(|table| table.has_settled(program, epoch)).await
@@ -126,8 +126,8 @@ impl Subscriber {
     ///
     /// # Errors
     /// `Stale` if another version is active: the caller is behind. `Fault` if the version cannot be
-    /// made live here. `Unavailable` if the store does not answer. It waits as long as the store is
-    /// away: set a deadline.
+    /// made live here. `Unavailable` if the store does not answer. This waits as long as the store
+    /// does not answer, so set a deadline.
     pub async fn caught_up(&self, program: &ProgramId, version: u64) -> Result<()> {
         if self.live(program) == Some(version) {
             return Ok(());

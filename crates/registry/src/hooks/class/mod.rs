@@ -23,8 +23,8 @@ pub struct ClassHook {
 }
 
 impl ClassHook {
-    /// The hook of a process that runs no classes. Programs cannot have the names in `native`,
-    /// because every node has native classes of these names.
+    /// The hook for a process that checks class programs but runs none. Programs cannot have the
+    /// names in `native`, because every node has native classes of these names.
     pub fn new(clock: Arc<dyn Clock>, native: Vec<ClassName>) -> Self {
         Self { clock, native, runtime: None }
     }

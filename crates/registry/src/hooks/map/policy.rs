@@ -5,7 +5,8 @@
 //!
 //! - `proposal.map`, `.source` (the authenticated committer), `.epoch` (the epoch that would
 //!   begin), `.at` (microseconds since 1970), `.chain` (names of the maps whose programs triggered
-//!   this commit, the first in front; empty for a commit that a client asked for).
+//!   this commit, beginning with the first map in the chain; empty for a commit that a client asked
+//!   for).
 //! - `proposal.changes`: an array of `{key=…, value=…}`, without `value` for a removal. Its content
 //!   when the function returns is what is committed.
 //! - `map.get(key)`: the value before the commit, or nil.
@@ -35,8 +36,8 @@ thread_local! {
 /// Runs a program on a proposal.
 ///
 /// # Errors
-/// `Denied` and `Invalid` as the program says; `Fault` if it fails; `Exhausted` past its
-/// budget; those of reading the map.
+/// `Denied` or `Invalid` if the program refuses the commit; `Fault` if the program fails;
+/// `Exhausted` if it exceeds its budget; those of reading the map.
 pub(crate) fn run_policy(
     policy: &Policy<'_>,
     proposal: Proposal<'_>,
@@ -54,8 +55,8 @@ pub(super) fn dry_run(script: &Script) -> Result<()> {
     VM.with(|vm| vm.with(|loaded| with_run(&mut loaded.vm, script, 0, |_, _| Ok(()))))
 }
 
-/// Begins a run whose randomness is seeded by the epoch, and passes it on with the program's
-/// function.
+/// Begins a run of the program, and passes it to `body` with the program's function. `seed`, the
+/// epoch, seeds the random numbers that the program draws.
 fn with_run<R>(
     vm: &mut Vm,
     script: &Script,
@@ -162,8 +163,8 @@ struct Proposed {
     value: Option<mlua::LuaString>,
 }
 
-/// Reads an array of changes; `odd` turns a problem into an error. One string of the VM may occur
-/// in every change, so the total is checked while it is copied.
+/// Reads an array of changes; `odd` turns a problem into an error. The same string of the VM may
+/// occur in every change, so the total size is checked while strings are copied.
 fn read_changes(changes: &Table, odd: impl Fn(String) -> Error) -> Result<Vec<Change>> {
     // One more than fits is enough to be told so.
     let length = changes.raw_len().min(MAX_CHANGES + 1);

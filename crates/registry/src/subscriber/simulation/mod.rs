@@ -1,8 +1,8 @@
 //! Simulates propagation. Committers commit to maps by compare-and-swap. Nodes follow the map
 //! `programs` and make the active versions live. The network between them loses, delays, repeats
-//! and reorders; nodes crash, stand still and have wrong clocks. The maps are the real class on the
-//! model of an object. [`CatchUp`](crate::catch_up) and the subscriber's core make the decisions;
-//! this code only carries them out.
+//! and reorders; nodes crash, stand still and have wrong clocks. The maps run the real class `map`,
+//! on the model of an object. [`CatchUp`](crate::catch_up) and the subscriber's core make the
+//! decisions; this code only carries them out.
 
 mod committer;
 mod node;

@@ -86,8 +86,8 @@ impl Store {
         Ok(reply.output)
     }
 
-    /// The notification about `programs`, as the change feed sends it. `is_unreadable` says that
-    /// the layer cannot read the map now.
+    /// Returns the notification about `programs` that the change feed would send. `is_unreadable`
+    /// says that the change feed cannot read the map now.
     pub(super) fn news(&mut self, is_unreadable: bool) -> Bytes {
         if is_unreadable {
             self.feed_state = FeedState::default();
