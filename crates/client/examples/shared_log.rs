@@ -1,4 +1,4 @@
-//! A shared log of a running cluster: start one with `nacre up`, then
+//! Uses a shared log of a running cluster. Start a cluster with `nacre up`, then run:
 //!
 //!     cargo run --release -p nacre --example shared_log -- nacre-data
 

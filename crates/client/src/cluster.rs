@@ -27,16 +27,16 @@ use crate::{Log, LogOptions, Object, Pool};
 
 /// The pools a new cluster begins with.
 const DEFAULT_POOLS: [&str; 2] = ["data", "log"];
-/// Objects of a new log's stripe if the target is a Ceph cluster. Enough that the OSDs of a small
-/// cluster share the work, and few enough to be sealed quickly.
+/// Over how many objects a new log is striped if the target is a Ceph cluster. They are enough that
+/// the OSDs of a small cluster share the work, and few enough to be sealed quickly.
 const CEPH_COLUMNS: u32 = 8;
 /// The log's storage interface as a program, as this release has it.
 pub const LOG_PROGRAM_SOURCE: &str = include_str!("../../../programs/class/log.lua");
 /// The same interface as relations, as this release has it.
 pub const LOG_BRADOS_SOURCE: &str = include_str!("../../../programs/class/log.brados");
 
-/// The sources that every node of this release contains, so that nodes need not read them from the
-/// store.
+/// The sources of programs that every node of this release contains, so that nodes need not read
+/// them from the store.
 pub const OWN_SOURCES: &[&str] = &[LOG_PROGRAM_SOURCE, LOG_BRADOS_SOURCE];
 
 /// The program that is the log's storage interface.
@@ -339,8 +339,9 @@ impl Cluster {
     }
 
     /// Lets a `capability` program decide which client holds the capability of a log's sequencer,
-    /// how long, and which is next. `None` means best effort. A client that holds the capability
-    /// keeps it if the program would grant it.
+    /// how long, and which client is next. `None` stands for the default policy,
+    /// [`BestEffort`](nacre_capability::BestEffort). A client that holds the capability keeps it if
+    /// the program would grant it to that client.
     ///
     /// # Errors
     /// `NotFound` if there is no such log, or no version of the program is active; `Unavailable`.
@@ -382,12 +383,13 @@ impl Cluster {
         }
     }
 
-    /// Removes a log and all its records. Existing handles of the log find nothing from then on,
+    /// Removes a log and all its records. Existing handles to the log find nothing from then on,
     /// even if a log of the same name is made.
     ///
     /// # Errors
     /// `NotFound`, also if the log's class is missing, because only the class can reach the log's
-    /// objects; `Unavailable`, and then part of the removal may be done: call it again.
+    /// objects; `Unavailable`: part of the removal is possibly done then, and another call does the
+    /// rest.
     pub async fn remove_log(&self, name: &str) -> Result<()> {
         let name = LogName::new(name)?;
         let known = self.logs.views.last(&name).await?.filter(|view| !view.is_buried());

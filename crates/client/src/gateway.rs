@@ -1,8 +1,9 @@
-//! Chooses the gateway for an object, if any node can serve any object because none of them keeps
-//! it.
+//! Chooses the gateway for an object. Nodes are gateways if another system, such as Ceph, keeps the
+//! objects: then any node can serve any object.
 //!
 //! Each object has a preferred gateway. So the requests of all clients on one object meet in one
-//! place, and the load is spread. While the preferred gateway is away, another takes its part.
+//! place, and the load is spread. While the preferred gateway cannot be reached, the next one
+//! serves its requests.
 //!
 //! **Invariant:** a request that changes something is sent to one gateway only. If that gateway
 //! dies, the caller is told that the change may have happened. A read is sent to the next gateway.
@@ -34,8 +35,8 @@ pub(crate) struct Gateway {
     nodes: Arc<[RemoteStore]>,
     /// The one for requests.
     number: usize,
-    /// The gateway for watches. It differs from client to client, so that one node need not notify
-    /// all watchers of an object.
+    /// The number of the gateway for watches. It differs from client to client, so that one node
+    /// need not notify all watchers of an object.
     watched: usize,
 }
 

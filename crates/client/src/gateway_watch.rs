@@ -28,8 +28,8 @@ struct GatewayWatch {
     events: WatchStream,
 }
 
-/// The events of a watch through the gateway with this number, and through others once that one is
-/// gone.
+/// Returns the events of a watch. They come through the gateway with this number, and through
+/// another gateway once that one is gone.
 pub(crate) fn follow(
     nodes: Weak<[RemoteStore]>,
     object: ObjectId,

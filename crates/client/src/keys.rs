@@ -1,5 +1,5 @@
-//! The keys in a cluster's folder: the authority that signs identities, and the nodes' own
-//! identities.
+//! The keys in a cluster's folder: those of the authority that signs identities, and those in the
+//! identities of the nodes.
 //!
 //! | file of `tls/` | holds |
 //! | --- | --- |
@@ -82,8 +82,8 @@ impl Keys {
         self.issue(cluster, &EntityName::new(ADMIN)?, &self.folder.join(ADMIN_FILE)).map(drop)
     }
 
-    /// Makes an identity for an entity and writes its file, with which a client can reach the
-    /// cluster from anywhere. This gives the entity no rights.
+    /// Makes an identity for an entity and writes its file. With the file, a client can reach the
+    /// cluster from any machine. The identity alone gives the entity no rights.
     ///
     /// # Errors
     /// `NotFound` if there is no authority here; `Exists` if the file exists; `Unavailable` if it

@@ -48,8 +48,8 @@ fn methods_of(source: &str) -> Result<Vec<MethodName>> {
 }
 
 impl Cluster {
-    /// Refuses a class that could not store the entries of a log. A caller that may not read the
-    /// class is not checked.
+    /// Refuses a class that could not store the entries of a log. If the caller may not read the
+    /// class, nothing is checked.
     ///
     /// # Errors
     /// `NotFound` if the class is not active; `Invalid` with the methods it lacks; `Unavailable`.
@@ -73,7 +73,8 @@ impl Cluster {
         ))
     }
 
-    /// The program of a log's class with its active version; `None` if the class is native.
+    /// Returns the program of a log's class with its active version, or `None` if the class is
+    /// native.
     ///
     /// # Errors
     /// `NotFound` if no version is active; `Unavailable`.
@@ -129,9 +130,10 @@ impl Cluster {
         }
     }
 
-    /// Drops a version of a program, or all of them, as [`nacre_registry::Programs::remove`],
-    /// unless a log would lose its class, a rule its program, or another program uses it. Logs and
-    /// programs that the caller may not see are not considered.
+    /// Removes a version of a program, or all of its versions, as
+    /// [`nacre_registry::Programs::remove`] does. Refuses to remove the active version if a log, a
+    /// routing rule or another program uses it. Logs, rules and programs that the caller may not
+    /// read are not considered.
     ///
     /// # Errors
     /// `Conflict` with what uses the program; those of `Programs::remove`.
@@ -188,8 +190,8 @@ impl Cluster {
         ))
     }
 
-    /// The logs whose view satisfies a condition, in words for an error. `None` if there are none,
-    /// or if this entity may not list logs.
+    /// Describes the logs whose view satisfies a condition, for the text of an error. Returns
+    /// `None` if there are none, or if this entity may not list logs.
     async fn some_logs(&self, is_such: impl Fn(&View) -> bool) -> Result<Option<String>> {
         let logs = match self.logs_whose_view(is_such).await {
             Err(error) if error.kind() == ErrorKind::Denied => return Ok(None),

@@ -11,12 +11,12 @@ use nacre_registry::{ProgramId, ProgramInfo, ProgramKind};
 use crate::cluster::{Cluster, LOG_BRADOS_SOURCE, LOG_PROGRAM_SOURCE, OWN_SOURCES};
 
 impl Cluster {
-    /// The active programs whose source is lost, each with its active version. If this release
-    /// contains a lost source, it is put again instead. If no program is known any more, the
-    /// classes of logs are put again as well.
+    /// Returns the active programs whose source is lost, each with its active version. If this
+    /// release contains a lost source, puts the source again instead. If the map `programs` is
+    /// empty, also puts the classes of existing logs again.
     ///
     /// # Errors
-    /// `Unavailable` if a target that may keep a source does not serve.
+    /// `Unavailable` if a target that possibly keeps a source does not answer.
     pub async fn lost_sources(&self) -> Result<Vec<(ProgramId, u64)>> {
         let mut lost = Vec::new();
         let known = self.programs().list(None).await?;
@@ -38,8 +38,8 @@ impl Cluster {
         Ok(lost)
     }
 
-    /// Puts the classes of existing logs again. The map `programs` was lost, but the views of the
-    /// logs were not.
+    /// Puts the classes of existing logs again. This is needed if the map `programs` was lost and
+    /// the views of the logs were not.
     async fn restore_log_classes(&self) -> Result<()> {
         for (class, source) in
             [(PROGRAM_CLASS, LOG_PROGRAM_SOURCE), (BRADOS_CLASS, LOG_BRADOS_SOURCE)]

@@ -1,9 +1,10 @@
 //! Reaches nodes of other folders that use the same Ceph cluster, if they are on this machine.
 //!
-//! A log has one sequencer, which may be a node of any folder; the node registry says where it
-//! listens. A node's Unix socket admits only the user who runs it. A node on another machine, or of
-//! another authority, cannot be reached. Then a node of this folder takes the log over, and the
-//! folders use it in turn.
+//! A log has one sequencer, which may be a node of any of these folders; the registry of nodes says
+//! where it listens. A node's Unix socket admits only the user who runs it. A node on another
+//! machine, or of another authority, cannot be reached. If the sequencer is such a node, a node of
+//! this folder takes the log over. So if clients of several folders use the log, its sequencer
+//! moves back and forth between the folders.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -38,7 +39,7 @@ impl Neighbours {
     /// Asks a service of a node of another folder.
     ///
     /// # Errors
-    /// The service's own; `Unavailable` if the node is not reached.
+    /// Those of the service; `Unavailable` if the node cannot be reached.
     pub async fn ask(
         &self,
         node: &NodeName,

@@ -13,7 +13,7 @@ use nacre_object::{
 use crate::Pool;
 use crate::transaction::Transaction;
 
-/// A handle of one object, which need not exist. Cheap to clone.
+/// A handle to one object, which need not exist. It is cheap to clone.
 ///
 /// Every method is a transaction of its own; [`Object::transaction`] puts several ops into one.
 /// Errors are those of [`nacre_object::ObjectView`], and `Unavailable` if the object's target does
@@ -92,7 +92,7 @@ impl Object {
     }
 
     /// Reads bytes `offset..offset+length`, cut at the end of the stream. It is one request, so it
-    /// fails with `Exhausted` past what a reply carries. See [`Object::reader`] and
+    /// fails with `Exhausted` if the bytes do not fit into one reply. See [`Object::reader`] and
     /// [`Object::read_all`] for longer reads.
     pub async fn read(&self, offset: u64, length: u64) -> Result<Bytes> {
         self.data(Op::Read { offset, length }).await
@@ -185,7 +185,8 @@ impl Object {
     /// Runs a method of a class.
     ///
     /// # Errors
-    /// A negative status becomes an error whose [`Error::status`] it is; nothing was changed then.
+    /// If the method ends with a negative status, an error with that [`Error::status`]; nothing was
+    /// changed then.
     pub async fn call(
         &self,
         class: &str,
@@ -213,8 +214,8 @@ impl Object {
     }
 
     /// Moves some rows of an object of a Brados class from former layouts to the present one.
-    /// Returns whether all rows are there now, and how many were moved. Any caller can continue an
-    /// interrupted migration.
+    /// Returns whether all rows have the present layout now, and how many rows were moved. Any
+    /// caller can continue an interrupted migration.
     ///
     /// # Errors
     /// Those of [`Object::call_version`]; `Unsupported` if the class knows no former layout.
@@ -236,8 +237,8 @@ impl Object {
         }
     }
 
-    /// Runs a handler of a script that is stored nowhere, as Ceph's `cls_lua` does. With an empty
-    /// `handler` it runs only the chunk.
+    /// Runs a script that is stored nowhere, and then its function `handler`, as Ceph's `cls_lua`
+    /// does. If `handler` is empty, only the script runs.
     ///
     /// # Errors
     /// Those of [`Object::call`]; `Fault` with the line if the script fails.
@@ -293,12 +294,12 @@ impl Object {
         read_outbox(&**self.pool.store(), self.id()).await
     }
 
-    /// Delivers messages again that were given up, once the cause is removed. Returns how many.
-    /// Each arrives once, on behalf of its original sender. A message that fails again is given up
-    /// again.
+    /// Tries again to deliver *dead letters*: messages whose delivery was given up. Use it once the
+    /// cause is removed. Returns the number of these messages. Each arrives once, on behalf of its
+    /// original sender. A message whose delivery fails again becomes a dead letter again.
     ///
     /// # Errors
-    /// `NotFound` if one of them was not given up; `Denied` without the right `admin`.
+    /// `NotFound` if one of them is no dead letter; `Denied` without the right `admin`.
     pub async fn resend(&self, letters: &DeadLetters) -> Result<u64> {
         resend(&**self.pool.store(), self.id(), letters).await
     }

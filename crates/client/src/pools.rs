@@ -1,7 +1,7 @@
-//! The existing pools: the map `pools`, with one entry for each, by name.
+//! The existing pools: the map `pools` has one entry for each pool, under the pool's name.
 //!
-//! Engines accept any pool. That a pool must be made first is checked here, so that a mistyped name
-//! does not scatter objects.
+//! Engines accept any pool. This module refuses pools that nobody has made, so that a mistyped name
+//! does not put objects into a pool where nobody looks for them.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,8 +12,8 @@ use nacre_registry::{Change, MapState, Maps, POOLS_MAP};
 #[derive(Debug, Clone)]
 pub(crate) struct Pools {
     maps: Maps,
-    /// Pools that were seen to exist. A pool that another client removed meanwhile is empty, so
-    /// using it further loses nothing.
+    /// The pools that this client has seen to exist. If another client has removed such a pool
+    /// meanwhile, the pool was empty, so using it further loses nothing.
     known: Arc<Mutex<HashSet<PoolName>>>,
 }
 

@@ -5,8 +5,9 @@
 //! over its stream. So a reader finds the old or the new content, and an interrupted put changes
 //! nothing.
 //!
-//! A store that cannot copy streams, such as Ceph, takes the parts in place. There a reader may
-//! meet an incomplete stream, and an interrupted put leaves one; its error says so.
+//! A store that cannot copy streams, such as Ceph, takes the parts in place. In such a store a
+//! reader may read an incomplete stream. An interrupted put leaves an incomplete stream, and its
+//! error says so.
 
 use bytes::{Bytes, BytesMut};
 use futures::stream::Fuse;
@@ -28,8 +29,8 @@ impl Object {
     /// # Errors
     /// The first error of the content; `Exhausted` if the content is larger than an object can be;
     /// `Conflict` if another put of this object began meanwhile. The object is unchanged then, with
-    /// two exceptions: after `Unavailable` the put may have happened, and a store that cannot copy
-    /// streams keeps the parts that were written.
+    /// two exceptions: after `Unavailable` the put has possibly happened; and in a store that
+    /// cannot copy streams, the parts that were written stay.
     pub async fn put<S>(&self, content: S) -> Result<()>
     where
         S: Stream<Item = Result<Bytes>> + Send + Unpin,
@@ -124,7 +125,8 @@ impl<S: Stream<Item = Result<Bytes>> + Unpin> Parts<S> {
         Self { content: content.fuse(), ahead: Bytes::new(), total: 0 }
     }
 
-    /// The next part, of `size` bytes unless it is the last. Empty at the end.
+    /// Returns the next part, which has `size` bytes unless it is the last. At the end, the part is
+    /// empty.
     ///
     /// # Errors
     /// Those of the content; `Exhausted` if it is too large for an object.

@@ -2,8 +2,8 @@
 //!
 //! The first request returns the object's version, and each further one is guarded by it. So a
 //! reader gets parts of one version, or `Conflict` once the object has changed. A reader that has
-//! handed out parts does not begin again by itself. [`Object::read_all`] hands out nothing before
-//! it has everything, so it can.
+//! handed out parts does not begin again by itself. [`Object::read_all`] can begin again, because
+//! it hands out nothing before it has everything.
 
 use std::cmp::min;
 
@@ -31,8 +31,8 @@ impl Object {
         MapReader { version: OneVersion::of(self), after, prefix, has_more: true }
     }
 
-    /// Reads bytes `offset..offset + length`, or all from `offset` on, of one version. Begins again
-    /// a few times if the object is changed meanwhile.
+    /// Reads bytes `offset..offset + length` of one version, or all bytes from `offset` on if there
+    /// is no `length`. Begins again a few times if the object is changed meanwhile.
     ///
     /// # Errors
     /// `Conflict` if it was changed each time; those of [`Object::read`].

@@ -7,7 +7,9 @@ use nacre_route::{APPLICATION_PREFIX, StoredApplication};
 use crate::Cluster;
 
 impl Cluster {
-    /// An entity that may not read the rules is believed: nodes go on with the version that they have.
+    /// Checks that a route program decides for no rule, so that it can be removed. If the entity
+    /// may not read the rules, nothing is checked. Then the removal does no harm: nodes go on with
+    /// the version of the program that they have.
     pub(crate) async fn check_decides_for_no_rule(&self, program: &ProgramId) -> Result<()> {
         let map = match self.maps().get(&ROUTES_MAP.parse()?).await {
             Err(error) if matches!(error.kind(), ErrorKind::Denied | ErrorKind::NotFound) => {

@@ -21,9 +21,9 @@ use crate::cluster_file::{ClusterFile, NodeEntry, RoleName};
 use crate::gateway::Gateway;
 use crate::neighbours::Neighbours;
 
-/// A process that cannot be connected to within this time is taken for dead by callers of the host
-/// protocol, and another node may take over. A live process on a busy machine answers within
-/// milliseconds.
+/// How long a connection to a node may take when the node is asked as the host of something, such
+/// as a sequencer. If it takes longer, the client takes the node for dead, and another node may
+/// take over. A live process on a busy machine answers within milliseconds.
 const CONNECT_PATIENCE: Duration = Duration::from_millis(300);
 /// Long enough for a call to find that there is no connection.
 const AT_ONCE: Duration = Duration::from_millis(1);
@@ -31,8 +31,8 @@ const AT_ONCE: Duration = Duration::from_millis(1);
 /// How a client connects, besides what its cluster's file says.
 #[derive(Debug, Clone, Default)]
 pub struct ConnectOptions {
-    /// Which requests of this client are traced down to the disk although no caller asked for it.
-    /// `None` for none.
+    /// Chooses requests of this client that are traced down to the disk although no caller asked
+    /// for a trace. `None` chooses no requests.
     pub sampling: Option<Sampling>,
 }
 
@@ -82,7 +82,7 @@ impl Sessions {
     }
 
     /// Finds nodes of other folders on this machine, if an engine has them share data. Clients with
-    /// an identity cannot: to those nodes they are not a user of this machine.
+    /// an identity cannot use such nodes, because those nodes admit only the user who runs them.
     pub fn find_neighbours_in(&self, registry: &Nodes) {
         if self.0.file.engine().is_some() && !self.0.file.folder().as_os_str().is_empty() {
             self.0.neighbours.find_in(registry);
@@ -98,7 +98,8 @@ impl Sessions {
         found.map(|(_, session)| session).ok_or_else(|| Error::not_found(format!("no node {node}")))
     }
 
-    /// The parts of a cluster, with the `own` targets in this process instead of over a session.
+    /// Returns the parts of a cluster. The targets in `own` are used directly in this process, all
+    /// others over a session.
     ///
     /// # Errors
     /// Those of [`Sessions::new`].

@@ -5,9 +5,9 @@
 //! as a snapshot, and the object takes over that snapshot's stream in one transaction.
 //!
 //! **Invariants:**
-//! - All puts of an object use one staging object. So a put removes what a killed put left. Of two
-//!   concurrent puts the later one takes the staging object, and the earlier one ends with
-//!   `Conflict`.
+//! - All puts of an object use one staging object. So a put removes the content that a killed put
+//!   left. Of two concurrent puts the later one takes the staging object, and the earlier one ends
+//!   with `Conflict`.
 //! - A snapshot is named after the version it keeps, so no put takes over the content of another.
 
 use bytes::Bytes;
@@ -18,8 +18,8 @@ use crate::Object;
 
 /// What the staging object's name has after the object's.
 const SUFFIX: &str = ".nacre-put.";
-/// Names that are tried to find one on the object's target. Each is placed there with the
-/// probability of the target's weight.
+/// How many names for a staging object are tried until one is placed on the object's target. The
+/// probability that a name is placed there is the target's share of all weights.
 const MAX_NAMES: u32 = 4096;
 /// How often a put begins again because another put of the object began at the same moment.
 const MAX_BEGINNINGS: u32 = 3;
@@ -34,12 +34,13 @@ pub(crate) struct Staging<'a> {
 }
 
 impl<'a> Staging<'a> {
-    /// Begins with the first part, and replaces what an earlier put left.
+    /// Begins a put with its first part, which replaces what an earlier put left in the staging
+    /// object.
     ///
     /// # Errors
-    /// `Unsupported` if the store cannot copy streams; `Conflict` if other puts of the object begin
-    /// again and again; `Invalid` if the object's name is too long to be extended to that of the
-    /// staging object.
+    /// `Unsupported` if the store cannot copy streams; `Conflict` if each time another put of the
+    /// object began at the same moment; `Invalid` if the object's name is too long to be extended
+    /// to that of the staging object.
     pub async fn begin(object: &'a Object, first: Bytes) -> Result<Self> {
         let staged = staging_object(object)?;
         for _ in 0..MAX_BEGINNINGS {

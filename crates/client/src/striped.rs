@@ -1,9 +1,10 @@
 //! An object that its class divides among stripes. Each stripe is an object of its own.
 //!
 //! The class's source says so (`layout … stripes: 8`), and `nacre_brados::stripes` says which
-//! stripes carry a request out. A request to one stripe is one transaction. A request to all of
-//! them is one transaction on each, sent at the same time; other requests may run in between. If it
-//! fails, some stripes may have carried it out. It may be sent again until all have.
+//! stripes carry a request out. A request to one stripe is one transaction. A request to all
+//! stripes is one transaction on each stripe, all sent at the same time; other requests may run in
+//! between. If such a request fails, some stripes have possibly carried it out. The same request
+//! may be sent again until all stripes have carried it out.
 //!
 //! Stripes refuse a call as stale if the class has another version, for example one with another
 //! layout. The object then loads that version and sends the call again.
@@ -65,7 +66,8 @@ impl StripeReply {
 }
 
 impl Striped {
-    /// The object's stripes. `None` if the active version of its class does not divide it.
+    /// Opens the object as a striped one. Returns `None` if the active version of its class does
+    /// not divide objects among stripes.
     ///
     /// # Errors
     /// `Denied` if the caller may not read programs; `Unavailable`.
@@ -87,7 +89,7 @@ impl Striped {
     /// The names of the stripes that carry a request out.
     ///
     /// # Errors
-    /// `Invalid` if there is no such method, or its row does not determine a stripe.
+    /// `Invalid` if there is no such method, or `row` does not determine a stripe.
     pub fn stripes_of(&self, method: &str, row: &[Value]) -> Result<Vec<String>> {
         Ok(self.known().route(&self.object, method, row)?.0)
     }
@@ -95,8 +97,8 @@ impl Striped {
     /// Sends a request to the stripes that it concerns; each carries it out once.
     ///
     /// # Errors
-    /// The first error of any stripe, once all have answered; `Stale` if the class divides objects
-    /// otherwise by now.
+    /// The first error of any stripe, once all have answered; `Stale` if the active version of the
+    /// class divides objects in another way.
     pub async fn call(&self, method: &str, row: &[Value]) -> Result<StripedReply> {
         let mut version = self.known();
         let (names, mut apart) = version.route(&self.object, method, row)?;

@@ -1,4 +1,4 @@
-//! The JSON of `cluster.json`, and the JSON that an identity file has beside the identity.
+//! The JSON of `cluster.json`, and the JSON about the cluster that an identity file contains.
 //!
 //! ```json
 //! {"format": 1, "id": "5b1c…", "nodes": [
@@ -113,9 +113,9 @@ impl Document {
         let write = || -> io::Result<()> {
             let text = self.to_text()?;
             nacre_files::create_folder(&folder.join(RUN_FOLDER))?;
-            // The file is written under another name and linked to its own name once it is whole.
-            // So a crash leaves no half-written file, and a file that another process stored
-            // meanwhile is not replaced.
+            // The file is written under a temporary name, and linked to its final name once it is
+            // complete. So a crash leaves no half-written file, and a file that another process
+            // stored meanwhile is not replaced.
             let fresh = path.with_extension(format!("json.{}.new", std::process::id()));
             let mut file =
                 nacre_files::open_options().create(true).truncate(true).write(true).open(&fresh)?;
@@ -152,13 +152,15 @@ impl Document {
     }
 }
 
-/// What is wrong with the cluster file of a folder, and what to do. `None` if the file is fine.
+/// Says what is wrong with the cluster file of a folder, and what to do. `None` if the file is
+/// fine.
 pub(crate) fn damage_of_file(folder: &Path) -> Option<String> {
     let is_there = folder.join(FILE_NAME).exists();
     is_there.then(|| Document::read(folder).err()).flatten().map(|error| error.message().to_owned())
 }
 
-/// The storage targets in the file of a folder, if the file belongs to the cluster with this id.
+/// Returns the names of the storage targets in the cluster file of a folder, if the file belongs to
+/// the cluster with this id.
 pub(crate) fn storage_targets_of(folder: &Path, id: UniqueId) -> Vec<String> {
     let document = Document::read(folder).ok().filter(|document| document.id == Some(id));
     let nodes = document.map(|document| document.nodes).unwrap_or_default();

@@ -15,11 +15,12 @@ use crate::targets::{self, UniqueId};
 pub struct Layout {
     /// What keeps the data, if that is not the nodes: `ceph:…`.
     pub engine: Option<String>,
-    /// Storage targets. If an engine keeps the data elsewhere, these nodes have every role and keep
-    /// nothing; any of them serves any object.
+    /// The number of storage targets. If an external engine such as Ceph keeps the data, these
+    /// nodes have every role and keep nothing; any of them serves any object.
     pub storage: usize,
-    /// Metadata nodes, which host sequencers. If an engine keeps the data elsewhere, there are none
-    /// besides the other nodes.
+    /// The number of metadata nodes, which host sequencers. If an external engine such as Ceph
+    /// keeps the data, there are no separate metadata nodes, because the other nodes have that role
+    /// too.
     pub metadata: usize,
     /// Where the nodes listen with mutual TLS, each `HOST:PORT`, storage first; empty for nowhere.
     pub addresses: Vec<String>,
@@ -142,8 +143,8 @@ impl ClusterFile {
     pub fn store(&self) -> Result<()> {
         nacre_files::create_folder(&self.folder)
             .map_err(|error| unwritable(&self.folder, &error))?;
-        // The folder may have existed with other permissions. If it is shared on purpose, every
-        // file in it is private all the same.
+        // The folder possibly existed with wider permissions. A failure does not matter: if the
+        // folder is shared on purpose, every file in it is private all the same.
         let _ = nacre_files::tighten_folder(&self.folder);
         let _lock = FolderLock::take(&self.folder)?;
         if Document::is_in(&self.folder) {

@@ -55,8 +55,8 @@ impl ClusterFile {
     ///
     /// # Errors
     /// `NotFound` with what to do if there is no cluster; `Denied` if the file belongs to another
-    /// user; `Corrupt` if there are targets and the file is lost; `Invalid` if the file is
-    /// malformed; `Unsupported` if another release wrote it.
+    /// user; `Corrupt` if the folder has storage targets but no cluster file; `Invalid` if the file
+    /// is malformed; `Unsupported` if another release wrote it.
     pub fn read(folder: impl Into<PathBuf>) -> Result<Self> {
         let folder = folder.into();
         let Document { id, engine, nodes, .. } = Document::read(&folder)?;
@@ -214,7 +214,7 @@ impl ClusterFile {
     }
 
     /// The folder with the nodes' sockets, locks and logs on this machine. It is made if it is
-    /// missing, because a copy of a cluster may come without it.
+    /// missing, because a copy of a cluster's folder possibly lacks it.
     ///
     /// # Errors
     /// `Unavailable` if it cannot be made.
@@ -226,13 +226,13 @@ impl ClusterFile {
         Ok(path)
     }
 
-    /// The engine as a client on another machine knows it. It learns that another system keeps the
-    /// data, but not how to reach that system past the nodes.
+    /// What a client on another machine is told about the engine. It is told which kind of system
+    /// keeps the data, but not how to reach that system directly.
     pub fn remote_engine(&self) -> Option<&'static str> {
         self.engine.as_ref().map(|_| REMOTE_ENGINE)
     }
 
-    /// The nodes as a client on another machine knows them.
+    /// The nodes, with what a client on another machine needs to reach them.
     ///
     /// # Errors
     /// `Unsupported` if a node listens on a Unix socket only.

@@ -116,7 +116,8 @@ impl TargetFolder {
     }
 }
 
-/// Stores a copy of `cluster.json` in a target's folder, unless it is there already.
+/// Stores a copy of `cluster.json` in a target's folder, unless the folder has an equal copy
+/// already.
 ///
 /// # Errors
 /// Any error of the operating system.
@@ -139,8 +140,8 @@ pub(super) fn store_copies(cluster: &ClusterFile) {
     }
 }
 
-/// Refuses a folder without `cluster.json` in which targets hold data. A new cluster there would
-/// not know of them.
+/// Refuses a cluster's folder that has no `cluster.json` but has targets with data. A new cluster
+/// there would not know of these targets.
 ///
 /// # Errors
 /// `Corrupt`, with the targets that are there and how to restore the file.

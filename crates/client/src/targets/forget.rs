@@ -8,8 +8,8 @@ use super::record::TargetRecord;
 use super::unique_id::UniqueId;
 use crate::cluster_file::{ClusterFile, RoleName};
 
-/// Lets a target whose data is lost start empty, with a new id. The caller holds the folder's lock,
-/// so that no other process uses the cluster.
+/// Gives a target that has lost its data a new id, so that the target can start empty. The caller
+/// must hold the lock of the cluster's folder, so that no other process uses the cluster.
 ///
 /// # Errors
 /// `Invalid` if the target's folder is in order, or holds data; nothing is deleted then.

@@ -100,7 +100,8 @@ impl TargetRecord {
         files.into_iter().filter_map(wrong).collect()
     }
 
-    /// Stores the record durably in a folder, twice. The folder is made if it is missing.
+    /// Stores the record durably in a folder, as `target.json` and as its copy. Makes the folder if
+    /// it is missing.
     ///
     /// # Errors
     /// Any error of the operating system.
@@ -111,7 +112,7 @@ impl TargetRecord {
         nacre_files::replace(&folder.join(COPY_NAME), text.as_bytes())
     }
 
-    /// Stores the record again, if either file does not hold it.
+    /// Stores the record again if `target.json` or its copy does not hold it.
     ///
     /// # Errors
     /// Any error of the operating system.

@@ -30,7 +30,7 @@ pub(crate) enum Refusal {
 /// no identity is expected.
 ///
 /// # Errors
-/// The reason why it must not.
+/// The reason why the target must not serve.
 pub(super) fn judge(
     expected: Option<&TargetIdentity>,
     found: &Found,
