@@ -23,8 +23,8 @@ use crate::{ResourceName, ResourceRecord};
 
 /// An authority that does not answer this long is replaced.
 const SILENCE: Duration = Duration::from_millis(300);
-/// The longest time of one question. The authority reports after a second that it has no answer
-/// yet.
+/// How long one question may take, from when it is sent to its answer. It is long enough because an
+/// authority that has no answer after a second says so.
 pub(crate) const ASK_PATIENCE: Duration = Duration::from_secs(2);
 /// A call with all its retries.
 const CALL_PATIENCE: Duration = Duration::from_secs(10);
@@ -40,7 +40,7 @@ pub struct Resources {
     clock: Arc<dyn Clock>,
 }
 
-/// A handle on one resource. Each call happens exactly once, even if an answer is lost or the
+/// A handle to one resource. Each call happens exactly once, even if an answer is lost or the
 /// authority changes.
 pub struct Resource {
     name: ResourceName,
@@ -211,12 +211,13 @@ impl Resource {
         &self.name
     }
 
-    /// Calls a method, exactly once. Calls of one handle wait for each other. A client that holds a
-    /// capability runs the method itself: see [`Resource::release`].
+    /// Calls a method, exactly once. Calls of one handle run one after another. A client that holds
+    /// a capability (the right to use the state on its own) runs the method itself: see
+    /// [`Resource::release`].
     ///
     /// # Errors
-    /// Those of the method. `Unavailable` if no answer came in time; then the call may or may not
-    /// have happened.
+    /// Those of the method. `Unavailable` if no answer came in time. The call has then possibly
+    /// happened.
     #[cfg(feature = "programs")]
     pub async fn call(&self, method: &str, input: Value) -> Result<Value> {
         if let Some(answered) = self.holding.call_at_once(method, &input) {
@@ -229,11 +230,11 @@ impl Resource {
         answered.map_err(|error| undecided(error).on(&self.name))
     }
 
-    /// Calls a method, exactly once. Calls of one handle wait for each other.
+    /// Calls a method, exactly once. Calls of one handle run one after another.
     ///
     /// # Errors
-    /// Those of the method. `Unavailable` if no answer came in time; then the call may or may not
-    /// have happened.
+    /// Those of the method. `Unavailable` if no answer came in time. The call has then possibly
+    /// happened.
     #[cfg(not(feature = "programs"))]
     pub async fn call(&self, method: &str, input: Value) -> Result<Value> {
         let _turn = self.turn.lock().await;
@@ -257,9 +258,10 @@ impl Resource {
         }
     }
 
-    /// Returns this handle's capability, if it holds one, with the changes that it made. Without
-    /// this the handle returns it half a second after the last call, or when it is dropped. If the
-    /// process ends before that, the next client waits until the lease is over.
+    /// Returns this handle's capability, if it holds one, together with the changes that it made.
+    /// Without this call, the handle returns its capability half a second after the last call of a
+    /// method, or when it is dropped. If the process ends before that, the next client waits until
+    /// the lease of the capability is over.
     #[cfg(feature = "programs")]
     pub async fn release(&self) {
         self.holding.give_back().await;

@@ -15,12 +15,12 @@ pub const MAX_DEPTH: usize = 16;
 pub const MAX_INPUT_BYTES: usize = 16 * 1024;
 /// The output of a method that reads, in JSON.
 pub const MAX_OUTPUT_BYTES: usize = 64 * 1024;
-/// The largest output of a method that writes. It is stored beside the state, for a client that
-/// repeats its call.
+/// The largest output of a method that writes. It is stored beside the state, so that a client that
+/// repeats its call gets it again.
 pub const MAX_WRITE_OUTPUT_BYTES: usize = 1024;
-/// How many clients' last answers a resource remembers. After so many other clients have written, a
-/// repeated call is not recognised. So a client must not repeat a call automatically after a long
-/// time.
+/// For how many clients a resource remembers the last answer. After so many other clients have
+/// called methods that write, a repeated call is not recognised. So a client must not repeat a call
+/// automatically after a long time.
 pub const MAX_REMEMBERED_CLIENTS: usize = 128;
 /// The largest size of the remembered answers in JSON, with the names of their clients. If they
 /// take more, fewer clients are remembered.
@@ -37,8 +37,9 @@ pub const MAX_HOSTED: usize = 10_000;
 /// How long a recovery tries to read the state.
 pub const READ_AGAIN: Duration = Duration::from_millis(50);
 
-/// If a capability program answers with a number of seconds, the client uses round trips for at
-/// least this long.
+/// A capability program may refuse a capability for a number of seconds. Then the client sends each
+/// call to the authority (round trips) for at least this long, before it asks for a capability
+/// again.
 pub const MIN_ROUND_TRIPS: Duration = Duration::from_millis(1);
 /// The same, at most: meanwhile the client asks no other program or version that is activated.
 pub const MAX_ROUND_TRIPS: Duration = Duration::from_secs(10);

@@ -1,4 +1,5 @@
-//! What is asked of a resource's authority: JSON after the header that every question to a host has.
+//! The questions that clients and nodes ask the authority of a resource. Each is JSON after the
+//! header that every question to a host has.
 //!
 //! | method | goes on with | answer |
 //! | --- | --- | --- |
@@ -36,7 +37,8 @@ pub struct Call {
     /// Its input.
     #[serde(default)]
     pub input: Value,
-    /// The handle that calls: a random text. With the caller's entity it tells one client from another.
+    /// The handle that calls, a random text. Handle and entity together tell one client from
+    /// another.
     pub handle: String,
     /// Counts the calls of the handle. The same number again is the same call.
     pub number: u64,
@@ -346,8 +348,8 @@ fn depth(value: &Value) -> usize {
     }
 }
 
-/// The bytes of a call besides its input: the names of a method, a handle, an entity and a tenant,
-/// with a reserve.
+/// How many bytes a call may have in addition to its input: for the names of a method, a handle, an
+/// entity and a tenant, with a reserve.
 #[cfg(feature = "programs")]
 const CALL_BYTES: usize = 1024;
 

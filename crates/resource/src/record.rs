@@ -44,7 +44,8 @@ struct Document {
 }
 
 impl ResourceRecord {
-    /// The first record of a resource; `before` is the last of a removed one of the same name.
+    /// Makes the first record of a resource. `before` is the last record of a removed resource of
+    /// the same name.
     pub fn first(name: ResourceName, file_type: ProgramName, before: Option<&Self>) -> Self {
         let epoch = before.map_or(0, |before| before.epoch) + 1;
         Self { name, epoch, born: epoch, file_type, is_removed: false, authority: None }

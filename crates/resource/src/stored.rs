@@ -22,8 +22,8 @@ pub(crate) const STATE_KEY: &str = "state";
 /// stored are lost with their answers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stored {
-    /// The epoch at which the resource was created. A state of an earlier resource of the same name
-    /// is ignored.
+    /// The epoch at which the resource was created. By this number, a state that an earlier
+    /// resource of the same name left behind is ignored.
     pub born: u64,
     /// Counts the changes.
     pub version: u64,
@@ -36,7 +36,7 @@ pub struct Stored {
     /// *recovered*. A successor then runs the type's recovery function before any method.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_behind: bool,
-    /// Whether clients may still hold capabilities that they have not returned. A successor answers
+    /// Whether clients possibly hold capabilities that they have not returned. A successor answers
     /// nothing until their leases are over.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_lent: bool,
@@ -64,11 +64,11 @@ fn is_false(flag: &bool) -> bool {
 }
 
 impl Stored {
-    /// The answer that a client was given to this call, if there was one.
+    /// Returns the answer that the client was given to this call, if it was answered.
     ///
     /// # Errors
-    /// `Conflict` if a later call of the client has been answered since. The client then does not
-    /// wait for this one any more.
+    /// `Conflict` if a later call of the client has been answered since. The client no longer waits
+    /// for this call then.
     pub fn told(&self, client: &str, call: u64) -> Result<Option<&Told>> {
         match self.told.get(client) {
             Some(told) if told.call == call => Ok(Some(told)),
@@ -121,7 +121,8 @@ impl Stored {
     }
 }
 
-/// What an answer takes besides its client's name and its output: quotes, names of fields, two numbers.
+/// How many bytes of JSON a remembered answer takes in addition to its client's name and its
+/// output: quotes, names of fields and two numbers.
 const TOLD_OVERHEAD_BYTES: usize = 80;
 
 impl Told {

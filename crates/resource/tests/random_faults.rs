@@ -1,6 +1,6 @@
-//! Clients hold capabilities while messages are late and lost, nodes are killed and cut off, and
-//! holders fall silent. Resources move and file types are replaced. A seed decides what happens;
-//! time is virtual.
+//! Clients hold capabilities while messages are late or lost, nodes are killed or cut off, and
+//! holders stop answering. Resources move, and file types are replaced. A seed decides what
+//! happens; time is virtual.
 
 mod common;
 

@@ -10,8 +10,8 @@ use nacre_resource::Resource;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-/// Runs calls by a client that holds the exclusive capability from the sixth call on, and by one
-/// that never does. Both must get the same answers.
+/// Runs the same calls by two clients: one holds the exclusive capability from the sixth call on,
+/// and the other never holds it. Both must get the same answers.
 async fn assert_alike(methods: &str, calls: &[(&str, Value)]) -> Vec<Result<Value, ErrorKind>> {
     let source = format!("filetype.recovered(function() end)\n{methods}");
     let cluster = Cluster::new(1);
@@ -118,8 +118,8 @@ filetype.write("about", function(_, _, call) call.mine = (call.mine or 0) + 1; r
     assert!(answers[..8].iter().all(|answer| *answer == Ok(json!(1.0))), "{answers:?}");
 }
 
-/// Without a variable that is a number, the program stays loaded. Anything else that it keeps must
-/// be noticed while it runs.
+/// A program stays loaded unless it keeps a number in a local variable. Anything else that it keeps
+/// must be noticed while it runs.
 #[tokio::test(start_paused = true)]
 async fn a_program_that_stays_loaded_keeps_nothing_between_calls() {
     for method in [

@@ -68,9 +68,10 @@ impl ResourceHost {
         });
     }
 
-    /// Confirms the answers found so far; returns whether there were any. A changed state is
-    /// stored, and the store refuses that commit if another node is the authority. For an unchanged
-    /// state, the epoch of the map shows whether this node still is.
+    /// Confirms the answers that were found so far. Returns whether there were any. If the state
+    /// was changed, stores it; the store refuses that commit if another node is the authority now.
+    /// If the state was not changed, reads the epoch of the map, which shows whether this node
+    /// still is the authority.
     async fn confirm(&self, slot: &ResourceSlot) -> bool {
         let (name, authority, answers, map_epoch, change) = {
             let machine = slot.machine();

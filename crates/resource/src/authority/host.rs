@@ -6,7 +6,8 @@
 //! that.
 //!
 //! One commit confirms all answers that were found before it. If there is nothing to store, one
-//! read of the map's epoch confirms them. During a confirmation, the next answers gather.
+//! read of the map's epoch confirms them. Answers that are found during a confirmation wait for the
+//! next one.
 //!
 //! **Invariant:** a repeated call gets the same answer as before (see [`Stored`]). **Invariant:** a
 //! failed commit ends this authority. The state is read anew, so no answer depends on a lost
@@ -44,8 +45,8 @@ use crate::question::{
 use crate::stored::{STATE_KEY, Stored};
 use crate::{ResourceName, ResourceRecord};
 
-/// How often the host looks again for a file type that is not active here: it may have been
-/// activated just now.
+/// How often the host looks again for a file type that is not live on this node. It was possibly
+/// activated just now, and the node is about to install it.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// What the resources of a node need.
@@ -81,7 +82,7 @@ impl<'a> Asker<'a> {
         Caller { entity: self.entity.as_str().into(), tenant: self.tenant.as_str().into() }
     }
 
-    /// The asker of a call that this asker forwards.
+    /// Makes the asker of a call that this asker, a node, forwards for a client.
     ///
     /// # Errors
     /// `Denied` if this asker is no node. Otherwise any client could call in the name of another.
@@ -142,8 +143,8 @@ pub(crate) type ResourceSlot = Slot<Resources>;
 pub(crate) struct Beside {
     /// Whether answers are being confirmed.
     pub is_confirming: AtomicBool,
-    /// Why the store refused an authority's state, if it would refuse it again, and the epoch of
-    /// that authority.
+    /// If the store refused an authority's state and would refuse it again: the epoch of that
+    /// authority, and the store's error.
     pub refusal: Mutex<Option<(u64, Error)>>,
     pub uses: Uses,
 }
@@ -286,9 +287,9 @@ impl ResourceHost {
         self.0.answer_or_forward(name, epoch, here, there).await
     }
 
-    /// Answers or forwards a call, for a client that asks for a capability with its call. A client that
-    /// is served through another node gets no capability, because it would have to return its
-    /// changes to that node.
+    /// Answers or forwards a call of a client that asks for a capability with its call. If the call
+    /// is forwarded, the client gets no capability, because it would have to return its changes
+    /// through the forwarding node.
     async fn acquire_or_forward(
         &self,
         name: &ResourceName,
@@ -428,7 +429,7 @@ impl ResourceHost {
     /// Waits until the slot changes, or until a deadline of the machine is due.
     ///
     /// # Errors
-    /// `Unavailable` and [busy](nacre_host::is_busy) past `busy_at`.
+    /// `Unavailable` and [busy](nacre_host::is_busy) once it is later than `busy_at`.
     pub(crate) async fn until(
         &self,
         later: Later,

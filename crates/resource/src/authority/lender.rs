@@ -1,8 +1,9 @@
 //! The host's side of lending capabilities. [`lending`](super::lending) decides; this module waits.
 //!
-//! A waiting task looks at the machine at each change of the slot, and whenever a deadline is due.
-//! It also evicts an overdue holder: the node takes the resource over from itself, so the resource
-//! is claimed again and its state recovered.
+//! A task that waits looks at the resource's machine whenever the slot (the machine's place on this
+//! node) changes and whenever a deadline is due. If a holder is overdue, the task evicts it: the
+//! node takes the resource over from itself, so it claims the resource again and recovers its
+//! state.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -20,13 +21,13 @@ use super::readiness::{Later, NotYet, ready};
 use crate::question::{Acquired, Call, Hold, News, Returned};
 use crate::{ResourceName, ResourceRecord};
 
-/// How long a hand-over waits for a holder to return its grant: until the lease is over. After that
-/// the state is recovered.
+/// How long a hand-over waits for a holder to return its grant. By then the holder's lease is over,
+/// and the holder can be evicted and the state recovered.
 const RECALL_PATIENCE: Duration = Duration::from_secs(1);
 
 impl ResourceHost {
-    /// Runs a call, or grants the wanted capability instead, and waits until the result is
-    /// confirmed.
+    /// Runs a call, or grants the capability that its client wants instead. Waits until the result
+    /// is [confirmed](super::host).
     ///
     /// # Errors
     /// `Unavailable` and [busy](nacre_host::is_busy) if a holder keeps the call waiting; those of
@@ -109,8 +110,8 @@ impl ResourceHost {
         }
     }
 
-    /// Looks for the answer to a call. `None` if the authority that was asked is not in charge any
-    /// more.
+    /// Looks for the answer to a call. Finds `None` if the authority that was asked no longer
+    /// serves the resource.
     fn look(
         &self,
         name: &ResourceName,
@@ -214,7 +215,7 @@ impl ResourceHost {
         Ok(news)
     }
 
-    /// Takes a grant back.
+    /// Takes back a grant that its holder returns.
     ///
     /// # Errors
     /// `Stale` if this node is not the authority that gave the grant; then the grant has ended,

@@ -1,8 +1,8 @@
 //! The capabilities of a resource. A client that holds one runs the methods of the file type
 //! itself.
 //!
-//! 1. A client asks for a call and for a capability. It gets the capability with the state, or the
-//!    authority runs the call, or the client waits for a holder.
+//! 1. A client sends a call and asks for a capability. It gets the capability with the state, or
+//!    the authority runs the call, or the client waits until a holder returns its grant.
 //! 2. The holder of the exclusive capability changes its copy of the state. Holders of shared ones
 //!    only read theirs.
 //! 3. A holder returns its grant, with the state if it changed that.
@@ -58,7 +58,7 @@ pub(crate) enum Reply {
 }
 
 impl ResourceMachine {
-    /// Takes a call. Returns its ticket, with which the answer is fetched, now or later.
+    /// Takes a call. Returns a ticket, with which the answer is fetched once it is there.
     ///
     /// # Errors
     /// `Unsupported` if the file type has no active version that can run on the state; those of
@@ -110,7 +110,8 @@ impl ResourceMachine {
         true
     }
 
-    /// The answer to a holder whose question came at `received`. `None` if the grant is revoked or has ended.
+    /// Returns the answer to a holder's question for news, which came at `received`. Returns `None`
+    /// if the grant is revoked or has ended.
     pub fn news(
         &mut self,
         now: Time,
@@ -210,8 +211,8 @@ impl ResourceMachine {
                     let busy = nacre_host::busy("too many clients wait for the resource");
                     self.lending.answer(ticket, Reply::Failed(busy));
                 }
-                // The tasks that wait with the holder's question, or evict the holder, see this
-                // when they next look.
+                // Nothing to do here: the task that waits to answer the holder's question, or the
+                // one that evicts the holder, sees this when it next looks at the machine.
                 Command::Revoke { .. } | Command::Evict { .. } => {}
             }
         }
@@ -250,7 +251,8 @@ impl ResourceMachine {
         self.handle(now, on, Event::Returned { client: call.client, number, operations: 0 });
     }
 
-    /// The message to the holder of a new grant. `None` if its call has been answered before: the call must not run again.
+    /// Makes the message to the holder of a new grant. Returns `None` if the holder's call was
+    /// answered before, because the call must not run again.
     fn granted(
         &mut self,
         env: &ResourceEnv,
@@ -282,8 +284,8 @@ impl ResourceMachine {
     }
 }
 
-/// What a client that calls a method wishes: a capability, if the file type has one that lets the
-/// client run the method itself.
+/// Returns what to ask the policy for on behalf of a client that calls a method. That is a
+/// capability if the client wants one and the file type has one that lets it run the method itself.
 fn wish(file_type: &FileType, method: &str, wants_capability: bool) -> Wish {
     let access = file_type.methods().get(method);
     let most = file_type.most_granted().filter(|_| wants_capability && access.is_some());

@@ -17,10 +17,11 @@ use crate::{ResourceRecord, Stored};
 
 /// A resource that a node serves.
 ///
-/// **Invariant:** a client gets the answer that the authority at that time would have given.
-/// **Invariant:** an answer depends only on stored changes. A recovered type is the exception; the
-/// stored state then says [`Stored::is_behind`]. **Invariant:** while a client may hold a
-/// capability, the stored state says [`Stored::is_lent`].
+/// **Invariants:**
+/// - The answer that a client gets is the answer of the authority at that time.
+/// - An answer depends only on stored changes. A recovered type is the exception; the stored state
+///   then says [`Stored::is_behind`].
+/// - While a client possibly holds a capability, the stored state says [`Stored::is_lent`].
 #[derive(Debug)]
 pub struct ResourceMachine {
     serving: Serving<ResourceRecord>,
@@ -34,8 +35,8 @@ pub struct ResourceMachine {
     must_recover: bool,
     /// Counts the answers, in the order in which they were found.
     pub(crate) answers: u64,
-    /// Answers up to this number may be given. The changes that they depend on are stored, and no
-    /// other node was the authority when they were found.
+    /// Answers up to this number may be given to their clients. The changes that these answers
+    /// depend on are stored, and this node was still the authority when it found them.
     pub(crate) confirmed: u64,
     /// The epoch of the map that the next change follows.
     pub(crate) map_epoch: u64,
@@ -44,7 +45,7 @@ pub struct ResourceMachine {
     pub(crate) lending: Lending<Waiting, Reply>,
     /// The version of the file type by which capabilities are granted.
     pub(crate) lent_version: u64,
-    /// The end of the leases that a former authority may have granted. This machine answers nothing
+    /// The end of the leases that a former authority possibly granted. This machine answers nothing
     /// before that.
     pub(crate) quiet_until: Option<Time>,
 }
@@ -172,12 +173,12 @@ impl ResourceMachine {
         Ok(answer)
     }
 
-    /// The state, if this version of the file type may run on it. Creates it for a new resource,
-    /// and recovers it after a take-over.
+    /// Returns the state, if this version of the file type may run on it. Creates it for a new
+    /// resource, and recovers it after a take-over.
     ///
     /// # Errors
-    /// `Unsupported` if a later version made the state, or if it must be recovered and this version
-    /// cannot; those of `init` and of the recovery function.
+    /// `Unsupported` if a later version made the state, or if the state must be recovered and this
+    /// version cannot do that; those of `init` and of the recovery function.
     pub(crate) fn state_for(
         &mut self,
         file_type: &FileType,
@@ -208,9 +209,9 @@ impl ResourceMachine {
         self.current.as_mut().ok_or_else(|| Error::corrupt("the resource has no state in memory"))
     }
 
-    /// Records that the state was changed. Its answer waits for the store in three cases:
-    /// `must_store` is set, the type is journaled, or the stored state does not say yet that it may
-    /// be behind.
+    /// Records that the state was changed. The answer to the change waits until the change is
+    /// stored in three cases: `must_store` is set, the type is journaled, or the stored state does
+    /// not say yet that it is possibly behind.
     fn note_change(&mut self, survival: Survival, must_store: bool) {
         let Some(current) = &mut self.current else { return };
         let is_recovered = survival == Survival::Recovered;
@@ -251,8 +252,8 @@ impl ResourceMachine {
         }
     }
 
-    /// Has the whole state stored for a successor, which then need not wait, unless clients may
-    /// hold capabilities.
+    /// Has the whole state stored, so that a successor need neither recover it nor wait for leases.
+    /// Does nothing while clients possibly hold capabilities.
     pub(crate) fn prepare_hand_over(&mut self, now: Time) {
         if self.lending.is_lent() || self.is_quiet(now) {
             return;

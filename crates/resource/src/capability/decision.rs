@@ -99,7 +99,8 @@ pub(super) fn seconds(value: &Value, what: &str) -> Result<Duration> {
     Ok(Duration::try_from_secs_f64(number).unwrap_or(Duration::MAX))
 }
 
-/// The index, from 0, of the list entry that `turn` returned, in a list of `length` entries.
+/// Returns the index, from 0, of the client that a program's function `turn` chose from a list of
+/// `length` waiting clients.
 ///
 /// # Errors
 /// `Invalid` with the values that `turn` may return.

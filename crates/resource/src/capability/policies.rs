@@ -43,8 +43,8 @@ impl Policies for CapabilityPolicies {
     }
 }
 
-/// The policy of one program: its active version decides. If that fails, or no version is active,
-/// best effort decides.
+/// The policy of one program: its live version decides. If that version fails, or no version is
+/// live, [`BestEffort`] decides.
 #[derive(Debug)]
 struct ProgramPolicy {
     name: ProgramName,

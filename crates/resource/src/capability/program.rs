@@ -58,8 +58,8 @@ impl CapabilityProgram {
     /// Decides what a client gets.
     ///
     /// # Errors
-    /// `Fault` with the line where the program fails, or of the function whose result is invalid;
-    /// `Exhausted` past the budget.
+    /// `Fault` with the line where the program fails, or with the line of the function whose result
+    /// is invalid; `Exhausted` if the program exceeds its budget.
     pub fn grant(&self, ask: &Ask<'_>) -> Result<Verdict> {
         self.decide("grant", |run, grant| {
             let ask = ask_to_lua(run.lua(), ask).map_err(|error| run.explain(&error))?;

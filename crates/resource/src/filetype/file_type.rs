@@ -45,8 +45,8 @@ pub enum Access {
 pub enum Survival {
     /// Each change is stored before it is answered.
     Journaled,
-    /// A change is answered without being stored, unless its method asks for that. After a failure,
-    /// a function of the file type repairs the last stored state.
+    /// A change is answered before it is stored, unless its method asks that it be stored first.
+    /// After a failure, a function of the file type repairs the last stored state.
     Recovered,
 }
 
@@ -214,12 +214,12 @@ impl FileType {
         })
     }
 
-    /// Repairs the last stored state after the death of an authority that may have answered later
+    /// Repairs the last stored state after the death of an authority that possibly answered later
     /// changes. `now_micros` is the time in microseconds since 1970, UTC.
     ///
     /// # Errors
-    /// `Unsupported` if this version is journaled; `Fault` if the function fails; `Exhausted` past
-    /// its budget, or if the state is too large.
+    /// `Unsupported` if this version is journaled; `Fault` if the function fails; `Exhausted` if it
+    /// exceeds its budget, or if the state is too large.
     pub fn recovered(
         &self,
         state: &Value,
@@ -247,7 +247,7 @@ impl FileType {
     ///
     /// # Errors
     /// Those of the method; `Unsupported` if there is no method of that name; `Fault` if it fails;
-    /// `Exhausted` past its budget, or if the state or the output is too large.
+    /// `Exhausted` if it exceeds its budget, or if the state or the output is too large.
     pub fn call(
         &self,
         call: &MethodCall<'_>,

@@ -23,8 +23,8 @@ pub(super) struct TypeLibrary {
     must_store: Rc<Cell<bool>>,
     /// What `filetype.capability` was given.
     locking: Rc<RefCell<Option<Locking>>>,
-    /// Whether the chunk has ended and a method runs. The definition of the file type cannot change
-    /// any more.
+    /// Whether the chunk, which defines the file type, has run to its end. From then on the
+    /// definition of the file type cannot change.
     is_loaded: Rc<Cell<bool>>,
 }
 

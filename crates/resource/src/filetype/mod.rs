@@ -7,7 +7,7 @@
 //!
 //! A file type is *journaled* or *recovered*. The changes of a journaled type are stored before
 //! they are answered. A type is recovered if it gives `filetype.recovered` a function, which
-//! repairs the state after a take-over. Its changes are answered without being stored, unless the
+//! repairs the state after a take-over. Its changes are answered before they are stored, unless the
 //! method calls `filetype.store()`.
 //!
 //! `filetype.capability(mode, program)` lets clients hold capabilities: see [`Locking`].

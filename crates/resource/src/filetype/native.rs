@@ -15,10 +15,11 @@ pub(super) trait NativeType: fmt::Debug + Send + Sync {
     /// The state of a new resource.
     fn initial(&self) -> Value;
 
-    /// Repairs the last stored state after the death of an authority or of a holder.
+    /// Repairs the last stored state after the death of an authority or of a holder of a
+    /// capability.
     ///
     /// # Errors
-    /// `Corrupt` for a state that this type has not made.
+    /// `Corrupt` if the state is not one that this type makes.
     fn recovered(&self, state: &Value) -> Result<Value>;
 
     /// Runs a method.

@@ -3,9 +3,9 @@
 //!
 //! [`FileType::call`] loads the program for each call and copies the state in and out. Here both
 //! stay in the VM, so a call costs about a microsecond. Both ways must have the same result, so the
-//! program must keep nothing between calls. Everything that its functions reach is made read-only,
-//! and a program for which that is not enough is refused. The caller repeats a failed call with
-//! [`FileType::call`], whose result counts.
+//! program must keep nothing between calls. Therefore everything that its functions reach is made
+//! read-only. A program that could keep something all the same is refused. If a call here fails,
+//! the caller repeats it with [`FileType::call`], and that result counts.
 //!
 //! **Invariant:** after a failed call, and after [`Resident::undo`], the state is the one before
 //! the call.
@@ -24,10 +24,10 @@ use super::library::TypeLibrary;
 use super::{Access, FileType, Outcome};
 use crate::limits::{CALL_BUDGET, MAX_DEPTH, MAX_STATE_BYTES};
 
-/// Three functions. `copy` makes a read-only copy of a state. It fails for values that [`STATE`]
-/// might refuse to take out of the VM. It also fails for large states, where copying would make
-/// each call as slow as loading the program. `look` calls a method that reads; `change` calls one
-/// that writes, and copies the state.
+/// This chunk returns three functions. `look` calls a method that reads. `change` calls a method
+/// that writes, and copies the state. `copy` makes a read-only copy of a state. It fails for values
+/// that [`STATE`] might refuse to take out of the VM. It also fails for large states, because
+/// copying them would make each call as slow as loading the program.
 const CALLER: &str = r#"
 local CLIENT, TENANT, MAX_DEPTH, MAX_BYTES = ...
 -- The most that JSON takes for a byte of a string, and for any other value.
@@ -124,14 +124,14 @@ pub(crate) struct Resident {
     clock: Arc<dyn Clock>,
 }
 
-// SAFETY: every reference count without atomics (the VM's values, its meter, the library's cells) is owned by this struct.
-// No clone of them leaves it, so they move between threads together. A run begins and ends within one call on one thread,
-// and leaves nothing in thread-local storage.
+// SAFETY: this struct owns all values that are counted without atomics (the VM's values, its meter,
+// the library's cells). No clone of them leaves the struct, so they move between threads together.
+// A run begins and ends within one call on one thread, and leaves nothing in thread-local storage.
 unsafe impl Send for Resident {}
 
 impl Resident {
     /// Loads a file type with a state, for a holder that methods see as `client` and `tenant`.
-    /// `None` if the program may keep something between calls, or if the type is native.
+    /// Returns `None` if the program could keep something between calls, or if the type is native.
     ///
     /// # Errors
     /// Those of the program.
@@ -180,7 +180,8 @@ impl Resident {
         Ok(Some(Self { vm, script, library, methods, look, change, state, kept, before, clock }))
     }
 
-    /// Runs a method. A method that writes changes the state here, so the outcome contains none.
+    /// Runs a method. A method that writes changes the state in the VM, so the outcome contains no
+    /// state.
     ///
     /// # Errors
     /// As [`FileType::call`], which the caller must then use to repeat the call.
@@ -223,7 +224,7 @@ impl Resident {
     /// Undoes the last call, if it changed the state.
     ///
     /// # Errors
-    /// Those of the VM; then nothing may run here any more.
+    /// Those of the VM. After an error, the caller must drop this value.
     pub fn undo(&mut self) -> Result<()> {
         if let Some(before) = self.before.take() {
             self.kept = before;

@@ -18,8 +18,8 @@ pub(super) struct Held {
     /// As whom the methods see this client.
     pub entity: String,
     pub tenant: String,
-    /// The state, unless a resident has it. `None` too if the VM has lost it; then the grant is
-    /// never returned.
+    /// The state. `None` if [`Resident`] has it, or if the VM has lost it; in the latter case the
+    /// grant is never returned.
     pub value: Option<Value>,
     pub resident: Option<Resident>,
     pub is_changed: bool,

@@ -32,15 +32,15 @@ use crate::filetype::{Access, FileType, Resident, native_type};
 use crate::question::{Acquire, Acquired, Asked, Call, Granted, Hold, News, Returned, json};
 use crate::{ResourceName, ResourceRecord};
 
-/// A client that calls this often within [`CALLS_WITHIN`] also asks for a capability. A client that
-/// calls rarely would only have to return it.
+/// A client that makes this many calls within [`CALLS_WITHIN`] also asks for a capability. A client
+/// that calls rarely would gain nothing from a capability and would have to return it.
 const CALLS_BEFORE: u32 = 4;
 const CALLS_WITHIN: Duration = Duration::from_secs(1);
-/// The client returns an unused capability after this time. If the process dies later, no other
-/// client waits for the lease to end.
+/// The client returns a capability that it has not used for this long. So if the process of an idle
+/// client dies, other clients need not wait for a lease to end.
 const IDLE: Duration = Duration::from_millis(500);
-/// How often the client tries to return a grant. After that the authority waits for the lease to
-/// end.
+/// How many times at most the client tries to return a grant. After that the authority waits for
+/// the lease to end.
 const RETURN_ATTEMPTS: usize = 3;
 /// How often one call asks for a capability that ends before the call has run.
 const MAX_GRANTS: usize = 3;
@@ -55,8 +55,8 @@ pub(crate) struct Holding {
     state: Mutex<State>,
     /// Wakes the task that asks for news.
     ending: Notify,
-    /// Serialises calls to the authority, which remembers only the last answer of each handle. A
-    /// grant begins and ends under this lock.
+    /// While this lock is held, no other call of this handle goes to the authority, which remembers
+    /// only the last answer to each handle. A grant also begins and ends under this lock.
     turn: tokio::sync::Mutex<()>,
     attempts: Attempts,
 }
@@ -192,8 +192,8 @@ impl Holding {
             let question = Acquiring { holding: self, call, returned };
             let (answer, _) = match self.authority.ask(&question, ASK_PATIENCE, deadline).await {
                 Ok(answered) => answered,
-                // The node runs an earlier release, or the client has only the right to `call`, or
-                // the method refused.
+                // The node runs an earlier release, or the client has no right but to `call`, or
+                // the method itself refused the call.
                 Err(error)
                     if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::Denied) =>
                 {
@@ -270,9 +270,9 @@ impl Holding {
         }
     }
 
-    /// Asks the authority to store a changed state; returns whether it did. If the answer is lost,
-    /// the caller returns the grant with the state before the call, which replaces any state that
-    /// was stored.
+    /// Asks the authority to store a changed state. Returns whether it did. If the answer is lost,
+    /// the caller returns the grant with the state from before the call. That state replaces the
+    /// changed one if it was stored.
     async fn store(&self, changed: Value) -> bool {
         let told = match &self.state().held {
             Some(held) => held.told(self.client, Some(changed.clone())),
@@ -349,7 +349,8 @@ impl Holding {
         Ok(())
     }
 
-    /// The compiled file type of a grant. The last compiled one is reused if it is the same.
+    /// Returns the compiled file type of a grant. Reuses the last compiled file type if it is the
+    /// same.
     fn compiled(&self, granted: &Granted) -> Result<Arc<FileType>> {
         let (name, version) = (&granted.file_type, granted.type_version);
         if let Some(native) = native_type(name).filter(|native| native.version() == version) {

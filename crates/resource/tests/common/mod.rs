@@ -223,8 +223,9 @@ impl Cluster {
         self.nodes.hosts.lock().unwrap().insert(node(n), Some(host));
     }
 
-    /// Cuts the node off: its messages reach nobody from now on. The node itself continues what it
-    /// was doing, which is harder to handle than its death.
+    /// Cuts the node off: its messages reach nobody from now on. The node itself goes on with what
+    /// it was doing, and the others must cope with that, which is harder than to cope with its
+    /// death.
     pub fn kill_node(&self, n: usize) {
         self.nodes.hosts.lock().unwrap().insert(node(n), None);
     }
