@@ -7,8 +7,8 @@ use crate::policy::Time;
 /// Why a holder may do nothing more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Over {
-    /// The holder has not heard of its authority for too long. It may continue if it hears later
-    /// that its grant stands.
+    /// The lease is over: the holder has not heard from its authority for too long. It may continue
+    /// if it hears later that its grant still stands.
     Lease,
     /// It has done as many operations as it may.
     Quota,
@@ -32,8 +32,8 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// The grant of this number. The client sent its question at `sent`, and the answer named this
-    /// lease.
+    /// Begins a grant with this number. The client sent its question at `sent`, and the answer
+    /// granted `lease`, counted from then.
     pub fn new(number: u64, sent: Time, lease: Duration, quota: Option<u64>) -> Self {
         let (operations, has_ended, quota) = (0, false, quota.unwrap_or(u64::MAX));
         Self { number, until: sent + lease, latest: sent, operations, quota, has_ended }
@@ -49,7 +49,8 @@ impl Holder {
         self.operations
     }
 
-    /// Permits up to `count` operations now. Returns how many, at least one unless `count` is 0.
+    /// Permits up to `count` operations now. Returns how many are permitted, which is at least one
+    /// unless `count` is 0.
     ///
     /// # Errors
     /// See [`Over`].

@@ -1,8 +1,9 @@
 //! `Lending`: an [`Authority`] together with the waiting questions, their answers, and the policy
 //! that decides.
 //!
-//! A machine that lends its state owns one `Lending`. The machine hands events in and carries out
-//! the commands that come back. It leaves each answer here until the waiting task fetches it.
+//! A state machine whose state clients may hold owns one `Lending`. The machine hands events in and
+//! carries out the commands that come back. It puts each answer here, and the task that waits for
+//! the answer fetches it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use crate::policy::{BestEffort, Policies, Policy, Time};
 use crate::{Authority, Command, Event, Question};
 
 /// The holders of a machine's capabilities, and the clients that wait. `W` is what the machine
-/// keeps of a question, `A` is an answer.
+/// keeps of a question that waits, and `A` is the type of answers.
 #[derive(Debug)]
 pub struct Lending<W, A> {
     authority: Authority,
@@ -150,8 +151,8 @@ impl<W, A> Lending<W, A> {
         self.note(commands)
     }
 
-    /// Whether a holder's question must be answered at once: its grant is revoked or has ended, or
-    /// the authority asks it something.
+    /// Whether a holder's question for news must be answered at once, because its grant is revoked
+    /// or has ended, or because the authority asks it something.
     pub fn has_news(&self, client: u64, number: u64, answered: u64) -> bool {
         let granted = self.authority.granted(client, number);
         granted.is_none_or(|granted| granted.is_revoked() || granted.asked() > answered)

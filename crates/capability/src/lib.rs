@@ -1,9 +1,10 @@
 //! Capabilities: revocable rights of clients to use the state of a resource on their own.
 //!
-//! A resource has one authority, which answers every operation: a *round trip*. With a *shared*
-//! capability many clients read copies of the state. With the *exclusive* one a single client
-//! changes the state locally, and the authority answers no client meanwhile. The sequencer of a log
-//! is such a resource: see `nacre-log`.
+//! A resource has one authority. Without a capability, a client sends each operation to the
+//! authority and waits for the answer: a *round trip*. With a *shared* capability many clients read
+//! copies of the state. With the *exclusive* capability a single client changes the state locally,
+//! and the authority answers no client meanwhile. The sequencer of a log is such a resource: see
+//! `nacre-log`.
 //!
 //! This crate only decides: [`Authority`] and [`Holder`] have neither IO nor a clock. A [`Policy`]
 //! says which client gets which capability, for how long, and which client is next. [`Lending`] is

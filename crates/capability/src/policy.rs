@@ -81,14 +81,14 @@ pub struct Asker {
     pub tenant: Arc<str>,
 }
 
-/// The conditions of a grant. They apply once another client asks: the first condition that is used
-/// up ends the grant.
+/// The conditions of a grant. They apply once another client asks: the grant ends as soon as its
+/// time is over or its number of operations is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Terms {
     /// The holder may keep the grant so long at least.
     pub hold: Option<Duration>,
-    /// The holder does so many operations at most, and then asks again. For a single one there is no grant: the authority
-    /// does that operation itself.
+    /// The holder may do this many operations, and then must ask again. If the number is 1, there
+    /// is no grant: the authority does that operation itself.
     pub operations: Option<u64>,
 }
 
@@ -159,12 +159,12 @@ pub trait Policy: fmt::Debug + Send + Sync {
 
 /// Finds policies by the names of their programs.
 pub trait Policies: fmt::Debug + Send + Sync {
-    /// The policy of this name. It follows its program: a version that becomes active decides from
-    /// then on.
+    /// Returns the policy of this name. It follows its program: once a version becomes active, that
+    /// version decides.
     fn named(&self, name: &str) -> Arc<dyn Policy>;
 }
 
-/// For a process that runs no programs: every name stands for best effort.
+/// For a process that runs no programs: every name stands for [`BestEffort`].
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoPrograms;
 
@@ -175,8 +175,8 @@ impl Policies for NoPrograms {
 }
 
 impl Holding<'_> {
-    /// How much longer the terms let the holder keep the grant. A quota without a time lasts as
-    /// long as the longest grant.
+    /// How much longer the terms of a grant let the holder keep it. If the terms have a number of
+    /// operations but no time, the holder may keep the grant for the longest possible time.
     pub fn keeps_by_its_terms(&self) -> Duration {
         match self.terms {
             Terms { hold: Some(hold), .. } => hold.saturating_sub(self.held),
@@ -186,8 +186,8 @@ impl Holding<'_> {
     }
 }
 
-/// The policy that grants a capability to a client that is alone, and takes it back as soon as
-/// another client needs the state. Then all clients are served by round trips until one is alone
+/// The default policy. It grants a capability to a client that is alone, and takes it back as soon
+/// as another client needs the state. Then all clients are served by round trips until one is alone
 /// again. Clients that only read count as alone together.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct BestEffort;

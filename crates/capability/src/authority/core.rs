@@ -129,7 +129,8 @@ pub struct Authority {
 
 impl Authority {
     /// Whether one operation of this client can be done at once, because no client holds the
-    /// capability or waits. Reads the clock only if another client asked last.
+    /// capability or waits for it. Reads the clock only if the last question came from another
+    /// client.
     pub fn passes(&mut self, client: u64, now: impl FnOnce() -> Time) -> bool {
         let passes = self.is_free();
         if passes && !self.recent.is_sole(client) {
@@ -158,8 +159,8 @@ impl Authority {
         self.grants.iter().filter_map(Granted::due_at).min()
     }
 
-    /// Asks each holder for a report of its operations. If a holder does not answer within its
-    /// lease, its grant is revoked.
+    /// Asks each holder to report how many operations it has done. If a holder does not answer
+    /// within its lease, its grant is revoked.
     pub fn question(&mut self, now: Time) -> Vec<Question> {
         let ask = |granted: &mut Granted| Question {
             client: granted.asker.client,
@@ -263,8 +264,8 @@ impl Authority {
         self.recent.used(&ended.asker.tenant, operations.max(ended.operations));
     }
 
-    /// Serves the waiting clients, in the order that the policy chooses, until the next one must
-    /// wait for a holder.
+    /// Serves the waiting clients in the order that the policy chooses. Stops when the next client
+    /// must wait until a holder returns its grant.
     fn serve_waiting(&mut self, now: Time, policy: &dyn Policy) -> Vec<Command> {
         let mut commands = vec![];
         while !self.waiting.is_empty() && !self.has_ended {
@@ -360,8 +361,8 @@ impl Authority {
     }
 }
 
-/// What the policy decides. A grant for a single operation becomes a round trip: handing the grant over for each operation
-/// would take more exchanges.
+/// Returns what the policy decides. Turns a grant for a single operation into a round trip, because
+/// granting and returning a capability for each operation would take more messages.
 fn verdict(policy: &dyn Policy, ask: &Ask<'_>) -> Verdict {
     match policy.grant(ask) {
         Verdict::Grant(Terms { operations: Some(1), .. }) => Verdict::RoundTrip(ALONE),

@@ -20,8 +20,8 @@ pub struct Granted {
     pub(super) is_revoked: bool,
     /// Operations that the holder has told of.
     pub(super) operations: u64,
-    /// The last question that the holder was sent or will be sent, and the last one that it
-    /// answered.
+    /// The numbers of the last question that the authority asks the holder, and of the last
+    /// question that the holder answered.
     pub(super) asked: u64,
     pub(super) answered: u64,
     /// When the first question was put that is not answered.

@@ -1,5 +1,5 @@
-//! The recent users of a resource. Policies use it to find out whether a client is alone, or which
-//! client is owed a turn.
+//! The recent users of a resource. Policies use it to find out whether a client is alone, and which
+//! tenant has done the fewest operations.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use crate::policy::{Time, Wish};
 pub(super) struct Recent {
     /// The client that asked last, and since when no other has; `None` if no other ever has.
     sole: Option<(u64, Option<Time>)>,
-    /// The client that asked last for a change, and when. A client that reads counts as alone if no
-    /// other client has changed anything for long enough.
+    /// The client that last asked to change the state, and when it asked. A client that only reads
+    /// counts as alone if no other client has changed anything for long enough.
     changed: Option<(u64, Time)>,
     /// Operations done by grants, by tenant.
     operations: HashMap<Arc<str>, u64>,
@@ -55,9 +55,9 @@ impl Recent {
         self.operations.get(tenant).copied().unwrap_or_default()
     }
 
-    /// Adds the operations of a grant that ends to its tenant's count. When there are too many
-    /// tenants, all counts restart at zero, which a policy cannot distinguish from a restart of the
-    /// authority.
+    /// When a grant ends, adds its operations to the count of its tenant. If there are too many
+    /// tenants, all counts restart at zero. That is harmless: for a policy it looks like a restart
+    /// of the authority.
     pub fn used(&mut self, tenant: &Arc<str>, operations: u64) {
         if self.operations.len() >= MAX_REMEMBERED && !self.operations.contains_key(tenant) {
             self.operations.clear();

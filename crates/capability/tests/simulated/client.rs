@@ -1,5 +1,5 @@
-//! A client that does operations, each at a position of its own. It issues the positions itself
-//! while it holds the capability.
+//! A simulated client that does operations, each at a position of its own. While it holds the
+//! capability, it issues the positions itself; otherwise it asks the authority for them.
 
 use std::time::Duration;
 
