@@ -1,6 +1,6 @@
 //! The checks of [`crate::limits`] that every implementation of [`crate::ObjectView`] makes.
 //!
-//! Names and values are checked wherever they are given, in reads too, so that a call that can
+//! Names and values are checked in every op that contains them, in reads too. So a call that can
 //! never work fails in the same way on every engine.
 
 use crate::limits::{
@@ -33,7 +33,8 @@ pub fn check_ops(ops: &[Op]) -> Result<()> {
     Ok(())
 }
 
-/// Checks a key of a map. The empty key is refused: a range could not be continued after it.
+/// Checks a key of a map. The empty key is refused, because a range of keys is continued after the
+/// last key of a page, and an empty key there would mean the beginning.
 ///
 /// # Errors
 /// `Invalid` unless it has 1 to `MAX_MAP_KEY_BYTES` bytes.
@@ -129,7 +130,7 @@ pub fn check_stream_end(offset: u64, length: u64) -> Result<u64> {
 /// given.
 ///
 /// # Errors
-/// `Exhausted` past `MAX_TRANSACTION_BYTES`.
+/// `Exhausted` if there are more than `MAX_TRANSACTION_BYTES`.
 pub fn check_transaction_bytes(bytes: usize) -> Result<()> {
     if bytes > MAX_TRANSACTION_BYTES {
         return Err(Error::exhausted(format!("the transaction writes too much: {bytes} bytes"))

@@ -37,13 +37,13 @@ pub struct CallContext {
 
 /// Runs methods. Engines are given one; `class::ClassRuntime` is the real one.
 pub trait ClassHost: Send + Sync {
-    /// Whether the method is declared to change nothing, so that it may run beside writers. An
-    /// unknown method is not. The host makes sure that writes of such a method are `Denied`: see
-    /// [`crate::ReadOnlyView`].
+    /// Whether the method is declared to change nothing, so that it may run at the same time as
+    /// methods that write. For an unknown method the answer is no. The host makes sure that writes
+    /// by such a method are `Denied`: see [`crate::ReadOnlyView`].
     fn is_read_only(&self, call: &ClassCall) -> bool;
 
-    /// Whether the method takes a fraction of a millisecond, as most ops do, whatever its object
-    /// holds. An engine may run such a method on the caller's thread.
+    /// Whether the method takes only a fraction of a millisecond, as most ops do, however large its
+    /// object is. An engine may run such a method on the caller's thread.
     fn is_brief(&self, call: &ClassCall) -> bool {
         let _ = call;
         false
@@ -63,8 +63,8 @@ pub trait ClassHost: Send + Sync {
         context: &CallContext,
     ) -> Result<CallReply>;
 
-    /// The time that all calls of one request may take together, from now on. Each call ends in
-    /// time by itself, but a request may have `MAX_OPS` of them.
+    /// Begins to measure the time that all calls of one request may take together. Each single call
+    /// has a limit of its own, but a request may have `MAX_OPS` calls.
     fn allowance(&self) -> Box<dyn CallAllowance + '_> {
         Box::new(Unbounded)
     }

@@ -1,7 +1,8 @@
-//! The events that one watcher has not received yet.
+//! A queue of the events that one watcher has not received yet.
 //!
-//! **Invariant:** a watcher receives everything in order, or [`WatchEvent::Lost`]. A queue that
-//! overflows is emptied and then holds `Lost`. The sender never waits.
+//! **Invariant:** a watcher receives every event in order, or is told with [`WatchEvent::Lost`]
+//! that it missed some. A queue that overflows is emptied and then holds `Lost`. The sender never
+//! waits.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};

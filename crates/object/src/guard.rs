@@ -4,8 +4,8 @@
 //! admitted, and gets a [`Standing`]. It then checks every message as a [`Demand`] with that
 //! standing. The guard alone knows the records and grants behind the answers.
 //!
-//! **Invariant:** a standing answers by the grants at that time. So a change of grants reaches open
-//! sessions with their next message.
+//! **Invariant:** a standing checks each message by the grants at the time of the message. So a
+//! change of grants reaches open sessions with their next message.
 
 use std::fmt;
 use std::sync::Arc;
@@ -57,7 +57,8 @@ pub enum Demand<'a> {
 /// Decides who may come in.
 #[async_trait]
 pub trait Guard: Send + Sync + fmt::Debug {
-    /// The standing of a peer that asks for a session.
+    /// Admits a peer that asks for a session. Returns the peer's standing, which decides about its
+    /// messages.
     ///
     /// # Errors
     /// `Denied` if the peer is not admitted; `Unavailable` if that cannot be decided now.

@@ -1,7 +1,8 @@
 //! `Layer`: one step of the path that a request takes to an engine.
 //!
-//! A [`Stack`] is a store with its watch. A layer wraps a stack and is the top of another one. It
-//! overrides the methods it needs; all other calls go to the next layer unchanged.
+//! A [`Stack`] is a store and the means to watch its objects. A layer wraps a stack, and the two
+//! together are a new stack. It overrides the methods it needs; all other calls go to the next
+//! layer unchanged.
 //!
 //! ```
 //! # use nacre_object::{Layer, Reply, Request, Result, Stack, Store};
@@ -73,7 +74,8 @@ trait WatchedStore: Store + Watch {}
 
 impl<S: Store + Watch> WatchedStore for S {}
 
-/// A store with its watch: an engine or a remote node, alone or below some layers. Cheap to clone.
+/// A store and the means to watch its objects: an engine or a remote node, alone or below some
+/// layers. It is cheap to clone.
 #[derive(Clone)]
 pub struct Stack(Arc<dyn WatchedStore>);
 
@@ -117,8 +119,9 @@ impl fmt::Debug for Stack {
     }
 }
 
-/// Forwards [`Store`] and [`Watch`] to a type with methods of the same names. An `async fn` would
-/// box each future once more.
+/// Implements [`Store`] and [`Watch`] for a type by the methods of its first field that have the
+/// same names. This is a macro because forwarding from an `async fn` would box each future once
+/// more.
 macro_rules! forward {
     ($type:ty, $($generic:ident: $bound:path)?) => {
         impl<$($generic: $bound)?> Store for $type {

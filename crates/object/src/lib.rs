@@ -1,4 +1,5 @@
-//! The vocabulary of nacre, and the two traits that everything meets at.
+//! The vocabulary of nacre, and its two central traits. Every engine, layer and class is written to
+//! one of them.
 //!
 //! An *object* is a name in a pool, with a byte stream, a sorted key–value map, attributes and a
 //! version. A *transaction* is a list of [`Op`]s on one object that happens wholly or not at all.

@@ -1,7 +1,7 @@
 //! Every bound on what a request may name, carry or return, with its reason.
 //!
-//! Past a bound the caller gets `Invalid` (a name or value that can never be accepted) or
-//! `Exhausted` (a total that is full), never growth.
+//! Beyond a bound the caller gets `Invalid` (a name or value that can never be accepted) or
+//! `Exhausted` (a total that is full). Nothing grows without bound.
 
 /// Object names: what RADOS accepts (`osd_max_object_name_len` is 2048) with room for a prefix.
 pub const MAX_OBJECT_NAME_BYTES: usize = 1024;
@@ -21,18 +21,18 @@ pub const MAX_ATTRIBUTES: usize = 256;
 pub const MAX_OBJECT_BYTES: u64 = 128 * 1024 * 1024;
 /// Ops in one transaction.
 pub const MAX_OPS: usize = 1024;
-/// Keys of maps that the ops of one request name together. Each costs a look-up and some hundred
-/// bytes of memory, however short it is.
+/// The number of keys of the map that all ops of one request name. Each key costs a look-up and
+/// some hundred bytes of memory, however short it is.
 pub const MAX_REQUEST_KEYS: usize = 65_536;
 /// Payload of one request, all ops together.
 pub const MAX_REQUEST_BYTES: usize = 8 * 1024 * 1024;
 /// Payload of one reply, all results together.
 pub const MAX_REPLY_BYTES: usize = 8 * 1024 * 1024;
-/// Entries, values and names in all results of one reply. Each takes some bytes of a message and a
-/// hundred of memory, however short it is.
+/// The number of entries, values and names in all results of one reply. However short it is, each
+/// takes some bytes of a message and about a hundred bytes of memory.
 pub const MAX_REPLY_ENTRIES: usize = MAX_REPLY_BYTES / 16;
-/// Bytes that one transaction may change, including its class methods. They are held in memory and
-/// logged as one record.
+/// How many bytes one transaction may write, including what its class methods write. They are held
+/// in memory and logged as one record.
 pub const MAX_TRANSACTION_BYTES: usize = 32 * 1024 * 1024;
 /// Entries returned by one map range; the caller pages on.
 pub const MAX_MAP_RANGE_ENTRIES: usize = 4096;

@@ -154,8 +154,8 @@ impl PoolName {
 const NODE_ENTITY_PREFIX: &str = "node.";
 
 impl EntityName {
-    /// The user who runs the node. Every process of that user on the node's machine has this
-    /// entity.
+    /// The entity of the user who runs the node. Every process of that user on the node's machine
+    /// acts as this entity.
     pub fn local() -> Self {
         Self("local".into())
     }
@@ -182,8 +182,8 @@ impl TenantName {
 }
 
 impl ObjectName {
-    /// The string that placement hashes: the part between the first `{` and the next `}` if there
-    /// is one, else the whole name.
+    /// Returns the string that placement hashes: the part between the first `{` and the next `}` if
+    /// there is one, else the whole name.
     pub fn placement_key(&self) -> &str {
         let text = self.as_str();
         let tag = text.split_once('{').and_then(|(_, rest)| rest.split_once('}'));

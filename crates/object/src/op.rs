@@ -30,8 +30,9 @@ pub struct ObjectStat {
     pub size: u64,
     /// When it was last changed: microseconds since 1970, UTC.
     pub modified_micros: u64,
-    /// Rises with every transaction that changes the object, also over removal and re-creation of
-    /// the name. No version is ever used twice.
+    /// The version of the object, a number that rises with every transaction that changes the
+    /// object. It also goes on rising if the object is removed and made again. So no version of a
+    /// name is ever used twice.
     pub version: u64,
 }
 
@@ -69,8 +70,8 @@ pub enum Op {
         length: u64,
     },
     /// Put bytes at `offset`; a gap before it reads as zeros. Empty data past the end of the stream
-    /// extends the stream to `offset`. `Exhausted` past `MAX_OBJECT_BYTES`, like all ops that
-    /// extend the stream.
+    /// extends the stream to `offset`. `Exhausted` if the stream would exceed `MAX_OBJECT_BYTES`;
+    /// the same holds for all ops that extend the stream.
     Write {
         /// First byte.
         offset: u64,
@@ -133,8 +134,8 @@ pub enum Op {
         /// The keys.
         keys: Vec<Bytes>,
     },
-    /// Entries with `prefix` and a key greater than `after`, at most `limit`. A limit of 0 only
-    /// tells whether there are any.
+    /// Read at most `limit` entries of the map whose keys begin with `prefix` and are greater than
+    /// `after`. A limit of 0 only tells whether there are any.
     MapRange {
         /// Exclusive lower bound; empty for none.
         after: Bytes,
@@ -153,7 +154,7 @@ pub enum Op {
         value: Bytes,
     },
     /// Keep the present state of the object, which must exist, under a name. `Exists` if the name
-    /// is taken, `Exhausted` past `MAX_SNAPSHOTS` or `MAX_SNAPSHOT_ENTRIES`.
+    /// is taken, `Exhausted` if `MAX_SNAPSHOTS` or `MAX_SNAPSHOT_ENTRIES` would be exceeded.
     SnapshotCreate {
         /// The snapshot.
         snapshot: SnapshotName,
@@ -171,8 +172,9 @@ pub enum Op {
         /// The snapshot.
         snapshot: SnapshotName,
     },
-    /// Make this object, which must not exist (`Exists`), a copy of another's snapshot on the same
-    /// target: stream, map, header and attributes. `NotFound` if there is no such snapshot.
+    /// Make this object, which must not exist (`Exists`), a copy of a snapshot of another object on
+    /// the same target: stream, map, header and attributes. `NotFound` if there is no such
+    /// snapshot.
     CloneFrom {
         /// The other object, of the same pool. Its own snapshots an object rolls back to.
         source: ObjectName,

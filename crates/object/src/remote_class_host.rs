@@ -1,5 +1,5 @@
-//! `RemoteClassHost`: what an engine needs of a class host if it runs methods elsewhere, or more
-//! than once.
+//! `RemoteClassHost`: what an engine needs of a class host if methods run where the objects are,
+//! outside this process, or if the engine runs a method more than once.
 
 use std::sync::Arc;
 
@@ -45,8 +45,8 @@ pub struct RemoteFault {
 }
 
 /// A class host for an engine whose objects are elsewhere. The engine may have methods run next to
-/// the objects. It may also run a method here on the parts it has fetched, and run it again when a
-/// part was missing.
+/// the objects. It may also run a method in this process on the parts of an object that it has
+/// fetched, and run the method again if a part was missing.
 ///
 /// The defaults are those of a host without programs.
 pub trait RemoteClassHost: ClassHost {
@@ -57,8 +57,8 @@ pub trait RemoteClassHost: ClassHost {
     }
 
     /// Runs the method as [`ClassHost::call`] does, but reports no fault, because the engine does
-    /// not know yet whether the run counts. The faults are returned, each with the error of its
-    /// request.
+    /// not know yet whether the result of the run will be used. Returns the faults instead, each
+    /// with the error of its request.
     fn call_unreported(
         &self,
         call: &ClassCall,

@@ -55,7 +55,8 @@ pub struct Request {
 }
 
 impl Request {
-    /// A request of the local entity. A session replaces that entity by the authenticated one.
+    /// Makes a request of the local entity. A server replaces that entity by the authenticated
+    /// entity of the session.
     ///
     /// # Errors
     /// `Invalid` if [`bounds::check_ops`] refuses the ops, or if the object is to be cloned from

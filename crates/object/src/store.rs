@@ -120,8 +120,8 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// is synced. Everything that a reply tells survives a crash.
     ///
     /// # Errors
-    /// The error that failed it; nothing of it remains then. After `Unavailable` it may or may not
-    /// have happened.
+    /// The error that made the transaction fail; nothing of the transaction remains then.
+    /// `Unavailable` is different: the transaction has possibly happened.
     async fn submit(&self, request: Request) -> Result<Reply>;
 
     /// Names of a pool, in byte order. Not atomic over pages.
@@ -138,8 +138,9 @@ pub trait Store: Send + Sync + fmt::Debug {
 /// What a watcher is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WatchEvent {
-    /// The object was changed; `version` is its new version, 0 if it was removed. Several changes
-    /// may be reported as one, with the last version. Versions of one watch rise.
+    /// The object was changed. `version` is its new version, or 0 if it was removed. Several
+    /// changes may be reported as one, with the last version. The versions that one watch reports
+    /// rise.
     Changed {
         /// The version after.
         version: u64,
@@ -160,17 +161,19 @@ pub type WatchStream = Pin<Box<dyn Stream<Item = WatchEvent> + Send>>;
 /// Stores that can tell of changes.
 #[async_trait]
 pub trait Watch: Send + Sync {
-    /// Watches an object, which need not exist. When this returns, every later event is reported,
-    /// in order; a watcher too slow for the store's queue gets `Lost`. Dropping the stream ends it.
+    /// Watches an object, which need not exist. After this returns, every event is reported, in
+    /// order. A watcher that is too slow for the store's queue gets `Lost` instead of the events
+    /// that it missed. Dropping the stream ends the watch.
     ///
     /// # Errors
-    /// `Exhausted` past the store's bound of watches; `Unavailable`.
+    /// `Exhausted` if the store has as many watches as it may have; `Unavailable`.
     async fn watch(&self, object: &ObjectId) -> Result<WatchStream>;
 
-    /// Sends a payload to every watcher of an object. Returns when it is on its way to all.
+    /// Sends a payload to every watcher of an object. Returns when the payload is on its way to all
+    /// of them.
     ///
     /// # Errors
-    /// `Unavailable`; `Invalid` past `MAX_NOTIFY_BYTES`.
+    /// `Unavailable`; `Invalid` if the payload is longer than `MAX_NOTIFY_BYTES`.
     async fn notify(&self, object: &ObjectId, payload: Bytes) -> Result<()>;
 }
 

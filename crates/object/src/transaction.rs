@@ -8,14 +8,14 @@ use crate::{
     SnapshotName,
 };
 
-/// What native ops can do beyond a class method: snapshots.
+/// What the ops of a transaction can do that a class method cannot: use snapshots.
 ///
-/// Errors are those of [`ObjectView`]. By default every method is `Unsupported`, for engines
-/// without snapshots.
+/// Errors are those of [`ObjectView`]. By default every method fails with `Unsupported`, which
+/// suits engines without snapshots.
 pub trait TransactionView: ObjectView {
-    /// Keeps the present state of the object, including the transaction's own changes. `Exists` if
-    /// the name is taken, `Exhausted` past `MAX_SNAPSHOTS` or `MAX_SNAPSHOT_ENTRIES`; the object
-    /// must exist.
+    /// Keeps the present state of the object, including the transaction's own changes. The object
+    /// must exist. `Exists` if the name is taken, `Exhausted` if `MAX_SNAPSHOTS` or
+    /// `MAX_SNAPSHOT_ENTRIES` would be exceeded.
     fn snapshot_create(&mut self, snapshot: &SnapshotName) -> Result<()> {
         no_snapshots(snapshot)
     }
@@ -36,15 +36,16 @@ pub trait TransactionView: ObjectView {
         no_snapshots(snapshot)
     }
 
-    /// Makes the object, which must not exist (`Exists`), a copy of another's snapshot (`NotFound`)
-    /// as it was before this transaction.
+    /// Makes the object a copy of a snapshot of another object, as that snapshot was before this
+    /// transaction. `Exists` if the object exists; `NotFound` if there is no such snapshot.
     fn clone_from(&mut self, source: &ObjectName, snapshot: &SnapshotName) -> Result<()> {
         let _ = source;
         no_snapshots(snapshot)
     }
 
-    /// Replaces the whole stream by that of another object's snapshot (`NotFound`) as it was before this
-    /// transaction. Creates an absent object.
+    /// Replaces the whole stream by that of a snapshot of another object, as that snapshot was
+    /// before this transaction. Creates the object if it is absent. `NotFound` if there is no such
+    /// snapshot.
     fn write_full_from(&mut self, source: &ObjectName, snapshot: &SnapshotName) -> Result<()> {
         let _ = source;
         no_snapshots(snapshot)
@@ -55,7 +56,8 @@ fn no_snapshots(snapshot: &SnapshotName) -> Result<()> {
     Err(Error::unsupported(format!("this engine has no snapshots, so no {snapshot}")))
 }
 
-/// Applies `ops` in order. On an error the caller drops what `view` collected.
+/// Applies `ops` to `view`, in order. On an error the caller must drop the changes that `view` has
+/// collected.
 ///
 /// # Errors
 /// The error of the first op that failed, with that op's name as operation; `Exhausted` if the
@@ -174,8 +176,8 @@ fn must_exist(view: &mut dyn TransactionView) -> Result<()> {
     if view.exists()? { Ok(()) } else { Err(Error::not_found("no such object")) }
 }
 
-/// The values of the keys. One key may be named many times, so a small request could ask for a huge
-/// reply.
+/// Reads the values of the keys, and fails once they exceed `room`, the bytes left in the reply.
+/// One key may be named many times, so a small request could ask for a huge reply.
 fn get_all(
     keys: &[Bytes],
     view: &mut dyn TransactionView,

@@ -4,17 +4,18 @@ use bytes::Bytes;
 
 use crate::{MapRange, ObjectStat, Result};
 
-/// One object as a running class method sees it, and as native ops are applied to it.
+/// One object as a running class method sees it. The ops of a transaction are applied to it in the
+/// same way.
 ///
 /// Reads see the transaction's own earlier writes. All changes are committed if the transaction
 /// succeeds and dropped if it fails, so implementations only collect them. The implementation
 /// enforces the bounds of [`crate::limits`].
 ///
-/// Errors of every method: `Corrupt` if stored data fails its checksum; `Exhausted` past a bound of
-/// the object or the transaction; `Invalid` for a name or value that can never be accepted, which
-/// is checked first (see [`crate::bounds`]). `NotFound` if the object must exist and does not. A
-/// write to an absent object creates it. A write that fails with `Invalid`, `NotFound` or `Exists`
-/// has changed nothing, so a method may go on after it.
+/// Errors of every method: `Corrupt` if stored data fails its checksum; `Exhausted` if a bound of
+/// the object or the transaction would be exceeded; `Invalid` for a name or value that can never be
+/// accepted, which is checked first (see [`crate::bounds`]). `NotFound` if the object must exist
+/// and does not. A write to an absent object creates it. A write that fails with `Invalid`,
+/// `NotFound` or `Exists` has changed nothing, so a method may go on after it.
 pub trait ObjectView {
     /// Whether the object exists.
     fn exists(&mut self) -> Result<bool>;
@@ -79,13 +80,14 @@ pub trait ObjectView {
     /// Removes every key and the header; the object must exist.
     fn map_clear(&mut self) -> Result<()>;
 
-    /// Entries with `prefix` and key greater than `after` (empty: from the start) in key order, at
-    /// most `limit`, `MAX_MAP_RANGE_ENTRIES` and `MAX_REPLY_BYTES` of keys and values; the object
-    /// must exist.
+    /// Returns entries whose keys begin with `prefix` and are greater than `after`, in key order.
+    /// An empty `after` means from the start. Returns at most `limit` entries, at most
+    /// `MAX_MAP_RANGE_ENTRIES`, and at most `MAX_REPLY_BYTES` of keys and values. The object must
+    /// exist.
     fn map_range(&mut self, after: &[u8], prefix: &[u8], limit: usize) -> Result<MapRange>;
 
-    /// The last entry with `prefix` in key order; the object must exist. A log finds its tail by
-    /// this without reading the whole map.
+    /// Returns the last entry, in key order, whose key begins with `prefix`. The object must exist.
+    /// With this method a log finds its tail without reading the whole map.
     fn map_last(&mut self, prefix: &[u8]) -> Result<Option<crate::MapEntry>>;
 
     /// The map's header, empty if none was set; the object must exist.
