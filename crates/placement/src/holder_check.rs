@@ -1,8 +1,9 @@
 //! The layer above a target's engine that refuses objects of other targets.
 //!
-//! Clients compute by themselves which target holds an object. A client that is wrong would make a
-//! second copy on a target where no other client looks for it. So each target checks every request,
-//! watch and notification, and leaves the names of such copies out of its listings.
+//! Clients compute by themselves which target holds an object. A client with a wrong list of
+//! targets would make a second copy of an object, on a target where no other client looks for it.
+//! So each target checks every request, watch and notification, and leaves the names of such copies
+//! out of its listings.
 
 use bytes::Bytes;
 use futures::future::{self, BoxFuture, FutureExt};

@@ -1,7 +1,7 @@
 //! The store that spreads objects over targets.
 //!
-//! A request goes whole to its object's target. That loses nothing, because a transaction is on one
-//! object. A listing asks all targets at once and merges their pages.
+//! The store sends a request undivided to the target of its object. That is enough, because a
+//! transaction is on one object. A listing asks all targets at once and merges their pages.
 
 use std::sync::Arc;
 
@@ -94,8 +94,8 @@ impl Store for PlacedStore {
 
 /// Merges the pages of several targets into one.
 ///
-/// A target with more names has not listed those after its last one. So the merged page ends there
-/// at the latest.
+/// If a target has more names than its page, it has not listed the names after the last one of its
+/// page. So the merged page must not go beyond the last name of such a page.
 fn merge(pages: Vec<ListPage>, limit: usize) -> ListPage {
     let ends = pages.iter().filter(|page| page.more).map(|page| page.names.last().cloned());
     let (end, more) = match ends.min() {

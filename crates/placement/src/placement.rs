@@ -9,7 +9,7 @@
 //! that comes, goes or changes its weight moves only objects that it wins or loses.
 //!
 //! **Invariant:** the draw is the same on every machine: the hash has a fixed definition, and the
-//! logarithm is computed in software. `tests/placements.txt` pins it.
+//! logarithm is computed in software. The test vectors in `tests/placements.txt` guard this.
 
 use nacre_object::{Error, ObjectName, PoolName, Request, Result, TargetName};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
@@ -42,11 +42,11 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// A placement over these targets. Their order does not matter.
+    /// Makes a placement over these targets. Their order does not matter.
     ///
     /// # Errors
-    /// `Invalid` if there are none, more than [`MAX_TARGETS`], two of one name, or one whose weight
-    /// is not a positive number.
+    /// `Invalid` if there are no targets or more than [`MAX_TARGETS`], if two have the same name,
+    /// or if a weight is not a positive number.
     pub fn new(targets: Vec<Target>) -> Result<Self> {
         if targets.is_empty() || targets.len() > MAX_TARGETS {
             return Err(Error::invalid(format!(
@@ -127,7 +127,8 @@ impl Placement {
 
 /// A hash as a number between 0 and 1, neither of them reached.
 fn unit(hash: u64) -> f64 {
-    /// Bits of a double's fraction, less one for the half that keeps it off 0 and 1.
+    /// How many bits of the hash are used. A double has 53 bits of precision, and one is needed for
+    /// the half that is added to keep the number away from 0 and 1.
     const BITS: u32 = 52;
     ((hash >> (u64::BITS - BITS)) as f64 + 0.5) / (1_u64 << BITS) as f64
 }

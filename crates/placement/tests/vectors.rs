@@ -1,4 +1,5 @@
-//! Test vectors of placements, which must never change: a cluster finds its objects by them.
+//! Test vectors of placements. They must never change, because a cluster finds its objects by
+//! computing their placement.
 //!
 //! `placements.py`, an independent implementation, computed `placements.txt`. A line has the
 //! targets as `name=weight,…`, a pool, an object name, and the object's target.
