@@ -48,7 +48,8 @@ fn main() {
         "writes/s (CPU us each)", "ours", "raw, thread", "raw, leader"
     );
     for (name, size, op) in writes().into_iter().filter(|(name, ..)| name.contains(&only)) {
-        // In turns, as a shared machine is not the same from one second to the next.
+        // The figures are measured in turns, because a shared machine is not equally fast in each
+        // second.
         let mut figures = [(); 3].map(|()| Vec::new());
         for round in 0..ROUNDS {
             let store = folder.path().join(format!("{name} {round}"));
@@ -195,7 +196,7 @@ impl Bench {
         Figure { rate, cpu_micros }
     }
 
-    /// Writes a second to a raw file by a committing thread, for waiting tasks.
+    /// Writes to a raw file for one second: a thread commits the writes of waiting tasks.
     fn raw_by_thread(
         &self,
         runtime: &tokio::runtime::Runtime,
@@ -245,7 +246,7 @@ impl Bench {
         figure
     }
 
-    /// Writes a second to a raw file by waiting threads, one of which leads.
+    /// Writes to a raw file for one second: of the threads that wait, one commits for all.
     fn raw_by_leader(&self, folder: &Path, size: usize) -> Figure {
         #[derive(Default)]
         struct State {

@@ -30,7 +30,8 @@ use crate::watch::Watchers;
 /// The number of journal bytes between two checkpoints. An engine that starts after a crash replays
 /// about this much, which takes a fraction of a second. Each checkpoint costs one table file.
 const CHECKPOINT_BYTES: u64 = 64 * 1024 * 1024;
-/// The same when room is short: the segments in between cannot be given back.
+/// The number of journal bytes between two checkpoints when disk space is short. It is smaller
+/// because the segments in between cannot be freed.
 const CHECKPOINT_BYTES_WHEN_LOW: u64 = 4 * 1024 * 1024;
 
 /// The parts of an open engine.
@@ -107,7 +108,8 @@ impl Core {
         segment.map_or_else(|| Ok(Inventory::default()), take)
     }
 
-    /// The first op that may change something, as far as that can be known without running it.
+    /// Returns the first op of a request that possibly changes something, as far as that is known
+    /// without running it.
     pub fn first_write<'a>(&self, request: &'a Request) -> Option<&'a Op> {
         request.ops.iter().find(|op| match op {
             Op::Call(call) => !self.classes.is_read_only(call),

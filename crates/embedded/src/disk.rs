@@ -25,7 +25,7 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     /// Writes all of `data` at `offset`. It survives a crash only after [`DiskFile::sync`].
     ///
     /// # Errors
-    /// Any error of the operating system. Part of `data` may have been written then.
+    /// Any error of the operating system. Part of `data` has possibly been written then.
     fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()>;
 
     /// Makes all bytes written so far, and the file's length, survive a crash.
@@ -69,7 +69,7 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// Any error of the operating system.
     fn open(&self, path: &Path, create: Create) -> io::Result<Arc<dyn DiskFile>>;
 
-    /// Gives a file another name, replacing what had it.
+    /// Renames a file, and replaces the file that has the new name.
     ///
     /// # Errors
     /// Any error of the operating system.

@@ -30,9 +30,10 @@ use crate::transaction::shards::Shards;
 use crate::transaction::trail::{Trail, fields_of};
 use crate::upkeep::Upkeep;
 
-/// Bytes that one permit of the queue stands for; what an op takes up besides its payload.
+/// How many bytes one permit of a shard's queue stands for. An op takes as much memory in addition
+/// to its payload.
 const PERMIT_BYTES: usize = 1024;
-/// Memory that a map key takes besides its payload, in the request and in the change set.
+/// How much memory a map key takes in addition to its bytes, in the request and in the change set.
 const KEY_BYTES: usize = 128;
 
 // Whatever a request has, it fits into an empty queue.
@@ -174,7 +175,8 @@ impl Inner {
         }
         core.tables.stop();
         core.watchers.close();
-        // Readers hold the engine for the length of a request; the directory is free after them.
+        // Readers hold the engine for the length of a request. The directory is released when the
+        // last reader is done.
         let mut core = core;
         while let Err(shared) = Arc::try_unwrap(core) {
             core = shared;
@@ -212,7 +214,8 @@ impl EmbeddedEngine {
         })
     }
 
-    /// No future holds the engine across an await, so that closing need not wait for one.
+    /// Must not be an `async fn`: no future may hold the engine while it waits, so that closing
+    /// need not wait for one.
     fn run(&self, asked: Asked) -> Result<()> {
         let open = self.0.open.read().unwrap_or_else(PoisonError::into_inner);
         let Open { core, shards } = open.as_ref().ok_or_else(closed)?;
@@ -238,7 +241,8 @@ impl EmbeddedEngine {
         };
         match awaited {
             None => Ok(()),
-            // Boxed, as few wait for it and every request's future would be as large.
+            // This future is boxed because few requests need it, and otherwise every request's
+            // future would be as large.
             Some((read_barrier, group)) => Box::pin(read_barrier.wait(group)).await,
         }
     }

@@ -41,7 +41,8 @@ pub(crate) fn tables_stopped(error: &lsm_tree::Error) -> Error {
 
 fn files_of_tables(error: &io::Error) -> Error {
     match error.kind() {
-        // Where a file is missing that tells of others, these are made anew, and exist.
+        // A missing file is damage too. So is a file that exists already: if the file that lists
+        // the others is missing, the tables make these others anew and find them.
         io::ErrorKind::NotFound
         | io::ErrorKind::AlreadyExists
         | io::ErrorKind::InvalidData
@@ -56,7 +57,7 @@ fn other_format() -> Error {
         .hint("use the release of nacre that wrote them, or a later one")
 }
 
-/// What to do about a full disk. The store goes on by itself after that.
+/// The hint for a full disk. The store goes on by itself once there is space.
 const FREE_SPACE: &str = "remove objects (`nacre object rm`), trim logs (`nacre log trim`), or delete other files on \
     this disk; writes go on by themselves once there is room, and reads and removals meanwhile";
 

@@ -27,7 +27,8 @@ use crate::tables::{Tables, listed_files};
 use crate::transaction::change_set::{ChangeSet, Release};
 
 const CRATE: &str = env!("CARGO_MANIFEST_DIR");
-/// Inputs of a short run of a target that writes files: some hundred microseconds each.
+/// The number of inputs in a short run of a target that writes files. Each input takes some hundred
+/// microseconds.
 const FILES_SHORT_RUN: u64 = 2_000;
 /// Length of the segment that is replayed.
 const SEGMENT_BYTES: usize = 8 * 1024;

@@ -43,7 +43,7 @@ pub(crate) struct Manifest {
     pub salt: Salt,
     /// Where a replay starts.
     pub checkpoint: Position,
-    /// Per shard, the last sequence that was in the tables; as many as there are shards.
+    /// For each shard, the last sequence number that was in the tables.
     pub sequences: Vec<u64>,
 }
 

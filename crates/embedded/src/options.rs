@@ -23,7 +23,8 @@ pub const DEFAULT_MEMTABLE_BYTES: u64 = 32 * 1024 * 1024;
 /// enough to keep the disk busy while transactions run; with more shards, classes can use more
 /// cores.
 pub const DEFAULT_SHARDS: usize = 4;
-/// Shards there can be: their number is part of a node's, and each is a thread.
+/// The largest number of shards. A shard's number is part of the number of each of its nodes, and
+/// each shard is a thread.
 pub const MAX_SHARDS: usize = 256;
 /// Payload of requests queued or running, over all shards; further ones wait outside.
 pub const MAX_QUEUED_BYTES: usize = 64 * 1024 * 1024;
@@ -33,7 +34,8 @@ pub const MAX_QUEUED_BYTES: usize = 64 * 1024 * 1024;
 pub struct Options {
     /// The directory; it is made if it is not there.
     pub path: PathBuf,
-    /// Threads among which objects are spread. A directory keeps the number it was made with.
+    /// The number of shards, the threads among which objects are spread. A directory keeps the
+    /// number with which it was made.
     pub shards: usize,
     /// Runs the methods of classes.
     pub classes: Arc<dyn ClassHost>,

@@ -22,7 +22,8 @@ use crate::disk::Disk;
 use crate::errors;
 use crate::view::Outcome;
 
-/// Held back: flushes of all memtables, a compaction's output, a journal segment and some.
+/// The space that is held back. It is enough for flushes of all memtables, the output of a
+/// compaction, a segment of the journal and a margin.
 pub const DEFAULT_RESERVE_BYTES: u64 = 256 * 1024 * 1024;
 /// What a call that is small adds at most.
 const SMALL_BYTES: i64 = 1024;
@@ -61,7 +62,7 @@ impl Space {
     }
 
     fn look(&self) {
-        // A disk that does not say how full it is will say so when it is.
+        // If the disk does not say how full it is, a write will fail once it is full.
         let free = self.disk.free_bytes(&self.folder).unwrap_or(u64::MAX);
         self.free_bytes.store(free, Ordering::Relaxed);
     }

@@ -22,7 +22,8 @@ pub struct Stats {
     pub segments: u64,
     /// Length of all segments.
     pub segment_bytes: u64,
-    /// Bytes of segments that objects refer to; what snapshots and clones share counts for each.
+    /// The bytes of segments that objects refer to. Bytes that snapshots and clones share count
+    /// once for each of them.
     pub live_bytes: u64,
     /// Bytes of payloads moved so that their segment could go.
     pub relocated_bytes: u64,

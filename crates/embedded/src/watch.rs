@@ -1,4 +1,4 @@
-//! Watchers: who is told of changes and notifications. A slow one never holds up a shard.
+//! Watchers, which are told of changes and notifications. A slow watcher never holds up a shard.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -102,7 +102,7 @@ impl Stream for Events {
 
 impl Drop for Events {
     fn drop(&mut self) {
-        // Only a queue without an owner is forgotten, so let go of it first.
+        // Only a queue without an owner is forgotten, so this watch drops its queue first.
         self.queue = Arc::default();
         self.watchers.forget(&self.object);
     }

@@ -34,7 +34,8 @@ impl Put for Vec<u8> {
     }
 }
 
-/// Takes numbers and strings off the front of a slice; running out of it is `Corrupt`.
+/// Takes numbers and strings off the front of a slice. If the slice is too short, the error is
+/// `Corrupt`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Take<'a>(pub &'a [u8]);
 

@@ -7,8 +7,8 @@
 //!
 //! **Invariants:**
 //! - A cached entry is what the shard's tables and recent changes together hold. So the cache keeps
-//!   only keys that this shard alone changes, and the shard notes every change before its next
-//!   transaction.
+//!   only keys that this shard alone changes, and the shard tells the cache of every change before
+//!   its next transaction.
 //! - Dropping an entry costs time only.
 
 use std::collections::HashMap;
@@ -104,7 +104,7 @@ impl Generation {
         Self { entries: HashMap::with_hasher(hashes), bytes: 0 }
     }
 
-    /// Forgets all entries, and keeps the room they had: the next ones need as much.
+    /// Forgets all entries but keeps their memory, because the next entries need as much.
     fn clear(&mut self) {
         self.entries.clear();
         self.bytes = 0;

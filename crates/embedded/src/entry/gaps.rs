@@ -24,7 +24,8 @@ use crate::transaction::change_set::Overlay;
 /// replaces all others; a put that splits a gap keeps only the part before it, which is the part
 /// that a queue needs. The bound is far above the number of busy queues of a shard.
 const MAX_GAPS: usize = 1024;
-/// A gap between longer keys is not remembered: this and their number bound the memory.
+/// A gap between longer keys is not remembered. This bound and [`MAX_GAPS`] together bound the
+/// memory of gaps.
 const MAX_KEY_BYTES: usize = 512;
 
 /// The gaps of a shard.
@@ -66,7 +67,7 @@ impl Gaps {
         self.ends.range::<[u8], _>((Bound::Unbounded, Bound::Included(key))).next_back()
     }
 
-    /// Remembers that nothing is in a span; only where this shard alone changes something.
+    /// Remembers that a span of keys is empty, if only this shard changes keys there.
     pub fn add(&mut self, (start, end): Span) {
         let is_short = start.len() <= MAX_KEY_BYTES && end.len() <= MAX_KEY_BYTES;
         if start >= end || !is_short || !is_of_shard_node(self.shard, &start, &end) {

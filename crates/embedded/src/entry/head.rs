@@ -25,7 +25,8 @@ pub(crate) const WHOLE_MAX_BYTES: usize = 256;
 pub(crate) struct Content {
     /// Bytes of the stream.
     pub size: u64,
-    /// The whole stream, of `size` bytes; its node has nothing then, and there is no tail.
+    /// The whole stream, of `size` bytes, if it is kept in the head. The stream's node is empty
+    /// then, and there is no tail.
     pub whole: Option<Bytes>,
     /// Where the stream's extents and slots are, or may come to be.
     pub stream: Option<NodeId>,
@@ -43,7 +44,7 @@ pub(crate) struct Content {
 }
 
 impl Content {
-    /// Where the stream's extents end, and its slots, if it has any, begin.
+    /// Returns the offset where the stream's extents end. Its slots, if it has any, begin there.
     pub fn extents_end(&self) -> u64 {
         if self.tail_slots > 0 { self.tail_start } else { self.size }
     }
@@ -131,7 +132,8 @@ mod tests {
 
     use super::*;
 
-    /// What release 0.1.0 writes; never change it, add a sample of the next format beside it.
+    /// A head as release 0.1.0 writes it. Never change it; add a sample of the next format beside
+    /// it.
     const SAMPLE_WITHOUT_STREAM: &str = "01030000000000000005000000000000000700000000000000\
          0900000000000100000000000000000000000000000000000b000000000000000d00000000000000\
          0f00000011000000";

@@ -44,7 +44,8 @@ const ATTRIBUTE: u8 = b'a';
 /// `n`, the node and the kind of entry.
 const NODE_KIND_BYTES: usize = 10;
 
-/// A set of table entries that come and go together; never used again once dropped.
+/// The number of a node, a set of table entries that come and go together. It is never used again
+/// once the node is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct NodeId(pub u64);
 
@@ -71,7 +72,7 @@ fn node_kind(node: NodeId, kind: u8) -> [u8; NODE_KIND_BYTES] {
     key
 }
 
-/// Keys of at most this length, which is most of them, are built on the stack.
+/// Keys of at most this length are built on the stack. Most keys are.
 const SHORT_KEY_BYTES: usize = 64;
 
 fn joined(parts: &[&[u8]]) -> Key {
@@ -91,7 +92,7 @@ pub(crate) fn head(object: &ObjectId) -> Key {
     joined(&[&[HEAD], object.pool.as_str().as_bytes(), &[0], object.name.as_str().as_bytes()])
 }
 
-/// What the heads of a pool's objects whose names start with `prefix` start with.
+/// Returns the prefix of the keys of heads in a pool, for objects whose names start with `prefix`.
 pub(crate) fn head_prefix(pool: &PoolName, prefix: &str) -> Key {
     joined(&[&[HEAD], pool.as_str().as_bytes(), &[0], prefix.as_bytes()])
 }
@@ -189,7 +190,7 @@ pub(crate) fn attribute(node: NodeId, name: &str) -> Key {
     joined(&[&attribute_prefix(node), name.as_bytes()])
 }
 
-/// What follows node and kind in the key of an entry of a node.
+/// Returns the part of a node entry's key that follows the node's number and the kind of entry.
 pub(crate) fn suffix(key: &[u8]) -> &[u8] {
     &key[NODE_KIND_BYTES..]
 }
@@ -199,7 +200,7 @@ pub(crate) fn moved_to(key: &[u8], node: NodeId) -> Key {
     joined(&[&node_prefix(node), &key[9..]])
 }
 
-/// The node of an entry; `None` if the key is not one of a node's.
+/// Returns the node of an entry, or `None` if the key belongs to no node.
 pub(crate) fn node_of(key: &[u8]) -> Option<NodeId> {
     let number = key.strip_prefix(&[NODE])?.first_chunk()?;
     Some(NodeId(u64::from_be_bytes(*number)))
@@ -215,7 +216,7 @@ pub(crate) fn reference(segment: u32, offset: u32, owner: &[u8]) -> Key {
     joined(&[&reference_prefix(segment), &offset.to_be_bytes(), owner])
 }
 
-/// Offset of the payload and key of the owner, from the key of a reference.
+/// Returns the offset of the payload and the key of the owner from the key of a reference.
 pub(crate) fn reference_parts(key: &[u8]) -> Option<(u32, &[u8])> {
     let (offset, owner) = key.get(5..)?.split_first_chunk()?;
     Some((u32::from_be_bytes(*offset), owner))
@@ -334,7 +335,7 @@ pub(crate) const ALL_NODES: [u8; 1] = [NODE];
 /// What the keys of all heads, and of all snapshots' heads, start with.
 pub(crate) const ALL_HEADS: [[u8; 1]; 2] = [[HEAD], [SNAPSHOT]];
 
-/// The least key greater than every key with `prefix`; `None` if there is no such key.
+/// Returns the least key greater than every key with `prefix`, or `None` if there is no such key.
 pub(crate) fn after_prefix(prefix: &[u8]) -> Option<Key> {
     let last = prefix.iter().rposition(|byte| *byte < u8::MAX)?;
     let mut end = prefix[..=last].to_vec();

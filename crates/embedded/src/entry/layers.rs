@@ -33,9 +33,11 @@ pub(crate) enum Direction {
 /// Changes over changes over tables.
 pub(crate) struct Layers<'a> {
     tables: &'a TableSnapshot,
-    /// Of the shard's transactions that may not be in the tables yet, the newer ones first.
+    /// The changes of the shard's transactions that are possibly not in the tables yet, newer
+    /// changes first.
     recent: [Option<&'a Overlay>; 2],
-    /// What tables and recent changes together have nothing of, as far as their shard knows.
+    /// The ranges of keys of which the shard knows that tables and recent changes together have no
+    /// entry there.
     gaps: Option<&'a RefCell<Gaps>>,
     /// What they have, as far as their shard knows.
     cache: Option<&'a RefCell<EntryCache>>,
@@ -137,13 +139,14 @@ impl<'a> Layers<'a> {
             Direction::Forward => gaps.borrow().cut_front(&span),
             Direction::Backward => gaps.borrow().cut_back(&span),
         };
-        // Some of what made the gap may be a deletion that is not synced.
+        // Possibly a deletion that is not synced yet made part of the gap.
         if left.as_ref() != Some(&span) && self.recent.iter().any(Option::is_some) {
             self.saw_unsynced.set(true);
         }
         let Some((start, end)) = left else { return };
         self.look_below(scan, (Bound::Included(&*start), Bound::Excluded(&*end)));
-        // What this transaction did may yet be undone: a gap is of what is there without it.
+        // A gap must be empty without this transaction's changes too, because the transaction may
+        // still fail.
         if scan.own.peek().is_none() {
             scan.unexplored = Some((gaps, (start, end)));
         }

@@ -21,7 +21,8 @@ use crate::entry::codec::{Put, Take};
 /// (`examples/layout.rs`): for shorter values, reading the payload from its segment costs more than
 /// writing the value a second time, into the tables.
 pub(crate) const PAYLOAD_MIN_BYTES: usize = 1024;
-/// The most one payload holds: what a small read of a large value has to verify.
+/// The most bytes of one payload. A small read of a large value has to read and verify a whole
+/// payload.
 pub(crate) const PAYLOAD_MAX_BYTES: usize = 64 * 1024;
 
 const _: () = assert!(PAYLOAD_MIN_BYTES <= PAYLOAD_MAX_BYTES);
@@ -153,7 +154,8 @@ impl Value {
         }
     }
 
-    /// The part `from..to` of a value of at most one piece, as extents are.
+    /// Returns the part `from..to` of a value that is inline or has one piece, as the values of
+    /// extents are.
     pub fn trimmed(&self, from: u64, to: u64) -> Self {
         match self {
             Self::Inline(data) => Self::Inline(data.slice(from as usize..to as usize)),

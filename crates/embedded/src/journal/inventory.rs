@@ -21,7 +21,7 @@ pub(crate) struct Inventory {
     /// are known to be released are left out.
     pub named: BTreeMap<Key, Vec<u32>>,
     released: SegmentReleases,
-    /// Where a group could not be read; what its records name is not known.
+    /// The error if a group could not be read. The entries that its records name are unknown then.
     pub damage: Option<Error>,
 }
 
@@ -85,7 +85,8 @@ pub(crate) struct FoundGroup {
     pub number: u64,
     /// First byte of the group in the segment.
     offset: u32,
-    /// Where something before it cannot be read, that follows the last group that was found.
+    /// The offset of something unreadable between this group and the group that was found before
+    /// it, if there is any.
     unread_before: Option<u32>,
 }
 
@@ -168,7 +169,7 @@ mod tests {
     const SEGMENT: u32 = 3;
     const FIRST_GROUP: u64 = 5;
 
-    /// A group of one record, which sets a key to a payload, or deletes it.
+    /// Makes a group of one record. The record sets a key to a payload, or deletes the key.
     fn group(number: u64, key: &str, is_put: bool) -> Vec<u8> {
         let value = is_put.then(|| Value::of(Bytes::from(vec![7; PAYLOAD_MIN_BYTES])));
         let entries = Overlay::from([(Key::from(key), value)]);
@@ -183,7 +184,8 @@ mod tests {
         bytes
     }
 
-    /// The inventory of a segment with these groups. `flipped` names a byte of a group to flip.
+    /// Takes the inventory of a segment with these groups. `flipped` names a group and the byte in
+    /// it that is flipped.
     fn inventory(groups: &[Vec<u8>], flipped: Option<(usize, usize)>, last: u64) -> Inventory {
         inventory_without(ReleasedPayloads::default(), groups, flipped, last)
     }

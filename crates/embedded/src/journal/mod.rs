@@ -60,7 +60,7 @@ const MARK_AFTER: Duration = Duration::from_millis(1);
 /// The number of bytes that may wait for the committer. A shard that would append more waits. The
 /// bound is some hundred times as long as a group of small transactions, and still little memory.
 const MAX_UNSYNCED_BYTES: usize = 8 * 1024 * 1024;
-/// A group's buffer larger than this is given back rather than kept for the next one.
+/// A group's buffer that is larger than this is freed; a smaller one is kept for the next group.
 const MAX_KEPT_BUFFER_BYTES: usize = 1024 * 1024;
 /// Buffers kept for further groups: one is filled while another is written.
 const MAX_SPARE_BUFFERS: usize = 2;
@@ -142,13 +142,14 @@ struct State {
     filling: Group,
     /// What waits for the closed groups and the filling one.
     waiting: Commit,
-    /// Where the groups begin that the committer has taken and the tables do not have.
+    /// The positions of the groups that the committer has taken and that the tables do not have
+    /// yet.
     in_flight: VecDeque<Position>,
     /// The last group that is synced.
     durable: u64,
     /// The last group that a mark was tried to be written for.
     marked: u64,
-    /// The answers that must wait for the committer to be woken; `None` while it works.
+    /// How many replies must wait until the committer is woken. `None` while the committer works.
     committer_wakes_at: Option<usize>,
     /// Answers that waited for the last group.
     last_answers: usize,
@@ -281,7 +282,8 @@ impl Journal {
         state.unsynced_bytes() + bytes <= MAX_UNSYNCED_BYTES && state.filling.has_room_for(bytes)
     }
 
-    /// Holds a reply back until everything appended so far is synced, or, for upkeep, applied.
+    /// Holds a reply back until everything that was appended so far is synced. A reply to upkeep is
+    /// held until it is applied.
     pub fn hold(&self, held: PendingReply) {
         let mut state = self.lock();
         state.waiting.held.push(held);
@@ -323,8 +325,8 @@ impl Journal {
         Ok(state)
     }
 
-    /// For the committer: takes all that waits, waiting until there is something. `None` once
-    /// closed and empty.
+    /// The committer calls this to take all groups that wait. It waits until there is one. Returns
+    /// `None` once the journal is closed and empty.
     pub fn take(&self) -> Option<(Vec<Group>, Commit)> {
         let mut state = self.lock();
         while !state.has_work() {
@@ -472,17 +474,20 @@ impl Journal {
         state.in_flight.front().copied().or(closed).unwrap_or(state.filling.position)
     }
 
-    /// Bytes of segments used since the journal was opened, and what was replayed then.
+    /// How many bytes of segments were used since the journal was opened, including those that were
+    /// replayed then.
     pub fn used_bytes(&self) -> u64 {
         self.lock().used_bytes
     }
 
-    /// Bytes of segments used since the tables were sealed: what a replay would read after that checkpoint.
+    /// How many bytes of segments were used since the tables were sealed. A replay that starts at
+    /// that checkpoint would read so many.
     pub fn unsealed_bytes(&self) -> u64 {
         self.used_bytes().saturating_sub(self.sealed_at.load(Ordering::Relaxed))
     }
 
-    /// Says that the tables were sealed with everything up to when `used_bytes` were used.
+    /// Notes that the tables were sealed with all changes up to the moment when `used_bytes` were
+    /// used.
     pub fn note_sealed(&self, used_bytes: u64) {
         self.sealed_at.store(used_bytes, Ordering::Relaxed);
     }

@@ -71,8 +71,8 @@ pub(crate) struct RecordAddress {
 }
 
 impl RecordBuilder {
-    /// Encodes `changes`. Fresh payloads become payloads of this record, each once however often it
-    /// is used.
+    /// Encodes `changes`. New payloads become payloads of this record. Each is stored once, however
+    /// often the changes use it.
     pub fn write(&mut self, id: RecordId, changes: &mut ChangeSet) {
         self.payloads.clear();
         self.gather_payloads(changes);
@@ -271,7 +271,8 @@ impl Record {
     }
 }
 
-/// Addresses of the record's own payloads, of which the first is at `start` in it.
+/// Reads the addresses of the record's own payloads. The first payload begins at `start` in the
+/// record.
 fn read_payloads(
     meta: &mut Take<'_>,
     count: usize,

@@ -136,7 +136,8 @@ impl Reading<'_> {
         Ok(end)
     }
 
-    /// Has the disk keep a group that was read, and with it all before it.
+    /// Makes a group that was read durable, and all groups before it: writes the group again and
+    /// syncs the segments up to its own.
     fn make_durable(&self, group: &Group) -> Result<()> {
         let Position { segment: last, offset, .. } = group.position;
         let keep = |segment: &Segment| -> io::Result<()> {
@@ -166,7 +167,8 @@ impl Reading<'_> {
         Ok(None)
     }
 
-    /// The whole group numbered `expected.group`: at `expected`, or at the front of a later segment.
+    /// Finds the group numbered `expected.group`, if it is whole: at `expected`, or at the front of
+    /// a later segment.
     fn next_group(&self, expected: Position) -> Result<Option<Group>> {
         for segment in self.segments.iter().filter(|segment| segment.id >= expected.segment) {
             let offset = if segment.id == expected.segment { expected.offset } else { BLOCK_BYTES };
@@ -256,7 +258,7 @@ impl Reading<'_> {
         header.filter(|header| header.number > number)
     }
 
-    /// What says, in `segment` from `start` on, that the group numbered `number` was synced.
+    /// Finds a proof, in `segment` from `start` on, that the group numbered `number` was synced.
     fn find_proof(
         &self,
         segment: &Segment,
@@ -274,7 +276,8 @@ impl Reading<'_> {
     }
 }
 
-/// The first block of a segment from `start` on in which something is found, and what.
+/// Finds the first block of a segment, from `start` on, in which `find` finds something. Returns
+/// that with the block's offset.
 fn find_block<T>(
     segment: &Segment,
     start: u32,

@@ -43,7 +43,7 @@ pub(crate) fn file_name(id: u32) -> String {
     format!("{id:010}{SUFFIX}")
 }
 
-/// The name of a file that was a segment and waits to be another.
+/// The name of a spare file: it was a segment, and is kept to become another segment.
 pub(crate) fn spare_name(id: u32) -> String {
     format!("{id:010}{SPARE_SUFFIX}")
 }

@@ -16,14 +16,14 @@ use std::thread::JoinHandle;
 use crate::disk::{Create, Disk};
 use crate::journal::segment::{Segment, file_name, spare_name};
 
-/// The number of files of segments that are no longer needed and whose files are kept for reuse.
-/// About four segments are freed at each checkpoint. Writes of 4 KiB are a tenth faster to a file
-/// whose blocks exist and are in the kernel's cache than to a new file.
+/// How many files of segments that are no longer needed are kept for reuse. About four segments are
+/// freed at each checkpoint. Writes of 4 KiB are a tenth faster to a file whose blocks exist and
+/// are in the kernel's cache than to a new file.
 const MAX_SPARES: usize = 6;
 /// Zeros written at a time.
 const FILL_BYTES: usize = 1024 * 1024;
 
-/// What a new segment will be used for, as far as the last one tells.
+/// How to prepare a new segment, chosen by the sizes of groups in the last one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fill {
     /// Small groups: have its blocks written beforehand.
@@ -100,7 +100,8 @@ impl SegmentSource {
         shared.changed.notify_all();
         match state.ready.take() {
             Some(segment) if segment.capacity >= min_bytes => return Ok(segment),
-            // Segments are used in the order of their numbers, so it cannot wait for its turn.
+            // Segments are used in the order of their numbers. So the prepared segment cannot be
+            // kept for later.
             Some(segment) => shared.keep_or_delete(&mut state, segment.id),
             None => {}
         }
@@ -112,7 +113,7 @@ impl SegmentSource {
         Ok(segment)
     }
 
-    /// Takes back the file of a segment that died, to be used again or deleted.
+    /// Takes back the file of a segment that nothing refers to, to use it again or delete it.
     pub fn recycle(&self, id: u32, capacity: u32) {
         let mut state = self.shared.lock();
         if capacity == self.shared.segment_bytes {
@@ -227,7 +228,7 @@ impl Shared {
         }
     }
 
-    /// A file that stays is found and deleted when the store is opened next.
+    /// If this fails, the file is found and deleted when the store is opened again.
     fn delete(&self, name: &str) {
         let _ = self.disk.delete(&self.folder.join(name));
     }

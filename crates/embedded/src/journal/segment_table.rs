@@ -28,7 +28,7 @@ use crate::journal::segment::{Segment, file_name};
 /// GiB, and is well below the usual limit of 1024 descriptors.
 const MAX_OPEN_FILES: usize = 256;
 
-/// Holds back the deletion of every segment that was there when it was taken.
+/// Holds back the deletion of every segment that existed when the pin was taken.
 #[derive(Debug, Clone)]
 pub(crate) struct Pin(#[expect(dead_code, reason = "being held is its whole purpose")] Arc<()>);
 
@@ -151,7 +151,7 @@ impl SegmentTable {
         self.remember_file(segment.id, Arc::clone(&segment.file));
     }
 
-    /// Takes in a segment whose file is opened when something in it is read.
+    /// Adds a segment to the table. Its file is opened when something in it is read.
     pub fn note(&self, id: u32, capacity: u32) {
         self.accounts().segments.entry(id).or_default().capacity = capacity;
     }
@@ -184,7 +184,7 @@ impl SegmentTable {
         self.accounts().segments.iter().map(|(id, account)| (*id, *account)).collect()
     }
 
-    /// The segments from `first` on, opened, oldest first.
+    /// Opens the segments from `first` on. Returns them oldest first.
     ///
     /// # Errors
     /// `Corrupt` if one is missing.

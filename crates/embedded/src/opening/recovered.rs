@@ -1,4 +1,5 @@
-//! A store read back: how far its shards have come, and where its journal ends.
+//! The state of a store that was read back: how far each shard has come, and where the journal
+//! ends.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -73,7 +74,8 @@ pub(super) fn recover(
     Ok(Recovered { found, replayable, end, shards, replayed, replayed_bytes })
 }
 
-/// Makes sure that the segment is there in which a replay starts behind other groups.
+/// Checks that the segment in which the replay starts exists, if the replay starts after other
+/// groups of that segment.
 fn check_begins(replayable: &[Segment], checkpoint: &Position) -> Result<()> {
     let is_there = replayable.first().is_some_and(|first| first.id == checkpoint.segment);
     if is_there || checkpoint.offset == BLOCK_BYTES {
@@ -133,7 +135,7 @@ fn load_shards(tables: &Tables, manifest: &Manifest) -> Result<Vec<RecoveredShar
 }
 
 impl RecoveredShard {
-    /// Takes in a record unless the tables have it; returns whether it was taken in.
+    /// Replays a record unless the tables have it. Returns whether it was replayed.
     fn replay(&mut self, record: Record) -> Result<bool> {
         let sequence = record.id.sequence;
         if self.last_seen.is_some_and(|last| sequence != last + 1) {

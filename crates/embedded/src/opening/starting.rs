@@ -49,7 +49,8 @@ fn take_stock(
         if is_used || current.as_ref().is_some_and(|current| current.id == segment.id) {
             table.note(segment.id, segment.capacity);
         } else {
-            // Prepared, or half prepared, and never used. One that stays is deleted next time.
+            // These segments were prepared, or half prepared, and never used. If a deletion fails,
+            // the file is deleted next time.
             let _ = options.disk.delete(&folder.join(file_name(segment.id)));
         }
     }
@@ -116,7 +117,8 @@ fn start_threads(
     Ok((started, shard_threads, committer, upkeep))
 }
 
-/// Has threads end whose engine is not to be: one could not be started.
+/// Ends the threads of an engine that cannot be opened because one of its threads could not be
+/// started.
 fn stop_threads(core: &Core) {
     core.queues.iter().for_each(|queue| queue.close());
     core.journal.close();

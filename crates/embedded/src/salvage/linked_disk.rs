@@ -49,7 +49,8 @@ impl DiskFile for ReadOnlyFile {
 #[derive(Debug)]
 struct LinkedFile {
     path: PathBuf,
-    /// What is read and written: the linked file until the first write, its copy after that.
+    /// The file that is read and written: the linked file until the first write, its copy after
+    /// that.
     file: Mutex<(Arc<dyn DiskFile>, IsCopied)>,
 }
 

@@ -42,7 +42,7 @@ use recount::recount;
 
 /// Memory for the blocks and entries of the new tables.
 const TABLE_MEMORY_BYTES: u64 = 32 * 1024 * 1024;
-/// Small files beside the store that are copied: larger ones are none of a storage target's.
+/// Files beside the store are copied up to this size. A storage target has no larger ones.
 const MAX_OTHER_FILE_BYTES: u64 = 1024 * 1024;
 
 /// How the new folder comes to the journal's segments.
@@ -50,7 +50,8 @@ const MAX_OTHER_FILE_BYTES: u64 = 1024 * 1024;
 pub enum SegmentFiles {
     /// They are copied: the new folder stands alone.
     Copied,
-    /// They are links into the damaged folder, for a store that is opened on a [`LinkedDisk`].
+    /// The segments are links into the damaged folder. The new store must be opened on a
+    /// [`LinkedDisk`].
     Linked,
 }
 

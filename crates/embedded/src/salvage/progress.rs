@@ -19,7 +19,7 @@ const MAX_OBJECTS_LOOKED_AT: usize = 10_000;
 pub(super) struct Progresses {
     /// How many shards there are, if the manifest says so.
     count: Option<usize>,
-    /// Of each shard: what the tables have, and the last record that was seen.
+    /// For each shard: how far the tables are, and the last record that was seen.
     shards: Vec<(Option<u64>, Progress)>,
 }
 
@@ -70,7 +70,8 @@ impl Progresses {
         Ok(sequences)
     }
 
-    /// The number of shards by which the objects lie in the shards that their nodes are of.
+    /// Guesses the number of shards: with it, each object belongs to the shard whose number its
+    /// nodes have.
     fn guessed_count(&self, tables: &TableSnapshot) -> usize {
         let last = self.shards.iter().rposition(|(_, progress)| progress.sequence > 0);
         let at_least = last.map_or(1, |last| last + 1);

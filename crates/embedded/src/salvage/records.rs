@@ -1,9 +1,9 @@
 //! Writes the changes of a damaged store's journal that its tables lack.
 //!
 //! Records newer than the tables are applied in order. If table files were lost, older records
-//! stand in for the missing entries. Such a stand-in may be outdated, or its entry may have been
-//! removed since, because segments in between may be gone. So an older record never replaces an
-//! entry that the tables have.
+//! stand in for the missing entries. Such a stand-in is possibly outdated, or its entry was removed
+//! later, because segments in between may be lost. So an older record never replaces an entry that
+//! the tables have.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::transaction::change_set::Overlay;
 /// Entries of records that are applied together.
 const BATCH_ENTRIES: usize = 4096;
 
-/// How the groups of segments are marked, by the first one that can be read.
+/// Finds the salt of the segments' groups, from the first group that can be read.
 pub(super) fn salt_of(segments: &[Segment]) -> Option<Salt> {
     segments.iter().find_map(|segment| {
         let mut header = [0; GroupHeader::BYTES];
@@ -45,7 +45,8 @@ pub(super) struct Records<'a> {
     progresses: &'a mut Progresses,
     /// By shard.
     batches: Vec<Batch>,
-    /// Entries of records that the tables had, if entries of the tables were lost.
+    /// The entries of records that the tables once had. Kept only if entries of the tables were
+    /// lost.
     older: Option<Overlay>,
 }
 

@@ -31,7 +31,8 @@ pub(super) fn save(from: &Path, to: &Path, salvaged: &mut Salvaged) -> Result<bo
     for (number, expected) in files {
         let place = format!("tree/{FILES_FOLDER}/{number}");
         let path = from.join(FILES_FOLDER).join(number.to_string());
-        // A damaged filter or index hides nothing here, but it would in the damaged folder.
+        // A damaged filter or index hides no entries here, but it would hide them in the damaged
+        // folder. So it is reported.
         if expected.is_some_and(|expected| checksum(&path, &mut 0).ok() != Some(expected)) {
             let problem = "a file of tables fails its checksum";
             salvaged.damages.push(Damage::of_store(place.as_str(), problem));

@@ -57,16 +57,18 @@ struct Finding {
 struct Walk<'a> {
     core: &'a Core,
     tables: &'a TableSnapshot,
-    /// The first segment with groups that the snapshot may not have, or that are still to come.
+    /// The first segment that has, or will get, groups that the snapshot of the tables does not
+    /// have.
     unsettled: u32,
     /// The last group that was synced when the snapshot was there.
     durable: u64,
-    /// Whether the snapshot has all groups up to that one, and no later one.
+    /// Whether the snapshot has all groups up to `durable`, and no later one.
     is_exact: bool,
     step: ScrubStep,
     found: Vec<Finding>,
     stretches: Vec<Stretch>,
-    /// Who has an entry that cannot be looked up; one is enough to say so.
+    /// The owners of entries that cannot be looked up. One such entry of an owner is enough to
+    /// report it.
     hidden: HashSet<Whose>,
     /// The last extent seen, and where it ends.
     last_extent: Option<(NodeId, u64)>,
@@ -145,7 +147,8 @@ impl Walk<'_> {
         self.found.push(Finding { whose, place, problem: problem.to_owned() });
     }
 
-    /// Slots and attributes are counted in the head, and a stream in it is nowhere else.
+    /// Checks that a head's counts of slots and attributes are right, and that a stream in the head
+    /// is nowhere else.
     fn check_head(&self, value: &Value) -> Result<()> {
         let head = Head::decode(&value.clone().into_inline()?)?;
         let content = &head.content;
@@ -259,7 +262,7 @@ impl Walk<'_> {
         let mut payloads = PayloadReader::new(&self.core.segments);
         let problem = match payloads.read_pieces(std::slice::from_ref(piece), &mut buffer) {
             Err(error) => error.message().to_owned(),
-            // Who is not named in its record is missed when live bytes are counted.
+            // An owner that the record fails to name is noticed when live bytes are counted.
             Ok(()) if piece.named_in == NamedIn::Record => return,
             Ok(()) => {
                 let reference = key::reference(address.segment, address.offset, owner);

@@ -43,7 +43,8 @@ pub(super) fn step(core: &Core, after: Option<u64>) -> Result<ScrubStep> {
 /// What is wrong with the list of files or its copy, if anything.
 fn look_at_list(core: &Core) -> Result<Option<Damage>> {
     let look = || check_list(core.tables.folder()).and_then(|()| check_copy(core.tables.folder()));
-    // They are replaced as files of tables come and go: only what is damaged twice is damaged.
+    // The list and its copy are replaced whenever table files come and go. So only damage that is
+    // seen twice is real.
     match look().or_else(|_| look()) {
         Err(error) if error.kind() == ErrorKind::Corrupt => {
             let place = error.object().unwrap_or("tables").to_owned();

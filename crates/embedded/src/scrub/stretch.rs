@@ -18,7 +18,7 @@ const MAX_HALVINGS: usize = 512;
 /// Bytes behind what two keys share that count for the middle between them.
 const MIDDLE_BYTES: usize = size_of::<u128>();
 
-/// Keys between which nothing can be read: from the first on, before the last.
+/// A range of keys in which nothing can be read, from `from` up to but not including `to`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stretch {
     pub from: Vec<u8>,
@@ -123,7 +123,7 @@ pub(crate) fn successor(key: &[u8]) -> Vec<u8> {
     next
 }
 
-/// A key about halfway between two; `None` if they are as close as can be.
+/// Returns a key about halfway between two keys, or `None` if they are too close.
 fn middle_of(low: &[u8], high: &[u8]) -> Option<Vec<u8>> {
     let shared = low.iter().zip(high).take_while(|(a, b)| a == b).count();
     let number = |key: &[u8]| {

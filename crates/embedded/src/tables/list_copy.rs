@@ -27,7 +27,7 @@ use crate::errors;
 const MAGIC: &[u8; 8] = b"NACRELST";
 const FORMAT: u32 = 1;
 pub(super) const NAME: &str = "list.copy";
-/// How often the list and the file that names it are read until they match.
+/// How many times at most the list and the file that names it are read until they match.
 const MAX_READINGS: usize = 20;
 
 /// What the copy holds.

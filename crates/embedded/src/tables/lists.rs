@@ -54,7 +54,7 @@ pub(super) fn current_list(tree: &Path) -> Result<Option<CurrentList>> {
 /// Length of `current`.
 pub(super) const CURRENT_BYTES: usize = 8 + 16 + 1;
 
-/// What the content of a tree's `current` says.
+/// Parses the content of a tree's file `current`.
 ///
 /// # Errors
 /// `Corrupt` if it names no list.
@@ -75,7 +75,7 @@ fn names_no_list(tree: &Path) -> Error {
 /// Checks the list of a tree's files.
 ///
 /// # Errors
-/// `Corrupt` with the file that is damaged.
+/// `Corrupt`, naming the damaged file.
 pub(crate) fn check_list(tree: &Path) -> Result<()> {
     let Some(current) = current_list(tree)? else { return Ok(()) };
     read_list(tree, &current).map(drop)

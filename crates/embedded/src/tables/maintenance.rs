@@ -35,10 +35,11 @@ const MAX_SEALS_WAITING: u64 = 3;
 /// missing key may have to read each of these files.
 const MAX_FIRST_LEVEL_FILES: usize = 30;
 
-/// How long the mending of a list waits for a write or a merge to end.
+/// How long the repair of a list waits at most for a flush or a merge to end.
 const MAX_MEND_WAIT: Duration = Duration::from_secs(10);
 
-/// Length of the files that a merge of all of them makes: as long as others.
+/// The length of the files that a merge of all files makes. Other merges make files of the same
+/// length.
 const MERGED_FILE_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Starts, wakes and stops the threads.
@@ -53,8 +54,8 @@ pub(super) struct Maintenance {
 struct Signals {
     state: Mutex<State>,
     changed: Condvar,
-    /// Whether a flush waits for disk space. A copy outside of the lock, because every transaction
-    /// asks.
+    /// Whether a flush waits for disk space. This is a copy outside of the lock, because every
+    /// transaction reads it.
     waits_for_room: AtomicBool,
 }
 
@@ -74,7 +75,8 @@ struct State {
     merged_whole: Option<u64>,
     is_stopping: bool,
     failure: Option<Error>,
-    /// Why the last write failed, if that was for want of room; it is repeated later.
+    /// The error of the last flush, if it failed because the disk was full. The flush is repeated
+    /// later.
     no_room_to_write: Option<Error>,
     /// Whether the last merge failed for want of room; merging goes on later.
     is_merge_paused: bool,
@@ -107,7 +109,8 @@ impl State {
         self.failure.clone().map_or(Ok(()), Err)
     }
 
-    /// Whether sealed entries, or files to be merged, are as many as there should be.
+    /// Whether so many sealed memtables wait to be flushed, or files to be merged, that writers
+    /// must wait.
     fn is_behind(&self) -> bool {
         let has_many_files = self.first_level_files > MAX_FIRST_LEVEL_FILES;
         self.has_many_seals() || has_many_files && !self.is_merge_paused
@@ -121,7 +124,7 @@ impl State {
         self.sealed != self.written && self.no_room_to_write.is_none()
     }
 
-    /// Takes note of why a step ended, for a thread that is done with it.
+    /// Notes that a step has ended, and why it failed if it did.
     fn end_step(&mut self, tree: &AnyTree, failure: Option<Error>) {
         self.working -= 1;
         match failure {
@@ -157,7 +160,7 @@ impl Maintenance {
         Ok(())
     }
 
-    /// Ends the threads, once what is sealed is written and the merge under way is done.
+    /// Ends the threads once all sealed entries are written and the running merge is done.
     pub fn stop(&self) {
         self.signals.set(|state| state.is_stopping = true);
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
@@ -167,7 +170,7 @@ impl Maintenance {
         }
     }
 
-    /// Says that there is something more to be written; returns the number of the seal.
+    /// Notes that another memtable was sealed. Returns the number of the seal.
     pub fn note_sealed(&self) -> u64 {
         let mut state = self.signals.lock();
         state.sealed += 1;
@@ -177,7 +180,7 @@ impl Maintenance {
         seal
     }
 
-    /// Has all files of a version merged with each other, unless it came of that.
+    /// Asks for a merge of all files of a version, unless such a merge made that version.
     pub fn ask_for_whole_merge(&self, version: u64) {
         self.signals.set(|state| {
             if state.merged_whole != Some(version) {
@@ -368,7 +371,7 @@ impl Worker {
         }
     }
 
-    /// Does one step of what there is to be merged; if it was one, another is due.
+    /// Merges files by one step. If there was something to merge, another step is due.
     fn merge(&self) {
         let tree = &self.shared.tree;
         let before = tree.current_version().id();
@@ -405,7 +408,7 @@ impl Worker {
         });
     }
 
-    /// The number below which only the last of a key's values is needed.
+    /// Returns the sequence number below which only the last value of each key is needed.
     fn evictable(&self) -> u64 {
         self.shared.open_snapshots.earliest().saturating_sub(1)
     }

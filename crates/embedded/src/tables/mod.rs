@@ -77,9 +77,11 @@ struct Shared {
     numbers: SequenceNumberCounter,
     open_snapshots: OpenSnapshots,
     rows: RowCache,
-    /// Held while a batch is written, so that nothing is sealed or seen in its middle.
+    /// This lock is held while a batch is written, so that no seal and no snapshot falls within the
+    /// batch.
     writing: Mutex<DeferredEntries>,
-    /// The version of the tree whose list was copied last; held while the copy is stored.
+    /// The version of the tree whose list was copied last. The lock is held while the copy is
+    /// stored.
     copied_version: Mutex<u64>,
     /// Bytes held in memory and not sealed.
     unsealed_bytes: AtomicU64,
@@ -140,12 +142,13 @@ impl Tables {
         self.maintenance.start(on_written)
     }
 
-    /// Has what is sealed written, and no more files written or merged after that.
+    /// Waits until all sealed entries are written. After that no files are written or merged any
+    /// more.
     pub fn stop(&self) {
         self.maintenance.stop();
     }
 
-    /// Makes everything there is survive a crash, names included.
+    /// Makes all files of the tables, and their names, survive a crash.
     ///
     /// # Errors
     /// Any error of the disk.
@@ -199,7 +202,7 @@ impl Tables {
         Ok(())
     }
 
-    /// A view of the tables as they are now. Its deferred entries may be outdated.
+    /// Returns a view of the tables as they are now. Its deferred entries are possibly outdated.
     pub fn snapshot(&self) -> TableSnapshot {
         TableSnapshot {
             number: self.shared.open_snapshots.latest(),
@@ -271,13 +274,14 @@ impl Tables {
         self.shared.unsealed_bytes.store(memtable.size(), Ordering::Relaxed);
     }
 
-    /// Whether so much is held in memory that an idle engine has it written.
+    /// Whether the memtable is so large that an idle engine flushes it.
     pub fn is_worth_a_file(&self) -> bool {
         let held = self.shared.unsealed_bytes.load(Ordering::Relaxed);
         held >= self.shared.memtable_bytes / WORTH_A_FILE
     }
 
-    /// Has everything applied until now come into a file; returns the number of this seal.
+    /// Seals the memtable, so that everything that was applied so far will be in a file. Returns
+    /// the number of the seal.
     pub fn seal(&self) -> u64 {
         let mut deferred = self.shared.lock_writing();
         self.shared.write_deferred(&mut deferred);
@@ -353,7 +357,8 @@ impl Shared {
         self.writing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// For who holds the lock: what is put here is seen from now on, all of it.
+    /// Writes a batch. The caller must hold the lock, so that snapshots see all of the batch or
+    /// nothing.
     fn write(&self, entries: impl IntoIterator<Item = StoredEntry>) {
         let number = self.numbers.next();
         let memtable = self.tree.active_memtable();

@@ -36,7 +36,8 @@ impl OpenSnapshots {
             let mut latest = self.latest.write().unwrap_or_else(PoisonError::into_inner);
             std::mem::replace(&mut *latest, next)
         };
-        // Only the latest snapshot is handed out, so an earlier one that nobody holds stays unused.
+        // Only the latest snapshot is handed out. So an earlier one that is not in use will never
+        // be used again.
         if Arc::strong_count(&last) > 1 {
             earlier.retain(|snapshot| snapshot.strong_count() > 0);
             earlier.push(Arc::downgrade(&last));

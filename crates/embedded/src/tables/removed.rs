@@ -21,7 +21,8 @@ impl Files {
             return false;
         }
         let removed = self.removals as f64 / self.entries as f64;
-        // Each may be of something that is gone already: then all the others remain.
+        // In the worst case, tombstones delete nothing that is still in a file, and all other
+        // entries remain.
         let remaining = self.bytes as f64 * (1.0 - removed);
         removed >= REMOVED_SHARE && remaining <= free_bytes as f64 * ROOM_SHARE
     }

@@ -27,7 +27,7 @@ use crate::entry::key::Key;
 use crate::entry::key_hashes::KeyHashes;
 use crate::entry::value::Value;
 
-/// Memory of all rows, about: some 30,000 of a few bytes or of one piece.
+/// The approximate memory of all rows: some 30,000 rows with values of a few bytes or of one piece.
 const MAX_BYTES: u64 = 8 * 1024 * 1024;
 /// Longer keys and values are not cached: a few of them would displace many short ones.
 const MAX_KEY_BYTES: usize = 128;
@@ -54,7 +54,7 @@ struct Row {
 #[derive(Debug)]
 pub(super) struct RowCache {
     rows: Cache<Key, Row, RowWeight, KeyHashes>,
-    /// The first snapshot since which nothing has changed under the keys of the slot.
+    /// For each slot, the number of the last change of one of its keys.
     unchanged_since: Box<[AtomicU64]>,
     hashes: KeyHashes,
 }

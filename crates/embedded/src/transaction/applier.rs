@@ -43,7 +43,8 @@ impl Synced {
     }
 }
 
-/// Where to hand what is synced; the thread ends once this is dropped and all is done.
+/// Hands synced groups to the applier's thread. The thread ends once this is dropped and all groups
+/// are applied.
 #[derive(Debug)]
 pub(crate) struct Applying {
     queue: Option<SyncSender<Synced>>,
@@ -63,7 +64,8 @@ impl Applying {
         Ok(Self { queue: Some(queue), thread: Some(thread) })
     }
 
-    /// Has it applied, after what was handed over before; waits while too much is.
+    /// Has a synced group applied after the groups that were handed over before. Waits while too
+    /// many groups wait.
     pub fn hand_over(&self, synced: Synced) {
         // It is there until this is dropped: its panics are caught.
         let sent = self.queue.as_ref().map(|queue| queue.send(synced));

@@ -15,7 +15,7 @@ use crate::journal::segment_table::SegmentTable;
 use crate::tables::{TableBatch, TableSnapshot, Tables};
 use crate::transaction::change_set::ChangeSet;
 
-/// How far a shard has applied the journal; kept in the tables as a deferred entry.
+/// How far a shard has applied the journal. It is kept in the tables as a deferred entry.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Progress {
     /// Sequence of the last record applied.
@@ -62,7 +62,8 @@ pub(crate) struct Batch {
     live: LiveBytes,
     /// A segment for each piece that came.
     added: Vec<u32>,
-    /// Payloads let go of, each with its segment, that need not be asked for any more.
+    /// The payloads that were released, each with its segment. Compaction need not look up their
+    /// owners any more.
     released: Vec<(u32, ReleasedPayload)>,
     progress: Option<Progress>,
 }
@@ -147,7 +148,8 @@ impl Batch {
         }
     }
 
-    /// Adds the entries to those that are to be written; returns what is to be counted then.
+    /// Adds this batch's entries to the entries that are to be written. Returns what must be
+    /// counted after the write.
     fn put_into(
         self,
         all: &mut TableBatch<'_>,

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use crate::entry::key::{Key, is_head};
 use crate::entry::value::{NamedIn, PayloadAddress, Piece, Value};
 
-/// Table entries over others: a value, or `None` where there is nothing any more.
+/// Entries that replace those of the tables: a value, or `None` if the entry was deleted.
 pub(crate) type Overlay = BTreeMap<Key, Option<Value>>;
 
-/// An owner's value no longer refers to a payload, or to less of it.
+/// A note that an owner's value no longer refers to a payload, or refers to less of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Release {
     pub owner: Key,
@@ -31,7 +31,8 @@ impl Release {
 #[derive(Debug, Default)]
 pub(crate) struct ChangeSet {
     pub entries: Overlay,
-    /// Taken back before `entries` are counted, as an owner may go on using part of a payload.
+    /// The payloads that owners release. They are counted before `entries`, because an owner may
+    /// still use part of a payload.
     pub releases: Vec<Release>,
 }
 

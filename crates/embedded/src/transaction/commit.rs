@@ -1,4 +1,4 @@
-//! What follows once a group is synced: answers that wait, and changes for the tables.
+//! What follows once a group is synced: replies that wait are sent, and changes go to the tables.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ impl Answer {
     }
 }
 
-/// An answer that waits for something to be synced, or to be in the tables.
+/// A reply that waits until something is synced, or until it is in the tables.
 #[derive(Debug)]
 pub(crate) enum PendingReply {
     Reply { answer: Answer, reply: Reply, object: ObjectId, is_changed: bool },

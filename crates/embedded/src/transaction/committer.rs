@@ -33,7 +33,7 @@ impl Committer {
         Self { core, applying }
     }
 
-    /// Works until the journal is closed, all that waits is done and the tables have it.
+    /// Works until the journal is closed, all waiting groups are synced, and the tables have them.
     pub fn run(self) {
         let core = Arc::clone(&self.core);
         while let Some((groups, commit)) = core.journal.take() {

@@ -21,12 +21,13 @@ pub(crate) struct Asked {
 #[derive(Debug)]
 pub(crate) enum Work {
     Request(Asked),
-    /// Delete some entries of a node that is garbage; returns whether it is gone.
+    /// Delete some entries of a dropped node. The reply says whether all of them are gone.
     Reclaim {
         node: NodeId,
         reply: oneshot::Sender<Result<bool>>,
     },
-    /// Write payloads of a segment anew for these owners; returns how many bytes that were.
+    /// Rewrite the payloads of a segment that these owners refer to. The reply says how many bytes
+    /// were moved.
     Relocate {
         segment: u32,
         owners: Vec<Key>,
@@ -41,7 +42,7 @@ struct State {
     is_waiting: bool,
 }
 
-/// A shard's queue. What it holds is bounded by the permits of its requests.
+/// A shard's queue. Permits, which each request must hold, bound its memory.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     state: Mutex<State>,

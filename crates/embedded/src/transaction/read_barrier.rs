@@ -23,7 +23,7 @@ use crate::health::Health;
 const SLOTS: usize = 4096;
 const _: () = assert!(SLOTS.is_power_of_two());
 
-/// Which groups of the journal are answered, by object, and which are in the tables.
+/// Records which groups of the journal are answered, by object, and which groups are in the tables.
 #[derive(Debug)]
 pub(crate) struct ReadBarrier {
     /// The last group answered that changed an object of the slot.
@@ -67,7 +67,7 @@ impl ReadBarrier {
         self.moved.notify_waiters();
     }
 
-    /// Says that the tables will have nothing more; the engine is poisoned by then.
+    /// Notes that nothing more will come into the tables. The engine must be poisoned already.
     pub fn note_stuck(&self) {
         self.is_stuck.store(true, Ordering::Release);
         self.moved.notify_waiters();
@@ -148,7 +148,8 @@ mod tests {
         };
         let (soon, never) = (waiting(4), waiting(5));
         tokio::task::yield_now().await;
-        // A sync that failed is no reason: what was synced before it still comes.
+        // A failed sync does not end the wait: groups that were synced before it still come into
+        // the tables.
         health.poison("the tables are gone");
         read_barrier.note_applied(4);
         soon.await.unwrap().unwrap();

@@ -33,7 +33,7 @@ use crate::transaction::recent_changes::RecentChanges;
 use crate::transaction::trail::fields_of;
 use crate::view::{Mode, Outcome, Transaction};
 
-/// A queue's buffer with room for more works than this is given back after a burst.
+/// After a burst of requests, a queue's buffer with room for more works than this is freed.
 const MAX_KEPT_WORKS: usize = 1024;
 
 /// A shard.

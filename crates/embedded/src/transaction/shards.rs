@@ -27,9 +27,11 @@ use crate::transaction::shard::Shard;
 const MAX_BRIEF_BYTES: usize = 64 * 1024;
 /// Ops of a request that is brief.
 const MAX_BRIEF_OPS: usize = 8;
-/// Journal bytes of an op of a brief request besides its payload, for keys and heads.
+/// How many journal bytes an op of a brief request takes in addition to its payload, for keys and
+/// heads.
 const BRIEF_OP_BYTES: usize = 1024;
-/// Times as much room as a request needs is looked for: other shards append meanwhile.
+/// A request must find this many times the room that it needs, because other shards append at the
+/// same time.
 const BRIEF_ROOM: usize = 4;
 /// Room for what a small append may fold.
 const FOLD_ROOM_BYTES: usize = 32 * 1024;
@@ -70,7 +72,7 @@ impl Shards {
         }
     }
 
-    /// Has a request run, here or by its shard's thread.
+    /// Runs a request on the caller's thread, or queues it for its shard's thread.
     ///
     /// # Errors
     /// `Unavailable` once closed.

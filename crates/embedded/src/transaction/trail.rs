@@ -11,7 +11,8 @@ use nacre_telemetry::{Fields, Trace};
 use crate::journal::Spent;
 use crate::transaction::commit::PendingReply;
 
-/// The trail of one transaction; empty, and nothing but a branch, if it is not traced.
+/// The trail of one transaction. If the transaction is not traced, the trail is empty and costs
+/// only a branch.
 #[derive(Debug, Default)]
 pub(crate) struct Trail(Option<Box<Steps>>);
 

@@ -31,7 +31,8 @@ impl Checkpoints {
         self.lock().front().is_some_and(|first| first.seal <= written)
     }
 
-    /// The latest of those up to a seal; the others are not needed any more.
+    /// Takes the latest checkpoint whose seal is at most `written`, and drops the earlier ones,
+    /// which are no longer needed.
     pub fn take_latest(&self, written: u64) -> Option<Manifest> {
         let mut candidates = self.lock();
         let count = candidates.partition_point(|candidate| candidate.seal <= written);

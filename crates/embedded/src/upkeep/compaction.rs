@@ -35,7 +35,8 @@ impl Shard {
         }
     }
 
-    /// Deletions of some of a node's entries, and whether these are the last.
+    /// Makes the deletions of some of a node's entries. Also returns whether these are the last
+    /// ones.
     fn emptied(&self, turn: &Turn, node: NodeId) -> Result<(ChangeSet, bool)> {
         let entries: Vec<(Key, Value)> = self
             .layers(turn)
@@ -78,12 +79,14 @@ impl Shard {
         }
     }
 
-    /// What `owners` have in `segment` as fresh payloads, and how many bytes these are.
+    /// Copies what `owners` have in `segment` into new payloads. Returns the changes, and the
+    /// number of bytes copied.
     fn moved(&self, turn: &Turn, segment: u32, owners: &[Key]) -> Result<(ChangeSet, u64)> {
         let mut changes = ChangeSet::default();
         let mut moved: Vec<(Piece, Bytes)> = Vec::new();
         for owner in owners {
-            // It is named once for each of its pieces, which are let go once.
+            // An owner is named once for each of its pieces, but all of its pieces are released at
+            // once.
             if changes.entries.contains_key(owner) {
                 continue;
             }
@@ -104,7 +107,8 @@ impl Shard {
         Ok((changes, bytes))
     }
 
-    /// The bytes of a piece, the same ones each time it is asked for the same piece.
+    /// Returns the bytes of a piece. For the same piece it returns the same buffer each time, so
+    /// that owners go on sharing it.
     fn copy_of(&self, piece: &Piece, moved: &mut Vec<(Piece, Bytes)>) -> Result<Bytes> {
         let same = |other: &Piece| {
             other.source.address() == piece.source.address()

@@ -28,24 +28,26 @@ use crate::upkeep::payload_owners::{PayloadOwner, PayloadOwners};
 use crate::upkeep::upkeep_signal::Wake;
 
 /// How long the thread waits until its next round if nothing wakes it. An engine that was idle for
-/// so long makes a checkpoint, if the memtable is large enough for a file.
+/// this long makes a checkpoint, if the memtable is large enough for a file.
 const IDLE_AFTER: Duration = Duration::from_millis(500);
 /// An idle engine seals its tables if it has written at least this many bytes to the journal since
 /// the last seal. A restart replays less than this in a moment.
 const QUIET_CHECKPOINT_BYTES: u64 = 4 * 1024 * 1024;
-/// Time between attempts to flush after the disk was full, because a failed attempt costs disk
-/// writes.
+/// How long to wait between attempts to flush after the disk was full. An attempt that fails costs
+/// disk writes.
 const TABLES_AGAIN_AFTER: Duration = Duration::from_millis(500);
 /// Nodes emptied before the rest of the upkeep gets its turn.
 const NODES_AT_ONCE: usize = 64;
-/// Damaged nodes that are left alone until the store is opened again; past them reclaiming stops.
+/// The number of damaged nodes that are left alone until the store is opened again. If there are
+/// more, no dropped nodes are emptied any more.
 const MAX_NODES_LEFT_ALONE: usize = 16 * 1024;
 /// Bytes moved by one transaction.
 const RELOCATE_BYTES: u64 = 512 * 1024;
 /// A segment is emptied when its share of live bytes is below this. So an idle store takes at most
 /// twice the space of its data, and little is moved for each segment freed.
 const SPARSE_SHARE: f64 = 0.5;
-/// The same when room is short; not higher, as moving takes room before it gives some.
+/// The share when disk space is short. It is not higher, because moving payloads takes space before
+/// it frees some.
 const SPARSE_SHARE_WHEN_LOW: f64 = 0.75;
 /// A busy store with enough free space starts compaction only when it has this many segments more
 /// than twice the number that its live data would fill. Data that is overwritten often dies soon by
@@ -102,7 +104,8 @@ impl Upkeep {
     /// Says what came of a part of the upkeep, if it failed.
     fn note(&self, part: Result<()>) {
         let core = &self.core;
-        // Whatever stops writing for good is said by itself, and who closes the engine knows.
+        // An error that stops all writing is reported elsewhere, and a closed engine needs no
+        // report.
         if let Err(error) = part
             && core.health.check().is_ok()
             && !core.upkeep.is_closing()
@@ -113,7 +116,7 @@ impl Upkeep {
 
     fn round(&mut self, wake: Wake) -> Result<()> {
         self.core.health.check()?;
-        // Before all that may fail, as it may be the room that is lacking.
+        // This comes before all parts that may fail, because they may fail for lack of space.
         self.free_dead_segments();
         self.go_on_after_full();
         let is_quiet = self.is_quiet(wake);
@@ -187,7 +190,8 @@ impl Upkeep {
         wake == Wake::CheckpointAsked || is_due && !core.tables.waits_for_room()
     }
 
-    /// Has everything that was applied come into files, and notes from where the journal is replayed then.
+    /// Waits until everything that was applied is in files, and stores the position from which the
+    /// journal is replayed then.
     pub fn make_checkpoint(&mut self) -> Result<()> {
         let core = &self.core;
         if core.tables.waits_for_room() {
@@ -202,7 +206,8 @@ impl Upkeep {
         self.note_checkpoint().map(drop)
     }
 
-    /// Notes from where the journal is replayed, if more came into files; returns whether it did.
+    /// If more entries are in files now, stores the new position from which the journal is
+    /// replayed. Returns whether it did.
     fn note_checkpoint(&mut self) -> Result<bool> {
         let core = &self.core;
         let Some(manifest) = core.checkpoints.take_latest(core.tables.written()) else {
@@ -261,7 +266,7 @@ impl Upkeep {
             .collect()
     }
 
-    /// Empties segments of which little is left, one after the other, until something else is due.
+    /// Empties segments of which little is in use, one after another, until something else is due.
     fn compact(&self, is_quiet: bool) -> Result<()> {
         let core = &self.core;
         while !self.is_called_away() {

@@ -37,7 +37,8 @@ impl<'a> PayloadOwners<'a> {
     /// `Corrupt` if an entry is damaged.
     pub fn find(tables: &'a TableSnapshot, segment: u32, inventory: Inventory) -> Result<Self> {
         let mut by_records = Vec::new();
-        // Most entries have another value by now. In their order they are looked up fastest.
+        // Most entries have another value by now. Looking them up in the order of their keys is
+        // fastest.
         for (key, offsets) in inventory.named {
             let value = tables.get(&key)?;
             let bytes = |offset| bytes_of(value.as_ref(), segment, offset, NamedIn::Record);
@@ -72,7 +73,8 @@ fn named_by(
     Ok((bytes > 0).then(|| PayloadOwner { offset, key: Key::from(owner), bytes }))
 }
 
-/// How much a value refers to of a payload, by pieces that are named like this.
+/// Returns how many bytes of a payload a value refers to, by pieces whose owner is recorded in
+/// `named_in`.
 fn bytes_of(value: Option<&Value>, segment: u32, offset: u32, named_in: NamedIn) -> u64 {
     let pieces = value.into_iter().flat_map(Value::pieces);
     let pieces = pieces.filter(|piece| {

@@ -35,7 +35,7 @@ struct State {
     /// Who waits for a checkpoint, and, of those, for the round under way.
     waiting: Vec<oneshot::Sender<Result<()>>>,
     answering: Vec<oneshot::Sender<Result<()>>>,
-    /// How often a part of the upkeep has failed, and how it did last.
+    /// How many times a part of the upkeep has failed.
     failures: u64,
     last_failure: Option<Error>,
 }

@@ -52,7 +52,7 @@ impl Transaction<'_> {
         Ok(node)
     }
 
-    /// Lets go of the payloads of the entry that is about to be replaced or deleted.
+    /// Releases the payloads of the entry that is about to be replaced or deleted.
     fn forget_payloads(&mut self, key: &Key) -> Result<()> {
         if self.existing()?.payload_values == 0 {
             return Ok(());

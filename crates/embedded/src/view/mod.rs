@@ -221,7 +221,7 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// Lets go of the payloads an entry refers to, just before its value is replaced or deleted.
+    /// Releases the payloads that an entry refers to, just before its value is replaced or deleted.
     fn release(&mut self, owner: &Key, pieces: &[Piece]) {
         // What this transaction itself put was never counted.
         if self.layers.own.contains_key(owner) {

@@ -61,7 +61,7 @@ impl Transaction<'_> {
         Ok(Some(to))
     }
 
-    /// A copy of a stream in a node of its own; `None` if it needs none.
+    /// Copies a stream into a new node. Returns `None` if the stream needs no node.
     pub(super) fn copy_stream(&mut self, content: &Content) -> Result<Option<NodeId>> {
         let Some(from) = content.stream.filter(|_| content.whole.is_none()) else {
             return Ok(None);

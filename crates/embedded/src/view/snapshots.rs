@@ -30,7 +30,8 @@ impl Transaction<'_> {
         }
         let content = self.copy_content(&content)?;
         let (version, modified_micros) = match self.mode {
-            // It shows what this transaction did, so it is of the version that this will be.
+            // The snapshot shows this transaction's changes, so it has the version that the
+            // transaction will make.
             Mode::Write { sequence, now_micros, .. } if self.is_changed => (sequence, now_micros),
             _ => (self.version, self.modified_micros),
         };

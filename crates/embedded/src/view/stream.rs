@@ -36,7 +36,8 @@ use crate::journal::payload_reader::PayloadReader;
 /// How many bytes of small appends are folded into one extent. Measured (`examples/layout.rs`): a
 /// smaller value slows down long reads; a larger one makes the append that folds noticeably slow.
 const FOLD_BYTES: u64 = 32 * 1024;
-/// Slots that are folded however little they hold: a read of the tail scans them.
+/// The tail is folded once it has this many slots, however few bytes they hold, because a read of
+/// the tail reads every slot.
 const MAX_SLOTS: u32 = 256;
 
 /// The number of extents that one transaction may overwrite or cut off. It is bounded because the
@@ -66,7 +67,7 @@ impl Extent {
     }
 }
 
-/// Copies what an extent has to its place in `out`, which begins at `start`.
+/// Copies an extent's bytes to their place in `out`, which begins at offset `start` of the stream.
 fn copy_extent(
     extent: &Extent,
     payloads: &mut PayloadReader<'_>,
