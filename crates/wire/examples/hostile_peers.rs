@@ -191,7 +191,8 @@ fn idle(socket: &str) {
     }
 }
 
-/// Asks for a gigabyte and more, and reads nothing of it: its process stops.
+/// Asks for more than a gigabyte, and then stops its own process, so that it reads nothing of the
+/// answer.
 async fn unread(socket: &str) -> Outcome<()> {
     let session = Session::connect(Endpoint::unix(socket)?, SessionOptions::default()).await?;
     for _ in 0..FLOOD_DEPTH {

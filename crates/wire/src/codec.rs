@@ -54,14 +54,16 @@ impl Encoder for BatchEncoder {
     }
 }
 
-/// A buffer a full batch fits in, handed on as soon as it holds one.
+/// The settings of buffers: a full batch fits into one, and a buffer is sent as soon as it holds a
+/// batch.
 fn buffers() -> BufferSettings {
     BufferSettings::new(BATCH_BYTES, BATCH_BYTES)
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct BatchDecoder {
-    /// The longest batch so far: the buffer it came in is used again for shorter ones.
+    /// The length of the longest batch so far. The buffer in which it came is used again for
+    /// shorter batches.
     longest: usize,
 }
 
@@ -109,7 +111,8 @@ impl Batch {
         self.rest.is_empty()
     }
 
-    /// All that were not taken, decoded. Bytes in them are slices of the batch, not copies.
+    /// Decodes all messages that were not taken. The bytes in them are slices of the batch, not
+    /// copies.
     pub(crate) fn decode<M: Message + Default>(self) -> Result<Vec<M>, Status> {
         self.map(|message| M::decode(message?).map_err(malformed)).collect()
     }
@@ -205,7 +208,8 @@ mod tests {
         let messages: Result<Vec<_>, _> = Batch::new(encoded.clone()).collect();
         assert_eq!(messages.unwrap().iter().map(is_slice).collect::<Vec<_>>(), [false, true]);
 
-        // Nor does one in a short batch that came after a long one, in its buffer.
+        // The same holds for a message of a short batch that came, in the same buffer, after a long
+        // one.
         let short = encoded.slice(..3);
         for (buffer, expected) in [(3, true), (encoded.len(), false)] {
             let message = Batch::within(short.clone(), buffer).next().unwrap().unwrap();

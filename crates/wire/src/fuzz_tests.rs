@@ -1,4 +1,5 @@
-//! Bytes from the other end, and from files of those who connect.
+//! Fuzzes the parsers of bytes that come from the other end of a connection, and of files that a
+//! connecting client reads.
 
 use bytes::Bytes;
 use nacre_fuzz::fuzz;
@@ -29,7 +30,8 @@ fn server_batch(body: Answer) -> Vec<u8> {
     pb::ServerBatch { messages: vec![message] }.encode_to_vec()
 }
 
-/// What is known of a message beforehand is not less than what it turns out to be.
+/// Checks the counts of ops and keys that are computed before a message is decoded: they are never
+/// less than those of the decoded message.
 fn check_outline(message: Bytes) {
     const ANY: Unfolded = Unfolded { ops: 1 << 32, keys: 1 << 32 };
     let Outline { id, unfolded } = outline(&message, ANY);

@@ -1,4 +1,4 @@
-//! How an end finds out that the other is dead without having said so.
+//! How an end of a connection finds out that the other end died without closing the connection.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub struct KeepAlive {
 }
 
 impl Default for KeepAlive {
-    /// Ten seconds each: shorter ones take a busy machine for a dead one.
+    /// Both times are ten seconds. With shorter ones, a busy machine would be taken for a dead one.
     fn default() -> Self {
         Self { interval: Duration::from_secs(10), timeout: Duration::from_secs(10) }
     }

@@ -15,7 +15,8 @@ pub const MAX_MESSAGE_BYTES: usize = 16 * 1024 * 1024;
 /// A batch is closed once it is this long. It then holds hundreds of small messages, which share
 /// the cost of the batch. A longer batch would only delay its first message.
 pub const BATCH_BYTES: usize = 64 * 1024;
-/// What a message has in a batch besides its body: numbers, a kind, a span.
+/// How many bytes a message takes in a batch in addition to its body, for numbers, a kind and a
+/// span.
 pub const MESSAGE_FRAME_BYTES: usize = 256;
 /// The largest batch that an end accepts. It is larger than [`BATCH_BYTES`], because the sender may
 /// append one message of any size to a batch that is nearly full.
@@ -36,28 +37,32 @@ pub const REQUEST_COST_BYTES: usize = 4 * 1024;
 /// second session with the node. With fewer requests, it gains more from sharing batches than from
 /// letting the two ends work at the same time.
 pub const SECOND_SESSION_BYTES: usize = 8 * REQUEST_COST_BYTES;
-/// How long a client tries to connect before it counts as failed.
+/// How long one attempt to connect may take before it counts as failed.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The default deadline of a request. Long enough for a node to restart and recover.
 pub const REQUEST_DEADLINE: Duration = Duration::from_secs(30);
-/// The rest between the first two attempts to connect; it doubles with each further one...
+/// The pause between the first two attempts to connect. It doubles with each further attempt, up to
+/// [`BACKOFF_MAX`].
 pub const BACKOFF_MIN: Duration = Duration::from_millis(5);
-/// ...up to this, so that a node that is back is found within a second.
+/// The longest pause between two attempts to connect. A node that is back is found within this
+/// time.
 pub const BACKOFF_MAX: Duration = Duration::from_secs(1);
-/// How often deadlines are looked at, and so how late an expired one may be noticed.
+/// The time between two checks of deadlines. An expired deadline may be noticed this much too late.
 pub const SWEEP_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Connections of one server. Each costs two buffers and a file descriptor.
+/// The number of connections of one server. Each costs two buffers and a file descriptor.
 pub const MAX_CONNECTIONS: usize = 4096;
 /// The number of connections on which no request is running, either before the handshake or idle.
 /// If there are more, the server closes the connection that has been idle longest, so that silent
 /// peers keep no client out.
 pub const MAX_IDLE_CONNECTIONS: usize = 1024;
-/// Sessions of one server. A client has one a process, or two.
+/// The number of sessions of one server. Each client process has one or two sessions.
 pub const MAX_SESSIONS: usize = 4096;
-/// Sessions of one entity, so that one that opens ever more leaves room for the others.
+/// The number of sessions of one entity. It is bounded so that an entity that opens ever more
+/// leaves some to others.
 pub const MAX_ENTITY_SESSIONS: usize = 1024;
-/// HTTP/2 streams of one connection: a session, and some unary calls beside it.
+/// The number of HTTP/2 streams of one connection. A session is one stream, and each unary call
+/// beside it another.
 pub const MAX_STREAMS: u32 = 64;
 /// The number of requests of one session that may be in flight in the server. While there are as
 /// many, the server reads no further requests of the session.
@@ -103,7 +108,7 @@ pub const STREAM_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
 /// The flow-control window of a connection. It is twice that of a session, so that unary calls do
 /// not wait for a session whose client does not read.
 pub const CONNECTION_WINDOW_BYTES: u32 = 2 * STREAM_WINDOW_BYTES;
-/// The largest HTTP/2 frame: a full batch goes out in one.
+/// The largest HTTP/2 frame. A full batch fits into one frame.
 pub const MAX_FRAME_BYTES: u32 = 128 * 1024;
 /// A host's name, as the domain name system limits it.
 pub const MAX_HOST_BYTES: usize = 253;
@@ -118,7 +123,8 @@ const FOLDER_PREFIX_BYTES: usize = "/proc/self/fd/2147483647/".len();
 const _: () = assert!(FOLDER_PREFIX_BYTES + MAX_SOCKET_NAME_BYTES <= MAX_SOCKET_PATH_BYTES);
 const _: () = assert!(2 * MAX_REQUEST_BYTES <= MAX_MESSAGE_BYTES);
 const _: () = assert!(2 * MAX_REPLY_BYTES <= MAX_MESSAGE_BYTES);
-/// Framing of a reply's entry besides key and value: three tags and three lengths.
+/// How many bytes of framing an entry of a reply has in addition to key and value: three tags and
+/// three lengths.
 const MAX_ENTRY_FRAME_BYTES: usize = 3 + 3 * 3;
 const _: () = assert!(
     MAX_REPLY_BYTES + MAX_REPLY_ENTRIES * MAX_ENTRY_FRAME_BYTES + MAX_OPS * MESSAGE_FRAME_BYTES

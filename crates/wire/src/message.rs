@@ -6,7 +6,7 @@ use std::ops::Deref;
 use nacre_object::Error;
 use prost::encoding::uint64;
 
-/// Four fields of a one-byte key and a number of at most ten bytes.
+/// There are four fields. Each has a key of one byte and a number of at most ten bytes.
 const MAX_FIELDS_BYTES: usize = 4 * (1 + 10);
 
 const ID_TAG: u32 = 1;

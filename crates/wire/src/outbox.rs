@@ -77,7 +77,7 @@ impl Body for server_message::Body {
     }
 }
 
-/// The sending end of a session. Clones are handles of the same one.
+/// The sending end of a session. Clones are handles to the same outbox.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Outbox(Arc<Mutex<Queue>>);
 
@@ -94,7 +94,8 @@ struct Queue {
     taken: u64,
     /// The stream, when it found nothing to send.
     sender: Option<Waker>,
-    /// Who pushes, to be told of the end and, if `too_full`, of the next batch taken.
+    /// Wakes the task that pushes messages when the outbox ends and, if `too_full`, when the next
+    /// batch is taken.
     owner: Option<Waker>,
     too_full: bool,
     end: Option<Result<(), Status>>,
@@ -163,17 +164,19 @@ impl Outbox {
         Waiting { bytes, taken: queue.taken }
     }
 
-    /// Whether a message was handed to the connection, so that the other end may have it.
+    /// Whether a message was handed to the connection, so that the other end possibly has it.
     pub(crate) fn was_taken(&self, position: OutboxPosition) -> bool {
         position < self.first_waiting()
     }
 
-    /// The place of the first message that was not, or of the next that is pushed.
+    /// Returns the position of the first message that was not handed to the connection yet, or of
+    /// the next message that is pushed.
     pub(crate) fn first_waiting(&self) -> OutboxPosition {
         OutboxPosition(self.lock().taken)
     }
 
-    /// No more messages after those that are in. With an error they are dropped, too.
+    /// Ends the outbox: it accepts no more messages. With an error, the messages in it are dropped
+    /// too.
     pub(crate) fn end(&self, how: Result<(), Status>) {
         let mut queue = self.lock();
         if queue.end.is_some() {
@@ -193,7 +196,8 @@ impl Outbox {
         self.lock().end.is_some()
     }
 
-    /// The stream of batches, for the connection. There is one; if it is dropped, the outbox ends.
+    /// Returns the stream of batches for the connection. There is one stream; if it is dropped, the
+    /// outbox ends.
     pub(crate) fn stream(&self) -> OutboxStream {
         OutboxStream { outbox: self.clone(), yielded: false }
     }

@@ -11,7 +11,7 @@ use crate::limits::MAX_MESSAGE_BYTES;
 use crate::message::Origin;
 use nacre_protocol::proto::client_message::Body as Asked;
 
-/// Whether a call may be sent again when it is not known what became of it.
+/// Whether a call may be sent again when its outcome is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Repeat {
     /// It changes nothing.
@@ -23,7 +23,7 @@ pub(crate) enum Repeat {
 /// A message to a node that is to be answered.
 #[derive(Debug)]
 pub(crate) struct Call {
-    /// The message's body, encoded: it may be sent more than once.
+    /// The encoded body of the message. It is kept because it may have to be sent more than once.
     pub(crate) body: Bytes,
     pub(crate) origin: Origin,
     /// From when the call is made until it is over.

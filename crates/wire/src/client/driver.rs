@@ -1,4 +1,4 @@
-//! The tasks of a session: one keeps it connected, one looks after deadlines.
+//! The tasks of a session: one keeps it connected, the other ends calls whose deadline has passed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,7 +41,8 @@ async fn stay_connected(shared: &Shared) {
         let dialling = Link::dial(&shared.endpoint, &shared.options);
         match timeout(CONNECT_TIMEOUT, dialling).await {
             Ok(Ok(link)) => {
-                // A node that welcomes and then fails is left in peace as one that is not there.
+                // If a node accepts the session and then fails at once, back off as if the node
+                // were down.
                 if converse(shared, link).await {
                     backoff.reset();
                 }
@@ -61,7 +62,7 @@ async fn converse(shared: &Shared, mut link: Link) -> bool {
     link.was_of_use
 }
 
-/// Ends the wait of callers whose time is over. Rests while there are no callers.
+/// Ends the wait of callers whose deadline has passed. Sleeps while there are no callers.
 async fn sweep(shared: &Shared) {
     loop {
         shared.sweep.notified().await;

@@ -64,7 +64,7 @@ impl Drop for Connection {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        // Otherwise the connection would stay open for what might still be pushed.
+        // Otherwise the connection would stay open, because more messages could still be pushed.
         self.outbox.end(Ok(()));
     }
 }
@@ -140,7 +140,7 @@ impl Link {
         Ok(Self { outbox, node, inbound, early, was_of_use: false, _connection: connection })
     }
 
-    /// Takes note of what the node says, until the connection ends; why it did.
+    /// Passes on the node's messages until the connection ends. Returns why it ended.
     pub(crate) async fn hear(&mut self, shared: &Shared) -> Error {
         shared.hear(std::mem::take(&mut self.early));
         loop {

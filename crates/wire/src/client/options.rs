@@ -16,21 +16,24 @@ pub struct SessionOptions {
     pub client_name: EntityName,
     /// Who the client is, where the node is reached by TLS.
     pub identity: Option<Identity>,
-    /// Which node is meant: over TLS any other is refused. `None` takes every node of the authority.
+    /// The node that the client wants. Over TLS, the client refuses any other node. `None` accepts
+    /// every node of the authority.
     pub node: Option<NodeName>,
     /// How long requests wait for a connection, counted from when it was lost or when the session
     /// was opened. After that time, requests fail at once until there is a connection.
     pub patience: Duration,
     /// How a dead node is found out.
     pub keep_alive: KeepAlive,
-    /// Which of the requests that belong to no trace begin one of their own; `None`: none.
+    /// Chooses which of the requests that belong to no trace begin a trace of their own. `None`
+    /// chooses no requests.
     pub sampling: Option<Sampling>,
     /// What deadlines are measured by.
     pub clock: Arc<dyn Clock>,
 }
 
 impl Default for SessionOptions {
-    /// A client of no particular name that waits five seconds, in which a node restarts.
+    /// A client without a particular name that waits five seconds, long enough for a node to
+    /// restart.
     fn default() -> Self {
         Self {
             client_name: EntityName::new("client").expect("well formed"),

@@ -44,14 +44,15 @@ impl RemoteStore {
 
 #[async_trait]
 impl Store for RemoteStore {
-    // An `async fn` would keep room for the request until it is answered.
+    // Not an `async fn`, because its future would keep the memory of the request until the answer
+    // comes.
     fn submit<'a, 'b>(&'a self, request: Request) -> BoxFuture<'b, Result<Reply>>
     where
         'a: 'b,
         Self: 'b,
     {
         let transaction = self.session().transaction(request, self.deadline);
-        // The session is chosen when the request is sent, by what is in flight then.
+        // The session is chosen only when the request is sent, by what is in flight then.
         Box::pin(async move { self.sessions.next().run(&transaction).await })
     }
 
@@ -59,8 +60,8 @@ impl Store for RemoteStore {
         self.session().list(request, self.deadline).await
     }
 
-    /// What the node said it can. Before the first connection, everything: what it cannot it will
-    /// refuse.
+    /// Returns the capabilities that the node declared. Before the first connection these are all
+    /// capabilities, and the node refuses what it cannot do.
     fn capabilities(&self) -> Capabilities {
         self.session().node().map_or_else(Capabilities::all, |node| node.capabilities)
     }

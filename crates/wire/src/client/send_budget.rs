@@ -22,7 +22,7 @@ pub(crate) struct Posted {
 pub(crate) struct SendBudget<'a> {
     shared: &'a Shared,
     permit: SemaphorePermit<'a>,
-    /// The call's message, while it is not known what became of it.
+    /// The call's message, as long as it is possibly still waiting to be sent.
     pub(crate) posted: Option<Posted>,
 }
 
@@ -65,7 +65,8 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(1000);
 
-    /// A session with a node that reads what is taken from the stream, and says nothing.
+    /// Makes a session with a node that reads only what the test takes from the stream, and answers
+    /// nothing.
     fn session() -> (Arc<Shared>, Outbox, OutboxStream) {
         let endpoint = Endpoint::unix("/nowhere").unwrap();
         let shared = Arc::new(Shared::new(endpoint, SessionOptions::default()));
@@ -150,7 +151,8 @@ mod tests {
             shared.disconnected(&outbox, Error::unavailable("it is gone"));
             assert_eq!(shared.under_way_bytes(), REQUEST_COST_BYTES);
             connect(&shared, &Outbox::default());
-            // This one is given up now: its message is none of the new connection's.
+            // This call is abandoned only now: its message belongs to the lost connection, not to
+            // the new one.
         }
         assert_eq!(shared.under_way_bytes(), 0);
     }

@@ -210,7 +210,7 @@ impl Session {
     /// Names of a pool, in byte order.
     ///
     /// # Errors
-    /// What the store says, and as [`Session::ask`].
+    /// Any error of the store, and those of [`Session::ask`].
     pub async fn list(&self, request: ListRequest, deadline: Duration) -> Result<ListPage> {
         let asked = Asked::List(encode::list_request(request));
         let call = Call::new(&asked, Repeat::Safe, deadline, self.shared().sample())?;
@@ -238,10 +238,10 @@ impl Session {
         }
     }
 
-    /// Tells the watchers of an object something.
+    /// Sends a payload to the watchers of an object.
     ///
     /// # Errors
-    /// What the node says, and as [`Session::ask`].
+    /// Any error of the node, and those of [`Session::ask`].
     pub async fn notify(
         &self,
         object: &ObjectId,

@@ -61,7 +61,8 @@ impl Shared {
         }
     }
 
-    /// A trace of its own for the next request, if it is picked and belongs to none.
+    /// Returns a new trace for the next request, if the request belongs to no trace and sampling
+    /// chooses it.
     pub(crate) fn sample(&self) -> Option<Trace> {
         let sampler = self.sampler.as_ref().filter(|_| Trace::current().is_none())?;
         sampler.lock().unwrap_or_else(PoisonError::into_inner).pick()

@@ -1,4 +1,4 @@
-//! What a session has in flight, behind its one lock: calls that wait for answers, and watches.
+//! The calls of a session that wait for answers, and its watches. One lock guards the table.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -49,7 +49,7 @@ pub(crate) struct Begun {
     pub(crate) end: oneshot::Receiver<End>,
 }
 
-/// By message id. Ids are our own and count up, so hashing need not withstand anybody.
+/// A map by message id. Ids are made here and count up, so the hash need not withstand attacks.
 type ById<T> = HashMap<u64, T, BuildHasherDefault<IdHasher>>;
 
 #[derive(Debug, Default)]
@@ -142,7 +142,7 @@ impl Table {
         is_waiting
     }
 
-    /// Takes the budget of abandoned messages that were sent since, which is free now.
+    /// Returns how many bytes of budget are free now because abandoned messages were sent.
     pub(crate) fn take_freed(&mut self) -> usize {
         let Some(outbox) = self.outbox.as_ref().filter(|_| !self.left_behind.is_empty()) else {
             return 0;
@@ -196,7 +196,8 @@ impl Table {
         self.left_behind.drain(..).map(|(_, bytes)| bytes).sum()
     }
 
-    /// There will be no more answers to what was sent through `outbox`.
+    /// Ends the wait for answers to what was pushed into `outbox`, because none will come any more.
+    /// Each caller is told whether its message was sent.
     pub(crate) fn break_all(&mut self, outbox: &Outbox) {
         for (_, pending) in self.pending.drain() {
             let sent = outbox.was_taken(pending.position);
@@ -213,7 +214,8 @@ impl Table {
         self.watches.drain().for_each(|(_, watching)| watching.reader.events.close());
     }
 
-    /// Ends the wait of callers whose time is over; whether there are others, or messages left behind.
+    /// Ends the wait of callers whose deadline has passed. Returns whether there are other callers,
+    /// or abandoned messages.
     pub(crate) fn expire(&mut self, now: Duration) -> bool {
         let late: Vec<u64> = self
             .pending
@@ -228,7 +230,7 @@ impl Table {
         self.call_count() > 0
     }
 
-    /// Takes note of what the node says. Answers for callers are left in `answers`.
+    /// Processes messages of the node. Puts the answers for callers into `answers`.
     pub(crate) fn hear(
         &mut self,
         message: ServerMessage,

@@ -10,7 +10,8 @@ use super::send_budget::Posted;
 use super::shared::Shared;
 use super::table::End;
 
-/// Ready when the answer is there. Dropped before, it gives up the place in the table.
+/// A future of a call's answer. If it is dropped before the answer comes, it removes the call from
+/// the table.
 pub(crate) struct Ticket<'a> {
     pub(crate) shared: &'a Arc<Shared>,
     pub(crate) id: u64,

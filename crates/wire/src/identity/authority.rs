@@ -33,7 +33,7 @@ fn unusable(error: rcgen::Error) -> Error {
     Error::invalid(format!("the authority cannot issue this certificate: {error}"))
 }
 
-/// Every authority has the same description; what tells them apart is the key.
+/// Every authority has the same description. Only their keys differ.
 fn description() -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();

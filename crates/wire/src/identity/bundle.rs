@@ -19,7 +19,8 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 /// The format this release reads and writes.
 const FORMAT: u32 = 1;
 
-/// A key with the certificate that says whose it is, and the authority to check others by.
+/// A key, the certificate that says whose key it is, and the authority by which to check the
+/// certificates of others.
 #[derive(Clone)]
 pub struct Identity {
     entity: EntityName,

@@ -25,7 +25,7 @@ pub(super) fn explained(error: &io::Error) -> Error {
     }
 }
 
-/// What is wrong with the node's certificate, as this end found.
+/// Says what this end found wrong with the node's certificate.
 fn wrong_node(fault: &CertificateError) -> Option<String> {
     use CertificateError as E;
     Some(match fault {
@@ -41,7 +41,7 @@ fn wrong_node(fault: &CertificateError) -> Option<String> {
     })
 }
 
-/// What is wrong with this end's certificate, as the node found.
+/// Says what the node found wrong with this end's certificate.
 fn wrong_client(alert: AlertDescription) -> Option<String> {
     use AlertDescription as A;
     Some(match alert {

@@ -25,7 +25,7 @@ pub use bundle::Identity;
 pub(crate) use tls::certified;
 pub(crate) use tls::{Acceptor, Connector};
 
-/// The name by which every node's certificate is one of a node.
+/// A name that every node's certificate contains. It shows that the certificate is a node's.
 pub(crate) const NODE_SERVER_NAME: &str = "node.nacre";
 /// Names in the certificate of every node. A client on the node's machine connects with one of the
 /// local names.

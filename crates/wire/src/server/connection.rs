@@ -1,4 +1,4 @@
-//! Connections: accepted, spoken HTTP/2 on, and closed when the server stops.
+//! Accepts connections, speaks HTTP/2 on them, and closes them when the server stops.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -48,7 +48,8 @@ pub(crate) struct Connections {
     phase: watch::Receiver<Phase>,
 }
 
-/// What a connection is known by to the services: put into the extensions of its requests.
+/// What services know about a connection. It is put into the extensions of the connection's
+/// requests.
 #[derive(Debug, Clone)]
 pub(crate) struct Connected {
     /// Who is at the other end.
@@ -92,7 +93,8 @@ impl Connections {
         drop(all.expect("it is never closed"));
     }
 
-    /// Accepts connections, for ever. While there is no room for more, they wait in the kernel.
+    /// Accepts connections for ever. While the server has as many as it may have, new ones wait in
+    /// the kernel.
     pub(crate) async fn accept(self: Arc<Self>, socket: Socket) {
         loop {
             let accepted = match &socket {
@@ -117,7 +119,7 @@ impl Connections {
         }
     }
 
-    /// Serves a connection on a task of its own, once there is room for it.
+    /// Serves a connection on a task of its own, once the server may have one more.
     async fn start(self: Arc<Self>, stream: Stream, from: Arc<str>) {
         let slot = self.slots.clone().acquire_owned().await.expect("it is never closed");
         let phase = self.phase.clone();
@@ -132,7 +134,7 @@ impl Connections {
         match stream {
             Stream::Unix(stream) => match local_peer(&stream) {
                 Ok(peer) => self.serve(SocketAuthority::new(stream), peer, from, phase).await,
-                // They see it closed: they are none of the node's business.
+                // Another user sees the connection closed and is told nothing else.
                 Err(error) => self.refusals.note(RefusalReason::User, &from, error.message()),
             },
             Stream::Tcp(stream) => {
@@ -148,7 +150,8 @@ impl Connections {
         }
     }
 
-    /// The connection behind a handshake, with who is at its other end, if it comes about.
+    /// Performs the handshake of a connection. Returns the connection and the peer at its other end
+    /// if that succeeds.
     async fn shake_hands(
         &self,
         stream: TcpStream,
@@ -218,7 +221,7 @@ impl Connections {
             return;
         }
         connection.as_mut().graceful_shutdown();
-        // Streams without an end, as those of a health watch, do not count as activity.
+        // Streams that never end, such as a watch of the node's health, do not count as activity.
         let said_goodbye = async {
             if matches!(closing, Closing::Draining) {
                 activity.until(false).await;
@@ -243,7 +246,8 @@ impl Connections {
         }
     }
 
-    /// Waits until a connection has been idle for too long, or has to give way.
+    /// Waits until a connection has been idle for too long, or must be closed in favour of a new
+    /// one.
     async fn watch_idleness(&self, activity: &Activity) -> Closing {
         loop {
             activity.until(false).await;
@@ -264,12 +268,12 @@ enum Stream {
     Tls(TcpStream, Acceptor),
 }
 
-/// Whether a connection failed for what the client sent, and not because it left.
+/// Whether a connection failed because of what the client sent, and not because the client left.
 fn breaks_rules(error: &hyper::Error) -> bool {
     !std::error::Error::source(error).is_some_and(|cause| cause.is::<std::io::Error>())
 }
 
-/// Where a connection came from, without the port, which is another each time.
+/// Returns the address that a connection came from, without the port, which differs each time.
 fn shown(from: SocketAddr) -> Arc<str> {
     from.ip().to_string().into()
 }
@@ -281,7 +285,7 @@ fn send_at_once(stream: &TcpStream) {
     let _ = stream.set_nodelay(true);
 }
 
-/// Who is at the other end of a Unix socket, by the kernel's word.
+/// Asks the kernel who is at the other end of a Unix socket.
 fn local_peer(stream: &UnixStream) -> Result<Peer> {
     let user = stream.peer_cred().map_err(|error| Error::denied(error.to_string()))?.uid();
     match user {
@@ -291,12 +295,13 @@ fn local_peer(stream: &UnixStream) -> Result<Peer> {
     }
 }
 
-/// Rests: the machine is out of descriptors, or the client is gone already; neither is for ever.
+/// Waits a moment, because the machine is out of descriptors, or the client is gone already.
+/// Neither lasts.
 async fn pause() {
     sleep(ACCEPT_PAUSE).await;
 }
 
-/// Waits for a phase. That the server is gone altogether is the last one.
+/// Waits for a phase of the server. The end of the server counts as the last phase.
 pub(crate) async fn reached(phase: &mut watch::Receiver<Phase>, awaited: Phase) {
     let _ = phase.wait_for(|phase| *phase >= awaited).await;
 }

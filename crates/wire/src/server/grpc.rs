@@ -165,7 +165,7 @@ async fn finish(work: Work, permit: CallPermit, give_up: Option<Instant>) -> Ans
     }
 }
 
-/// When a client that gave this time waits no longer; `None` if it waits for ever.
+/// Returns the time until which a client with this timeout waits, or `None` if it waits for ever.
 fn give_up(timeout_micros: u64) -> Option<Instant> {
     match timeout_micros {
         0 => None,
@@ -197,7 +197,7 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// Performs the handshake and starts the session; a refused peer is counted.
+/// Performs the handshake and starts the session. If the peer is refused, counts it.
 async fn open(
     node: Arc<Node>,
     connected: Connected,
@@ -247,7 +247,8 @@ async fn shake_hands(
     Ok(stream)
 }
 
-/// Why a peer is refused. Without a reason it may be admitted later.
+/// Why a peer is refused. If there is no reason, the peer may be admitted later, and is not counted
+/// as refused.
 struct Refused {
     reason: Option<RefusalReason>,
     status: Status,

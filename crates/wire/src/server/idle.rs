@@ -13,7 +13,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::limits::MAX_IDLE_CONNECTIONS;
 
-/// The idle connections of a server, in the order in which they became so.
+/// The idle connections of a server, in the order in which they became idle.
 #[derive(Debug, Default)]
 pub(crate) struct IdleConnections(Mutex<Queue>);
 
@@ -31,7 +31,8 @@ pub(crate) struct IdlePlace<'a> {
 }
 
 impl IdleConnections {
-    /// The newest place. If that is one too many, the oldest is lost.
+    /// Adds a connection as the newest idle one. If there are too many now, the oldest loses its
+    /// place.
     pub(crate) fn enter(&self) -> IdlePlace<'_> {
         let (evict, evicted) = oneshot::channel();
         let mut queue = self.lock();

@@ -129,7 +129,7 @@ impl SocketFile {
                 return Err(Error::exists(format!("another process listens on unix:{shown}")));
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            // A socket without a listener. Anything else there is not ours to remove.
+            // This is a socket without a listener. Any other file at the path must not be removed.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused && is_socket(path) => {
                 std::fs::remove_file(path).map_err(failed)?;
             }
@@ -176,7 +176,8 @@ mod tests {
     async fn a_socket_left_behind_is_replaced_but_not_one_in_use() {
         let dir = tempfile::tempdir().unwrap();
         let endpoint = socket_in(&dir);
-        // A listener of the standard library leaves its file, as a killed process does.
+        // A listener of the standard library leaves its socket file behind, just as a killed
+        // process does.
         drop(std::os::unix::net::UnixListener::bind(endpoint.path().unwrap()).unwrap());
         let listener = Listener::bind(&endpoint).await.unwrap();
         assert_eq!(listener.endpoints(), vec![endpoint.clone()]);

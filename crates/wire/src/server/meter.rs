@@ -132,7 +132,7 @@ pub(crate) struct Begun {
     pub(crate) at: Duration,
 }
 
-/// How a request ended: 0 well, else one more than the place of its error's kind.
+/// How a request ended: 0 if it succeeded, else one more than the index of its error's kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ending(u8);
 
@@ -176,7 +176,8 @@ impl Meter {
         self.clock.monotonic()
     }
 
-    /// Notes how many requests of a session wait for something, and how many did before.
+    /// Notes how many requests of a session wait for something, and how many waited at the last
+    /// call.
     pub(crate) fn waiting(&self, now: usize, before: usize) {
         if now != before {
             self.waiting.fetch_add(now as i64 - before as i64, Ordering::Relaxed);
@@ -216,18 +217,19 @@ impl Meter {
 pub struct RequestCounts {
     /// By kind; those never asked are left out.
     pub kinds: Vec<KindCounts>,
-    /// Requests of sessions that were begun and wait for something: a sync, mostly.
+    /// The number of begun requests of sessions that wait for something, mostly for a sync.
     pub waiting: i64,
 }
 
 /// The requests of one kind.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KindCounts {
-    /// An op's name, `transaction` for several ops, or the kind of message.
+    /// The name of the op, `transaction` for a request of several ops, or the kind of any other
+    /// message.
     pub kind: &'static str,
-    /// How many ended how: `ok` or the name of an error's kind.
+    /// How many requests had which result: `ok` or the name of an error's kind.
     pub results: Vec<(&'static str, u64)>,
-    /// From when the node read it until its answer was on its way.
+    /// How long requests took, from when the node read them until their answers were on their way.
     pub duration: HistogramSnapshot,
 }
 

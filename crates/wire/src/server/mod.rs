@@ -171,20 +171,20 @@ impl ServerBuilder {
         self
     }
 
-    /// What requests are timed by; the system's clock if nothing is said.
+    /// Sets the clock by which requests are timed. The default is the system's clock.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.node.meter = Meter::new(clock);
         self
     }
 
-    /// Where the spans of traced messages are kept. By default only the server itself can find
+    /// Sets where the spans of traced messages are kept. By default only the server itself can find
     /// them.
     pub fn spans(mut self, spans: Arc<Spans>) -> Self {
         self.node.spans = spans;
         self
     }
 
-    /// How long a connection may have no request, and a session no hello. The default is
+    /// Sets how long a connection may have no request, and a session no hello. The default is
     /// `HANDSHAKE_TIMEOUT`.
     pub fn handshake_timeout(mut self, timeout: Duration) -> Self {
         self.node.handshake_timeout = timeout;

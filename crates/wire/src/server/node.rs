@@ -124,7 +124,7 @@ impl Node {
         if self.watch.is_some() { all } else { all.without(Capability::WatchChanges) }
     }
 
-    /// Begins what a message asks for, as a part of what it belongs to.
+    /// Begins the work that a message asks for, within the trace that the message belongs to.
     pub(crate) fn begin(
         self: &Arc<Self>,
         caller: &Arc<Caller>,

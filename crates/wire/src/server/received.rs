@@ -30,12 +30,12 @@ const _: () = assert!(
 pub(crate) enum Received {
     /// One within bounds, and the bytes it takes here.
     Message(ClientMessage, usize),
-    /// One that was not decoded: it would be more than it may.
+    /// A message that was not decoded, because it would exceed a bound.
     Refused(u64, Error),
 }
 
 impl Received {
-    /// The message that is encoded in `bytes`, which those in it are slices of.
+    /// Decodes a message. The byte strings in it are slices of `bytes`.
     pub(crate) fn decode(bytes: Bytes) -> Result<Self, Status> {
         if bytes.len() < SHORT_BYTES {
             let taken = bytes.len() + Unfolded::most_bytes(bytes.len());

@@ -18,7 +18,7 @@ pub enum RefusalReason {
     /// TLS failed: no certificate, one of another authority, one that names no entity, or no TLS at
     /// all.
     Tls,
-    /// Nothing, or only half of it, came in time: a handshake, a request, a hello.
+    /// A handshake, a request or a hello did not come in time, or came only in part.
     Silence,
     /// Too many connections said nothing; this had done so for longest.
     Crowd,
@@ -28,7 +28,7 @@ pub enum RefusalReason {
     User,
     /// The guard does not know it, or not any more.
     Entity,
-    /// The node, or the entity, has as many sessions as it may.
+    /// The node, or the entity, has as many sessions as it may have.
     Sessions,
 }
 
@@ -69,7 +69,7 @@ pub struct Refusal {
     pub text: String,
 }
 
-/// Hears of refusals. Called on the task that serves the connection: it must not wait.
+/// Is told of refusals. It is called on the task that serves the connection, so it must not wait.
 pub trait RefusalObserver: Send + Sync {
     /// A peer was refused.
     fn refused(&self, refusal: Refusal);

@@ -6,12 +6,13 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use nacre_object::{EntityName, Result, Standing, TenantName};
 
-/// Who calls. Everything but `client_name` is the server's word, not the client's.
+/// The caller of a method. The server itself determines everything but `client_name`, which the
+/// client chose.
 #[derive(Debug, Clone)]
 pub struct Caller {
     /// Who it is, as authenticated, and what it may do.
     pub standing: Arc<dyn Standing>,
-    /// The session's number, from 1; 0 for a call without a session.
+    /// The number of the session, from 1, or 0 for a call without a session.
     pub session: u64,
     /// What the client calls itself, for logs; empty without a session.
     pub client_name: String,

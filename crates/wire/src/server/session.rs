@@ -48,7 +48,7 @@ use nacre_protocol::proto::client_message::Body as Asked;
 use nacre_protocol::proto::server_message::Body as Answer;
 use nacre_protocol::proto::{self as pb, ClientMessage};
 
-/// Rounds of a turn; then other tasks have theirs. A round reads one batch.
+/// How many batches the task of a session reads before it lets other tasks run.
 const ROUNDS: usize = 16;
 
 /// Why a session is closed that its client did not end.
@@ -62,7 +62,8 @@ pub(crate) struct Session {
     node: Arc<Node>,
     caller: Arc<Caller>,
     inbound: Streaming<Batch>,
-    /// Whether more is read. Once it is not, the session ends when its last answer is taken.
+    /// Whether the session still reads messages. When it no longer does, it ends once its last
+    /// answer is taken.
     reading: bool,
     /// What was read and not begun.
     backlog: Batch,
@@ -82,7 +83,7 @@ pub(crate) struct Session {
     ended: Vec<(Begun, Ending)>,
     /// How many works in flight the meter knows of.
     metered: usize,
-    /// Ready when the server stops, or the caller may no longer be here.
+    /// Ready when the server stops, or when the caller's right to have a session has ended.
     closing: BoxFuture<'static, Closing>,
     /// Runs while the client has more to read than it should.
     stall: Stall,
@@ -215,7 +216,7 @@ impl Session {
             && self.waiting_bytes <= REPLIES_WAITING_BYTES
     }
 
-    /// Begins the messages of one batch, as far as there is room.
+    /// Begins the messages of one batch, as far as the bounds of the session permit.
     fn poll_messages(&mut self, context: &mut Context<'_>) -> bool {
         if !self.reading || !self.has_room() {
             return false;
@@ -285,7 +286,8 @@ impl Session {
         }
     }
 
-    /// Tells the client that its time is over, and finishes without it what changes something.
+    /// Tells the client that its deadline has passed. Work that changes something goes on without
+    /// the client.
     fn late(&mut self, id: u64, begun: Begun, unheard: Result<UnderWay, usize>) {
         let answer = encode::failure(&message::late());
         self.ended.push((begun, Ending::of(&answer)));
@@ -302,7 +304,7 @@ impl Session {
         self.waiting_bytes = self.outbox.push_quietly(&message::server_fields(id), answer);
     }
 
-    /// Counts the requests whose answers are on their way, and those that wait.
+    /// Tells the meter which requests were answered, and how many wait.
     fn meter_turn(&mut self) {
         let meter = &self.node.meter;
         if !self.ended.is_empty() {
@@ -313,7 +315,7 @@ impl Session {
         self.metered = self.under_way.len();
     }
 
-    /// Reads no more: says so, then ends when the last work has.
+    /// Stops reading and tells the client so. The session ends when its last work has ended.
     fn wind_up(&mut self) {
         self.tell(0, &Answer::Closing(pb::Closing { last_id: self.last_id }));
         self.stop_reading();
@@ -325,7 +327,8 @@ impl Session {
         self.stop_reading();
     }
 
-    /// The client is gone, which is known once only. Works that remain are looked at again.
+    /// Notes, once only, that the client is gone. Drops the works that only read, and has the
+    /// others polled again.
     fn leave(&mut self, context: &mut Context<'_>) {
         self.stop_reading();
         if std::mem::replace(&mut self.is_left, true) {
@@ -385,7 +388,8 @@ impl Future for Session {
             self.leave(context);
         }
         self.meter_turn();
-        // What waits is counted, and its time runs, as long as the session is there.
+        // The session stays until the client has taken its last answer. Until then the bytes that
+        // wait are counted, and the client's time to read them runs.
         if !self.is_done() || self.waiting_bytes > 0 {
             return Poll::Pending;
         }

@@ -32,7 +32,7 @@ pub(crate) struct SessionSlot {
 }
 
 impl SessionSlots {
-    /// Takes a slot for a session. The error says which limit is reached.
+    /// Takes a slot for a session. An error says which limit is reached.
     pub(crate) fn take(&self, entity: &EntityName) -> Result<SessionSlot, String> {
         let mut sessions = self.lock();
         if open(&sessions) >= MAX_SESSIONS {

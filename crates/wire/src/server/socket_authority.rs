@@ -90,12 +90,13 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for SocketAuthority<S> {
 /// The frames of a connection, as far as they have come.
 #[derive(Debug)]
 struct Frames {
-    /// Bytes that are passed on before the next frame's header, or before its block of headers.
+    /// How many bytes are passed on before the next frame's header, or before the frame's block of
+    /// headers.
     skip: usize,
     /// The header of the frame that begins next.
     header: [u8; FRAME_HEADER_BYTES],
     header_filled: usize,
-    /// Bytes that are left of a block of headers in this frame.
+    /// How many bytes of the block of headers are left in this frame.
     block_left: usize,
     block: Block,
     is_understood: bool,
@@ -189,14 +190,16 @@ enum Block {
 /// What a string is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Text {
-    /// A name, of which so many bytes are those of [`AUTHORITY`]; `None` once one is not.
+    /// A name. The number says how many bytes of it equal those of [`AUTHORITY`]; `None` once one
+    /// differs.
     Name(Option<usize>),
     Value,
     Authority,
 }
 
 impl Block {
-    /// What comes after a byte, which may be changed; `None` if no client sends such a block.
+    /// Returns the state after a byte, and possibly changes the byte. Returns `None` if no client
+    /// sends such a block.
     fn after(self, byte: &mut u8) -> Option<Self> {
         Some(match self {
             Self::Field => Self::after_field(*byte),
@@ -262,7 +265,7 @@ impl Block {
 }
 
 impl Text {
-    /// The same for a string in Huffman code, which this module does not read.
+    /// Returns the kind for a string in Huffman code, which this module does not read.
     fn unreadable(self) -> Self {
         match self {
             Self::Name(_) => Self::Name(None),
@@ -282,7 +285,8 @@ impl Text {
     }
 }
 
-/// Whether an authority may have this byte: of host names, addresses and ports.
+/// Whether an authority may contain this byte, that is, whether host names, addresses and ports
+/// may.
 fn is_of_authority(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte)
 }
@@ -301,7 +305,8 @@ mod tests {
         [&length[1..], &[kind, flags, 0, 0, 0, 1], payload].concat()
     }
 
-    /// A connection with this authority in a block of headers that is divided over two frames.
+    /// Makes the bytes of a connection whose block of headers has this authority and is divided
+    /// over two frames.
     fn connection(authority: &str) -> Vec<u8> {
         let long = "v".repeat(200);
         let mut block = vec![0x83, 0x86, 0x3f, 0x61];

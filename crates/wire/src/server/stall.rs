@@ -22,7 +22,7 @@ struct Running {
 }
 
 impl Stall {
-    /// So little waits again that the client has all the time there is.
+    /// Stops the time, because few enough bytes wait for the client again.
     pub(crate) fn end(&mut self) {
         self.0 = None;
     }

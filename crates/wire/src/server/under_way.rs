@@ -29,14 +29,14 @@ pub(crate) struct Watched {
 /// What is done for a message.
 pub(crate) struct Work {
     pub(crate) future: BoxFuture<'static, Outcome>,
-    /// Whether nothing changes by it, so that it is for nothing once its client is gone.
+    /// Whether the work changes nothing, so that it is of no use once its client is gone.
     pub(crate) only_reads: bool,
 }
 
 /// A message in flight and its work. The client waits for a limited time only, but work that
 /// changes something runs to its end.
 pub(crate) struct UnderWay {
-    /// The message to be answered; `None` once the client waits no longer.
+    /// The message that is to be answered; `None` once the client no longer waits.
     id: Option<(u64, Begun)>,
     patience: Option<Pin<Box<Sleep>>>,
     work: Option<BoxFuture<'static, Outcome>>,
@@ -46,7 +46,8 @@ pub(crate) struct UnderWay {
     bytes: usize,
 }
 
-/// What came of waiting for a message; if it is over, with the bytes it took.
+/// The outcome of waiting for a message. If its work has ended, the outcome has the bytes that the
+/// message took.
 pub(crate) enum Progress {
     /// It is answered.
     Finished(u64, Begun, Outcome, usize),

@@ -12,7 +12,7 @@ use nacre_object::{Error, ObjectId, Result, WatchEvent};
 use super::under_way::Watched;
 use crate::limits::MAX_WATCHES;
 
-/// What a watch has to tell: its id and the event, or its end.
+/// An event of a watch: the watch's id, and the event, or `None` if the watch has ended.
 type Told = (u64, Option<WatchEvent>);
 
 /// The watches of one session, by the id of the message that asked for each.
@@ -47,7 +47,7 @@ impl Watches {
         Ok(())
     }
 
-    /// The watch is there. If it was ended meanwhile, it goes at once.
+    /// Notes that the store watches now. If the client ended the watch meanwhile, drops it at once.
     pub(crate) fn establish(&mut self, id: u64, Watched { object, events }: Watched) {
         let Some(state) = self.states.get_mut(&id) else { return };
         let end = once(std::future::ready((id, None)));
@@ -81,7 +81,7 @@ impl Watches {
         *self = Self::default();
     }
 
-    /// The next event of any. Pending, too, if there is none to come.
+    /// Polls for the next event of any watch. Also pending if there are no watches.
     pub(crate) fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<Told> {
         match Pin::new(&mut self.events).poll_next(context) {
             Poll::Ready(Some((id, event))) => {

@@ -1,4 +1,4 @@
-//! Past a bound: back-pressure or a clear error, never growth.
+//! At each bound there is back-pressure or a clear error, and nothing grows.
 
 use std::time::Duration;
 
@@ -78,7 +78,7 @@ async fn a_session_begins_only_a_bounded_number_of_requests() {
     let count = MAX_UNDER_WAY as u64 + 1000;
     greedy.send((1..=count).map(|id| asks(id, "hold", "")).collect());
     service.until_begun(MAX_UNDER_WAY).await;
-    // Another session is not held up, and after it the greedy one is no further.
+    // Another session is not held up. After its answer, the greedy session has not got any further.
     ask(&connect(&node.endpoint).await, "echo", "").await.unwrap();
     assert_eq!(service.begun(), MAX_UNDER_WAY + 1);
     service.release(count as usize);
@@ -95,7 +95,8 @@ async fn a_client_that_does_not_read_its_replies_gets_no_more() {
     for id in 1..=ASKED {
         lazy.send(vec![asks(id, "make", &MIB.to_string())]);
     }
-    // What waits in the server, what is in the windows and sockets, and one beyond each.
+    // The replies that wait in the server, those in the flow-control windows and sockets, and one
+    // more for each.
     let most = (REPLIES_WAITING_BYTES + STREAM_WINDOW_BYTES as usize) / MIB + 4;
     service.until_begun(REPLIES_WAITING_BYTES / MIB).await;
     const TURNS: usize = 200;
@@ -106,7 +107,8 @@ async fn a_client_that_does_not_read_its_replies_gets_no_more() {
     }
 }
 
-/// Others' questions between looks at what was begun for one who does not read.
+/// Lets other clients ask `turns` times, so that the node has time to begin requests of the client
+/// that does not read.
 async fn turns_of_others(node: &Node, turns: usize) {
     let session = connect(&node.endpoint).await;
     for _ in 0..turns {
@@ -134,7 +136,8 @@ async fn the_bound_on_unread_replies_holds_within_one_batch() {
 async fn requests_that_end_together_are_answered_up_to_the_bound() {
     let (_place, service, node, mut lazy) = served().await;
     const ASKED: usize = 64;
-    // So long that those which are woken at once are too much already.
+    // So long that the replies of requests that are woken at the same time already exceed the
+    // bound.
     const BYTES: usize = 8 * MIB - 1024;
     const TURNS: usize = 200;
     lazy.send((1..=ASKED as u64).map(|id| asks(id, "hold-make", &BYTES.to_string())).collect());
@@ -188,7 +191,7 @@ async fn abandoned_calls_count_against_their_entity_until_they_end() {
     }
     service.until_begun(count).await;
     assert_eq!(given_up().await, pb::ErrorKind::Exhausted);
-    // Sessions are not held up, and after them no further call was begun.
+    // Sessions are not held up. After their answers, no further call was begun.
     ask(&connect(&node.endpoint).await, "echo", "").await.unwrap();
     assert_eq!(service.begun(), count + 1);
     // Who waits long enough has its turn.

@@ -79,7 +79,7 @@ impl Node {
         Self::start(endpoint, 1, |builder| builder.service("test", service.clone())).await
     }
 
-    /// Tells it to stop; what it returns is ready when it has.
+    /// Tells the node to stop. The returned handle is ready when it has stopped.
     pub fn stop(self) -> JoinHandle<Result<()>> {
         let _ = self.stop.send(());
         self.serving
@@ -124,7 +124,7 @@ impl TestService {
         reaches(&self.finished, count, "calls finished").await;
     }
 
-    /// Waits until so many calls of `wait` were given up: nothing else ends them.
+    /// Waits until `count` calls of `wait` were given up. Nothing else ends these calls.
     pub async fn until_given_up(&self, count: usize) {
         reaches(&self.given_up, count, "calls given up").await;
     }

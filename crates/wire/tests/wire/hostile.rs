@@ -115,7 +115,7 @@ async fn a_node_that_stops_ends_long_polls_and_finishes_other_calls() {
     stopped.await.unwrap().unwrap();
 }
 
-/// Half of what a node that stops has for calls that were begun.
+/// Half of the time that a stopping node gives to calls that were begun.
 const WITHOUT_DRAINING: Duration = Duration::from_secs(DRAIN_TIMEOUT.as_secs() / 2);
 
 #[tokio::test(flavor = "multi_thread")]
@@ -194,7 +194,7 @@ async fn an_unfinished_handshake_is_closed() {
     for round in 0..60 {
         let mut stream = TcpStream::connect(address).await.unwrap();
         let noise: Vec<u8> = (0..random.below(300)).map(|_| random.next_u64() as u8).collect();
-        // A record that promises a long hello, a plain HTTP/2 preface, noise, nothing.
+        // A TLS record that announces a long hello, a plain HTTP/2 preface, noise, or nothing.
         let beginning: &[u8] = match round % 4 {
             0 => &[22, 3, 1, 0x3f, 0xff, 1, 0],
             1 => PREFACE,

@@ -1,4 +1,5 @@
-//! Who connects is who the connection proves, and what they may do holds from message to message.
+//! A connection proves which entity connects, and each message is checked by the rights that the
+//! entity has then.
 
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ fn entity(name: &str) -> EntityName {
     EntityName::new(name).unwrap()
 }
 
-/// Admits the peers it is told to, with the rights it is told.
+/// A guard that admits the peers that a test names, with the rights that it names.
 #[derive(Debug)]
 struct Doorman {
     /// The only entities that are admitted.
@@ -273,7 +274,7 @@ async fn a_certificate_is_valid_only_with_its_key_its_name_and_its_authority() {
     eventually("none of them is connected", || house.server.connection_count() == 0).await;
 }
 
-/// An identity with a certificate of the house's authority that expired long ago.
+/// Makes an identity whose certificate, issued by the house's authority, expired long ago.
 fn expired_guest(house: &House) -> Identity {
     let mut issuer = CertificateParams::default();
     issuer.distinguished_name = DistinguishedName::new();
@@ -295,7 +296,8 @@ async fn a_client_is_told_at_once_what_is_wrong_with_its_certificate() {
     let house = House::open().await;
     let (other, _) = Authority::create().unwrap();
     let stranger = other.issue(&entity("guest"), Usage::Client).unwrap();
-    // It takes the node's certificate, so only the node can find out.
+    // This client accepts the node's certificate, so only the node can notice that it is a
+    // stranger.
     let mut disguised = stranger.to_json();
     disguised["authority"] = house.authority.certificate_pem().into();
     let disguised = Identity::parse(disguised.to_string().as_bytes()).unwrap();
@@ -305,7 +307,7 @@ async fn a_client_is_told_at_once_what_is_wrong_with_its_certificate() {
         (&disguised, "the node refuses this identity: its certificate is of another authority"),
         (&expired, "the node refuses this identity: its certificate has expired"),
     ] {
-        // The node's word must not be lost in a race with what the client sends.
+        // The node's refusal must not be lost in a race with what the client sends.
         for _ in 0..20 {
             let error = house.connect(identity).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Denied, "{error}");

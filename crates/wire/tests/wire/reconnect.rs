@@ -1,4 +1,5 @@
-//! Connections come and go; what becomes of the calls is certain, or said not to be.
+//! Connections come and go. The outcome of each call is certain, or the call's error says that it
+//! is not.
 
 use std::sync::Arc;
 

@@ -107,7 +107,8 @@ async fn each_failed_tls_handshake_is_counted_under_its_reason() {
     stream.write_all(&[22, 3, 1, 0x3f, 0xff, 1, 0]).await.unwrap();
     let _ = stream.read_to_end(&mut Vec::new()).await;
     is_counted(&server, &[(RefusalReason::Tls, 1), (RefusalReason::Silence, 1)]).await;
-    // Of the authority, and let in nowhere. Clients try again while they are refused.
+    // This identity is the authority's, but no node admits it. Clients try again while they are
+    // refused.
     knock(&endpoint, authority.issue(&"guest".parse().unwrap(), Usage::Client).unwrap()).await;
     let entities = counts(&server)[2];
     assert!(entities.0 == RefusalReason::Entity && entities.1 >= 1, "{:?}", counts(&server));
@@ -141,7 +142,8 @@ async fn a_peer_without_a_hello_is_counted_once() {
     noisy.write_all(&[0xff; 64]).await.unwrap();
     let _ = noisy.read_to_end(&mut Vec::new()).await;
     is_counted(&node.server, &[(RefusalReason::Silence, 1), (RefusalReason::Protocol, 1)]).await;
-    // It spoke, and said no hello: the session is refused, its connection is not again.
+    // The client sent a request but no hello. The session counts as refused, and its connection
+    // does not count again.
     RawSession::begin(&node.endpoint, vec![]).await.err().expect("no hello, no session");
     eventually("it is gone", || node.server.connection_count() == 0).await;
     assert_eq!(told.reasons().len(), 3);
