@@ -30,7 +30,7 @@ fn change(n: u64) -> Vec<Change> {
 }
 
 impl Bench {
-    /// Repeats `act` one at a time; prints how many there were a second.
+    /// Repeats `act`, one call after another. Prints how many calls there were per second.
     async fn measure(&self, what: &str, mut act: impl AsyncFnMut(u64) -> Result<()>) -> Result<()> {
         let (start, mut count) = (self.clock.monotonic(), 0);
         while self.clock.monotonic() - start < RUN {
@@ -87,7 +87,7 @@ impl Bench {
         Ok(())
     }
 
-    /// From the start of a commit until a watcher has heard of it.
+    /// Measures the time from the start of a commit until a watcher is notified of it.
     async fn watched(&self) -> Result<()> {
         let map = MapName::new("watched")?;
         let mut watcher = self.maps.watch(&map, 0);

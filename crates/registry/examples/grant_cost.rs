@@ -10,7 +10,7 @@ use nacre_registry::{CallRules, Grant, Grants};
 
 const MESSAGES: u32 = 2_000_000;
 
-/// So many grants, all of them on the object's pool, the last one on the object.
+/// Makes `count` grants, all of them on the object's pool. Only the last one covers the object.
 fn grants(count: usize) -> Result<Grants> {
     let others = (1..count).map(|n| format!("rw pool=data prefix=user-{n:03}/"));
     others.chain(["rw pool=data prefix=alice/".to_owned()]).map(|text| text.parse()).collect()

@@ -1,12 +1,12 @@
-//! How long to wait before asking again a store that did not answer.
+//! How long to wait before a store that did not answer is asked again.
 
 use std::time::Duration;
 
 use nacre_clock::Random;
 
-/// The first wait is at most this: a restart of the other side may take no longer.
+/// The first pause is at most this long. A restart of the other side may take no longer.
 const FIRST: Duration = Duration::from_millis(10);
-/// No wait is longer: what a store's return may cost a waiter.
+/// No pause is longer. So a waiting caller notices within this time that the store is back.
 const LONGEST: Duration = Duration::from_secs(2);
 
 /// Pauses that double up to a bound. Each pause is drawn at random between half of its bound and

@@ -45,7 +45,7 @@ enum Lag {
 /// The follower's state.
 #[derive(Debug)]
 pub(crate) struct CatchUp<Item> {
-    /// The number of the newest item read or told as part of a whole.
+    /// The number of the newest item that was read, or that the whole state contained.
     read: u64,
     /// Read and not delivered yet.
     ready: VecDeque<Item>,
@@ -147,7 +147,7 @@ mod tests {
             Page { last: self.last, items }
         }
 
-        /// Does one step of a follower; returns what it delivered, or `None` if it waits.
+        /// Does one step of a follower. Returns what the follower delivered, or `None` if it waits.
         fn serve(&self, follower: &mut CatchUp<Told>, limit: usize) -> Option<Option<Told>> {
             match follower.step() {
                 Step::Deliver(told) => return Some(Some(told)),

@@ -21,7 +21,7 @@ pub(crate) trait Source: Send + Sync {
     /// What is delivered: an item of the history, or the whole.
     type Item: Send;
 
-    /// The items that a notification carries, if it is one of those that do.
+    /// The items that a notification carries, if it carries any.
     fn told(&self, _payload: &Bytes) -> Option<Page<Self::Item>> {
         None
     }
@@ -92,7 +92,7 @@ impl<S: Source> Follower<S> {
         match tokio::time::timeout(LOOK_AGAIN, signal.next()).await {
             Err(_) => self.core.stirred(),
             Ok(None) => {
-                // The stream ended: the store closed it. Watch anew, after a breath.
+                // The store has closed the stream. Watch the object again after a pause.
                 self.core.stirred();
                 self.signal = None;
                 self.backoff.wait().await;

@@ -1,4 +1,5 @@
-//! What comes to the registry's classes, what lies in their objects, and what its maps keep.
+//! Fuzzes the inputs of the registry's classes, the content of their objects, and the entries of
+//! its maps.
 
 use std::sync::Arc;
 
@@ -19,7 +20,8 @@ use crate::programs::{ProgramId, ProgramRecord, StatusReport};
 use crate::{events_class, map_class};
 
 const CRATE: &str = env!("CARGO_MANIFEST_DIR");
-/// Inputs that meet on one object: enough that some find what others left.
+/// The number of inputs that are tried on one object. There are enough that some find what others
+/// left.
 const INPUTS_AN_OBJECT: u64 = 64;
 
 struct Objects {
@@ -62,7 +64,8 @@ impl Objects {
         self.runtime.block_on(self.store.submit(request)).map(drop)
     }
 
-    /// Whether a method took its input; a fault of a native class is a mistake in it.
+    /// Calls a method. Returns whether the method accepted the input. Panics on a fault, because a
+    /// native class must never have one.
     fn call(&self, object: &ObjectId, class: &str, method: &str, input: &[u8]) -> bool {
         let call = ClassCall {
             class: ClassName::new(class).unwrap(),
@@ -116,7 +119,7 @@ fn fuzz_stored_objects_of_maps() {
     let mut random = Random::seeded(3);
     let mut commit = commit_input("s", &["a"]).to_vec();
     commit.truncate(64);
-    // A head of epoch 1 with one epoch kept, as the class writes it.
+    // The second sample is a head as the class writes it: epoch 1, one epoch kept.
     let samples = [vec![], b"\x08\x01\x10\x01\x18\x01\x28\x01\x30\x01".to_vec()];
     fuzz(CRATE, "stored_maps", &samples, |input| {
         let object = objects.next("map/s");

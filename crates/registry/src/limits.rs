@@ -13,31 +13,35 @@ pub const MAX_KEY_BYTES: usize = 512;
 pub const MAX_VALUE_BYTES: usize = 64 * 1024;
 /// Entries of one map.
 pub const MAX_ENTRIES: u64 = 16_384;
-/// Keys and values of one map together, in bytes: the whole travels in one reply.
+/// All keys and values of one map together, in bytes. They fit into one reply.
 pub const MAX_MAP_BYTES: u64 = 4 * 1024 * 1024;
 /// Changes of one commit.
 pub const MAX_CHANGES: usize = 1024;
-/// Keys and values of one commit together, in bytes: its history record is one stored value.
+/// All keys and values of one commit together, in bytes. The commit's record in the history is one
+/// stored value.
 pub const MAX_COMMIT_BYTES: usize = 512 * 1024;
 /// Bytes of the id by which a committer recognises its commit. Two random numbers fit.
 pub const MAX_COMMIT_ID_BYTES: usize = 64;
 /// The number of epochs kept in a map's history. A watcher that is further behind gets the whole
 /// map.
 pub const MAX_HISTORY_EPOCHS: u64 = 1024;
-/// Bytes of history kept, whatever the number of epochs (the newest epoch always is).
+/// How many bytes of history are kept, whatever the number of epochs. The newest epoch is always
+/// kept.
 pub const MAX_HISTORY_BYTES: u64 = 16 * 1024 * 1024;
 /// Epochs in one page of history.
 pub const MAX_HISTORY_PAGE: usize = 256;
-/// Bytes after which a page is closed: it travels in one reply.
+/// A page is closed once it has this many bytes, because it must fit into one reply.
 pub const MAX_PAGE_BYTES: usize = 2 * 1024 * 1024;
 /// The number of triggers of one map that are not carried out yet. (A trigger is a commit to
 /// another map that the map's program asks for.) Commits that would add more fail with `Exhausted`.
 pub const MAX_PENDING_TRIGGERS: u64 = 1024;
 /// Triggers one commit may cause.
 pub const MAX_TRIGGERS: usize = 16;
-/// Maps in a chain of triggers, the first committed one included: longer is taken for a cycle.
+/// The number of maps in a chain of triggers, including the map of the first commit. A longer chain
+/// is taken for a cycle.
 pub const MAX_TRIGGER_CHAIN: usize = 8;
-/// Versions kept of one program; its record is one value of a map.
+/// The number of versions that are kept of one program. All must fit into the program's record,
+/// which is one value of a map.
 pub const MAX_VERSIONS: usize = 128;
 /// The number of superseded versions of a program that are kept although no rollback reaches them,
 /// so that people can look at them and compare.
@@ -48,7 +52,7 @@ pub const MAX_COLLECTED_SOURCES: usize = 4096;
 pub const MAX_ROLLBACKS: usize = 32;
 /// Bytes of a program's last error that a node reports.
 pub const MAX_STATUS_ERROR_BYTES: usize = 512;
-/// Events kept in the cluster log: some days of an eventful cluster.
+/// The number of events that the cluster log keeps. In a busy cluster that covers some days.
 pub const MAX_EVENTS: u64 = 10_000;
 /// Events in one page.
 pub const MAX_EVENTS_PAGE: usize = 512;

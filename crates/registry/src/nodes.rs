@@ -1,4 +1,5 @@
-//! Which nodes there are: the map `nodes`, one entry each, by name, in JSON.
+//! The registry of nodes: the map `nodes` has one entry for each node, in JSON, under the node's
+//! name.
 
 use bytes::Bytes;
 use nacre_object::{Error, MapName, NodeName, Result};
@@ -112,7 +113,7 @@ impl Nodes {
         self.maps.update(&nodes_map(), update).await.map(|_| ())
     }
 
-    /// Forgets a node; one that is not known is no error.
+    /// Forgets a node. It is no error if the node is not known.
     ///
     /// # Errors
     /// Those of [`Maps::update`].
@@ -133,7 +134,8 @@ impl Nodes {
         state.entries.iter().map(|(name, value)| Node::parse(name, value)).collect()
     }
 
-    /// Watches the map of nodes from now on: list again after each event.
+    /// Watches the map of nodes from now on. After each event, the caller should list the nodes
+    /// again.
     ///
     /// # Errors
     /// `Unavailable`.

@@ -1,4 +1,4 @@
-//! Numbered messages under a prefix of an object's map: what a bounded history is made of.
+//! Numbered messages under a prefix of an object's map. A bounded history consists of them.
 
 use nacre_object::{MapEntry, ObjectView, Result};
 use prost::Message;
@@ -6,15 +6,17 @@ use prost::Message;
 use crate::limits::MAX_PAGE_BYTES;
 use crate::system::decode_stored;
 
-/// Values read at a time. Messages can be large, and a page must keep its bound.
+/// How many values are read at a time. The number is small, because messages can be large and a
+/// page must keep its bound.
 const CHUNK: usize = 16;
 
-/// The key of a number: big-endian, so that key order is number order.
+/// The key of a message's number. It is big-endian, so that key order is number order.
 pub(crate) fn numbered_key(prefix: &[u8], number: u64) -> Vec<u8> {
     [prefix, &number.to_be_bytes()].concat()
 }
 
-/// Messages after a number, in order: at most `limit`, and what fits a page. The object exists.
+/// Returns the messages after a number, in order: at most `limit`, and as many as fit into a page.
+/// The object must exist.
 pub(crate) fn numbered_after<Stored: Message + Default>(
     view: &mut dyn ObjectView,
     prefix: &[u8],

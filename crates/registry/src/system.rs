@@ -1,4 +1,5 @@
-//! The system pool: calls of native classes on its objects, and telling its watchers.
+//! The system pool: calls native classes on its objects, and notifies the watchers of these
+//! objects.
 
 use std::fmt;
 use std::sync::Arc;
@@ -65,7 +66,7 @@ impl System {
         Ok(reply.results)
     }
 
-    /// Calls a method of a native class; question and answer are protocol-buffer messages.
+    /// Calls a method of a native class. Input and output are protocol-buffer messages.
     pub(crate) async fn call<Answer: Message + Default>(
         &self,
         object: &ObjectId,

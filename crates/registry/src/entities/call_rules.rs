@@ -23,7 +23,7 @@ pub enum CallNeed<'a> {
     Admin,
 }
 
-/// What a call on an object takes; `None` if the class is none of the service's.
+/// Says which right a call on an object needs. `None` if the class belongs to another service.
 pub type CallRule = for<'a> fn(&ClassCall, &'a ObjectId) -> Option<CallNeed<'a>>;
 
 /// The rules of all services of a process.
@@ -36,7 +36,7 @@ impl CallRules {
         Self(rules)
     }
 
-    /// What a call on an object takes, if the class is one of a service's.
+    /// Returns the right that a call on an object needs, if a rule knows the call's class.
     pub(super) fn need_of<'a>(
         &self,
         call: &ClassCall,

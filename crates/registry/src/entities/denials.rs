@@ -1,4 +1,5 @@
-//! Telling the cluster log what was denied, each kind of thing at most once a second.
+//! Reports to the cluster log what was denied. Each kind of denial is reported at most once a
+//! second.
 
 use nacre_object::{EntityName, Error, NodeName};
 
@@ -40,7 +41,7 @@ impl Sited for Denial {
     }
 }
 
-/// Takes denials to the cluster log. It ends with its last clone.
+/// Reports denials to the cluster log. The reporter ends when its last clone is dropped.
 #[derive(Debug, Clone)]
 pub(super) struct DenialReporter(RatedReporter<Denial>);
 

@@ -43,7 +43,8 @@ impl Grants {
         self.0.len() < before
     }
 
-    /// Whether everything that is demanded is covered; `rules` say what calls of services' classes take.
+    /// Whether these grants cover all rights that a demand needs. `rules` say which rights calls of
+    /// other crates' classes need.
     pub fn allows(&self, demand: Demand<'_>, rules: CallRules) -> bool {
         needs_of(demand, rules, &mut |need| self.covers(&need).then_some(()).ok_or(())).is_ok()
     }
@@ -114,7 +115,7 @@ fn covers(rights: Rights, scope: &Scope, need: &Need<'_>) -> bool {
     }
 }
 
-/// Whether an object is among those of a pool that start so.
+/// Whether an object is in `pool` and its name starts with `prefix`.
 fn holds(pool: &str, prefix: &str, object: &ObjectId) -> bool {
     object.pool.as_str() == pool && object.name.as_str().starts_with(prefix)
 }

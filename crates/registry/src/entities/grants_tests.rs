@@ -155,10 +155,10 @@ fn a_map_grant_covers_the_maps_calls_and_nothing_else_of_its_object() {
     assert!(!calls(&some, "nacre.system/map/app.x", "lua", "eval_json"));
     assert!(!allows_op(&some, "nacre.system/map/app.x", append()));
     assert!(!allows_op(&some, "nacre.system/map/app.x", Op::GetAttributes));
-    // What claims to be triggered by another map is believed of nodes only.
+    // Only nodes and administrators may send a commit that claims to be triggered by another map.
     let forged = call("map", "commit", triggered_commit_input("app.x"));
     assert!(!allows_op(&some, "nacre.system/map/app.x", forged));
-    // Nor may one commit in the name of another map, and be it of one's own.
+    // Nor may an entity commit in the name of another map, even of a map that it may write.
     let renamed = call("map", "commit", commit_input("app.y", &["k"]));
     assert!(!allows_op(&some, "nacre.system/map/app.x", renamed.clone()));
     assert!(allows_op(&grants(&["admin"]), "nacre.system/map/app.x", renamed));
@@ -237,7 +237,7 @@ fn a_log_grant_covers_the_logs_view_and_the_methods_of_its_objects() {
     );
     assert!(!commits(&grants(&["rw map=*"]), "log.orders", &["view"]));
     assert!(!calls(&grants(&["rwd map=*"]), "nacre.system/map/log.orders", "map", "get"));
-    // A program with a say in its view could give it another one.
+    // A program that decides about the log's view could replace the view.
     for (all, may) in [(&["w program=*"][..], false), (&["w program=map/*", "w log=orders"], true)]
     {
         let all = grants(all);

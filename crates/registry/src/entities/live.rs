@@ -35,10 +35,10 @@ const JUDGE_PATIENCE: Duration = Duration::from_secs(1);
 /// takes milliseconds, and callers whose wait fails try again.
 const REACH_PATIENCE: Duration = Duration::from_secs(10);
 
-/// What is known of one entity; `None`: it may not be here.
+/// The record of an entity, or `None` if it is not admitted.
 type Record = Option<Arc<Entity>>;
 
-/// The entities as a node knows them. It follows them until it is dropped.
+/// The entities as a node knows them. This value follows their map until it is dropped.
 #[derive(Debug)]
 pub struct LiveEntities {
     table: Arc<Table>,
@@ -48,7 +48,7 @@ pub struct LiveEntities {
 #[derive(Debug)]
 struct Table {
     entities: Mutex<HashMap<EntityName, watch::Sender<Record>>>,
-    /// The epoch of the map that this is; `None` before it was read.
+    /// The epoch of this copy of the map, or `None` before the map was read.
     epoch: watch::Sender<Option<u64>>,
     denials: DenialReporter,
     /// What calls of services' classes take.
@@ -168,7 +168,7 @@ async fn follow(table: Arc<Table>, mut watcher: MapWatcher, maps: Maps) {
                 backoff.reset();
                 table.apply(event, &maps);
             }
-            // Nothing this node can mend: it keeps what it has, and looks again.
+            // This node cannot repair that. It keeps the copy that it has, and reads again later.
             Err(_) => backoff.wait().await,
         }
     }
@@ -206,7 +206,8 @@ impl Table {
                 self.set(&entity, None);
                 let events = maps.events().clone();
                 let event = Event::new(Severity::Error, error.to_string());
-                // The log was asked for some seconds; the node has more urgent things to do.
+                // `append` has tried for some seconds by then. The event is dropped, because the
+                // node has more urgent things to do.
                 tokio::spawn(async move { events.append(event).await.ok() });
             }
         }
@@ -230,7 +231,7 @@ impl Table {
     }
 }
 
-/// The standing of an entity with a record, as the record is at each moment.
+/// The standing of an entity that has a record. It always decides by the present record.
 #[derive(Debug)]
 pub struct EntityStanding {
     entity: EntityName,
@@ -252,7 +253,7 @@ impl EntityStanding {
         }
     }
 
-    /// The record, unless it is gone or another's who has the name since.
+    /// Returns the record, unless it was removed, or belongs to a later entity with the same name.
     fn entity_now(&self) -> Record {
         let record = self.record.borrow();
         if is_of(&record, &self.fingerprint) { record.clone() } else { None }

@@ -1,4 +1,5 @@
-//! The smallest grant that would have allowed a denied demand. Hints of errors suggest it.
+//! Finds the smallest grant that would have allowed a denied demand. The hint of the error suggests
+//! that grant.
 
 use std::fmt;
 
@@ -81,7 +82,8 @@ mod tests {
     use super::*;
     use crate::entities::{Grant, Grants};
 
-    /// The grant for a need, which must cover it, and does not cover `beside`.
+    /// Returns the grant that is suggested for `need`. Checks that it covers `need` and does not
+    /// cover `beside`.
     fn suggested(need: Need<'_>, beside: Need<'_>) -> String {
         let grant = need.grant();
         let grants: Grants = [grant.parse::<Grant>().unwrap()].into_iter().collect();

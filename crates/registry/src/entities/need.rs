@@ -59,7 +59,7 @@ pub enum Need<'a> {
         method: &'a MethodName,
         /// The object.
         object: &'a ObjectId,
-        /// The log whose object it is, and the right on it that suffices.
+        /// The log to which the object belongs, and the right on that log that suffices.
         log: Option<(&'a str, Right)>,
     },
     /// To list names of a pool.
@@ -97,7 +97,7 @@ pub enum Need<'a> {
         /// The log.
         log: &'a str,
     },
-    /// To see a log's view, which says where its records are.
+    /// The right to read a log's view, which says where the log's records are.
     LogView {
         /// The log.
         log: &'a str,
@@ -115,7 +115,7 @@ pub enum Need<'a> {
     Admin,
 }
 
-/// Tells each right a demand needs, until `each` fails.
+/// Calls `each` for every right that a demand needs, until `each` fails.
 ///
 /// # Errors
 /// That of `each`.
@@ -228,7 +228,7 @@ fn map_call_need<Refusal>(
     match call.method.as_str() {
         "get" | "history" => map_need(map, Right::Read, each),
         "commit" => match commit_keys(&call.input) {
-            // What another map triggered is carried over by nodes, or by who may do anything.
+            // Only nodes and administrators carry out commits that another map triggered.
             Some(commit) if commit.triggered => each(Need::Admin),
             // The commit names another map than the object's. So that map's program would decide
             // about it, and the triggers of the commit would count as that map's.

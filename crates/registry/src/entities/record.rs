@@ -19,7 +19,8 @@ use super::{Grant, Grants};
 const FORMAT: u32 = 1;
 /// Grants of one entity: what is looked through for every message.
 const MAX_GRANTS: usize = 64;
-/// Bytes of one grant: an object's name and what is said about it.
+/// The largest size of one grant in bytes: enough for an object's name and for what the grant says
+/// about it.
 const MAX_GRANT_BYTES: usize = 2048;
 
 /// An entity that is admitted.

@@ -1,4 +1,4 @@
-//! What an object of the system pool is for, told by its name.
+//! Tells from the name of an object of the system pool what the object is for.
 
 use nacre_object::{ObjectId, PoolName};
 
@@ -20,7 +20,7 @@ pub(super) enum SystemObject<'a> {
 }
 
 impl<'a> SystemObject<'a> {
-    /// What an object is for; `None` if it is of another pool.
+    /// Returns what an object is for, or `None` if it is in another pool.
     pub fn of(object: &'a ObjectId) -> Option<Self> {
         if object.pool != PoolName::system() {
             return None;

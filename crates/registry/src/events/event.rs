@@ -52,7 +52,7 @@ pub struct ProgramSite {
 /// One line of the cluster log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// Its number in the log, from 1; 0 until it is appended.
+    /// The number of the event in the log, from 1. It is 0 until the event is appended.
     pub sequence: u64,
     /// When the event happened, in microseconds since 1970, UTC. If the number is 0, or later than
     /// the append, the log stores the time of the append instead.
@@ -95,8 +95,8 @@ impl Event {
         self
     }
 
-    /// Says more. Values past `MAX_EVENT_FIELD_BYTES` are cut, fields past `MAX_EVENT_FIELDS`
-    /// left out.
+    /// Adds a field. Cuts a value that is longer than `MAX_EVENT_FIELD_BYTES`. Ignores the field if
+    /// the event has `MAX_EVENT_FIELDS` already.
     pub fn field(mut self, name: &str, value: impl Into<String>) -> Self {
         if self.fields.len() < MAX_EVENT_FIELDS {
             self.fields.insert(name.to_owned(), cut(value.into(), MAX_EVENT_FIELD_BYTES));

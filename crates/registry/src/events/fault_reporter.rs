@@ -40,7 +40,8 @@ impl ProgramFault {
                 text.push_str(&fault.traceback);
             }
         }
-        // Many of them may wait, and the log keeps no more of it.
+        // The text is cut here, because many faults may wait, and the log keeps no more of it
+        // anyway.
         Self { site, text: cut(text, MAX_EVENT_TEXT_BYTES) }
     }
 }
@@ -82,7 +83,7 @@ impl KindFaults {
         Self { kind, reporter: Arc::default() }
     }
 
-    /// Has faults reported from now on. A second call changes nothing, since a process is one node.
+    /// Reports faults from now on. A second call changes nothing, because a process is one node.
     pub fn report_to(&self, reporter: FaultReporter) {
         let _ = self.reporter.set(reporter);
     }

@@ -79,7 +79,8 @@ pub(super) struct ProgramMessage {
 pub(super) struct AppendRequest {
     #[prost(message, optional, tag = "1")]
     pub event: Option<EventMessage>,
-    /// Look whether it was appended before: an earlier attempt was not answered.
+    /// Whether to check if the event was appended before, because an earlier attempt was not
+    /// answered.
     #[prost(bool, tag = "2")]
     pub again: bool,
 }

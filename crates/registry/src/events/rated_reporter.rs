@@ -12,7 +12,7 @@ use super::{Event, Events};
 /// work, so a longer queue means that the cluster log does not answer.
 const MAX_WAITING: usize = 1024;
 
-/// Takes what happens to the cluster log. It ends with its last clone.
+/// Reports occurrences to the cluster log. The reporter ends when its last clone is dropped.
 #[derive(Debug, Clone)]
 pub(crate) struct RatedReporter<T>(mpsc::Sender<T>);
 
@@ -54,7 +54,8 @@ async fn report_all<T: Sited>(
             () = due(rate.next_due().map(|due| started + due)) => rate.due(started.elapsed()),
         };
         for Report { what, count } in reports {
-            // The log was asked again for some seconds; the node has more urgent things to do.
+            // `append` has tried for some seconds by then. The event is dropped, because the node
+            // has more urgent things to do.
             let _ = events.append(event(what, count)).await;
         }
     }

@@ -11,7 +11,8 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::Duration;
 
-/// At most one report for each site in this time, for sites that outsiders cannot trigger.
+/// In this time each site is reported at most once. It is used for sites that only admitted
+/// entities can trigger.
 pub(crate) const WINDOW: Duration = Duration::from_secs(1);
 /// Sites counted at the same time. Occurrences at further sites are dropped until some window ends.
 const MAX_SITES: usize = 1024;
@@ -35,7 +36,7 @@ pub(crate) struct Report<T> {
 #[derive(Debug)]
 struct Window<T> {
     ends: Duration,
-    /// The last one since the last report, and how many there were.
+    /// The last occurrence since the last report, and the number of occurrences since then.
     unreported: Option<Report<T>>,
 }
 
@@ -67,7 +68,8 @@ impl<T: Sited> ReportRate<T> {
         Some(Report { what, count: 1 })
     }
 
-    /// What to report because its window ended. A site that was quiet is forgotten.
+    /// Returns the reports of sites whose window has ended. A site without an occurrence in the
+    /// window is forgotten.
     pub(crate) fn due(&mut self, now: Duration) -> Vec<Report<T>> {
         let mut reports = Vec::new();
         let length = self.window;

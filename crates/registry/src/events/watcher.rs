@@ -21,7 +21,7 @@ pub enum EventItem {
     },
 }
 
-/// A follower of the cluster log. It outlives every outage of the store.
+/// A watcher of the cluster log. It survives every outage of the store.
 pub struct EventWatcher {
     follower: Follower<EventLog>,
 }

@@ -95,7 +95,7 @@ pub struct CompiledHook<P> {
 }
 
 impl<P: CompiledProgram> CompiledHook<P> {
-    /// The hook of a process that checks programs of this kind and runs none.
+    /// The hook for a process that checks programs of this kind but runs none.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self { clock, live: None }
     }
@@ -129,7 +129,7 @@ impl<P: CompiledProgram> Hook for CompiledHook<P> {
         P::USED_KIND
     }
 
-    /// None where the source does not compile: the nodes say why when they install it.
+    /// `None` if the source does not compile. Nodes report the error when they install the source.
     fn used_program(&self, program: &ProgramId, source: &str) -> Option<ProgramId> {
         let compiled = P::compile_and_try(&program.to_string(), 0, source.into(), &self.clock);
         compiled.ok()?.used_program()

@@ -55,7 +55,7 @@ pub trait Hook: Send + Sync {
     }
 }
 
-/// The error of a process that has no use for programs of this kind.
+/// The error of a process that does not run programs of this kind.
 pub(super) fn runs_none(kind: ProgramKind) -> Error {
     Error::unsupported(format!("nothing here runs programs of kind {kind}"))
 }

@@ -20,7 +20,7 @@ impl Hooks {
         Self::default()
     }
 
-    /// These hooks and one more, in place of another of its kind.
+    /// Adds a hook to these. It replaces another hook of the same kind.
     #[must_use]
     pub fn with(mut self, hook: impl Hook + 'static) -> Self {
         self.0.insert(hook.kind(), Arc::new(hook));

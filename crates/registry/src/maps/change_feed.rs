@@ -32,7 +32,7 @@ use crate::system::System;
 /// that it lost some. The notifications take at most 4 MiB for each map.
 const MAX_UNHEARD: usize = 64;
 
-/// The layer that sends watchers of common maps their changes. Clones are handles of the same
+/// The layer that sends watchers of common maps their changes. Clones are handles to the same
 /// layer.
 #[derive(Clone)]
 pub struct ChangeFeed(Arc<Inner>);

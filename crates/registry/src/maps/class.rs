@@ -186,7 +186,7 @@ fn begin_epoch(
     })
 }
 
-/// What the map's program makes of the changes; without one they stay as they are.
+/// Returns the changes as the map's program decides. Without a program they stay as they are.
 fn judge(
     epoch: u64,
     request: &CommitRequest,
@@ -210,7 +210,7 @@ fn judge(
     Ok(verdict)
 }
 
-/// Whether what is kept of a commit besides its changes can be read again.
+/// Checks that readers can decode what is stored of a commit in addition to its changes.
 fn check_names(request: &CommitRequest) -> Result<()> {
     // The class does not see which object it runs on. The check of the caller's rights compares the
     // name with the object.
@@ -242,7 +242,7 @@ fn check_changes(changes: &[Change]) -> Result<()> {
     check_commit_bytes(changes.iter().map(Change::payload_bytes).sum())
 }
 
-/// Whether one commit may have so many bytes of keys and values.
+/// Checks that a commit may have this many bytes of keys and values.
 pub(crate) fn check_commit_bytes(bytes: usize) -> Result<()> {
     if bytes > MAX_COMMIT_BYTES {
         return Err(Error::invalid(format!("a commit of {bytes} bytes is too long"))

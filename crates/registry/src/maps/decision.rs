@@ -1,6 +1,6 @@
 //! Whether a commit may happen: the pure part.
 
-/// What the history says of the epoch a committer wants to begin.
+/// What the history says about the epoch that a committer wants to begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NextEpoch<'a> {
     /// It has not begun.
@@ -16,7 +16,7 @@ pub(super) enum NextEpoch<'a> {
 pub(super) enum Decision {
     /// It begins this epoch.
     Commit(u64),
-    /// It was done before, as this epoch: its committer did not hear of it.
+    /// The commit was done before and began this epoch. Its committer did not get the answer.
     Done(u64),
     /// Another commit was faster.
     Conflict,

@@ -17,7 +17,8 @@ use super::own::check_deletable;
 use crate::limits::MAX_COMMIT_ID_BYTES;
 use crate::system::decode_input;
 
-/// Deletes the map, unless a program has a say in it or commits it triggered wait.
+/// Deletes the map, unless a program is bound to it, or commits that it triggered wait to be
+/// carried out.
 pub(super) fn delete(
     input: Bytes,
     view: &mut dyn ObjectView,

@@ -1,4 +1,5 @@
-//! Tracks which epochs the watchers of a map were sent, and decides what to send next. Pure.
+//! Tracks which epochs the watchers of a map were sent, and decides what to send next. It does no
+//! IO.
 
 use bytes::Bytes;
 use prost::Message;

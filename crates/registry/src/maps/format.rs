@@ -95,7 +95,7 @@ pub(super) struct Record {
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct OriginMessage {
-    /// The maps of the chain, the one first committed to at the front.
+    /// The maps of the chain, beginning with the map of the first commit.
     #[prost(string, repeated, tag = "1")]
     pub chain: Vec<String>,
     #[prost(uint64, tag = "2")]
@@ -111,7 +111,7 @@ pub(super) struct Trigger {
     pub map: String,
     #[prost(message, repeated, tag = "3")]
     pub changes: Vec<ChangeMessage>,
-    /// The maps that led to it, ending with the one that keeps this.
+    /// The maps whose commits led to this trigger. The last is the map that keeps the trigger.
     #[prost(string, repeated, tag = "4")]
     pub chain: Vec<String>,
 }
@@ -321,7 +321,7 @@ impl TryFrom<Record> for EpochRecord {
     }
 }
 
-/// What a commit changes, for the check of rights outside of the map's object.
+/// What a commit changes, for the check of rights, which happens outside of the map's object.
 pub(crate) struct CommitKeys {
     /// The keys it changes.
     pub(crate) keys: Vec<String>,
@@ -335,7 +335,7 @@ pub(crate) struct CommitKeys {
     pub(crate) removes_log: bool,
 }
 
-/// What the input of `commit` is about; `None` if it is none.
+/// Reads from the input of `commit` what the commit changes. `None` if the bytes are no such input.
 pub(crate) fn commit_keys(input: &[u8]) -> Option<CommitKeys> {
     let request = CommitRequest::decode(input).ok()?;
     let is_of_log = log_of_map(&request.map).is_some();
@@ -359,7 +359,7 @@ fn removes_log(change: &ChangeMessage) -> bool {
     }
 }
 
-/// The map that the input of `delete` names; `None` if it is none.
+/// Reads the map's name from the input of `delete`. `None` if the bytes are no such input.
 pub(crate) fn deleted_map(input: &[u8]) -> Option<String> {
     DeleteRequest::decode(input).ok().map(|request| request.map)
 }
@@ -388,7 +388,7 @@ pub(crate) fn deletion_input(map: &str) -> Bytes {
     Bytes::from(DeleteRequest { map, commit_id, expected_epoch: None }.encode_to_vec())
 }
 
-/// A commit that says another map triggered it, for tests of others.
+/// A commit that says that another map triggered it. For tests in other modules.
 #[cfg(test)]
 pub(crate) fn triggered_commit_input(map: &str) -> Bytes {
     let origin = Some(OriginMessage { chain: vec!["a".to_owned()], sequence: 1 });
@@ -400,7 +400,8 @@ pub(crate) fn triggered_commit_input(map: &str) -> Bytes {
 mod tests {
     use super::*;
 
-    /// What format 1 looks like on disk. If this fails, stored maps can no longer be read.
+    /// A sample of format 1 as it is on disk. If this test fails, stored maps can no longer be
+    /// read.
     #[test]
     fn a_stored_sample_of_format_1_can_still_be_read() {
         let program = Some(BoundProgram { version: 2, digest: "d".into() });

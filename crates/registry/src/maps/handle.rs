@@ -33,7 +33,7 @@ pub(crate) const MAP_OBJECT_PREFIX: &str = "map/";
 /// How many times at most a commit is sent while its outcome is not known. With all pauses and
 /// timeouts these attempts take some seconds.
 const MAX_COMMIT_ATTEMPTS: u32 = 10;
-/// Maps asked side by side whether they are deleted, to list them.
+/// To list maps, this many maps are asked at the same time whether they are deleted.
 const LOOKS_AT_ONCE: usize = 32;
 /// How many times at most an update is decided anew because another committer was faster. Each time
 /// the other committer made progress. An update that fails this many times shows that the map
@@ -67,8 +67,8 @@ impl Maps {
         Self { system, random, carrier: Carrier::default(), events }
     }
 
-    /// The same maps, asked for on behalf of `source`. A session replaces it by whom it
-    /// authenticated.
+    /// Returns a handle to the same maps that makes requests on behalf of `source`. A session
+    /// replaces `source` by the entity that it authenticated.
     pub fn acting_as(&self, source: EntityName) -> Self {
         Self { system: self.system.acting_as(source), ..self.clone() }
     }
@@ -129,7 +129,7 @@ impl Maps {
         Ok(reply)
     }
 
-    /// Sees to it that so many triggers of a map that wait are carried out.
+    /// Makes sure that the `pending` waiting triggers of a map are carried out.
     pub(super) fn note_triggers(&self, name: &MapName, pending: u64) {
         if pending > 0 {
             self.carry_out_later(name);
@@ -242,7 +242,8 @@ impl Maps {
         self.submit(name, "commit", request).await
     }
 
-    /// Calls a method that changes the map until its outcome is known: the request carries an id.
+    /// Calls a method that changes the map until its outcome is known. The request has an id, so a
+    /// repeated call has no second effect.
     async fn submit<Answer: Message + Default>(
         &self,
         name: &MapName,
@@ -259,7 +260,8 @@ impl Maps {
                     return Ok(reply);
                 }
                 Err(error) if is_transient(&error) => in_doubt = Some(error),
-                // So many were faster since the first attempt that its record is forgotten.
+                // Since the first attempt there were so many other commits that the history no
+                // longer has the record of this one.
                 Err(error) if error.kind() == ErrorKind::Stale && in_doubt.is_some() => break,
                 Err(error) => return Err(error),
             }
@@ -313,7 +315,8 @@ impl Maps {
         }
     }
 
-    /// Watches a map of which everything up to `from_epoch` is known (0: nothing is).
+    /// Watches a map of which the caller knows everything up to `from_epoch`. 0 means that it knows
+    /// nothing.
     pub fn watch(&self, name: &MapName, from_epoch: u64) -> MapWatcher {
         MapWatcher::new(self, name, CatchUp::after(from_epoch))
     }
@@ -323,7 +326,7 @@ impl Maps {
         MapWatcher::new(self, name, CatchUp::from_whole())
     }
 
-    /// Epochs after `after`, oldest first, at most `limit` and at most one page.
+    /// Returns epochs after `after`, oldest first: at most `limit` and at most one page.
     ///
     /// # Errors
     /// `Unavailable`; `Corrupt`.

@@ -9,6 +9,6 @@ pub struct History {
     pub epoch: u64,
     /// The oldest epoch that is kept; `epoch + 1` if none is.
     pub first_kept: u64,
-    /// The records asked for, as far as they are kept and fit a page.
+    /// The requested records, as far as they are kept and fit into a page.
     pub records: Vec<EpochRecord>,
 }

@@ -92,7 +92,7 @@ impl<'a> MapObject<'a> {
         Ok(entries)
     }
 
-    /// Applies a change to the entries; `Exhausted` past a bound of the whole map.
+    /// Applies a change to the entries. `Exhausted` if a bound of the whole map would be exceeded.
     pub(super) fn change(&mut self, change: &Change) -> Result<()> {
         let key = named_key(ENTRY, change.key());
         if let Some(old) = self.get(&key)? {
@@ -155,7 +155,7 @@ impl<'a> MapObject<'a> {
         }
     }
 
-    /// Begins the record's epoch, and forgets the oldest epochs past the bounds.
+    /// Begins the record's epoch. Forgets the oldest epochs while the history exceeds its bounds.
     pub(super) fn push(&mut self, record: &Record) -> Result<()> {
         let bytes = record.encode_to_vec();
         self.head.epoch = record.epoch;
@@ -189,7 +189,8 @@ impl<'a> MapObject<'a> {
         numbered_after(self.view, TRIGGER, number, limit, "a trigger of the map")
     }
 
-    /// Records a commit that is to be carried out after this one; `Exhausted` if too many wait.
+    /// Records a trigger, that is, a commit to carry out after this one. `Exhausted` if too many
+    /// triggers wait.
     pub(super) fn push_trigger(
         &mut self,
         map: String,

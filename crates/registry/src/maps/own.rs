@@ -15,7 +15,7 @@ pub const NODES_MAP: &str = "nodes";
 pub const PROGRAMS_MAP: &str = "programs";
 /// What nodes report of the programs they made live.
 pub const PROGRAM_STATUS_MAP: &str = "program-status";
-/// Who may come in, and what each may do: also read by administrators alone.
+/// Which entities are admitted, and what each may do. Only administrators may read this map.
 pub const ENTITIES_MAP: &str = "entities";
 /// Which layouts classes have and are brought into, which nodes do.
 pub const LAYOUTS_MAP: &str = "layouts";
@@ -40,7 +40,7 @@ const OWN_MAPS: [&str; 10] = [
     SLO_CLAIMS_MAP,
     ROUTES_MAP,
 ];
-/// What the map of a log is called, before the log's name.
+/// The name of a log's map is this prefix and the log's name.
 pub const LOG_MAP_PREFIX: &str = "log.";
 /// The prefix of the name of a resource's map. The path of the resource follows, with dots for
 /// slashes.

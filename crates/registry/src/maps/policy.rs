@@ -38,7 +38,7 @@ impl Policy<'_> {
         format!("map/{}", self.map)
     }
 
-    /// Says that what failed a check is of the program's making.
+    /// Adds to an error of a check that the program made what failed.
     pub fn blame(&self, error: Error) -> Error {
         let (program, version) = (self.program(), self.version);
         error.with_fault(FaultSite { program, version, ..FaultSite::default() })

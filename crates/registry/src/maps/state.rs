@@ -15,7 +15,7 @@ pub enum Change {
         /// The value.
         value: Bytes,
     },
-    /// Take a key away; one that is not there is no error.
+    /// Remove a key. It is no error if the key is not there.
     Remove {
         /// The key.
         key: String,
@@ -97,7 +97,7 @@ impl MapState {
 /// Where a commit came from that a map program triggered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
-    /// The maps of the chain, the one first committed to at the front.
+    /// The maps of the chain, beginning with the map of the first commit.
     pub chain: Vec<MapName>,
     /// The trigger's number within the last map of the chain.
     pub sequence: u64,
@@ -123,7 +123,8 @@ pub struct EpochRecord {
 pub enum MapEvent {
     /// The epoch after the last one told.
     Epoch(EpochRecord),
-    /// Epochs were missed, and are no longer kept: here is the whole instead.
+    /// The whole map. It comes instead of epochs that the watcher missed and that are no longer
+    /// kept.
     Whole(MapState),
 }
 

@@ -1,4 +1,4 @@
-//! Questions and answers of the class `map`, for simulations that carry them themselves.
+//! Inputs and outputs of the class `map`, for simulations that transport them by themselves.
 
 use bytes::Bytes;
 use nacre_object::MapName;

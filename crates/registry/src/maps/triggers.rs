@@ -30,7 +30,8 @@ pub(super) struct Carrier {
     planned: Arc<Mutex<HashSet<MapName>>>,
 }
 
-/// How often a reader tries before it leaves the rest to the next reader: about a minute.
+/// How many times a reader tries to carry out triggers, which takes about a minute. Then it leaves
+/// the rest to the next reader.
 const RESCUE_ATTEMPTS: u32 = 30;
 
 impl Carrier {
@@ -76,7 +77,8 @@ impl Maps {
         }
     }
 
-    /// Carries out the triggers in the background, unless they are gone in a moment.
+    /// Carries out the triggers in the background, unless another process has done so a moment
+    /// later.
     pub(super) fn carry_out_later(&self, name: &MapName) {
         if !self.carrier().plan(name) {
             return;

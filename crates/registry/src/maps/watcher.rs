@@ -53,7 +53,8 @@ struct MapHistory {
 impl Source for MapHistory {
     type Item = MapEvent;
 
-    /// Who may notify watchers of another map need not be who may write it.
+    /// Some entities may notify the watchers of other maps without being allowed to write them, so
+    /// their notifications are not trusted.
     fn told(&self, payload: &Bytes) -> Option<Page<MapEvent>> {
         let is_common = COMMON_MAPS.contains(&self.name.as_str());
         let (reply, page) = feed_state::told(payload).filter(|_| is_common)?;

@@ -158,7 +158,8 @@ impl Programs {
         Ok(is_old.then_some(SourceObject { digest, bytes: stat.size, version: stat.version }))
     }
 
-    /// Removes a source that is still as it was looked at; whether it was.
+    /// Removes a source if it has not changed since the collector looked at it. Returns whether it
+    /// was removed.
     async fn remove_source(&self, source: &SourceObject) -> Result<bool> {
         let ops = vec![Op::AssertVersion(source.version), Op::Remove];
         match self.maps().system().submit(&object(&source.digest), ops).await {

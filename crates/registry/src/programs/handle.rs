@@ -27,7 +27,7 @@ pub(crate) fn programs_map() -> MapName {
     MapName::new(PROGRAMS_MAP).expect("a well-formed literal")
 }
 
-/// The programs of a cluster. A clone is another handle on the same.
+/// The programs of a cluster. A clone is another handle to them.
 #[derive(Clone)]
 pub struct Programs {
     maps: Maps,
@@ -59,7 +59,8 @@ pub struct VersionInfo {
 pub struct Activation {
     /// Which version.
     pub version: u64,
-    /// No other activation of the program has it, and later ones have greater ones.
+    /// The number of the activation. No other activation of the program has it, and later ones have
+    /// greater numbers.
     pub number: u64,
 }
 
@@ -113,7 +114,8 @@ impl Programs {
         self.hooks.check(program, source)
     }
 
-    /// What is suspicious in a source that passes [`Programs::check`]: it may be put all the same.
+    /// Returns what is suspicious in a source that passes [`Programs::check`]. The source may be
+    /// put all the same.
     pub fn suspicions(&self, program: &ProgramId, source: &str) -> Vec<SourceError> {
         self.hooks.of(program.kind).map(|hook| hook.suspicions(source)).unwrap_or_default()
     }
@@ -134,7 +136,8 @@ impl Programs {
         let (_, number) = self.change(program, |record, _| Ok(record.put(version.clone()))).await?;
         let taken = self.clock.now_micros().saturating_sub(created_at_micros);
         if Duration::from_micros(taken) > MIN_AGE / 2 {
-            // It stood still, and what it had stored may have been collected meanwhile.
+            // This process stood still, so the source that it stored was possibly collected
+            // meanwhile.
             store_source(self.maps.system(), source).await?;
         }
         Ok(number)
@@ -161,7 +164,7 @@ impl Programs {
         Ok(info(program.clone(), &record))
     }
 
-    /// The version that is active, if one is. One small read.
+    /// Returns the version that is active, if there is one. This is one small read.
     ///
     /// # Errors
     /// `Unavailable`; `Corrupt`.
@@ -169,7 +172,7 @@ impl Programs {
         Ok(self.known(program).await?.active)
     }
 
-    /// The same, and which activation of it that is.
+    /// Returns the active version, and which activation of the program that is.
     ///
     /// # Errors
     /// `Unavailable`; `Corrupt`.
@@ -346,7 +349,8 @@ impl Programs {
         Ok(())
     }
 
-    /// Changes the record of one program by one commit; answers it with what `change` said last.
+    /// Changes the record of one program by one commit. Returns the record, and what `change`
+    /// returned last.
     pub(super) async fn change<T>(
         &self,
         program: &ProgramId,
@@ -376,7 +380,7 @@ impl Programs {
             bind_map_program(&self.maps, &switch.program, &switch.record).await?;
         }
         if switch.former != switch.record.active {
-            // The log was asked for some seconds, and the switch stands whatever it answers.
+            // `append` tries for some seconds. The switch of versions stands even if it fails.
             let _ = self.maps.events().append(switch.event()).await;
         }
         Ok(())
@@ -406,7 +410,7 @@ impl Programs {
     }
 }
 
-/// A program whose active version was switched, or was found to be so already.
+/// A program whose active version was switched, or that had the wanted active version already.
 struct Switch {
     program: ProgramId,
     former: Option<u64>,
@@ -461,7 +465,7 @@ pub(super) fn readable_records(state: &MapState) -> BTreeMap<ProgramId, ProgramR
     state.entries.iter().filter_map(|(key, value)| read_record(key, value, state)).collect()
 }
 
-/// What may be named by records that cannot be read: whatever in them looks like a digest.
+/// The digests that unreadable records possibly name: whatever in them looks like a digest.
 pub(super) fn named_unreadably(state: &MapState) -> impl Iterator<Item = Digest> + '_ {
     let unreadable = state.entries.iter();
     let unreadable = unreadable.filter(|(key, value)| read_record(key, value, state).is_none());

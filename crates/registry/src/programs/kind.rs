@@ -5,12 +5,13 @@ use std::str::FromStr;
 
 use nacre_object::{Error, Result};
 
-/// The hook a program fills. Names are separate for each. [`super::Programs`] refuses kinds without a hook.
+/// The kind of a program: which hook it fills. Each kind has its own names. [`super::Programs`]
+/// refuses kinds without a hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ProgramKind {
     /// Methods of objects.
     Class,
-    /// A say in the commits of the map of the same name.
+    /// Decides about the commits of the map of the same name.
     Map,
     /// State, methods and capability policy of shared resources.
     FileType,

@@ -34,7 +34,7 @@ pub(crate) struct ProgramRecord {
     pub(crate) next: u64,
     pub(crate) versions: BTreeMap<u64, VersionRecord>,
     pub(crate) active: Option<u64>,
-    /// The versions that were active before, oldest first: what rollbacks go back to.
+    /// The versions that were active before, oldest first. Rollbacks go back to them.
     pub(crate) before: Vec<u64>,
     /// The epoch of the map `programs` in which `active` last changed. It rises with every
     /// activation, even if the program was removed in between.
@@ -132,7 +132,7 @@ impl ProgramRecord {
         superseded
     }
 
-    /// Makes a version active, in this epoch; returns whether that changed anything.
+    /// Makes a version active, in this epoch. Returns whether that changed anything.
     pub(crate) fn activate(
         &mut self,
         program: &ProgramId,
@@ -164,7 +164,8 @@ impl ProgramRecord {
         Ok(version)
     }
 
-    /// Drops a version, or all of them; an active one is deactivated, in this epoch.
+    /// Drops a version, or all versions. Deactivates the active version if it is dropped, in this
+    /// epoch.
     pub(crate) fn remove(&mut self, version: Option<u64>, epoch: u64) {
         let stays = |other: u64| version.is_some_and(|version| version != other);
         self.versions.retain(|other, _| stays(*other));
@@ -176,7 +177,8 @@ impl ProgramRecord {
         self.drop_empty_steps();
     }
 
-    /// A, B, A without B: going back from A to A is no step.
+    /// Drops steps that change nothing. If B is dropped from A, B, A, a rollback from A to A would
+    /// be no step.
     fn drop_empty_steps(&mut self) {
         self.before.dedup();
         if self.before.last() == self.active.as_ref() {
@@ -220,7 +222,7 @@ mod tests {
         record
     }
 
-    /// The stored form of a record. If this test fails, stored programs can no longer be read.
+    /// A sample of a stored record. If this test fails, stored programs can no longer be read.
     #[test]
     fn a_stored_sample_can_still_be_read() {
         let digest = Digest::of("a");

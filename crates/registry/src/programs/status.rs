@@ -20,7 +20,8 @@ use crate::nodes::Nodes;
 /// What a node says of one program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StatusReport {
-    /// The life of the node it is of: the next one starts with nothing live.
+    /// The incarnation of the node that reported. The next incarnation starts without live
+    /// programs.
     pub(crate) incarnation: u64,
     /// The activation that the node had heard of.
     pub(crate) activation: u64,
@@ -54,7 +55,7 @@ pub struct NodeStatus {
     pub failed: Option<FailedVersion>,
 }
 
-/// Which of a node's commits of reports was the last: no two have the same.
+/// Says which commit of reports was a node's last. No two commits of a node have the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(crate) struct ReportOrder {
     /// The life of the node that made it.
@@ -100,7 +101,7 @@ pub(crate) fn status_key(node: &NodeName, program: &ProgramId) -> String {
     format!("{node}/{program}")
 }
 
-/// How a program stands on every node that is registered or reported on it.
+/// Returns the state of a program on every node that is registered or has reported on it.
 pub(super) async fn node_statuses(maps: &Maps, program: &ProgramId) -> Result<Vec<NodeStatus>> {
     Ok(heard(maps, program).await?.into_iter().map(|heard| heard.status).collect())
 }
@@ -155,13 +156,13 @@ async fn heard(maps: &Maps, program: &ProgramId) -> Result<Vec<Heard>> {
 enum Progress {
     /// It is live on every node that is up.
     Live,
-    /// These nodes do not have it yet; where one said why, with that.
+    /// These nodes do not have the version yet. Each is named with the reason if it reported one.
     Lagging(Vec<String>),
     /// This node cannot make it live.
     Failed(NodeName, String),
 }
 
-/// Judges what nodes reported of a version that was activated by this activation.
+/// Judges the reports of nodes on a version that this activation made active.
 fn progress(nodes: &[Heard], version: u64, activation: u64) -> Progress {
     let mut lagging = Vec::new();
     for heard in nodes.iter().filter(|heard| heard.status.up) {
@@ -187,7 +188,8 @@ pub(super) async fn wait_until_live(
     version: u64,
     timeout: Duration,
 ) -> Result<()> {
-    // A time without end is far away here, where adding it to now would overflow.
+    // `sleep` treats a timeout without end as far away. Adding it to the present time would
+    // overflow.
     let deadline = tokio::time::sleep(timeout);
     tokio::pin!(deadline);
     let maps = programs.maps();

@@ -14,7 +14,8 @@ use crate::events::{Event, Severity};
 /// longer, which costs the space of some sources.
 const EVERY: Duration = Duration::from_secs(6 * 3600);
 
-/// Collects, until it is dropped. Several at once do what one does.
+/// Collects garbage until it is dropped. Several collectors at the same time have the effect of
+/// one.
 #[derive(Debug)]
 pub struct ProgramUpkeep(AbortHandle);
 
@@ -45,7 +46,8 @@ async fn keep_up(programs: Programs, node: NodeName, mut random: Random) {
     }
 }
 
-/// What the cluster log is told of a collection; nothing if there was nothing to collect.
+/// The event that reports a collection to the cluster log, or `None` if there was nothing to
+/// collect.
 fn event_of(garbage: &Garbage) -> Option<Event> {
     let Garbage { versions, sources, .. } = garbage;
     if versions.is_empty() && sources.is_empty() {

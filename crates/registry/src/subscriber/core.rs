@@ -51,7 +51,7 @@ pub(super) enum Command {
     Uninstall { program: ProgramId, activation: u64 },
     /// Read what this node reported, or an earlier incarnation of it.
     ReadReports,
-    /// Report, unless something was reported that this node does not know of.
+    /// Write reports, unless another report was stored that this node does not know of.
     WriteReports { guard: EntryGuard, changes: Vec<Change> },
 }
 
@@ -109,7 +109,7 @@ pub(super) struct Core {
     /// The number of the next commit of reports. A number is never used twice, even if its commit
     /// failed.
     next_report: u64,
-    /// From when on the oldest change that is not reported may be.
+    /// When the oldest unreported change may be reported.
     report_due: Option<Duration>,
     report_pause: Pause,
 }
@@ -119,7 +119,7 @@ pub(super) struct Core {
 struct Reported {
     reports: BTreeMap<String, Bytes>,
     order: Option<Bytes>,
-    /// Whether something that was sent before may still arrive and take effect.
+    /// Whether an earlier report is possibly still on its way and could take effect.
     is_open: bool,
 }
 
@@ -206,7 +206,8 @@ impl Core {
         }
     }
 
-    /// What to do next. A command is repeated by this until it is [`Core::done`].
+    /// Returns what to do next. Returns the same command again until the caller passes its outcome
+    /// to [`Core::done`].
     pub(super) fn step(&self, now: Duration) -> Step {
         let unsettled = || self.programs.iter().filter(|(_, tracked)| !tracked.is_settled());
         if let Some((program, tracked)) = unsettled().find(|(_, t)| t.pause.until <= now) {

@@ -1,4 +1,4 @@
-//! What is live on a node, as others in the same process may ask.
+//! The table of programs that are live on a node, for other parts of the same process.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ impl LiveTable {
         self.programs.get(program).cloned().unwrap_or(unknown)
     }
 
-    /// Whether everything up to an epoch was dealt with, for one program.
+    /// Whether, for one program, the node has dealt with all changes up to an epoch.
     pub(super) fn has_settled(&self, program: &ProgramId, epoch: u64) -> bool {
         self.known_epoch >= epoch && self.state(program).settled
     }

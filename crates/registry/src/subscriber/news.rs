@@ -1,4 +1,4 @@
-//! From events of the map `programs` to news for the core: pure.
+//! Translates events of the map `programs` into news for the core. It does no IO.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::core::News;
 use crate::maps::MapEvent;
 use crate::programs::{ProgramId, ProgramRecord};
 
-/// The news of an event, and the records of it that cannot be decoded.
+/// Returns the news that an event contains, and the errors of records that cannot be decoded.
 pub(super) fn news_of(event: MapEvent) -> (News, Vec<Error>) {
     let (whole, epoch) = (matches!(event, MapEvent::Whole(_)), event.epoch());
     let entries: Vec<(String, Option<Bytes>)> = match event {

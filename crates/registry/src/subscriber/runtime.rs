@@ -28,10 +28,10 @@ use crate::system::is_transient;
 /// A source of at most this many bytes is compiled on the thread that fetched it, because handing
 /// it to another thread takes longer.
 const MAX_INLINE_SOURCE_BYTES: usize = 16 * 1024;
-/// News that wait while a command runs; the watcher waits with the rest.
+/// How many news may wait while a command runs. The watcher keeps the rest back.
 const MAX_WAITING_NEWS: usize = 64;
 
-/// Keeps a node's programs at what is active, until it is dropped.
+/// Keeps the active versions of programs live on a node, until this value is dropped.
 pub struct Subscriber {
     node: NodeName,
     maps: Maps,
@@ -91,7 +91,7 @@ impl Subscriber {
         self.table.borrow().state(program).live
     }
 
-    /// Why the active version of a program is not live on this node, if that was tried.
+    /// Why the active version of a program failed to become live on this node, if it did.
     pub fn failure(&self, program: &ProgramId) -> Option<Error> {
         self.table.borrow().state(program).error
     }
@@ -176,7 +176,8 @@ impl Forwarder {
                         return;
                     }
                 }
-                // Nothing this node can mend: it keeps what it has, and looks again.
+                // This node cannot repair that. It keeps the programs that it has, and reads again
+                // later.
                 Err(_) => backoff.wait().await,
             }
         }
@@ -186,7 +187,8 @@ impl Forwarder {
 /// Puts an event into the cluster log without waiting for it.
 fn report(maps: &Maps, event: Event) {
     let events = maps.events().clone();
-    // The log was asked for some seconds; the node has more urgent things to do.
+    // `append` has tried for some seconds by then. The event is dropped, because the node has more
+    // urgent things to do.
     tokio::spawn(async move { events.append(event).await.ok() });
 }
 
@@ -256,7 +258,8 @@ impl Worker {
             Command::Install { program, active, activation } => {
                 let source = match self.source(&active.digest).await {
                     Ok(source) => source,
-                    // Even a source that is missing or damaged may be put again.
+                    // This may succeed later, because even a missing or damaged source can be put
+                    // again.
                     Err(error) => return Outcome::Later(error),
                 };
                 (program, self.install(program, active, source, *activation).await)
@@ -312,7 +315,7 @@ impl Worker {
         self.with_hooks(true, move |hooks| hooks.uninstall(&program)).await
     }
 
-    /// Has the hooks do something. A panic in a hook fails this program and nothing else.
+    /// Calls the hooks. A panic in a hook fails this program and nothing else.
     async fn with_hooks(
         &self,
         is_short: bool,

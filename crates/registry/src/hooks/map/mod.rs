@@ -15,7 +15,7 @@ pub(crate) use policy::run_policy;
 
 use interface::MAP_INTERFACE;
 
-/// Map programs: a say in the commits of the map of the same name.
+/// The hook of map programs. A map program decides about the commits of the map of the same name.
 #[derive(Debug, Clone, Copy)]
 pub struct MapHook;
 

@@ -82,7 +82,8 @@ fn judge_in(
     with_run(vm, script, proposal.epoch, |run, commit| {
         let triggers = RefCell::new(Vec::new());
         let map = RefCell::new(map);
-        // Borrowed by the functions the program is handed: gone when it returns.
+        // The functions that the program is given borrow the map. They can no longer be called when
+        // the program returns.
         let judged = run.lua().scope(|scope| {
             let argument = proposal_table(run.lua(), name, &proposal)?;
             let handle = map_table(run.lua(), scope, &map, &triggers)?;

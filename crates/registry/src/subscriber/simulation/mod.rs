@@ -34,7 +34,8 @@ pub(super) enum Ask {
     Fetch,
     /// Tell me when `programs` changes. Each watch has its number.
     Watch(u64),
-    /// It changed, and, if that is said, to this page of its history.
+    /// The object changed. If the bytes are not empty, they are the page of its history with the
+    /// changes.
     Stir(u64, Bytes),
     /// The watch is over: what it had to tell was lost.
     Cut(u64),
@@ -47,22 +48,22 @@ pub(super) type Answer = Result<Bytes, ErrorKind>;
 /// Questions with their numbers.
 pub(super) type Asks = Vec<(u64, Ask)>;
 
-/// Bugs planted where the cores meet the world, to see that the checks find them.
+/// Bugs that are planted around the cores, to show that the checks find them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sabotage {
     /// A commit is acknowledged and lost: its epoch begins again.
     EpochReused,
-    /// A committer's second attempt is not known to be its second.
+    /// The class does not recognise a committer's second attempt as a repetition.
     RetryNotRecognised,
-    /// A page of history hides that the epochs before it are gone.
+    /// A page of history hides that the epochs before it are no longer kept.
     GapUnsaid,
     /// A node that is told nothing does not look.
     NeverLooksAgain,
-    /// A report that was sent before another and arrives after it takes its place.
+    /// A report that was sent before another one, and arrives after it, replaces it.
     OldReportStands,
-    /// A crashed node takes itself to run what its former life did.
+    /// A node that crashed believes that the programs of its former incarnation are still live.
     FormerLifeBelieved,
-    /// What a node is told of the map it takes to follow on what it knows.
+    /// A node takes every notification of the map to follow on what it knows.
     ToldTakenForNext,
 }
 
@@ -82,7 +83,7 @@ const CASES: SeedCases =
     SeedCases { file: "simulation/seeds.txt", text: include_str!("seeds.txt") };
 /// Seeds within which a planted bug must be found.
 const SEEDS_TO_FIND_A_BUG: u64 = 200;
-/// What must happen under some seed, or the run tests less than it says.
+/// Situations that must occur under some seed. Otherwise the simulation tests less than it claims.
 const MUST_HAPPEN: [&str; 22] = [
     "node crashed",
     "node paused",
@@ -110,7 +111,7 @@ const MUST_HAPPEN: [&str; 22] = [
 
 #[test]
 fn programs_reach_every_node_over_any_network() {
-    // Before anything else: what a failed seed shows must be shown again.
+    // This check comes first: a seed that failed must fail in the same way again.
     let trace = |seed| World::run(seed, Tracing::On, None).unwrap_or_else(|e| panic!("{e}")).trace;
     for seed in 0..10 {
         assert_eq!(trace(seed), trace(seed), "seed {seed}");

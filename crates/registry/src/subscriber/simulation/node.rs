@@ -1,4 +1,5 @@
-//! A node: what the subscriber's runtime and its follower do, one message at a time.
+//! A simulated node. It does what the subscriber's runtime and its follower do, one message at a
+//! time.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -16,17 +17,19 @@ use crate::catch_up::{CatchUp, Step};
 use crate::maps::{MapEvent, MapState, testing};
 use crate::programs::{Active, ProgramId, programs_map, status_key_prefix};
 
-/// Epochs of history that can be read: few, so that nodes that were away have missed some.
+/// The number of epochs of history that can be read. It is small, so that nodes that were away have
+/// missed some.
 const KEPT_EPOCHS: u64 = 6;
 
-/// A version of which so many is no good: no node can make it live.
+/// One version in this many is bad: no node can make it live.
 const BAD_ONE_IN: u64 = 4;
 
 pub(super) struct Node {
     pub(super) name: NodeName,
     pub(super) incarnation: u64,
     next_id: u64,
-    /// Tells answers to what it asked before it died from answers to what it asks now.
+    /// The first message id since the node's last start. Answers with smaller ids are to questions
+    /// from before its crash.
     first_id_of_this_life: u64,
     /// How wrong its clock is.
     pub(super) clock_error: i64,
@@ -131,12 +134,13 @@ impl Node {
         self.follower.stirred();
     }
 
-    /// A watch has something to tell. It waits until the follower listens, as in its stream.
+    /// Takes a signal of a watch. The signal waits until the follower listens, as it would in the
+    /// watch's stream.
     pub(super) fn hear_of_watch(&mut self, watch: u64, signal: Signal) {
         self.signals.push_back((watch, signal));
     }
 
-    /// Takes the next thing the watch has to tell; returns whether there was one.
+    /// Gives the watch's next signal to the follower. Returns whether there was one.
     fn listen(&mut self, told: &mut Chronicle) -> bool {
         while let Some((watch, signal)) = self.signals.pop_front() {
             if self.watch == Watch::On(watch) {

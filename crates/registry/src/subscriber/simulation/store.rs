@@ -1,4 +1,4 @@
-//! Where the maps are: the class `map` on the model of an object, and its watchers.
+//! The simulated store of the maps: the class `map` on the model of an object, and its watchers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,7 +38,7 @@ impl Store {
         store
     }
 
-    /// Runs a method of a map. Answers too whether `programs` has changed.
+    /// Runs a method of a map. Also returns whether the map `programs` has changed.
     pub(super) fn call(
         &mut self,
         map: &'static str,

@@ -19,13 +19,13 @@ use crate::programs::{
 };
 
 const ROUNDS: usize = 12;
-/// Steps after which a world that is whole again must have come to rest.
+/// After this many steps, a world in which nothing fails any more must have come to rest.
 const MAX_STEPS: usize = 100_000;
 /// Steps during which things go wrong.
 const STORM_STEPS: usize = 2_000;
 /// A misfortune strikes once in so many steps of the storm.
 const MISFORTUNE_ONE_IN: u64 = 40;
-/// A watch is cut once in so many times that it should tell something.
+/// A watch breaks once in this many times that it should report something.
 const CUT_ONE_IN: u64 = 8;
 /// What changed cannot be told once in so many times.
 const UNREADABLE_ONE_IN: u64 = 8;
@@ -96,7 +96,7 @@ impl World {
         Err("the world does not come to rest".into())
     }
 
-    /// Lets something go wrong now and then, and everything be well in the end.
+    /// Makes something fail now and then. In the end everything works again.
     fn misfortune(&mut self, step: usize) -> Result<(), String> {
         self.network.is_stormy = step < STORM_STEPS;
         if step == STORM_STEPS {
@@ -137,7 +137,7 @@ impl World {
             _ => (Party::Node(n), "node paused"),
         };
         self.outcome.chronicle.note(what);
-        // Long enough that the world has moved on when it goes on.
+        // Long enough that the others have gone on when this node continues.
         let time = 20 + self.random.below(900);
         self.network.pause(party, time);
     }
@@ -166,7 +166,8 @@ impl World {
         Ok(true)
     }
 
-    /// Lets so much time go by in silence that every node looks again, once; whether it did.
+    /// Once, lets so much time pass without messages that every node reads again. Returns whether
+    /// it did so.
     fn look_again(&mut self) -> Result<bool, String> {
         if self.has_looked_again || self.sabotage == Some(Sabotage::NeverLooksAgain) {
             return Ok(false);
@@ -198,7 +199,8 @@ impl World {
         }
     }
 
-    /// Tells every watcher, or loses what it had to be told, with the watch or unsaid.
+    /// Notifies every watcher, or loses its notification: either the watch breaks too, or nobody
+    /// notices.
     fn tell_watchers(&mut self) {
         let is_unreadable = self.network.is_stormy && self.random.one_in(UNREADABLE_ONE_IN);
         let news = self.store.news(is_unreadable);
@@ -243,7 +245,7 @@ impl World {
         }
     }
 
-    /// Lets a node do what it can, and looks at what it was told.
+    /// Lets a node do what it can, and checks what its follower delivered.
     fn advance(&mut self, n: usize) -> Result<(), String> {
         let before = self.nodes[n].known.epoch;
         let turn = self.nodes[n].advance(self.network.now(), &mut self.outcome.chronicle);
