@@ -30,7 +30,7 @@ const DEFAULT_POOLS: [&str; 2] = ["data", "log"];
 /// Over how many objects a new log is striped if the target is a Ceph cluster. They are enough that
 /// the OSDs of a small cluster share the work, and few enough to be sealed quickly.
 const CEPH_COLUMNS: u32 = 8;
-/// The log's storage interface as a program, as this release has it.
+/// The source of the program that implements the log's storage interface, as this release has it.
 pub const LOG_PROGRAM_SOURCE: &str = include_str!("../../../programs/class/log.lua");
 /// The same interface as relations, as this release has it.
 pub const LOG_BRADOS_SOURCE: &str = include_str!("../../../programs/class/log.brados");
@@ -67,7 +67,8 @@ impl fmt::Debug for Cluster {
 /// How logs use the targets there are.
 #[derive(Debug, Clone, Copy)]
 pub struct LogUse {
-    /// Objects of a new log's stripe for each target, unless its creator says otherwise.
+    /// How many objects of each target a new log is striped over, unless its creator chooses a
+    /// number.
     pub columns: u32,
     /// How records share calls.
     pub batching: Batching,
@@ -261,7 +262,7 @@ impl Cluster {
         self.pools.list().await
     }
 
-    /// Makes a pool; one that is there already is no error.
+    /// Makes a pool. It is no error if the pool exists already.
     ///
     /// # Errors
     /// `Unavailable`.
@@ -333,7 +334,7 @@ impl Cluster {
     /// `NotFound`; `Unavailable`.
     pub async fn log(&self, name: &str) -> Result<Log> {
         let log = Log::open(self.logs.clone(), LogName::new(name)?).await?;
-        // From here on this client's calls say which version of the class they mean.
+        // From now on this client's calls say which version of the class they are written against.
         self.logs.classes.refresh(log.view().class()).await?;
         Ok(log)
     }

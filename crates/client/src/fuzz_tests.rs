@@ -1,4 +1,4 @@
-//! The files that a client reads before it can send a request.
+//! Fuzzes the files that a client reads before it can send a request.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ const CRATE: &str = env!("CARGO_MANIFEST_DIR");
 /// Inputs of a short run: each is written to a file.
 const SHORT_RUN: u64 = 3_000;
 
-/// What a file may be said to be that makes no sense.
+/// Whether a file that makes no sense may be refused with an error of this kind.
 fn is_refusal(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Invalid | ErrorKind::Unsupported)
 }

@@ -25,7 +25,7 @@ use tokio::time::Instant;
 
 use crate::gateway_watch;
 
-/// A gateway that takes longer to connect is passed over as long as there is another.
+/// How long a gateway may take to connect. If it takes longer, the next gateway is used.
 const CONNECT_PATIENCE: Duration = Duration::from_millis(300);
 
 /// A gateway, and those that stand in for it.
@@ -41,12 +41,13 @@ pub(crate) struct Gateway {
 }
 
 impl Gateway {
-    /// The gateway of this number, for a client that watches through another.
+    /// The gateway with this number, for a client that watches through the gateway `watched`.
     pub(crate) fn new(nodes: Arc<[RemoteStore]>, number: usize, watched: usize) -> Self {
         Self { nodes, number, watched }
     }
 
-    /// The first from this one on that is connected, or this one if none is.
+    /// Returns the first connected gateway, searching from `from` on. Returns the gateway `from` if
+    /// none is connected.
     async fn living(&self, from: usize) -> &RemoteStore {
         &self.nodes[self.living_number(from).await]
     }
@@ -55,7 +56,7 @@ impl Gateway {
         let in_turn = (0..self.nodes.len()).map(|step| (from + step) % self.nodes.len());
         for number in in_turn {
             let session = self.nodes[number].session();
-            // One that was never spoken to may just not be connected yet.
+            // A gateway that this client has not used yet is possibly just not connected yet.
             if !session.is_connected() && session.node().is_none() {
                 let connecting = session.until_connected(true);
                 let _ = tokio::time::timeout(CONNECT_PATIENCE, connecting).await;
@@ -67,7 +68,8 @@ impl Gateway {
         from
     }
 
-    /// Asks what changes nothing: of one gateway after the other, if they die with it.
+    /// Sends a request that changes nothing. If a gateway dies before it answers, sends the request
+    /// to the next one.
     async fn read<T>(
         &self,
         ask: impl Fn(RemoteStore) -> BoxFuture<'static, Result<T>> + Send + Sync,

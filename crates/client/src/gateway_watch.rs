@@ -14,9 +14,10 @@ use nacre_object::{ObjectId, Watch, WatchEvent, WatchStream};
 use nacre_wire::RemoteStore;
 use tokio::time::{sleep, timeout};
 
-/// A gateway that was killed is back in less; past this its watches move.
+/// After a gateway was away for this long, its watches move. A gateway that was killed is back
+/// earlier.
 const AWAY_AFTER: Duration = Duration::from_secs(2);
-/// Another that does not take the watch by then is away as well.
+/// If the next gateway does not take the watch within this time, it counts as away as well.
 const WATCH_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A watch, and where else it could be.
@@ -130,7 +131,7 @@ mod tests {
         }
     }
 
-    /// Where two gateways of a store are, of which the first runs.
+    /// Returns the endpoints of two gateways of a store. The first gateway runs.
     async fn places(folder: &Path, store: &MemoryStore) -> ([Endpoint; 2], Running) {
         let places = [0, 1].map(|number| Endpoint::unix(folder.join(number.to_string())).unwrap());
         let first = Running::start(&places[0], store).await;

@@ -22,7 +22,7 @@ pub fn native_classes() -> [NativeClass; 5] {
     [map_class(), events_class(), log_class(), channels_class(), routed_class()]
 }
 
-/// The hooks of a process that runs no programs: it checks what it puts.
+/// The hooks of a process that runs no programs, but checks the programs that it puts.
 #[cfg(feature = "programs")]
 pub fn hooks(clock: Arc<dyn Clock>) -> Hooks {
     Hooks::new()

@@ -32,7 +32,7 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// The keys of a cluster, which has none if it listens on Unix sockets alone.
+    /// The keys of a cluster. A cluster that listens only on Unix sockets has none.
     pub fn of(cluster: &ClusterFile) -> Self {
         Self { folder: cluster.folder().join(FOLDER) }
     }
@@ -156,7 +156,7 @@ fn read_identity(path: &Path) -> Result<Identity> {
     Identity::parse(&text)
 }
 
-/// Writes a file for its owner's eyes; one that is there is left alone.
+/// Writes a file that only its owner can read. Fails if the file exists already.
 fn write_private(path: &Path, bytes: &[u8]) -> Result<()> {
     let file = nacre_files::open_options().write(true).create_new(true).open(path);
     match file.and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all())) {

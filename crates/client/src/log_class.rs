@@ -1,4 +1,5 @@
-//! The classes of logs: which can store their entries, and which logs one does so for.
+//! The classes that store the entries of logs: which classes can do so, and which logs a class does
+//! it for.
 
 #[cfg(feature = "programs")]
 use std::sync::Arc;
@@ -32,7 +33,8 @@ fn methods_of(source: &str) -> Result<Vec<MethodName>> {
     Ok(methods.into_iter().map(|(method, _)| method).collect())
 }
 
-/// Without the compiler and the VM only the classes that this release brings along are known.
+/// Without the compiler and the VM, the methods are known only of the classes that this release
+/// contains.
 #[cfg(not(feature = "programs"))]
 fn methods_of(source: &str) -> Result<Vec<MethodName>> {
     let class = match source {
@@ -104,7 +106,8 @@ impl Cluster {
     /// The logs whose view satisfies a condition. Removed logs are left out.
     async fn logs_whose_view(&self, is_such: impl Fn(&View) -> bool) -> Result<Vec<LogName>> {
         let maps = self.maps().list().await?;
-        // Made before anything is waited for, so that the future can move between threads.
+        // The futures are made before the first wait, so that this function's future can move
+        // between threads.
         let looks: Vec<_> = maps
             .iter()
             .filter_map(LogName::of_map)

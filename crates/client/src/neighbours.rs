@@ -50,7 +50,7 @@ impl Neighbours {
     ) -> Result<Bytes> {
         let session = self.session(node).await?;
         let connected = tokio::time::timeout(CONNECT_PATIENCE, session.until_connected(true)).await;
-        // In its place another may listen: a folder that was made again.
+        // Another node possibly listens on the same socket, because the folder was made again.
         if connected.is_err() || session.node().is_none_or(|found| found.name != *node) {
             self.sessions().remove(node);
             return Err(unreachable(node));

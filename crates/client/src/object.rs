@@ -289,7 +289,8 @@ impl Object {
         self.done(Op::CloneFrom { source, snapshot }).await
     }
 
-    /// What the object has sent that is not delivered, and what could not be.
+    /// Reads the messages that the object has sent: those that are not delivered yet, and those
+    /// that could not be delivered.
     pub async fn outbox(&self) -> Result<OutboxPage> {
         read_outbox(&**self.pool.store(), self.id()).await
     }

@@ -54,7 +54,8 @@ impl Pool {
         self.store.list(ListRequest { pool, after, prefix: prefix.into(), limit }).await
     }
 
-    /// Whether two objects are on one target, so that one can take over the other's content.
+    /// Whether two objects are on the same target, so that one can take over the content of the
+    /// other.
     pub(crate) fn share_target(&self, one: &ObjectId, other: &ObjectId) -> bool {
         self.placed.as_ref().is_none_or(|placed| placed.locate(one) == placed.locate(other))
     }

@@ -18,7 +18,8 @@ use nacre_object::{Error, ErrorKind, Op, Result};
 use crate::Object;
 use crate::staging::Staging;
 
-/// Bytes of each request after the first: so many are held in memory at a time.
+/// How many bytes each request after the first one carries. A put holds this many in memory at a
+/// time.
 const PART_BYTES: usize = 4 * 1024 * 1024;
 const _: () = assert!(PART_BYTES <= MAX_REQUEST_BYTES);
 
@@ -103,7 +104,7 @@ where
     }
 }
 
-/// An error of a put that did not come to change the object.
+/// Marks an error of a put that has not changed the object.
 fn unchanged(error: Error) -> Error {
     match error.hint_text() {
         Some(_) => error,

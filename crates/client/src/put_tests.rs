@@ -15,7 +15,7 @@ const PIECE: usize = 1_500_000;
 const PIECES: usize = 9;
 const _: () = assert!(PIECE * PIECES > MAX_REQUEST_BYTES + PIECE);
 
-/// An object of a store that can copy streams, with old content.
+/// Makes an object with some content, in a store that can copy streams.
 async fn object() -> Object {
     object_of(MemoryStore::plain()).await
 }

@@ -13,9 +13,10 @@ use nacre_object::{Error, ErrorKind, MapRange, Op, OpResult, Reply, Result};
 
 use crate::Object;
 
-/// Bytes of one request: what one reply carries, so that most objects are read by one request.
+/// How many bytes one request reads. It is as much as a reply can carry, so that most objects are
+/// read by one request.
 const PART_BYTES: u64 = MAX_REPLY_BYTES as u64;
-/// How often [`Object::read_all`] begins again because the object was changed.
+/// How many times at most [`Object::read_all`] begins again because the object was changed.
 const MAX_READ_ATTEMPTS: u32 = 8;
 
 impl Object {
@@ -126,7 +127,7 @@ impl MapReader {
     }
 }
 
-/// An object of which only one version is read: that of the first request.
+/// An object of which one version is read: the one that the first request finds.
 #[derive(Debug)]
 struct OneVersion {
     object: Object,

@@ -1,4 +1,4 @@
-//! The rules that a route program decides for: it is not removed before they end.
+//! Checks that a route program that is to be removed decides for no rule any more.
 
 use nacre_object::{Error, ErrorKind, Result};
 use nacre_registry::{ProgramId, ROUTES_MAP};

@@ -25,7 +25,7 @@ use crate::neighbours::Neighbours;
 /// as a sequencer. If it takes longer, the client takes the node for dead, and another node may
 /// take over. A live process on a busy machine answers within milliseconds.
 const CONNECT_PATIENCE: Duration = Duration::from_millis(300);
-/// Long enough for a call to find that there is no connection.
+/// A deadline that is just long enough for a call to find out that there is no connection.
 const AT_ONCE: Duration = Duration::from_millis(1);
 
 /// How a client connects, besides what its cluster's file says.
@@ -135,7 +135,8 @@ impl Sessions {
         self.0.file.with_role(RoleName::Storage).map(target).collect()
     }
 
-    /// Nodes through which any object is reached; a node itself needs no other.
+    /// Returns the gateways, nodes through which any object can be reached. A process that is a
+    /// gateway itself needs no other.
     fn gateways(&self, own: &[PlacedTarget]) -> Result<Vec<PlacedTarget>> {
         let entries: Vec<_> = self.0.file.with_role(RoleName::Storage).collect();
         if let Some(own) = own.first() {

@@ -21,7 +21,8 @@ const SUFFIX: &str = ".nacre-put.";
 /// How many names for a staging object are tried until one is placed on the object's target. The
 /// probability that a name is placed there is the target's share of all weights.
 const MAX_NAMES: u32 = 4096;
-/// How often a put begins again because another put of the object began at the same moment.
+/// How many times at most a put begins again because another put of the object began at the same
+/// moment.
 const MAX_BEGINNINGS: u32 = 3;
 
 /// A put that has begun.
@@ -89,7 +90,7 @@ impl<'a> Staging<'a> {
         SnapshotName::new(format!("put-{}", self.version))
     }
 
-    /// Changes the staging object, which must be as this put left it; returns its version.
+    /// Changes the staging object, which must be as this put left it. Returns its new version.
     async fn submit(&self, op: Op) -> Result<u64> {
         let ops = vec![Op::AssertVersion(self.version), op];
         let reply = self.staged.submit(ops).await;

@@ -48,7 +48,7 @@ struct Version {
 pub struct StripedReply {
     /// The rows of all of them, in order.
     pub outputs: Vec<OutputRows>,
-    /// The outputs that each answers for itself, by the stripe's name.
+    /// The outputs that each stripe gives for itself, by the stripe's name.
     pub apart: BTreeMap<String, Vec<OutputRows>>,
 }
 
@@ -118,7 +118,7 @@ impl Striped {
         united(replies, &apart)
     }
 
-    /// The active version, if it differs from `known` and sends requests to the same stripes.
+    /// Loads the active version, if it differs from `known` and sends requests to the same stripes.
     async fn later_than(&self, known: &Version) -> Result<Option<Arc<Version>>> {
         let now = Version::active(&self.cluster, &self.class).await?;
         let now = now.filter(|now| now.number != known.number && now.divides_like(known));
@@ -190,7 +190,8 @@ impl Version {
         stripes(self) == stripes(other)
     }
 
-    /// The stripes that carry a request out, and the outputs that each answers for itself.
+    /// Returns the stripes that carry a request out, and the outputs that each stripe gives for
+    /// itself.
     fn route(
         &self,
         object: &ObjectId,
@@ -213,7 +214,8 @@ impl Version {
 /// All replies taken together; the first error if there is one.
 fn united(replies: Vec<StripeReply>, of_each: &BTreeSet<String>) -> Result<StripedReply> {
     let mut apart = BTreeMap::new();
-    // In the order in which outputs are first told, which is that of their declaration.
+    // Outputs come in the order in which replies first name them, which is the order of their
+    // declaration.
     let mut order: Vec<String> = vec![];
     let mut rows: BTreeMap<String, BTreeSet<Vec<Value>>> = BTreeMap::new();
     for StripeReply { stripe: name, outcome } in replies {

@@ -82,10 +82,10 @@ impl<'a> Transaction<'a> {
         self.op(Op::Call(call))
     }
 
-    /// Runs it.
+    /// Runs the transaction.
     ///
     /// # Errors
-    /// The first op's that failed; nothing was changed then.
+    /// The error of the first op that failed; nothing was changed then.
     pub async fn commit(self) -> Result<Reply> {
         self.object.submit(self.ops).await
     }

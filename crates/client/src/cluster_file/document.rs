@@ -133,10 +133,10 @@ impl Document {
         })
     }
 
-    /// Writes it in place of the one that is there.
+    /// Writes the file in place of the one that is there.
     ///
     /// # Errors
-    /// `Unavailable` if that cannot be.
+    /// `Unavailable` if the file cannot be written.
     pub fn replace(&self, folder: &Path) -> Result<()> {
         let path = folder.join(FILE_NAME);
         let replaced = self.to_text().and_then(|text| nacre_files::replace(&path, &text));
@@ -146,7 +146,7 @@ impl Document {
     /// The text of the file.
     ///
     /// # Errors
-    /// None in practice: what it holds is always valid JSON.
+    /// None in practice, because the content is always valid JSON.
     pub fn to_text(&self) -> io::Result<Vec<u8>> {
         serde_json::to_vec_pretty(self).map_err(io::Error::from)
     }

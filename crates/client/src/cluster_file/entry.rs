@@ -13,10 +13,11 @@ use crate::targets::UniqueId;
 pub struct NodeEntry {
     /// Its name, also that of the target it is.
     pub name: String,
-    /// What it is called where nodes of several folders meet, if it keeps its objects there.
+    /// The node's name in a system that nodes of several folders share, if such a system keeps its
+    /// objects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub known_as: Option<String>,
-    /// The id of the storage target it is; its folder has the same.
+    /// The id of the node's storage target. The target's folder has the same id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) id: Option<UniqueId>,
     /// What it does.
@@ -54,7 +55,7 @@ impl NodeEntry {
         self.known_as.as_ref().unwrap_or(&self.name)
     }
 
-    /// The name as a target's.
+    /// The name of the node's storage target.
     ///
     /// # Errors
     /// `Invalid` if the file was edited to hold something else.

@@ -1,4 +1,4 @@
-//! What a new cluster looks like, and how its file comes about.
+//! Lays out a new cluster and writes its file.
 
 use std::path::{Path, PathBuf};
 
@@ -22,7 +22,8 @@ pub struct Layout {
     /// keeps the data, there are no separate metadata nodes, because the other nodes have that role
     /// too.
     pub metadata: usize,
-    /// Where the nodes listen with mutual TLS, each `HOST:PORT`, storage first; empty for nowhere.
+    /// The addresses at which the nodes listen with mutual TLS, each as `HOST:PORT`, storage nodes
+    /// first. Empty if they listen on Unix sockets only.
     pub addresses: Vec<String>,
     /// Whether they listen on Unix sockets, too.
     pub sockets: bool,

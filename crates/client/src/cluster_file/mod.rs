@@ -43,7 +43,8 @@ const RUN_FOLDER: &str = "run";
 pub struct ClusterFile {
     /// Empty if it is elsewhere.
     folder: PathBuf,
-    /// None if another system keeps the data, or this is a client's view from afar.
+    /// The id of the cluster. `None` if another system keeps the data, or if this was read from an
+    /// identity file.
     id: Option<UniqueId>,
     engine: Option<String>,
     nodes: Vec<NodeEntry>,
@@ -63,7 +64,8 @@ impl ClusterFile {
         let mut cluster = Self { folder, id, engine, nodes, identity: None };
         cluster.check()?;
         targets::refuse_left_out_targets(&cluster)?;
-        // A process that can read a node's key belongs to the user who runs the node.
+        // If a node has no socket, its key proves that this process belongs to the user who runs
+        // the node: only that user can read it.
         if let Some(node) = cluster.nodes.iter().find(|node| node.socket.is_none()) {
             cluster.identity = Keys::of(&cluster).node(&node.name).ok();
         }
@@ -166,7 +168,7 @@ impl ClusterFile {
         })
     }
 
-    /// The node with this name in the cluster's maps, if it is one of these nodes.
+    /// Returns the node that has this name in the cluster's maps, if it is one of these nodes.
     pub fn known(&self, name: &NodeName) -> Option<&NodeEntry> {
         self.nodes.iter().find(|node| node.known_name() == name.as_str())
     }

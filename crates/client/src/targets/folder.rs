@@ -1,4 +1,5 @@
-//! One target's folder: what is there, what it means, and what to do.
+//! The folder of one target: what is in it, whether the target may serve from it, and what to do if
+//! not.
 
 use std::fs;
 use std::io;
@@ -13,7 +14,7 @@ use crate::cluster_file::{
     CLUSTER_FILE, ClusterFile, NodeEntry, RoleName, damage_of_file, storage_targets_of,
 };
 
-/// How the folders of targets are named that have no identity yet.
+/// The prefix of the folder names of targets that have no identity yet.
 const TARGET_PREFIX: &str = "storage.";
 
 /// The folder of one storage target, and the identity that its cluster expects there.
@@ -34,7 +35,8 @@ impl TargetFolder {
         Self { name, path, expected }
     }
 
-    /// Why the target must not serve from this folder, with what to do; `None` if it may.
+    /// Returns why the target must not serve from this folder, and what to do. `None` if it may
+    /// serve.
     pub fn refusal(&self) -> Option<Error> {
         self.judged().err().map(|refusal| self.explain(refusal))
     }
@@ -103,7 +105,8 @@ impl TargetFolder {
         Error::unavailable(format!("{name} does not serve: {reason}")).hint(hint)
     }
 
-    /// How to write the identity again, for an operator who knows that this is the right folder.
+    /// Says how to write the identity again, for an operator who knows that this is the right
+    /// folder.
     fn restored(&self) -> String {
         let record = self.expected.clone().map(|identity| TargetRecord::new(identity, true));
         match record.and_then(|record| record.to_text().ok()) {
@@ -197,7 +200,7 @@ pub fn damaged_target_files(folder: &Path) -> Vec<(&'static str, String)> {
     damages
 }
 
-/// How to get back a `cluster.json` that is missing or damaged.
+/// Says how to restore a `cluster.json` that is missing or damaged.
 pub(crate) fn restore_cluster_file(folder: &Path) -> String {
     let copies = targets_in(folder).into_iter().map(|name| folder.join(name).join(CLUSTER_FILE));
     let file = folder.join(CLUSTER_FILE);

@@ -60,7 +60,7 @@ impl TargetRecord {
         Self { format: FORMAT, identity, has_data }
     }
 
-    /// Reads the record of a folder, or its copy if that is all that can be read.
+    /// Reads the record of a folder, or the copy of the record if only the copy can be read.
     pub fn find(folder: &Path) -> Found {
         let found = Self::read(&folder.join(FILE_NAME));
         match Self::read(&folder.join(COPY_NAME)) {
@@ -85,7 +85,7 @@ impl TargetRecord {
         }
     }
 
-    /// The damaged ones of a folder's two files that hold the record, each with the reason.
+    /// Returns which of the two files that hold the record are damaged, each with the reason.
     pub fn damages(folder: &Path) -> Vec<(&'static str, String)> {
         let files = [FILE_NAME, COPY_NAME].map(|name| (name, Self::read(&folder.join(name))));
         // A store that no cluster keeps has neither.
@@ -128,7 +128,7 @@ impl TargetRecord {
     /// The text of the file.
     ///
     /// # Errors
-    /// None in practice: a record is always valid JSON.
+    /// None in practice, because a record is always valid JSON.
     pub fn to_text(&self) -> io::Result<String> {
         serde_json::to_string(self).map_err(io::Error::from)
     }

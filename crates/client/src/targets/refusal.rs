@@ -1,4 +1,4 @@
-//! Whether a target may serve from the folder it has: the decision alone, without IO.
+//! Decides whether a target may serve from the folder that it has. It does no IO.
 
 use super::record::{Found, TargetIdentity};
 
@@ -17,7 +17,7 @@ pub(crate) enum Refusal {
         /// The other target.
         target: String,
     },
-    /// The folder is of a former target of the same name, which was forgotten.
+    /// The folder belongs to a former target of the same name, which was forgotten.
     Forgotten,
     /// The folder holds data and does not say whose.
     Unidentified,

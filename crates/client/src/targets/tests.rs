@@ -23,7 +23,8 @@ fn folder(cluster: &ClusterFile, target: &str) -> TargetFolder {
     TargetFolder::of(cluster, cluster.node(target).unwrap())
 }
 
-/// What a node does: it compares identities, opens the engine, notes that.
+/// Does what a node does: compares the identities, opens the engine, and records that it was
+/// opened.
 fn open(cluster: &ClusterFile, target: &str) {
     assert_eq!(refusal(cluster, target), None);
     fs::write(cluster.folder().join(target).join("MANIFEST"), "").unwrap();
