@@ -50,7 +50,8 @@ pub struct Resource {
     calls: AtomicU64,
     #[cfg(feature = "programs")]
     holding: Arc<Holding>,
-    /// One call at a time: an authority remembers the last answer of each handle only.
+    /// This lock lets one call run at a time, because an authority remembers only the last answer
+    /// to each handle.
     #[cfg(not(feature = "programs"))]
     turn: tokio::sync::Mutex<()>,
 }
@@ -68,7 +69,7 @@ impl fmt::Debug for Resource {
 }
 
 impl Resources {
-    /// The resources whose records are in these maps, served by these nodes.
+    /// The resources whose records are in these maps and that these nodes serve.
     pub fn new(
         maps: Maps,
         transport: Arc<dyn HostTransport>,
@@ -104,7 +105,7 @@ impl Resources {
         }
         let first = ResourceRecord::first(name.clone(), file_type, before.as_ref());
         match self.records.propose(&first).await {
-            // Somebody was faster, or the answer to an earlier attempt was lost.
+            // Another client was faster, or the answer to an earlier attempt was lost.
             Err(error) if error.kind() == ErrorKind::Stale => {
                 match self.records.current(name).await? {
                     Some(stored) if stored == first => Ok(()),
@@ -118,7 +119,7 @@ impl Resources {
     /// Removes a resource with its state.
     ///
     /// # Errors
-    /// `NotFound`; `Unavailable`, and then it may be removed.
+    /// `NotFound`; `Unavailable`: the resource is possibly removed then.
     pub async fn remove(&self, name: &ResourceName) -> Result<()> {
         loop {
             let record = stored(&*self.records, name).await?;
@@ -159,7 +160,8 @@ impl Resources {
         Ok(stored.filter(|stored| stored.born == born))
     }
 
-    /// Hears of each change of a resource once it is stored: see [`Resources::stored`].
+    /// Watches a resource. The watcher is told of each change once it is stored: see
+    /// [`Resources::stored`].
     pub fn watch(&self, name: &ResourceName) -> MapWatcher {
         self.maps.watch(name.map(), 0)
     }
@@ -193,7 +195,7 @@ impl Resources {
     }
 }
 
-/// The error of a call that found no authority in time: it may have happened.
+/// The error of a call that got no answer in time. The call has possibly happened.
 fn undecided(error: Error) -> Error {
     match error.kind() {
         ErrorKind::Stale => Error::unavailable(format!("no authority answered in time: {error}")),
@@ -221,7 +223,7 @@ impl Resource {
     #[cfg(feature = "programs")]
     pub async fn call(&self, method: &str, input: Value) -> Result<Value> {
         if let Some(answered) = self.holding.call_at_once(method, &input) {
-            // A caller that never waits must not keep the lease from being renewed.
+            // A caller that calls without a pause must let the task run that renews the lease.
             tokio::task::coop::consume_budget().await;
             return answered.map_err(|error| error.on(&self.name));
         }

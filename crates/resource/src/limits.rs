@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use nacre_program::Budget;
 
-/// A path, with its slashes: with the prefix of its map it fits a map's name.
+/// The longest path, with its slashes. With the prefix of a resource's map it fits into the name of
+/// a map.
 pub const MAX_PATH_BYTES: usize = 96;
 /// The largest state of one resource in JSON. Each change stores the whole state, with the
 /// remembered answers.
 pub const MAX_STATE_BYTES: usize = 48 * 1024;
-/// How deep tables of a state, an input or an output are nested.
+/// How deep tables may be nested in a state, an input or an output.
 pub const MAX_DEPTH: usize = 16;
 /// The input of a call in JSON.
 pub const MAX_INPUT_BYTES: usize = 16 * 1024;
@@ -25,7 +26,7 @@ pub const MAX_REMEMBERED_CLIENTS: usize = 128;
 /// The largest size of the remembered answers in JSON, with the names of their clients. If they
 /// take more, fewer clients are remembered.
 pub const MAX_REMEMBERED_BYTES: usize = 12 * 1024;
-/// What is stored besides the state and the remembered answers takes less.
+/// A bound on the bytes that are stored in addition to the state and the remembered answers.
 const STORED_OVERHEAD_BYTES: usize = 512;
 const _: () = assert!(
     MAX_STATE_BYTES + MAX_REMEMBERED_BYTES + STORED_OVERHEAD_BYTES
@@ -41,10 +42,12 @@ pub const READ_AGAIN: Duration = Duration::from_millis(50);
 /// call to the authority (round trips) for at least this long, before it asks for a capability
 /// again.
 pub const MIN_ROUND_TRIPS: Duration = Duration::from_millis(1);
-/// The same, at most: meanwhile the client asks no other program or version that is activated.
+/// The longest such time. It is bounded because until its end the client notices no other program
+/// or version that is activated.
 pub const MAX_ROUND_TRIPS: Duration = Duration::from_secs(10);
 
-/// What one decision of a capability program may use. Everybody who uses the resource waits for it.
+/// The budget of one decision of a capability program. All clients of the resource wait for the
+/// decision.
 pub const CAPABILITY_BUDGET: Budget = Budget {
     time: Duration::from_millis(5),
     steps: 100_000,

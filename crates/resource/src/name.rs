@@ -14,7 +14,7 @@ use crate::limits::MAX_PATH_BYTES;
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ResourceName {
     path: String,
-    /// The map of its record and state: the path with dots for slashes.
+    /// The name of the map with the resource's record and state: the path with dots for slashes.
     map: MapName,
 }
 
@@ -22,7 +22,7 @@ impl ResourceName {
     /// Checks and takes a path.
     ///
     /// # Errors
-    /// `Invalid` if it is no path.
+    /// `Invalid` if the text is no path.
     pub fn new(path: impl AsRef<str>) -> Result<Self> {
         let path = path.as_ref();
         let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
@@ -36,7 +36,7 @@ impl ResourceName {
         Ok(Self { path: path.to_owned(), map })
     }
 
-    /// The resource of a map; `None` if it is no resource's.
+    /// The resource whose map this is, or `None` if it is no resource's map.
     pub fn of_map(map: &MapName) -> Option<Self> {
         let segments = map.as_str().strip_prefix(RESOURCE_MAP_PREFIX)?;
         Self::new(format!("/{}", segments.replace('.', "/"))).ok()
@@ -59,7 +59,7 @@ fn not_a_path(text: &str) -> Error {
     ))
 }
 
-/// Where resources are kept by name, they are found by its text.
+/// A map of resources by name can be searched by the text of a name.
 impl Borrow<str> for ResourceName {
     fn borrow(&self) -> &str {
         self.as_str()

@@ -40,7 +40,8 @@ pub struct Call {
     /// The handle that calls, a random text. Handle and entity together tell one client from
     /// another.
     pub handle: String,
-    /// Counts the calls of the handle. The same number again is the same call.
+    /// The number of the call, which counts the calls of the handle. A repeated call has the same
+    /// number.
     pub number: u64,
     /// The number that tells this client from all others, if it can hold capabilities.
     #[serde(default)]
@@ -65,13 +66,14 @@ impl Call {
     }
 }
 
-/// A call by a client that would rather have a capability, and run the method itself.
+/// A call by a client that would prefer to get a capability and run the method itself.
 #[cfg(feature = "programs")]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Acquire {
-    /// The number of a grant that may come of it: greater than that of every earlier attempt.
+    /// The number of the grant, if the client gets one. It is greater than the number of every
+    /// earlier attempt.
     pub number: u64,
-    /// The digest of the file type that the client has compiled, if it has.
+    /// The digest of the file type that the client has compiled, if there is one.
     #[serde(default)]
     pub compiled: Option<String>,
     /// The grant that the client has ended, if it had one.
@@ -208,7 +210,7 @@ pub struct ResourceStat {
     pub state_bytes: usize,
     /// The methods, each with whether it may change the state.
     pub methods: Vec<(String, bool)>,
-    /// The entities that hold a capability, each with whether it is the exclusive one.
+    /// The entities that hold a capability. For each, whether it is the exclusive capability.
     #[serde(default)]
     pub holders: Vec<(String, bool)>,
 }
@@ -325,7 +327,7 @@ impl Acquire {
 #[cfg(feature = "programs")]
 impl Returned {
     /// # Errors
-    /// `Exhausted` if the state is larger, or nested deeper, than a state may be.
+    /// `Exhausted` if the state is larger or nested deeper than a state may be.
     fn checked(self) -> Result<Self> {
         if let Some(state) = &self.state {
             if state.to_string().len() > MAX_STATE_BYTES {

@@ -1,4 +1,4 @@
-//! `Stored`: the state of a resource as it is stored, with what clients were told last.
+//! `Stored`: the state of a resource as it is stored, with the last answers to its clients.
 
 use std::collections::BTreeMap;
 

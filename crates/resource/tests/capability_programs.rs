@@ -1,4 +1,4 @@
-//! The capability programs of the standard library, as an authority asks them.
+//! Tests the capability programs of the standard library with the questions of an authority.
 
 use std::sync::Arc;
 use std::time::Duration;

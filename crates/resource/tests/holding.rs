@@ -48,7 +48,7 @@ fn number(value: Value) -> u64 {
     value.as_f64().unwrap() as u64
 }
 
-/// The entities that hold a capability, each with whether it is the exclusive one.
+/// Returns the entities that hold a capability. For each, whether it is the exclusive capability.
 async fn holders(cluster: &Cluster, path: &str) -> Vec<(String, bool)> {
     cluster.open(path).await.stat().await.unwrap().holders
 }
@@ -57,7 +57,8 @@ fn exclusively() -> Vec<(String, bool)> {
     vec![("alice".into(), true)]
 }
 
-/// Has the client alone for long enough, and call often enough, to get the exclusive capability.
+/// Lets the client be alone for long enough, and make enough calls, to get the exclusive
+/// capability.
 async fn work_alone(cluster: &Cluster, resource: &Resource) {
     sleep(ms(1_100)).await;
     for _ in 0..10 {

@@ -1,4 +1,4 @@
-//! Resources that were handed over in proxy mode: the former node passes calls on.
+//! Tests resources that were handed over in proxy mode: the former node forwards calls.
 
 mod common;
 

@@ -103,7 +103,7 @@ async fn run(seed: u64) -> (History, usize) {
     (history, cluster.nodes.holders())
 }
 
-/// Makes a version of both file types live. Every other one has clients take turns.
+/// Makes a version of both file types live. Every second version lets clients take turns.
 fn install(cluster: &Cluster, version: u64) {
     let named = |source: &str, mode: &str| match version % 2 {
         0 => source.to_owned(),
@@ -202,7 +202,7 @@ fn judge(history: &History) -> Result<(), String> {
             }
         }
         for read in all.iter().filter(|done| done.method != changes) {
-            // The tail is behind the last position; the counter is the last value.
+            // The tail is one after the last position, while the counter is the last value.
             let behind = u64::from(changes == "next");
             let stale =
                 changed.iter().find(|it| it.ended < read.began && it.value + behind > read.value);

@@ -1,4 +1,5 @@
-//! Recovered types on several nodes: changes are answered without being stored, and the type's promise holds.
+//! Tests recovered types on several nodes: changes are answered before they are stored, and no
+//! promise of the type is broken.
 
 mod common;
 
@@ -137,7 +138,8 @@ async fn a_handed_over_resource_continues_without_a_gap() {
         assert_eq!(cluster.authority_of(PATH).await, to);
     }
     assert!(!stored(&cluster).await.is_behind);
-    // The state that was handed over does not mislead the successor of a node that dies later.
+    // The state that was stored for the hand-over does not mislead the successor of a node that
+    // dies later.
     assert_eq!((next(&resource).await, next(&resource).await), (20, 21));
     cluster.kill_node(cluster.authority_of(PATH).await);
     assert_eq!(next(&resource).await, 1_000_001);

@@ -43,7 +43,7 @@ async fn assert_alike(methods: &str, calls: &[(&str, Value)]) -> Vec<Result<Valu
 
 async fn call(resource: &Resource, method: &str, input: &Value) -> Result<Value, ErrorKind> {
     let called = resource.call(method, input.clone()).await;
-    // Numbers are doubles in a VM; JSON has both forms of a whole one.
+    // Numbers are doubles in a VM, while JSON can write a whole number in two forms.
     let called = called.map(|value| match value.as_f64() {
         Some(number) => json!(number),
         None => value,

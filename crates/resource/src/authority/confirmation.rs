@@ -54,7 +54,7 @@ impl ResourceHost {
         }
     }
 
-    /// Sees to it that answers are confirmed. One task of a resource does it at a time.
+    /// Makes sure that a task confirms the answers. A resource has one such task at a time.
     fn confirm_later(&self, slot: &Arc<ResourceSlot>) {
         if slot.beside.is_confirming.swap(true, Ordering::AcqRel) {
             return;

@@ -112,11 +112,11 @@ pub struct ResourceUse {
 pub struct LendingCounts {
     /// Resources of which clients hold capabilities now.
     pub lent: u64,
-    /// Holders that did not return a capability in time, since the node started.
+    /// How many holders did not return a capability in time since the node started.
     pub evictions: u64,
 }
 
-/// Serves the resources of a node. A clone is another handle on the same.
+/// Serves the resources of a node. A clone is another handle to the same host.
 #[derive(Debug, Clone)]
 pub struct ResourceHost(pub(crate) Host<Resources>);
 
@@ -266,7 +266,8 @@ impl ResourceHost {
         answer.map_err(|error| error.on(&name))
     }
 
-    /// Runs a call, or passes it on if this node handed the resource over in proxy mode.
+    /// Runs a call. If this node has handed the resource over in proxy mode, forwards the call
+    /// instead.
     async fn answer_or_forward(
         &self,
         name: &ResourceName,
@@ -332,7 +333,7 @@ impl ResourceHost {
         transport.ask(&node, RESOURCE_SERVICE, method, input, FORWARD_PATIENCE).await
     }
 
-    /// Calls passed on to the nodes that took resources over in proxy mode.
+    /// How many calls were forwarded to nodes that took resources over in proxy mode.
     pub fn forwards(&self) -> u64 {
         self.0.forwards()
     }
@@ -392,7 +393,8 @@ impl ResourceHost {
         Ok(Attempt::Ready { answer: (), number, authority })
     }
 
-    /// Attempts an answer until there is one, and waits until all it depends on is stored.
+    /// Tries to answer until there is an answer. Then waits until everything that the answer
+    /// depends on is stored.
     async fn answer<T: serde::Serialize>(
         &self,
         name: &ResourceName,

@@ -129,7 +129,8 @@ impl ResourceHost {
         self.wait(name, slot, due_at)
     }
 
-    /// Does what is due. Returns when the next is; an error if a holder must be evicted.
+    /// Does what is due. Returns the time when something is due next, or an error if a holder must
+    /// be evicted.
     fn due_at(
         &self,
         machine: &mut ResourceMachine,
@@ -142,7 +143,8 @@ impl ResourceHost {
         }
     }
 
-    /// Waits until something is due, and evicts a holder first that must be.
+    /// Says how long to wait until something is due. If a holder must be evicted, begins that
+    /// first.
     fn wait<T>(
         &self,
         name: &ResourceName,
@@ -172,7 +174,7 @@ impl ResourceHost {
         let (news, number, authority) = loop {
             let mut changed = pin!(slot.changed());
             changed.as_mut().enable();
-            // Another holder may have to be evicted, though no call waits for it.
+            // Possibly another holder must be evicted, although no call waits for it.
             let mut is_overdue = false;
             let looked = {
                 let (mut machine, now) = (slot.machine(), self.now());
@@ -202,7 +204,7 @@ impl ResourceHost {
                     if is_overdue {
                         self.evict(name, &slot);
                     }
-                    // Either way there is an answer the next time round, or nothing new.
+                    // It does not matter which of the two ended the wait: the loop looks again.
                     let _elapsed = timeout_at(due_at, changed).await;
                 }
                 Err(NotYet::NotReady(why)) => self.get_ready(name, why, &mut looks).await?,
@@ -278,7 +280,8 @@ impl ResourceHost {
 /// That a holder must be evicted.
 struct Overdue;
 
-/// A call that may have to wait for a holder. Dropped, it is withdrawn.
+/// A call that possibly waits until a holder returns its grant. If this is dropped, the call is
+/// withdrawn.
 struct Waiting<'a> {
     host: &'a ResourceHost,
     slot: &'a ResourceSlot,

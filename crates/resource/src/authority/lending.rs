@@ -49,11 +49,12 @@ impl Wanted {
 /// What a call came to.
 #[derive(Debug)]
 pub(crate) enum Reply {
-    /// The authority ran it. The answer may be given once its number is confirmed.
+    /// The authority ran the call. The answer may be given to the client once its number is
+    /// confirmed.
     Served { answer: Answer, again: Duration, number: u64 },
     /// The client gets a capability, once this number is confirmed, and runs the call itself.
     Granted { client: u64, granted: Box<Granted>, number: u64 },
-    /// The call failed, or a later question of the client was answered, or too many wait.
+    /// The call failed, or a later question of the client was answered, or too many clients wait.
     Failed(Error),
 }
 
@@ -158,7 +159,7 @@ impl ResourceMachine {
         self.handle(now, on, Event::Tick);
     }
 
-    /// Grants nothing until the lending is unbarred, and revokes what is granted.
+    /// Revokes all grants, and makes no new ones until `unbar` is called.
     pub fn bar(&mut self, now: Time, on: (&ResourceEnv, &Uses)) {
         let commands = self.lending.bar(now);
         self.carry_out(now, on, commands);
@@ -218,7 +219,7 @@ impl ResourceMachine {
         }
     }
 
-    /// Gives a capability, unless the call has been answered before or the state cannot be had.
+    /// Grants a capability, unless the call has been answered before or there is no usable state.
     fn grant(
         &mut self,
         now: Time,

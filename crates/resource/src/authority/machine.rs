@@ -25,7 +25,8 @@ use crate::{ResourceRecord, Stored};
 #[derive(Debug)]
 pub struct ResourceMachine {
     serving: Serving<ResourceRecord>,
-    /// With the changes that are not stored yet; `None` before the first call of a new resource.
+    /// The state, including changes that are not stored yet. `None` before the first call of a new
+    /// resource.
     pub(crate) current: Option<Stored>,
     /// The last change that is stored.
     pub(crate) stored_version: u64,
@@ -59,7 +60,7 @@ pub(crate) struct Caller {
     pub tenant: Arc<str>,
 }
 
-/// How often the methods of a resource were called since the node started.
+/// How many times the methods of a resource were called since the node started.
 #[derive(Debug, Default)]
 pub(crate) struct Uses {
     pub reads: AtomicU64,
@@ -117,7 +118,7 @@ impl ResourceMachine {
         self.serving.record().file_type().as_str()
     }
 
-    /// The file type, as it is live here.
+    /// Returns the version of the file type that is live here.
     ///
     /// # Errors
     /// `Unsupported` if no version is.
@@ -221,7 +222,7 @@ impl ResourceMachine {
         current.is_behind = is_recovered;
     }
 
-    /// Takes in the state that the holder of the exclusive capability has made.
+    /// Replaces the state by the one that the holder of the exclusive capability has made.
     pub(crate) fn accept(&mut self, state: serde_json::Value, type_version: u64, must_store: bool) {
         let Some(current) = &mut self.current else { return };
         current.version += 1;
@@ -229,7 +230,7 @@ impl ResourceMachine {
         self.note_change(Survival::Recovered, must_store);
     }
 
-    /// Has the store know that a client holds a capability, before anybody hears that it does.
+    /// Has it stored that a client holds a capability, before the client is told so.
     pub(crate) fn note_grant(&mut self, mode: Mode) {
         let Some(current) = &mut self.current else { return };
         let is_exclusive = mode == Mode::Exclusive;
@@ -284,7 +285,7 @@ impl Machine for ResourceMachine {
     }
 }
 
-/// Reports a fault of the file type. A refusal by a method is none.
+/// Reports a fault of the file type. If a method refuses a call, that is no fault.
 fn report(env: &ResourceEnv, file_type: &FileType, error: &Error) {
     let is_fault = matches!(error.kind(), ErrorKind::Fault | ErrorKind::Exhausted);
     if let (true, Some(name)) = (is_fault, file_type.program()) {

@@ -24,7 +24,7 @@ pub(crate) enum Later {
     NotLive(Error),
 }
 
-/// The machine, if it may answer a client whose record has this epoch.
+/// Returns the machine, if it may answer a client whose record has this epoch.
 pub(crate) fn ready(
     machine: &mut Option<ResourceMachine>,
     epoch: u64,

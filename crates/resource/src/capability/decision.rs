@@ -1,4 +1,4 @@
-//! What a capability program is asked, and what it answers, as values of its VM.
+//! Converts the questions for a capability program, and its answers, to and from values of its VM.
 
 use std::time::Duration;
 
@@ -88,7 +88,7 @@ fn count(value: &Value) -> Result<u64> {
         .ok_or_else(|| Error::invalid("`operations` is not a whole number from 1 on"))
 }
 
-/// A number of seconds, not negative.
+/// Reads a number of seconds, which must not be negative.
 ///
 /// # Errors
 /// `Invalid` with the name of what it should be.

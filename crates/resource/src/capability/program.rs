@@ -68,7 +68,7 @@ impl CapabilityProgram {
         })
     }
 
-    /// How much longer a holder keeps what is asked for.
+    /// Decides how much longer a holder keeps a capability that another client asks for.
     ///
     /// # Errors
     /// As for [`CapabilityProgram::grant`].
@@ -102,7 +102,7 @@ impl CapabilityProgram {
         })
     }
 
-    /// Asks it everything about clients that do not exist.
+    /// Calls every function of the program, with clients that do not exist.
     ///
     /// # Errors
     /// As for [`CapabilityProgram::grant`].

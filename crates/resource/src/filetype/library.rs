@@ -14,7 +14,7 @@ use super::{Access, Locking};
 /// Methods of one file type: more is a mistake.
 const MAX_METHODS: usize = 256;
 
-/// What the running chunk has added and asked for, in the VM of a thread.
+/// What the chunk that runs in the VM of a thread has added and requested.
 pub(super) struct TypeLibrary {
     methods: Rc<RefCell<Methods>>,
     /// The function given to `filetype.recovered`.
@@ -42,7 +42,8 @@ impl TypeLibrary {
         self.is_loaded.set(false);
     }
 
-    /// Takes note that the chunk has ended. `filetype.store` in the chunk itself asks for nothing.
+    /// Notes that the chunk has run to its end. A call of `filetype.store` in the chunk itself has
+    /// no effect.
     pub fn set_loaded(&self) {
         self.must_store.set(false);
         self.is_loaded.set(true);
@@ -148,7 +149,7 @@ impl Library for TypeLibrary {
 }
 
 /// # Errors
-/// If a method runs: what it would add or set is gone with the call.
+/// If a method runs, because what it adds or sets would be lost at the end of the call.
 fn check_not_loaded(is_loaded: &Cell<bool>) -> mlua::Result<()> {
     match is_loaded.get() {
         false => Ok(()),

@@ -1,4 +1,4 @@
-//! `Locking`: which capabilities of its resources a file type lets clients hold.
+//! `Locking`: which capabilities a file type lets clients hold on its resources.
 
 use mlua::Value;
 use nacre_capability::Mode;
@@ -8,7 +8,7 @@ use nacre_object::{Error, ProgramName, Result};
 /// program decides about them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Locking {
-    /// The most that a client may hold: the exclusive capability, or shared ones only.
+    /// The strongest capability that a client may hold: the exclusive one, or only a shared one.
     pub mode: Mode,
     /// The capability program; best effort if there is none.
     pub program: Option<ProgramName>,

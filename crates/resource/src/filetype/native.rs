@@ -25,7 +25,7 @@ pub(super) trait NativeType: fmt::Debug + Send + Sync {
     /// Runs a method.
     ///
     /// # Errors
-    /// What the method says; `Unsupported` if there is none of that name.
+    /// Any error of the method; `Unsupported` if there is no method of that name.
     fn call(&self, method: &str, state: &Value, input: &Value) -> Result<Outcome>;
 }
 

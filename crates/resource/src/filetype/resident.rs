@@ -235,12 +235,12 @@ impl Resident {
     /// The state.
     ///
     /// # Errors
-    /// `Invalid`, `Exhausted` if it is none that may be kept.
+    /// `Invalid` or `Exhausted` if the state is not one that may be stored.
     pub fn state(&self) -> Result<Value> {
         STATE.from_lua(&self.kept)
     }
 
-    /// Makes the state that methods see a copy of the one that is kept.
+    /// Replaces the state that methods see by a copy of the kept state.
     fn reset(&mut self) -> Result<()> {
         let kept = STATE.from_lua(&self.kept)?;
         let terms = Terms { budget: &CALL_BUDGET, clock: &self.clock, seed: 0 };

@@ -65,7 +65,7 @@ impl Held {
         Ok(Ran { output, is_change, changed, must_store })
     }
 
-    /// Takes the last call back that changed the state; returns what it had made of it.
+    /// Undoes the last call that changed the state. Returns the changed state.
     pub fn take_back(&mut self, changed: Option<Value>) -> Option<Value> {
         let Some(resident) = &mut self.resident else { return changed };
         let changed = resident.state().ok();
@@ -95,7 +95,7 @@ impl Held {
         self.resident.is_none() && self.value.is_none()
     }
 
-    /// The state as it is now; `None` if the VM has lost it.
+    /// Returns the present state, or `None` if the VM has lost it.
     pub fn state(&self) -> Option<Value> {
         match &self.resident {
             Some(resident) => resident.state().ok(),
@@ -103,7 +103,8 @@ impl Held {
         }
     }
 
-    /// What the authority is told when the grant ends; `None` if the state is lost.
+    /// Returns the message to the authority about the end of the grant, or `None` if the state is
+    /// lost.
     pub fn returned(&self, client: u64) -> Option<Returned> {
         let state = match self.is_changed && self.is_exclusive {
             true => Some(self.state()?),

@@ -42,7 +42,8 @@ const IDLE: Duration = Duration::from_millis(500);
 /// How many times at most the client tries to return a grant. After that the authority waits for
 /// the lease to end.
 const RETURN_ATTEMPTS: usize = 3;
-/// How often one call asks for a capability that ends before the call has run.
+/// How many times at most one call asks for a capability, if each grant ends before the call has
+/// run.
 const MAX_GRANTS: usize = 3;
 
 /// The side of one handle.
@@ -63,7 +64,7 @@ pub(crate) struct Holding {
 
 struct State {
     held: Option<Held>,
-    /// A grant that was ended, of which the authority may not have heard.
+    /// A grant that has ended. The authority possibly has not been told so yet.
     unreturned: Option<Returned>,
     /// The file type that was compiled last.
     compiled: Option<Arc<FileType>>,
@@ -163,7 +164,8 @@ impl Holding {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs a call here, if this client may and nothing has to be waited for.
+    /// Runs a call here, if this client holds the capability and the call need not wait for
+    /// anything.
     pub fn call_at_once(&self, method: &str, input: &Value) -> Option<Result<Value>> {
         match self.run(method, input, Stores::Refused) {
             Run::Done(answered) => Some(answered),
@@ -226,7 +228,8 @@ impl Holding {
     fn run(&self, method: &str, input: &Value, stores: Stores) -> Run {
         let mut state = self.state();
         if state.held.as_ref().is_some_and(Held::is_lost) {
-            // The authority must not go on from what it has: it evicts this client, and recovers.
+            // The authority must not go on from the state that it has. Without an answer it evicts
+            // this client and recovers the state.
             (state.held, state.is_unsupported) = (None, true);
         }
         let Some(held) = state.held.as_mut().filter(|held| !held.is_storing) else {
@@ -255,7 +258,8 @@ impl Holding {
             Ok(ran) if is_live => match held.take_back(ran.changed) {
                 Some(changed) => {
                     held.is_storing = stores == Stores::Allowed;
-                    // The authority may get to have the other state, also if nobody waits for that any more.
+                    // The authority possibly stores the changed state even if nobody waits for that
+                    // any more. So the state counts as changed.
                     held.is_changed |= held.is_storing;
                     Run::Store(changed, ran.output)
                 }
@@ -304,7 +308,7 @@ impl Holding {
         !state.is_unsupported && state.calls > CALLS_BEFORE && now >= state.again_at
     }
 
-    /// Begins to run calls here.
+    /// Begins to hold a capability, so that calls run here.
     ///
     /// # Errors
     /// `Unavailable` if this process cannot compile the file type.
@@ -372,7 +376,8 @@ impl Holding {
         Ok(compiled)
     }
 
-    /// Ends the grant, if there is one; returns the one that the authority is to hear of.
+    /// Ends the grant, if there is one. Returns the ended grant of which the authority must be
+    /// told.
     fn end(&self) -> Option<Returned> {
         let mut state = self.state();
         if let Some(mut held) = state.held.take() {

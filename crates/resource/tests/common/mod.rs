@@ -37,7 +37,7 @@ pub struct Nodes {
     asked: AtomicU64,
     /// Whether no client reaches any node.
     are_clients_cut_off: AtomicBool,
-    /// The clients that have held a capability, and whether they reach no node.
+    /// The clients that have held a capability.
     holders: Mutex<BTreeSet<u64>>,
     are_holders_cut_off: AtomicBool,
     /// The method whose answers are lost, and how many more of them.
@@ -62,7 +62,7 @@ impl Nodes {
         self.holders.lock().unwrap().len()
     }
 
-    /// Whether no node hears of clients that have held a capability until now.
+    /// Sets whether the clients that have held a capability until now are cut off from all nodes.
     pub fn cut_holders_off(&self, are_cut_off: bool) {
         self.are_holders_cut_off.store(are_cut_off, Ordering::Relaxed);
     }
@@ -94,7 +94,7 @@ impl Nodes {
         *self.storm.lock().unwrap() = None;
     }
 
-    /// How long the next message is on its way; `None` if it is lost.
+    /// Draws how long the next message is on its way. `None` if it is lost.
     fn way(&self) -> Option<Duration> {
         let mut storm = self.storm.lock().unwrap();
         let Some(random) = storm.as_mut() else { return Some(WAY) };
@@ -247,7 +247,7 @@ impl Cluster {
         self.nodes.hosts.lock().unwrap()[&node(n)].clone().expect("the node is up")
     }
 
-    /// Cuts a node off: nobody reaches it, and it does not know.
+    /// Cuts a node off: nobody can reach it, and it does not know that.
     pub fn cut_off(&self, n: usize) {
         let host = self.nodes.hosts.lock().unwrap().insert(node(n), None).flatten();
         self.apart.lock().unwrap().insert(n, host.expect("the node was up"));
