@@ -1,4 +1,4 @@
-//! The holder's side: what a client may still do by a grant.
+//! The holder's side: decides what a client may still do under a grant.
 
 use std::time::Duration;
 
@@ -24,7 +24,8 @@ pub enum Over {
 pub struct Holder {
     number: u64,
     until: Time,
-    /// The latest time it has been told: a clock that jumps back extends no lease.
+    /// The latest time that the holder has read from its clock. It is kept so that a clock that
+    /// jumps back extends no lease.
     latest: Time,
     operations: u64,
     quota: u64,
@@ -86,7 +87,8 @@ impl Holder {
         !self.has_ended && self.latest < self.until
     }
 
-    /// Takes in that the grant stands: the question that was answered so was sent at `sent`.
+    /// Renews the lease. The authority answered that the grant stands; the holder sent the question
+    /// at `sent`.
     pub fn renew(&mut self, sent: Time, lease: Duration) {
         self.until = self.until.max(sent + lease);
     }

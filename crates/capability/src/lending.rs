@@ -17,11 +17,12 @@ use crate::{Authority, Command, Event, Question};
 pub struct Lending<W, A> {
     authority: Authority,
     policies: Arc<dyn Policies>,
-    /// The policy that decides, and its name. Without a name it is best effort.
+    /// The policy that decides, and its name. Without a name it is
+    /// [`BestEffort`](crate::BestEffort).
     policy: Arc<dyn Policy>,
     policy_name: Option<String>,
-    /// The version of the policy that last considered the grants; `None` if the policy has changed
-    /// since.
+    /// The version of the policy by which the grants were last considered. `None` if the policy has
+    /// changed since.
     considered_by: Option<u64>,
     next_ticket: u64,
     waiting: BTreeMap<u64, W>,
@@ -32,7 +33,7 @@ pub struct Lending<W, A> {
 }
 
 impl<W, A> Lending<W, A> {
-    /// Nobody holds anything. Without a name of a policy it is best effort.
+    /// Begins without grants. Without a name, the policy is [`BestEffort`](crate::BestEffort).
     pub fn by(policies: Arc<dyn Policies>, policy_name: Option<&str>) -> Self {
         let policy = policy_of(&*policies, policy_name);
         Self {
@@ -77,7 +78,7 @@ impl<W, A> Lending<W, A> {
         self.authority.passes(client, now)
     }
 
-    /// Keeps a question that is about to be asked; returns its ticket.
+    /// Keeps a question that is about to be handed to the authority. Returns the question's ticket.
     pub fn keep(&mut self, waiting: W) -> u64 {
         self.next_ticket += 1;
         self.waiting.insert(self.next_ticket, waiting);
@@ -106,7 +107,7 @@ impl<W, A> Lending<W, A> {
         self.waiting.remove(&ticket).is_some()
     }
 
-    /// Hands an event to the authority; returns what the machine is to do about it.
+    /// Hands an event to the authority. Returns the commands that the machine must carry out.
     pub fn handle(&mut self, now: Time, event: Event) -> Vec<Command> {
         let commands = self.authority.handle(now, event, &*self.policy);
         self.note(commands)

@@ -22,7 +22,7 @@ pub const MAX_WAITING: usize = 4096;
 /// A policy chooses the next client among this many clients that have waited longest. The number is
 /// bounded because the policy runs over all of them each time a client is served.
 pub const MAX_CONSIDERED: usize = 64;
-/// Clients whose use of one resource is remembered, for policies that are fair.
+/// For how many tenants an authority counts the operations, which fair policies need.
 pub const MAX_REMEMBERED: usize = 256;
 
 const _: () = assert!(RENEW_EVERY.as_millis() * 2 < LEASE.as_millis());

@@ -1,4 +1,5 @@
-//! What a policy is asked, and the two policies that need no program.
+//! The trait of policies, the questions that policies answer, and the two policies that need no
+//! program.
 
 use std::fmt;
 use std::sync::Arc;
@@ -45,7 +46,7 @@ pub enum Wish {
     Write,
     /// A shared capability, or to have one operation done that reads.
     Shared,
-    /// The exclusive capability, or to have one operation done that changes the state.
+    /// The client wants the exclusive capability, or one operation that changes the state.
     Exclusive,
 }
 
@@ -73,7 +74,7 @@ impl Wish {
 /// Who asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asker {
-    /// The number that tells this client from all others; 0 for clients that say none.
+    /// The number that tells this client from all others, or 0 if the client gives none.
     pub client: u64,
     /// The authenticated entity.
     pub entity: Arc<str>,
@@ -97,7 +98,8 @@ pub struct Terms {
 pub enum Verdict {
     /// The capability it asked for.
     Grant(Terms),
-    /// A round trip. The client asks for a capability again after this.
+    /// The authority does this one operation (a round trip). The client asks for a capability again
+    /// after this time.
     RoundTrip(Duration),
 }
 
@@ -137,7 +139,8 @@ pub struct Holding<'a> {
 /// Decides which client holds a capability, for how long, and which client is next. Equal questions
 /// must get equal answers.
 pub trait Policy: fmt::Debug + Send + Sync {
-    /// What a client gets that asks for a capability which nobody's grant keeps from it.
+    /// Decides what a client gets that asks for a capability, if no other client's grant conflicts
+    /// with it.
     fn grant(&self, ask: &Ask<'_>) -> Verdict;
 
     /// How much longer a holder may keep a capability that conflicts with `ask`. By default the
@@ -146,7 +149,8 @@ pub trait Policy: fmt::Debug + Send + Sync {
         holding.keeps_by_its_terms()
     }
 
-    /// Which of those that wait is served next, by its place in the order of their coming.
+    /// Chooses which of the waiting clients is served next. Returns its index in `waiting`, which
+    /// is in the order in which they came.
     fn turn(&self, _waiting: &[Ask<'_>]) -> usize {
         0
     }

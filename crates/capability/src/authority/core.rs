@@ -10,7 +10,8 @@ use crate::policy::{Ask, Asker, Mode, Policy, Terms, Time, Verdict, Wish};
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// A client asks. The ticket tells this question from all others of this authority.
+    /// A client asks for a capability or an operation. The ticket tells this question from all
+    /// others of this authority.
     Asked {
         /// The question.
         ticket: u64,
@@ -18,7 +19,8 @@ pub enum Event {
         asker: Asker,
         /// For what.
         wish: Wish,
-        /// The number of a grant that may come of it: greater than any this client has used.
+        /// The number of the grant, if the client gets one. It is greater than any number that this
+        /// client has used.
         number: u64,
     },
     /// Nobody waits for the answer to a question any more.
@@ -71,7 +73,7 @@ pub enum Command {
         /// It is to use round trips so long.
         again: Duration,
     },
-    /// Refuse a question that came late: a later one by the same client has been answered.
+    /// Refuse a question that came late: a later question of the same client has been answered.
     Refuse {
         /// The question.
         ticket: u64,
@@ -123,7 +125,7 @@ pub struct Authority {
     recent: Recent,
     /// While this is not 0 nobody is granted anything.
     bars: usize,
-    /// Whether it has evicted a holder: then it gives nobody anything any more.
+    /// Whether this authority has evicted a holder. If so, it serves nobody any more.
     has_ended: bool,
 }
 
@@ -170,7 +172,7 @@ impl Authority {
         self.grants.iter_mut().map(ask).collect()
     }
 
-    /// Whether a question has been answered, or needs no answer as the grant has ended.
+    /// Whether a question has been answered, or needs no answer because the grant has ended.
     pub fn is_answered(&self, asked: Question) -> bool {
         let granted = self.granted(asked.client, asked.number);
         granted.is_none_or(|granted| granted.answered >= asked.question)
@@ -246,7 +248,7 @@ impl Authority {
             if asked.number <= number {
                 return vec![Command::Refuse { ticket }];
             }
-            // It has never heard of that grant, or it would have returned it first.
+            // The client was never told of that grant, or it would have returned the grant first.
             self.end(client, number, 0);
         }
         if self.waiting.len() >= MAX_WAITING {
@@ -305,7 +307,7 @@ impl Authority {
         self.grants.iter().any(|granted| wish.conflicts_with(granted.mode))
     }
 
-    /// Has every grant revoked that somebody waits for, when the policy says so.
+    /// Limits the time of every grant that keeps a client waiting, as the policy decides.
     fn limit_grants(&mut self, now: Time, policy: &dyn Policy) {
         let mut limits = vec![];
         for granted in &self.grants {

@@ -15,7 +15,7 @@ pub struct Granted {
     pub(super) granted_at: Time,
     /// The holder does nothing by the grant after this, unless the lease is renewed.
     pub(super) lease_until: Time,
-    /// When the grant is revoked; `None` while nobody needs what it has.
+    /// When the grant is revoked. `None` while no other client needs the capability.
     pub(super) revoke_at: Option<Time>,
     pub(super) is_revoked: bool,
     /// Operations that the holder has told of.
@@ -85,7 +85,8 @@ impl Granted {
         }
     }
 
-    /// When something is to be done about it, if nothing is heard.
+    /// Returns when the authority must do something about this grant if it gets no message from the
+    /// holder.
     pub(super) fn due_at(&self) -> Option<Time> {
         if self.is_revoked {
             return Some(self.lease_until);
@@ -94,7 +95,8 @@ impl Granted {
         self.revoke_at.into_iter().chain(unanswered).min()
     }
 
-    /// Hears the holder: what it has done, and which question it answers.
+    /// Takes a message of the holder: how many operations it has done, and which question it
+    /// answers.
     pub(super) fn hear(&mut self, now: Time, operations: u64, answered: u64) {
         self.operations = self.operations.max(operations);
         self.answered = self.answered.max(answered.min(self.asked));
@@ -113,7 +115,7 @@ impl Granted {
         self.asked
     }
 
-    /// Has it revoked after `keep`, unless it is to be revoked sooner.
+    /// Has the grant revoked after `keep`, unless it will be revoked sooner.
     pub(super) fn limit(&mut self, now: Time, keep: Duration) {
         let at = now + keep;
         self.revoke_at = Some(self.revoke_at.map_or(at, |before| before.min(at)));

@@ -1,4 +1,5 @@
-//! The authority's side: who holds what, who waits, and when a grant ends.
+//! The authority's side: decides which clients hold capabilities, which clients wait, and when a
+//! grant ends.
 
 mod core;
 mod granted;

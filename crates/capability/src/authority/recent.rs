@@ -10,7 +10,8 @@ use crate::policy::{Time, Wish};
 
 #[derive(Debug, Default)]
 pub(super) struct Recent {
-    /// The client that asked last, and since when no other has; `None` if no other ever has.
+    /// The client that asked last, and since when no other client has asked. The time is `None` if
+    /// no other client ever asked.
     sole: Option<(u64, Option<Time>)>,
     /// The client that last asked to change the state, and when it asked. A client that only reads
     /// counts as alone if no other client has changed anything for long enough.
@@ -35,7 +36,7 @@ impl Recent {
         }
     }
 
-    /// How long no other client has asked for what conflicts with this wish.
+    /// Returns how long no other client has asked for anything that conflicts with this wish.
     pub fn alone(&self, now: Time, client: u64, wish: Wish) -> Duration {
         if wish.is_read() {
             return match self.changed {

@@ -67,7 +67,7 @@ fn serve(ticket: u64) -> Command {
     Command::Serve { ticket, again: ALONE }
 }
 
-/// Each step is a time, an event, and the commands it must lead to.
+/// Runs steps. Each step is a time, an event, and the commands that the event must lead to.
 fn check(policy: &dyn Policy, steps: Vec<(Time, Event, Vec<Command>)>) -> Authority {
     let mut authority = Authority::default();
     for (n, (now, event, commands)) in steps.into_iter().enumerate() {
@@ -173,11 +173,12 @@ fn a_holder_that_is_silent_is_evicted_when_its_lease_is_over_and_not_before() {
             (ms(0), asked(1, E, 1), vec![exclusive(101, 1)]),
             (ms(10), heard(1, 1, 0), vec![]),
             (ms(20), asked(2, E, 1), vec![Command::Revoke { client: 1 }]),
-            // A revoked holder that asks for news gets no longer lease by that.
+            // A holder whose grant is revoked does not extend its lease by asking for news.
             (ms(30), heard(1, 1, 0), vec![]),
             (over - ms(1), Event::Tick, vec![]),
             (over, Event::Tick, vec![Command::Evict { client: 1 }]),
-            // It comes too late: the state is being found without it, and nobody is served meanwhile.
+            // The holder's return comes too late: the state is being found without it, and nobody
+            // is served meanwhile.
             (over + ms(1), returned(1, 1, 7), vec![]),
             (over + ms(2), asked(3, E, 1), vec![]),
         ],

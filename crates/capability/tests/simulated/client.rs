@@ -11,7 +11,7 @@ use super::{Answer, Ask, HOSTS, Sabotage, Told};
 
 pub struct Client {
     n: usize,
-    /// Which of its lives this is: a client that crashed is another.
+    /// The incarnation of the client: after a crash it counts as another client.
     life: u64,
     left: u64,
     /// Counts the positions it has used: no two uses are alike.
@@ -76,7 +76,8 @@ impl Client {
         *self = Self { life, acknowledged, ..Self::new(self.n, left, self.sabotage) };
     }
 
-    /// What it does next. The second value tells whether it issued a position itself.
+    /// Returns the client's next question, if any. The second value says whether the client issued
+    /// a position itself.
     pub fn go_on(&mut self, now: Time, told: &mut Chronicle) -> (Option<Ask>, bool) {
         if let Some(writing) = &self.writing {
             return (Some(writing.clone()), false);
@@ -227,7 +228,8 @@ impl Client {
             }
             Answer::Stale => {
                 told.note("late operation refused");
-                // Another authority is in charge: the position is given up, and the grant.
+                // Another authority is in charge, so the client gives up the position and the
+                // grant.
                 (self.writing, self.lent) = (None, None);
                 self.known = self.known.max(epoch + 1);
             }

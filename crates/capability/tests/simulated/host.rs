@@ -1,4 +1,5 @@
-//! A host of the counter: an authority if it serves, and what it takes to become one.
+//! A simulated host of the counter. It serves as an authority, or does what is needed to become
+//! one.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -32,7 +33,7 @@ struct Serving {
     authority: Authority,
     next_ticket: u64,
     waiting: BTreeMap<u64, (Question, Time)>,
-    /// Whether a holder is to be evicted: then this authority has ended.
+    /// Whether a holder must be evicted. If so, this authority has ended.
     is_overdue: bool,
 }
 

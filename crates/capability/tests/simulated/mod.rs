@@ -71,7 +71,7 @@ impl Ask {
     }
 }
 
-/// What is answered. That there is no answer is heard as [`Answer::Silence`].
+/// The answer to a question. If there is none, the asker gets [`Answer::Silence`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
     Lent {
@@ -91,7 +91,8 @@ pub enum Answer {
     Refused,
     Written,
     Stale,
-    /// The epoch that is sealed, whether by this seal, and one past the last position written.
+    /// The sealed epoch, whether this seal sealed it, and the number after the last written
+    /// position.
     Sealed {
         epoch: u64,
         is_ours: bool,
@@ -105,7 +106,7 @@ pub enum Answer {
 pub enum Sabotage {
     /// A holder goes on after it has returned its grant.
     ReturnedStillUsed,
-    /// A host goes on from where a grant began, not from where it ended.
+    /// A host continues at the position where a grant began, not where it ended.
     TailForgotten,
     /// A host that evicts a holder seals nothing.
     NotSealed,

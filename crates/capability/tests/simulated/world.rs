@@ -14,16 +14,16 @@ use super::store::Store;
 use super::{Answer, Ask, CLIENTS, HOSTS, Party, Sabotage};
 
 const OPERATIONS: u64 = 60;
-/// Steps after which a world that is whole again must have come to rest.
+/// After this many steps, a world in which nothing fails any more must have come to rest.
 const MAX_STEPS: usize = 400_000;
 /// Steps during which things go wrong.
 const STORM_STEPS: usize = 6_000;
 const MISFORTUNE_ONE_IN: u64 = 80;
 /// How often each party looks what is due, in milliseconds.
 const WAKE_EVERY: u64 = 15;
-/// How often holders ask for news: every so many times that they look.
+/// Holders ask for news once in this many times that they act.
 const NEWS_ONE_IN: u64 = 3;
-/// What clocks show at first, so that they can be turned back.
+/// The first reading of each clock. It is not 0, so that clocks can be turned back.
 const FIRST_TIME: u64 = 1_000_000;
 
 pub struct World {
