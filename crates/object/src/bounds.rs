@@ -62,7 +62,7 @@ pub fn check_map_range(after: &[u8], prefix: &[u8]) -> Result<()> {
 /// Checks a value of a map, or its header.
 ///
 /// # Errors
-/// `Invalid` past `MAX_MAP_VALUE_BYTES`.
+/// `Invalid` if it is longer than `MAX_MAP_VALUE_BYTES`.
 pub fn check_map_value(value: &[u8]) -> Result<()> {
     if value.len() > MAX_MAP_VALUE_BYTES {
         return Err(Error::invalid(format!("a map value of {} bytes is too large", value.len()))
@@ -101,10 +101,10 @@ pub fn check_attribute_value(value: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Checks how many attributes an object would have.
+/// Checks the number of attributes that an object would have.
 ///
 /// # Errors
-/// `Exhausted` past `MAX_ATTRIBUTES`.
+/// `Exhausted` if there are more than `MAX_ATTRIBUTES`.
 pub fn check_attribute_count(count: usize) -> Result<()> {
     if count > MAX_ATTRIBUTES {
         return Err(Error::exhausted(format!("an object cannot have {count} attributes"))

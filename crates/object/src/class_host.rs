@@ -1,4 +1,4 @@
-//! How an engine runs class methods without knowing what a class is made of.
+//! The traits by which an engine runs class methods without knowing what a class is made of.
 
 use bytes::Bytes;
 
@@ -11,7 +11,8 @@ pub struct ClassCall {
     pub class: ClassName,
     /// The method.
     pub method: MethodName,
-    /// The version of the class the caller was written against; `None` takes what is active.
+    /// The version of the class that the caller was written against. `None` accepts the active
+    /// version.
     pub version: Option<u64>,
     /// What the method is given.
     pub input: Bytes,
@@ -35,7 +36,7 @@ pub struct CallContext {
     pub now_micros: u64,
 }
 
-/// Runs methods. Engines are given one; `class::ClassRuntime` is the real one.
+/// Runs methods. Each engine is given a class host. Outside of tests it is `class::ClassRuntime`.
 pub trait ClassHost: Send + Sync {
     /// Whether the method is declared to change nothing, so that it may run at the same time as
     /// methods that write. For an unknown method the answer is no. The host makes sure that writes
@@ -75,7 +76,7 @@ pub trait CallAllowance {
     /// Whether another call may begin.
     ///
     /// # Errors
-    /// `Exhausted` if those before have used it up.
+    /// `Exhausted` if the calls before have used the time up.
     fn check(&self) -> Result<()>;
 }
 
@@ -88,7 +89,7 @@ impl CallAllowance for Unbounded {
     }
 }
 
-/// A host without classes, for engines that are used for their native ops alone.
+/// A class host without classes, for engines that are used only for their native ops.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoClasses;
 

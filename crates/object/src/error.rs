@@ -1,4 +1,4 @@
-//! One error for everything public: the kind says what to do next, the rest is for people.
+//! The one public error type. Its kind says what a program should do next; the rest is for people.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -70,7 +70,8 @@ impl ErrorKind {
         }
     }
 
-    /// The kind closest to a positive errno; unknown ones are `Invalid`, as a program chose them.
+    /// Returns the kind closest to a positive errno. An unknown errno becomes `Invalid`, because a
+    /// program chose it.
     pub const fn from_errno(errno: i32) -> Self {
         match errno {
             2 | 61 => Self::NotFound,          // ENOENT, ENODATA
@@ -119,7 +120,7 @@ pub struct FaultSite {
     pub version: u64,
     /// The line, 1-based, where known.
     pub line: Option<u32>,
-    /// The calls that led there, innermost first; empty where there is none.
+    /// The calls that led to the line, innermost first. Empty if there is no traceback.
     pub traceback: String,
 }
 

@@ -55,7 +55,8 @@ impl EventQueue {
         wake(state);
     }
 
-    /// Takes the next event, `None` behind the last, or sees to it that its coming is told.
+    /// Takes the next event, or `None` after the last one. If there is none yet, the task of
+    /// `context` is woken when one comes.
     pub fn poll(&self, context: &Context<'_>) -> Poll<Option<WatchEvent>> {
         let mut state = self.state();
         match state.events.pop_front() {

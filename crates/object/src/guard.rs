@@ -18,7 +18,7 @@ use crate::{EntityName, ListRequest, ObjectId, Request, Result, TenantName};
 /// Bytes of a certificate's fingerprint: SHA-256.
 pub const FINGERPRINT_BYTES: usize = 32;
 
-/// Who is at the other end of a connection, as far as the connection proves it.
+/// The other end of a connection, as far as the connection proves who it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Peer {
     /// A process of the user who runs the node, or of root.
@@ -27,7 +27,7 @@ pub enum Peer {
     Certified {
         /// The entity that the certificate names.
         entity: EntityName,
-        /// SHA-256 of the certificate: another one of the same name is another.
+        /// The SHA-256 of the certificate. It tells two certificates of the same name apart.
         fingerprint: [u8; FINGERPRINT_BYTES],
     },
 }

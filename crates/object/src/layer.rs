@@ -85,7 +85,8 @@ impl Stack {
         Self(Arc::new(store))
     }
 
-    /// A stack without layers, of a store that has no watches: these are `Unsupported`.
+    /// Makes a stack without layers from a store that cannot watch objects. Watches are
+    /// `Unsupported`.
     pub fn without_watches(store: Arc<dyn Store>) -> Self {
         Self::new(WithoutWatches(store))
     }

@@ -3,15 +3,18 @@
 //! Beyond a bound the caller gets `Invalid` (a name or value that can never be accepted) or
 //! `Exhausted` (a total that is full). Nothing grows without bound.
 
-/// Object names: what RADOS accepts (`osd_max_object_name_len` is 2048) with room for a prefix.
+/// The longest object name. RADOS accepts 2048 bytes (`osd_max_object_name_len`), so there is room
+/// for a prefix.
 pub const MAX_OBJECT_NAME_BYTES: usize = 1024;
 /// Pools, classes, methods, targets, snapshots, entities: identifiers, not data.
 pub const MAX_IDENTIFIER_BYTES: usize = 128;
-/// A map key. Long enough for a path; short enough that an index block holds several.
+/// The longest key of a map. It is long enough for a path, and short enough that an index block
+/// holds several.
 pub const MAX_MAP_KEY_BYTES: usize = 4 * 1024;
 /// A map value. Larger values belong in the byte stream.
 pub const MAX_MAP_VALUE_BYTES: usize = 1024 * 1024;
-/// An attribute's name, as RADOS limits it (`osd_max_attr_name_len` is 100 by default; 255 on disk).
+/// The longest name of an attribute, as RADOS limits it (`osd_max_attr_name_len` is 100 by default,
+/// and at most 255 on disk).
 pub const MAX_ATTRIBUTE_NAME_BYTES: usize = 255;
 /// An attribute's value, as RADOS limits it.
 pub const MAX_ATTRIBUTE_VALUE_BYTES: usize = 64 * 1024;
@@ -40,15 +43,17 @@ pub const MAX_MAP_RANGE_ENTRIES: usize = 4096;
 pub const MAX_LIST_ENTRIES: usize = 4096;
 /// What a notification carries: word of a change, not the change.
 pub const MAX_NOTIFY_BYTES: usize = 64 * 1024;
-/// Events one watcher may be behind by: a burst of commits or notifications fits.
+/// How many events may wait for one watcher. A burst of commits or notifications fits.
 pub const MAX_QUEUED_EVENTS: usize = 1024;
-/// What the notifications one watcher may be behind by carry, all together.
+/// How many bytes all notifications that wait for one watcher may carry.
 pub const MAX_QUEUED_NOTIFY_BYTES: usize = 1024 * 1024;
 /// Snapshots kept of one object.
 pub const MAX_SNAPSHOTS: usize = 64;
-/// Extents and map entries of an object that can be snapshotted: a snapshot is one transaction.
+/// The number of extents and map entries that an object with a snapshot may have. It is bounded
+/// because a snapshot is one transaction.
 pub const MAX_SNAPSHOT_ENTRIES: usize = 65_536;
-/// Numbers cross into scripts as doubles, so positions and epochs stop here.
+/// The largest position or epoch. Scripts get numbers as doubles, which are exact only up to this
+/// one.
 pub const MAX_EXACT_INTEGER: u64 = 1 << 53;
 
 const _: () = assert!(MAX_MAP_VALUE_BYTES < MAX_REQUEST_BYTES);

@@ -160,7 +160,7 @@ impl EntityName {
         Self("local".into())
     }
 
-    /// The entity name of a node: `node.NAME`.
+    /// Returns the entity name of a node: `node.NAME`.
     ///
     /// # Errors
     /// `Invalid` if the result is too long.

@@ -1,4 +1,4 @@
-//! Classes written in Rust. They register, are called and fail exactly as programs do.
+//! Classes written in Rust. They are registered and called, and fail, exactly as programs do.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,14 @@ use bytes::Bytes;
 /// Whether a method may change its object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MethodAccess {
-    /// It only reads; a write is `Denied`. It may run beside writers.
+    /// The method only reads; a write is `Denied`. It may run at the same time as methods that
+    /// write.
     ReadOnly,
     /// It may write.
     ReadWrite,
 }
 
-/// The body of a method: its input and its object to a status and an output.
+/// The body of a method. From the input and the object it makes a status and an output.
 pub type NativeMethod = fn(Bytes, &mut dyn ObjectView, &CallContext) -> Result<CallReply>;
 
 /// A class whose methods are Rust functions.
@@ -31,7 +32,8 @@ impl NativeClass {
         Self { name, is_brief: false, methods: BTreeMap::new() }
     }
 
-    /// The same class, whose methods are over in a fraction of a millisecond, whatever they are asked.
+    /// Declares that every method of the class takes only a fraction of a millisecond, whatever its
+    /// input.
     pub fn brief(self) -> Self {
         Self { is_brief: true, ..self }
     }
@@ -57,7 +59,7 @@ impl NativeClass {
         &self.name
     }
 
-    /// A method with its access, if there is one of that name.
+    /// Returns a method and its access, if there is a method of that name.
     pub fn get(&self, method: &MethodName) -> Option<(MethodAccess, NativeMethod)> {
         self.methods.get(method).copied()
     }

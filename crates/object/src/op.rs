@@ -19,7 +19,7 @@ pub struct MapEntry {
 pub struct MapRange {
     /// The entries.
     pub entries: Vec<MapEntry>,
-    /// Whether there are more after the last one: page on with `after` = its key.
+    /// Whether there are more entries after the last one. To read on, use its key as `after`.
     pub more: bool,
 }
 
@@ -50,15 +50,15 @@ pub enum Op {
     AssertExists,
     /// Guard: the object does not exist, else `Exists`.
     AssertAbsent,
-    /// Guard: the object's version before this transaction is this one, else `Conflict` (absent:
-    /// `NotFound`).
+    /// Guard: fails with `Conflict` unless the object's version before this transaction is this
+    /// one. `NotFound` if the object is absent.
     AssertVersion(u64),
     /// Make the object exist; if `exclusive`, it must not exist yet (`Exists`).
     Create {
         /// Fail if it exists.
         exclusive: bool,
     },
-    /// Remove the object with everything it holds but its snapshots; `NotFound` if absent.
+    /// Remove the object with everything in it except its snapshots. `NotFound` if it is absent.
     Remove,
     /// Size, time of change, version.
     Stat,
@@ -93,14 +93,15 @@ pub enum Op {
         /// The new size.
         size: u64,
     },
-    /// Make `offset..offset+length` read as zeros; does not change the size. `NotFound` if absent.
+    /// Make `offset..offset+length` read as zeros. The size does not change. `NotFound` if the
+    /// object is absent.
     Zero {
         /// First byte.
         offset: u64,
         /// So many bytes.
         length: u64,
     },
-    /// An attribute's value; `NotFound` if it has none of that name.
+    /// Read an attribute's value. `NotFound` if there is no attribute of that name.
     GetAttribute {
         /// Its name.
         name: String,
@@ -119,7 +120,8 @@ pub enum Op {
         /// Its name.
         name: String,
     },
-    /// The values of some keys, in the order of the request; `None` for a missing key.
+    /// Read the values of some keys, in the order of the request. The value of a missing key is
+    /// `None`.
     MapGet {
         /// The keys.
         keys: Vec<Bytes>,
@@ -129,7 +131,7 @@ pub enum Op {
         /// The entries.
         entries: Vec<MapEntry>,
     },
-    /// Remove keys; a key that is not there is no error, an absent object is `NotFound`.
+    /// Remove keys. It is no error if a key is not there. `NotFound` if the object is absent.
     MapRemove {
         /// The keys.
         keys: Vec<Bytes>,
@@ -164,7 +166,7 @@ pub enum Op {
         /// The snapshot.
         snapshot: SnapshotName,
     },
-    /// The snapshots of the object, by name; the object may be absent.
+    /// List the snapshots of the object by name. The object may be absent.
     SnapshotList,
     /// Set stream, map, header and attributes to their state at the snapshot. The object may be
     /// absent, and the snapshots stay. `NotFound` if there is no snapshot of that name.
@@ -176,7 +178,8 @@ pub enum Op {
     /// the same target: stream, map, header and attributes. `NotFound` if there is no such
     /// snapshot.
     CloneFrom {
-        /// The other object, of the same pool. Its own snapshots an object rolls back to.
+        /// The other object, in the same pool. It must not be this object itself: use
+        /// [`Op::Rollback`] for that.
         source: ObjectName,
         /// Its snapshot.
         snapshot: SnapshotName,
@@ -194,7 +197,8 @@ pub enum Op {
 }
 
 impl Op {
-    /// Whether the op can change the object. A call is taken to; the class may know better.
+    /// Whether the op can change the object. The answer for a call is always yes; only the class
+    /// knows whether a method just reads.
     pub fn is_write(&self) -> bool {
         !matches!(
             self,
@@ -212,7 +216,7 @@ impl Op {
         )
     }
 
-    /// What a store must be able to do for this op, beyond what every store can.
+    /// Returns the capability that a store needs for this op, if not every store has it.
     pub fn capability(&self) -> Option<Capability> {
         match self {
             Self::Call(_) => Some(Capability::Classes),
@@ -225,7 +229,7 @@ impl Op {
         }
     }
 
-    /// The other object whose snapshot this op copies from, if it does.
+    /// Returns the other object whose snapshot this op copies, if it copies one.
     pub fn source(&self) -> Option<&ObjectName> {
         match self {
             Self::CloneFrom { source, .. } | Self::WriteFullFrom { source, .. } => Some(source),
@@ -250,7 +254,7 @@ impl Op {
         }
     }
 
-    /// Keys of the map this op names, for bounds and back-pressure.
+    /// Returns how many keys of the map this op names, for bounds and back-pressure.
     pub fn key_count(&self) -> usize {
         match self {
             Self::MapGet { keys } | Self::MapRemove { keys } => keys.len(),

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use crate::{Error, MapEntry, MapRange, ObjectStat, ObjectView, Result};
 
-/// What a method declared read-only is given: reads go through, every write is `Denied`.
+/// The view that a method declared read-only is given. Reads go through; every write is `Denied`.
 pub struct ReadOnlyView<'a>(&'a mut dyn ObjectView);
 
 impl<'a> ReadOnlyView<'a> {

@@ -10,7 +10,7 @@ use crate::{
 /// How a process other than the host can run a class.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClassForm {
-    /// Only the host itself can run it, or it does not know the class.
+    /// Only the class host itself can run the class, or it does not know the class.
     Here,
     /// Everybody of the same release has it.
     Native,
@@ -29,7 +29,7 @@ pub struct ClassSource {
     pub source: Arc<str>,
 }
 
-/// That a program failed a call of which its host has not heard.
+/// A fault of a program in a call that its class host has not reported yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RemoteFault {
     /// The program's name.
@@ -50,7 +50,7 @@ pub struct RemoteFault {
 ///
 /// The defaults are those of a host without programs.
 pub trait RemoteClassHost: ClassHost {
-    /// How the engine could have the class run next to the object.
+    /// Returns in which form the engine can have the class run next to the object.
     fn form(&self, class: &ClassName) -> ClassForm {
         let _ = class;
         ClassForm::Here
@@ -68,7 +68,8 @@ pub trait RemoteClassHost: ClassHost {
         (self.call(call, view, context), vec![])
     }
 
-    /// Reports a fault of a run that counts, here or elsewhere. `error` is what the caller gets.
+    /// Reports a fault of a run, here or elsewhere, whose result is used. `error` is what the
+    /// caller gets.
     fn failed(&self, fault: &RemoteFault, error: &Error) {
         let _ = (fault, error);
     }

@@ -24,7 +24,7 @@ pub struct ByteRange {
     pub length: u64,
 }
 
-/// Whose request it is and what it touches (the IO header of the sRoute paper, section 3).
+/// Says whose request this is and what it touches (the IO header of the sRoute paper, section 3).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IoHeader {
     /// Who asks, as authenticated; a session overwrites what a client claims.
@@ -39,9 +39,9 @@ pub struct IoHeader {
     pub snapshot: Option<SnapshotName>,
     /// What the ops do, taken together.
     pub access: Access,
-    /// The bytes the ops touch: the smallest span that holds them all.
+    /// The smallest range that contains all bytes that the ops touch.
     pub range: ByteRange,
-    /// Joins what one request causes in logs and traces; 0 if untraced.
+    /// Joins everything that one request causes in logs and traces. 0 if the request is not traced.
     pub trace_id: u64,
 }
 
@@ -93,7 +93,7 @@ impl Request {
         self.ops.iter().map(Op::payload_bytes).sum()
     }
 
-    /// Keys of the map the request names, for bounds and back-pressure.
+    /// Returns how many keys of the map the request names, for bounds and back-pressure.
     pub fn key_count(&self) -> usize {
         self.ops.iter().map(Op::key_count).sum()
     }
@@ -133,7 +133,7 @@ fn range_of(ops: &[Op]) -> ByteRange {
 /// What a transaction that succeeded answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
-    /// The object's version after it; 0 if the object does not exist.
+    /// The object's version after the request, or 0 if the object does not exist.
     pub version: u64,
     /// One result an op, in order.
     pub results: Vec<OpResult>,

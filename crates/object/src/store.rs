@@ -31,7 +31,8 @@ impl Capability {
         [Self::Classes, Self::Snapshots, Self::Clone, Self::List, Self::WatchChanges];
 }
 
-/// The capabilities of a store. What is not among them it answers with `Unsupported`.
+/// The capabilities of a store. The store answers anything that needs another capability with
+/// `Unsupported`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities(u32);
 
@@ -64,7 +65,7 @@ impl Capabilities {
         Self(self.0 & other.0)
     }
 
-    /// Checks that they suffice for a request.
+    /// Checks that these capabilities suffice for a request.
     ///
     /// # Errors
     /// `Unsupported`, with the operation that needs more.
@@ -80,7 +81,8 @@ impl Capabilities {
         }
     }
 
-    /// As a bit set, bit n for the n-th of [`Capability::ALL`], for the wire.
+    /// Returns the capabilities as a bit set for the wire protocol. Bit n stands for the n-th of
+    /// [`Capability::ALL`].
     pub fn bits(self) -> u32 {
         self.0
     }
@@ -100,7 +102,8 @@ pub struct ListRequest {
     pub after: Option<ObjectName>,
     /// Only names that start so; empty for all.
     pub prefix: String,
-    /// At most so many, and at most `MAX_LIST_ENTRIES`; 0 only to know whether there are any.
+    /// List at most this many names, and at most `MAX_LIST_ENTRIES`. 0 only asks whether there are
+    /// any.
     pub limit: usize,
 }
 
@@ -124,7 +127,7 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// `Unavailable` is different: the transaction has possibly happened.
     async fn submit(&self, request: Request) -> Result<Reply>;
 
-    /// Names of a pool, in byte order. Not atomic over pages.
+    /// Lists names of objects in a pool, in byte order. Pages may show the pool at different times.
     ///
     /// # Errors
     /// `Unsupported` without [`Capability::List`].
@@ -150,7 +153,7 @@ pub enum WatchEvent {
         /// What they said.
         payload: Bytes,
     },
-    /// Events may have been missed; re-read the object. The stream goes on if it can.
+    /// Events were possibly missed, so read the object again. The stream goes on if it can.
     Lost,
 }
 

@@ -1,4 +1,4 @@
-//! How a list of ops is applied to a view: once, for every engine.
+//! Applies a list of ops to a view, in the same way for every engine.
 
 use bytes::Bytes;
 
@@ -94,7 +94,7 @@ fn count_calls(ops: &[Op]) -> usize {
     ops.iter().filter(|op| matches!(op, Op::Call(_))).count()
 }
 
-/// Runs one op; `room` is what the reply has left for its result.
+/// Runs one op. `room` is the number of bytes that are left in the reply for its result.
 fn run_op(
     op: &Op,
     view: &mut dyn TransactionView,

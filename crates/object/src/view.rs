@@ -30,13 +30,14 @@ pub trait ObjectView {
     /// of that name ever had.
     fn version(&mut self) -> Result<u64>;
 
-    /// Makes the object exist; `Exists` if it does and `exclusive`, no change if it does and not.
+    /// Makes the object exist. If it exists already, fails with `Exists` if `exclusive`, and
+    /// otherwise changes nothing.
     fn create(&mut self, exclusive: bool) -> Result<()>;
 
-    /// Removes stream, map, header and attributes, not the snapshots; the object must exist.
+    /// Removes stream, map, header and attributes, but not the snapshots. The object must exist.
     fn remove(&mut self) -> Result<()>;
 
-    /// Bytes `offset..offset+length`, cut at the end of the stream; the object must exist.
+    /// Reads bytes `offset..offset+length`, cut at the end of the stream. The object must exist.
     fn read(&mut self, offset: u64, length: u64) -> Result<Bytes>;
 
     /// Puts bytes at `offset`; a gap before it reads as zeros. The stream then ends at `offset +
@@ -46,17 +47,18 @@ pub trait ObjectView {
     /// Replaces the whole stream.
     fn write_full(&mut self, data: Bytes) -> Result<()>;
 
-    /// Puts bytes at the end of the stream; returns the offset they went to.
+    /// Puts bytes at the end of the stream. Returns the offset where they begin.
     fn append(&mut self, data: Bytes) -> Result<u64>;
 
     /// Cuts or extends (with zeros) the stream to `size` bytes.
     fn truncate(&mut self, size: u64) -> Result<()>;
 
-    /// Makes `offset..offset+length` read as zeros, within the stream as it is; the object must
-    /// exist.
+    /// Makes `offset..offset+length` read as zeros, as far as it lies within the stream. The object
+    /// must exist.
     fn zero(&mut self, offset: u64, length: u64) -> Result<()>;
 
-    /// An attribute, `None` if there is none of that name; the object must exist.
+    /// Returns an attribute's value, or `None` if there is no attribute of that name. The object
+    /// must exist.
     fn attribute(&mut self, name: &str) -> Result<Option<Bytes>>;
 
     /// All attributes in name order; the object must exist.
@@ -68,13 +70,13 @@ pub trait ObjectView {
     /// Removes an attribute; `NotFound` if there is none of that name.
     fn remove_attribute(&mut self, name: &str) -> Result<()>;
 
-    /// A key's value, `None` if it is not there; the object must exist.
+    /// Returns a key's value, or `None` if the key is not there. The object must exist.
     fn map_get(&mut self, key: &[u8]) -> Result<Option<Bytes>>;
 
     /// Sets a key.
     fn map_set(&mut self, key: &[u8], value: Bytes) -> Result<()>;
 
-    /// Removes a key, whether it is there or not; the object must exist.
+    /// Removes a key. It is no error if the key is not there. The object must exist.
     fn map_remove(&mut self, key: &[u8]) -> Result<()>;
 
     /// Removes every key and the header; the object must exist.
@@ -90,7 +92,7 @@ pub trait ObjectView {
     /// With this method a log finds its tail without reading the whole map.
     fn map_last(&mut self, prefix: &[u8]) -> Result<Option<crate::MapEntry>>;
 
-    /// The map's header, empty if none was set; the object must exist.
+    /// Returns the map's header, which is empty if none was set. The object must exist.
     fn map_header(&mut self) -> Result<Bytes>;
 
     /// Sets the map's header.
