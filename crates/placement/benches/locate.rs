@@ -1,4 +1,5 @@
-//! How long it takes to find an object's target, beside the plainest way: hash modulo targets.
+//! Measures how long it takes to find an object's target. The baseline is the simplest way: the
+//! hash modulo the number of targets.
 
 use std::hint::black_box;
 

@@ -46,7 +46,7 @@ impl HolderCheck {
 
     async fn list_held(&self, request: ListRequest) -> Result<ListPage> {
         let limit = request.limit.min(MAX_LIST_ENTRIES);
-        // One name at least: a page of none cannot say where the next one begins.
+        // Ask for at least one name, because an empty page cannot say where the next one begins.
         let mut request = ListRequest { limit: limit.max(1), ..request };
         loop {
             let page = self.next.list(request.clone()).await?;

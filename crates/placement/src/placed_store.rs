@@ -32,7 +32,7 @@ impl PlacedTarget {
     }
 }
 
-/// A store over several targets. Each object is on one, which [`Locate`] tells.
+/// A store over several targets. Each object is on one target; [`Locate`] says on which.
 pub struct PlacedStore {
     placement: Placement,
     /// In the order of the placement's targets.
@@ -62,7 +62,8 @@ impl PlacedStore {
 
 #[async_trait]
 impl Store for PlacedStore {
-    // An `async fn` would keep room for the request until it is answered.
+    // Not an `async fn`, because its future would keep the memory of the request until the answer
+    // comes.
     fn submit<'a, 'b>(&'a self, request: Request) -> BoxFuture<'b, Result<Reply>>
     where
         'a: 'b,

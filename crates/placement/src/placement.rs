@@ -14,7 +14,8 @@
 use nacre_object::{Error, ObjectName, PoolName, Request, Result, TargetName};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-/// Targets of one placement: all of them draw for every object. Past this, group them first.
+/// The number of targets of one placement. It is bounded because all targets draw for every object.
+/// With more targets, group them first.
 pub const MAX_TARGETS: usize = 256;
 
 /// A storage target and its share.
@@ -22,7 +23,7 @@ pub const MAX_TARGETS: usize = 256;
 pub struct Target {
     /// Its name; renaming it moves its objects.
     pub name: TargetName,
-    /// How much it holds, relative to the others: a positive number, such as its size.
+    /// How much the target holds relative to the others: a positive number, such as its size.
     pub weight: f64,
 }
 
@@ -76,7 +77,7 @@ impl Placement {
         &self.targets
     }
 
-    /// The target that holds objects with this placement key
+    /// Returns the target that holds objects with this placement key
     /// ([`ObjectName::placement_key`](nacre_object::ObjectName::placement_key)).
     pub fn locate(&self, pool: &PoolName, placement_key: &str) -> &TargetName {
         &self.targets[self.locate_index(pool, placement_key)].name
@@ -116,7 +117,8 @@ impl Placement {
         let mut highest = f64::NEG_INFINITY;
         for (i, (target, seed)) in self.targets.iter().zip(&self.seeds).enumerate() {
             let drawn = -target.weight / libm::log(unit(xxh3_64_with_seed(&object, *seed)));
-            // Equal draws are as good as impossible; the name decides, so that the order does not.
+            // Equal draws are practically impossible. If there are any, the name decides, so that
+            // the order of targets does not matter.
             if drawn > highest || (drawn == highest && target.name < self.targets[best].name) {
                 (best, highest) = (i, drawn);
             }
@@ -125,7 +127,7 @@ impl Placement {
     }
 }
 
-/// A hash as a number between 0 and 1, neither of them reached.
+/// Turns a hash into a number greater than 0 and less than 1.
 fn unit(hash: u64) -> f64 {
     /// How many bits of the hash are used. A double has 53 bits of precision, and one is needed for
     /// the half that is added to keep the number away from 0 and 1.

@@ -8,7 +8,8 @@ use nacre_placement::{Placement, Target};
 
 const KEYS: usize = 20_000;
 const SETS: u64 = 10;
-/// How far, in standard deviations, a count may be from what is expected: never by chance.
+/// How far a count may be from its expected value, in standard deviations. Chance practically never
+/// exceeds this.
 const DEVIATIONS: f64 = 5.0;
 
 fn pool() -> PoolName {
@@ -19,7 +20,7 @@ fn target(name: impl std::fmt::Display, weight: f64) -> Target {
     Target { name: TargetName::new(name.to_string()).unwrap(), weight }
 }
 
-/// 2 to 12 targets with weights of up to one to ten.
+/// Makes 2 to 12 targets whose weights differ by a factor of up to ten.
 fn random_targets(random: &mut Random) -> Vec<Target> {
     let name = random.next_u64();
     (0..2 + random.below(11))

@@ -31,7 +31,8 @@ fn known_objects_are_placed_as_in_earlier_releases() {
 const PAGE: &str = include_str!("../../../docs/placement.md");
 /// Debian's Python, which has Debian's xxhash. `make install-test-deps` installs both.
 const PYTHON: &str = "/usr/bin/python3";
-/// Answers, for each line of `placements.txt`, with the line by the page's own program.
+/// A script around the documentation's own program. For each line of `placements.txt` it prints the
+/// line that the program computes.
 const ANSWER: &str = "
 import sys
 for line in sys.stdin.read().splitlines():
