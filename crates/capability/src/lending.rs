@@ -18,7 +18,7 @@ pub struct Lending<W, A> {
     authority: Authority,
     policies: Arc<dyn Policies>,
     /// The policy that decides, and its name. Without a name it is
-    /// [`BestEffort`](crate::BestEffort).
+    /// [`BestEffort`].
     policy: Arc<dyn Policy>,
     policy_name: Option<String>,
     /// The version of the policy by which the grants were last considered. `None` if the policy has
@@ -33,7 +33,7 @@ pub struct Lending<W, A> {
 }
 
 impl<W, A> Lending<W, A> {
-    /// Begins without grants. Without a name, the policy is [`BestEffort`](crate::BestEffort).
+    /// Begins without grants. Without a name, the policy is [`BestEffort`].
     pub fn by(policies: Arc<dyn Policies>, policy_name: Option<&str>) -> Self {
         let policy = policy_of(&*policies, policy_name);
         Self {

@@ -17,7 +17,7 @@ use crate::transaction::Transaction;
 ///
 /// Every method is a transaction of its own; [`Object::transaction`] puts several ops into one.
 /// Errors are those of [`nacre_object::ObjectView`], and `Unavailable` if the object's target does
-/// not answer. After `Unavailable` a change may or may not have happened.
+/// not answer. After `Unavailable` a change has possibly happened.
 #[derive(Debug, Clone)]
 pub struct Object {
     pool: Pool,

@@ -7,7 +7,7 @@ use nacre_placement::PlacedStore;
 
 use crate::Object;
 
-/// A handle on a pool. Cheap to clone.
+/// A handle to a pool. It is cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Pool {
     store: Arc<dyn Store>,

@@ -25,7 +25,7 @@ use crate::Cluster;
 /// Stripes that are asked at once.
 const MAX_ASKED: usize = 64;
 
-/// A handle on a striped object.
+/// A handle to a striped object.
 #[derive(Debug)]
 pub struct Striped {
     cluster: Cluster,

@@ -9,7 +9,7 @@ use futures::Stream;
 
 use crate::{Error, ObjectId, ObjectName, PoolName, Reply, Request, Result, TargetName};
 
-/// Something a store may or may not be able to do.
+/// Something that some stores can do and others cannot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Capability {

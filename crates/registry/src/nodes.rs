@@ -33,7 +33,7 @@ struct NodeRecord {
     up: bool,
 }
 
-/// The node registry. A clone is another handle on the same.
+/// The registry of nodes. A clone is another handle to it.
 #[derive(Debug, Clone)]
 pub struct Nodes {
     maps: Maps,

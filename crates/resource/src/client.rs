@@ -166,7 +166,7 @@ impl Resources {
         self.maps.watch(name.map(), 0)
     }
 
-    /// A handle on a resource.
+    /// A handle to a resource.
     ///
     /// # Errors
     /// `NotFound`; `Unavailable`.

@@ -201,10 +201,10 @@ pub struct ResourceStat {
     /// call is a round trip.
     #[serde(default)]
     pub capability: Option<String>,
-    /// The capability program; `None` for best effort.
+    /// The capability program. `None` stands for the default policy.
     #[serde(default)]
     pub capability_program: Option<String>,
-    /// How often the state was changed.
+    /// How many times the state was changed.
     pub version: u64,
     /// Bytes of the state in JSON.
     pub state_bytes: usize,

@@ -72,7 +72,7 @@ pub(crate) enum Source {
     Fresh(Bytes),
     /// In a record under construction, as its n-th payload.
     InBuilder(u32, Bytes),
-    /// In a record that may not be synced: read from memory.
+    /// In a record that is possibly not synced yet, so it is read from memory.
     Unsynced(PayloadAddress, Bytes),
     /// On disk.
     Stored(PayloadAddress),

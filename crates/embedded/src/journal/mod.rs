@@ -399,8 +399,8 @@ impl Journal {
     /// Writes and syncs groups one after the other.
     ///
     /// # Errors
-    /// `Unavailable` if a group could not be synced. The engine is then poisoned, and that group
-    /// may or may not be on disk.
+    /// `Unavailable` if a group could not be synced. The engine is then poisoned, and that group is
+    /// possibly on disk.
     pub fn write(&self, groups: &mut [Group]) -> Result<Spent> {
         let mut spent = Spent::default();
         for group in groups {

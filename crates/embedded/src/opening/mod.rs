@@ -63,7 +63,7 @@ pub(crate) fn open(options: &Options) -> Result<Opened> {
         let place = error.object().unwrap_or(TREE);
         mended.push(Damage { is_repaired: true, ..Damage::of_store(place, error.message()) });
     }
-    // A process that crashed after it wrote the manifest may not have synced the folder. From now
+    // A process that crashed after it wrote the manifest possibly did not sync the folder. From now
     // on the engine frees segments that the manifest does not need, so the manifest must be durable
     // first.
     options.disk.sync_folder(folder).map_err(|error| errors::io("syncing the folder", &error))?;

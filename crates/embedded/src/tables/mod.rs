@@ -112,7 +112,7 @@ impl Tables {
             Ok(result) => result.map_err(|error| errors::tables(&error))?,
             Err(_) => return Err(Error::corrupt("the tables cannot be opened")),
         };
-        // A process that crashed after writing the list may not have synced it. Entries in files
+        // A process that crashed after it wrote the list possibly did not sync it. Entries in files
         // are not replayed, so the list must be durable now.
         sync_folders(folder)
             .and_then(|()| list_copy::store(folder))

@@ -1,4 +1,4 @@
-//! A shard's recent changes, which the tables may not have yet.
+//! A shard's recent changes, which the tables possibly do not have yet.
 //!
 //! Changes join the newer of two generations while the older one is being applied. Once the tables
 //! have the older one, the newer one takes its place. So no entry is removed one by one, and the

@@ -103,7 +103,7 @@ impl UpkeepSignal {
         state.last_failure = Some(error);
     }
 
-    /// How often a part of the upkeep has failed.
+    /// How many times a part of the upkeep has failed.
     pub fn failures(&self) -> u64 {
         self.lock().failures
     }

@@ -22,7 +22,7 @@ pub(crate) const EVENTS_CLASS: &str = "events";
 /// timeouts these attempts take some seconds.
 const MAX_APPEND_ATTEMPTS: u32 = 10;
 
-/// The cluster log. A clone is another handle on the same.
+/// The cluster log. A clone is another handle to it.
 #[derive(Clone)]
 pub struct Events {
     system: System,

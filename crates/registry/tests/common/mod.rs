@@ -39,7 +39,7 @@ pub fn classes(clock: Arc<dyn Clock>) -> ClassRuntime {
     classes
 }
 
-/// A handle on the maps of a store.
+/// A handle to the maps of a store.
 pub fn maps(store: &MemoryStore) -> Maps {
     Maps::new(Arc::new(store.clone()), Arc::new(store.clone()))
 }

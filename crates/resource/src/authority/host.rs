@@ -45,8 +45,8 @@ use crate::question::{
 use crate::stored::{STATE_KEY, Stored};
 use crate::{ResourceName, ResourceRecord};
 
-/// How often the host looks again for a file type that is not live on this node. It was possibly
-/// activated just now, and the node is about to install it.
+/// How long the host waits before it looks again for a file type that is not live on this node. The
+/// type was possibly activated just now, and the node is about to install it.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// What the resources of a node need.

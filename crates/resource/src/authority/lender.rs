@@ -244,7 +244,8 @@ impl ResourceHost {
     /// dropped.
     ///
     /// # Errors
-    /// `Unavailable` and [busy](nacre_host::is_busy) if a holder is silent: it is being evicted.
+    /// `Unavailable` and [busy](nacre_host::is_busy) if a holder does not answer; it is being
+    /// evicted then.
     pub(super) async fn recall(&self, name: &ResourceName) -> Result<Recalled> {
         let slot = self.0.slot(name)?;
         let recalled = Recalled { slot: Arc::clone(&slot) };

@@ -10,7 +10,7 @@ use nacre_object::{Error, ProgramName, Result};
 pub struct Locking {
     /// The strongest capability that a client may hold: the exclusive one, or only a shared one.
     pub mode: Mode,
-    /// The capability program; best effort if there is none.
+    /// The capability program. `None` stands for the default policy.
     pub program: Option<ProgramName>,
 }
 

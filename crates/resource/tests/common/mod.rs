@@ -284,7 +284,7 @@ impl Cluster {
         hook.installing_into(self.capabilities.clone()).install(&program).unwrap();
     }
 
-    /// Makes a resource, and a handle on it.
+    /// Makes a resource, and a handle to it.
     pub async fn create(&self, path: &str, file_type: &str) -> Resource {
         let file_type: ProgramName = file_type.parse().unwrap();
         self.resources.create(&name(path), file_type).await.unwrap();

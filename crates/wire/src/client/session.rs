@@ -38,7 +38,7 @@ pub struct NodeInfo {
 /// calls wait to be sent. Every call ends by its deadline.
 ///
 /// When the connection breaks, the session resends calls that only read and calls that the node
-/// cannot have begun. Any other call fails with `Unavailable`: it may or may not have happened.
+/// cannot have begun. Any other call fails with `Unavailable`: the call has possibly happened.
 #[derive(Debug, Clone)]
 pub struct Session(Arc<Handle>);
 
@@ -121,8 +121,8 @@ impl Session {
     ///
     /// # Errors
     /// Any error of the method; `Unsupported` if there is no such service; `Unavailable` if no
-    /// answer comes in time or the connection breaks. After `Unavailable` the call may or may not
-    /// have happened.
+    /// answer comes in time or the connection breaks. After `Unavailable` the call has possibly
+    /// happened.
     pub async fn ask(
         &self,
         service: &str,
@@ -221,7 +221,7 @@ impl Session {
     }
 
     /// Watches an object. The watch survives reconnections: after each one, a `Lost` event says
-    /// that events may have been missed.
+    /// that the watch possibly missed events.
     ///
     /// # Errors
     /// Any error of the node, and those of [`Session::ask`].

@@ -75,7 +75,7 @@ impl Hasher for IdHasher {
 pub(crate) struct Table {
     /// Where calls are put, while the node takes any.
     outbox: Option<Outbox>,
-    /// How often there was a connection.
+    /// How many connections there have been.
     links: u64,
     /// Since when there has been none.
     pub(crate) down_since: Duration,

@@ -44,7 +44,7 @@ use crate::KeepAlive;
 use crate::limits::DRAIN_TIMEOUT;
 use nacre_protocol::proto;
 
-/// Serves a node. Clones are handles of the same server.
+/// Serves a node. Clones are handles to the same server.
 #[derive(Clone)]
 pub struct Server {
     node: Arc<Node>,

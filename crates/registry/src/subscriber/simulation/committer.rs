@@ -14,7 +14,7 @@ use super::{Answer, Ask, Asks};
 use crate::maps::{Change, MapState, testing};
 use crate::programs::{ProgramId, ProgramRecord, VersionRecord};
 
-/// How often a commit is sent whose outcome is not known.
+/// How many times at most a commit is sent while its outcome is not known.
 const MAX_ATTEMPTS: u32 = 10;
 const PROGRAMS: [&str; 3] = ["class/one", "route/two", "map/three"];
 
