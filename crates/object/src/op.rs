@@ -184,8 +184,8 @@ pub enum Op {
         /// Its snapshot.
         snapshot: SnapshotName,
     },
-    /// Replace the whole stream by that of another object's snapshot on the same target. Map and attributes
-    /// stay. `NotFound` if there is no such snapshot.
+    /// Replace the whole stream by that of a snapshot of another object on the same target. Map and
+    /// attributes stay. `NotFound` if there is no such snapshot.
     WriteFullFrom {
         /// The other object, of the same pool.
         source: ObjectName,

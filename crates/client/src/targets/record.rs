@@ -4,8 +4,8 @@
 //! {"format": 1, "cluster": "5b1c…", "target": "storage.2", "id": "90af…", "has_data": true}
 //! ```
 //!
-//! `has_data` is false until the target's engine has made its store there. `target.json.copy` is the same file again:
-//! it is read if the first is missing or damaged.
+//! `has_data` is false until the target's engine has made its store there. `target.json.copy` is
+//! the same file again: it is read if the first is missing or damaged.
 
 use std::fs;
 use std::io;

@@ -1,8 +1,8 @@
 //! What a transaction reads: its own changes, over its shard's recent changes, over the tables.
 //!
 //! A shard skips key ranges that it knows to be empty ([`crate::entry::gaps`]), and serves single
-//! entries from its cache ([`crate::entry::entry_cache`]). Read-only requests use neither; the tables
-//! have a row cache for them.
+//! entries from its cache ([`crate::entry::entry_cache`]). Read-only requests use neither; the
+//! tables have a row cache for them.
 //!
 //! **Invariant:** a reply never reveals unsynced changes. The shard's recent changes are possibly
 //! not synced yet. So [`Layers::saw_unsynced`] says whether a transaction read any of them; if so,

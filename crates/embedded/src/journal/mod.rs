@@ -6,8 +6,8 @@
 //! When few wait, the committer delays a group briefly to let it fill ([`Journal::take`]).
 //!
 //! **Invariant:** one group is in flight at a time, so a group on disk proves that all groups
-//! before it were synced. If no group follows the last one soon, a [mark](SyncMark) records that the
-//! last one was synced.
+//! before it were synced. If no group follows the last one soon, a [mark](SyncMark) records that
+//! the last group was synced.
 //!
 //! **Invariant:** a failed write or sync is final (see [`Health`]).
 

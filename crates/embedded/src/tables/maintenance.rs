@@ -9,9 +9,9 @@
 //! say how far it came. Entries in memory can still be read. Threads that wait get the error.
 //!
 //! A full disk is not such a failure. The tree changes its list only after all files of a step are
-//! written, so the step can be repeated. The threads pause until [`Maintenance::go_on_after_full`] finds
-//! space. Meanwhile no writer waits for them, and sealed entries stay in memory; [`Maintenance::admit`]
-//! bounds how many.
+//! written, so the step can be repeated. The threads pause until [`Maintenance::go_on_after_full`]
+//! finds space. Meanwhile no writer waits for them, and sealed entries stay in memory;
+//! [`Maintenance::admit`] bounds how many.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};

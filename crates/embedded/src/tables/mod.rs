@@ -342,7 +342,8 @@ impl Tables {
 }
 
 impl Shared {
-    /// Stores the copy of the tree's present list of files, durably, unless this was done for the present version.
+    /// Durably stores the copy of the tree's list of files, unless this was done for the present
+    /// version of the tree.
     fn store_list_copy(&self) -> io::Result<()> {
         let mut copied = self.copied_version.lock().unwrap_or_else(PoisonError::into_inner);
         let version = self.tree.current_version().id();

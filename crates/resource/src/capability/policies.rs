@@ -22,7 +22,8 @@ impl CapabilityPolicies {
         Self { live, faults: KindFaults::of(ProgramKind::Capability) }
     }
 
-    /// Has the faults of programs reported. A second call changes nothing, since a process is one node.
+    /// Reports the faults of programs from now on. A second call changes nothing, because a process
+    /// is one node.
     pub fn report_to(&self, reporter: FaultReporter) {
         self.faults.report_to(reporter);
     }

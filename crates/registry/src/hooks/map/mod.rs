@@ -1,4 +1,5 @@
-//! The hook of map programs. A map program is kept in the object of its map and runs there, so no node installs it.
+//! The hook of map programs. A map program is kept in the object of its map and runs there, so no
+//! node installs it.
 
 mod interface;
 mod policy;
