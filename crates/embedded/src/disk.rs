@@ -63,7 +63,8 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// Any error of the operating system.
     fn list(&self, folder: &Path) -> io::Result<Vec<String>>;
 
-    /// Opens a file for reading and writing. `create` says whether a missing file is made, empty.
+    /// Opens a file for reading and writing. `create` says whether an empty file is made if there
+    /// is none.
     ///
     /// # Errors
     /// Any error of the operating system.

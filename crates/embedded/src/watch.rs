@@ -33,7 +33,7 @@ impl Watchers {
     /// Starts a watch.
     ///
     /// # Errors
-    /// `Exhausted` past `MAX_WATCHES`, `Unavailable` once closed.
+    /// `Exhausted` if there are `MAX_WATCHES` watches, `Unavailable` once the engine is closed.
     pub fn watch(self: &Arc<Self>, object: &ObjectId) -> Result<WatchStream> {
         let mut watched = self.by_object.write().unwrap_or_else(PoisonError::into_inner);
         if watched.is_closed {

@@ -3,8 +3,9 @@
 //!
 //! A resource has a path, a *file type* and a bounded state. The file type is a program that gives
 //! it methods. The node in charge, its *authority*, runs them one after another, and stores a
-//! change before it answers. The epoch fence is that of [`nacre_host`]: a node that takes over
-//! claims the resource's record, and after that the store refuses every change of its predecessor.
+//! change before it answers. Epochs fence off former authorities, as [`nacre_host`] describes: a
+//! node that takes over claims the resource's record, and after that the store refuses every change
+//! of its predecessor.
 //!
 //! | module | holds |
 //! | --- | --- |

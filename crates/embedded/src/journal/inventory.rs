@@ -1,4 +1,4 @@
-//! Which entries the payloads of a segment were written for, read from the segment's records.
+//! Reads from the records of a segment for which entries the segment's payloads were written.
 //!
 //! A record tells what was true when it was written. Only the tables tell whether an entry still
 //! refers to its payload.

@@ -2,8 +2,9 @@
 //!
 //! The committer sends a group's replies as soon as the group is synced, before the applier writes
 //! it to the tables. Reads use the tables only. So a read of an object that an answered group
-//! changed waits until the tables have that group. Objects share slots: a read may wait for another
-//! object's change, but it never misses a change of its own object.
+//! changed waits until the tables have that group. A table of slots records the last answered group
+//! of each object. Several objects share a slot. So a read may wait for another object's change,
+//! but it never misses a change of its own object.
 //!
 //! **Invariants:** a group is noted as answered before any of its replies is sent, and as applied
 //! after the tables have it. So a read that begins after a reply sees the change that was

@@ -88,7 +88,7 @@ impl ResourceMachine {
     }
 
     /// Forgets a call whose client has stopped waiting for the answer. If the answer was a grant,
-    /// it is void, because its client has not heard of it.
+    /// the grant ends, because the client was never told of it.
     pub fn withdraw(&mut self, now: Time, on: (&ResourceEnv, &Uses), ticket: u64) {
         if self.lending.forget(ticket) {
             self.handle(now, on, Event::Withdrawn { ticket });

@@ -33,7 +33,8 @@ impl Watches {
     /// Reserves a place for a watch that is being established.
     ///
     /// # Errors
-    /// `Exhausted` past `MAX_WATCHES`, `Invalid` if the id has a watch already.
+    /// `Exhausted` if the session has `MAX_WATCHES` watches, `Invalid` if the id has a watch
+    /// already.
     pub(crate) fn begin(&mut self, id: u64) -> Result<()> {
         if self.states.contains_key(&id) {
             return Err(Error::invalid(format!("the id {id} already has a watch")));
