@@ -16,7 +16,8 @@ pub struct Analysis {
     pub strata: Vec<Stratum>,
 }
 
-/// Analyses a source until a pass finds errors. A later pass would only find the same errors again.
+/// Analyses a source, pass by pass. Stops after the first pass that finds errors, because later
+/// passes would report the consequences of the same errors.
 pub(crate) fn analyse(source: &str, diagnostics: &mut Diagnostics) -> Option<Analysis> {
     if source.len() > MAX_SOURCE_BYTES {
         let message =

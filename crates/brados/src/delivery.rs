@@ -1,5 +1,5 @@
-//! Channels whose messages the runtime delivers. Their names tell which they are; messages in other
-//! channels wait for the application.
+//! Channels whose messages the runtime delivers. The runtime recognises such a channel by its name.
+//! Messages in any other channel wait until the application fetches them.
 //!
 //! | channel | columns | what the runtime does |
 //! |---|---|---|
@@ -64,8 +64,8 @@ impl Compiled {
     }
 }
 
-/// Checks the columns of a channel that the runtime delivers, and returns what is wrong. Columns
-/// without a declared type get the type that they must have.
+/// Checks the columns of a channel whose messages the runtime delivers, and returns the mistake, if
+/// there is one. A column without a declared type gets the type that the runtime requires.
 pub(crate) fn check_columns(channel: &mut Collection) -> Option<Diagnostic> {
     let wrong = match &*channel.name {
         NOTIFY => notify_is_wrong(channel),

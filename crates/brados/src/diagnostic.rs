@@ -122,8 +122,8 @@ fn excerpt(text: &mut String, file: &str, source: &str, lines: &LineIndex, span:
     let _ = writeln!(text, "{gutter} | {lead}{}", "^".repeat(carets.clamp(1, rest)));
 }
 
-/// The part of a long line that is shown, around the character `at`. Also returns where that
-/// character is in the part.
+/// Cuts a part out of a long line, with the character `at` in it. Returns the part and the place of
+/// that character in the part.
 fn window(line: &str, at: usize) -> (String, usize) {
     let count = line.chars().count();
     if count <= MAX_SHOWN_CHARACTERS {

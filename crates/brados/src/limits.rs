@@ -5,8 +5,8 @@
 
 /// Source of one program: some fifty times the CORFU interface.
 pub const MAX_SOURCE_BYTES: usize = 64 * 1024;
-/// Collections of a program, including `temp`s. Each may become a local of a Lua function, which
-/// has at most 200.
+/// The number of collections of a program, including `temp`s. Each may become a local variable of a
+/// Lua function, and Lua allows 200 of those.
 pub const MAX_COLLECTIONS: usize = 96;
 pub use nacre_calls::{MAX_COLUMNS, MAX_INTEGER};
 /// Rules of a program.
@@ -22,21 +22,23 @@ pub const MAX_DIAGNOSTICS: usize = 50;
 pub const MAX_FOUND: usize = 16 * MAX_DIAGNOSTICS;
 /// Characters of a line that are shown with a mistake, around it.
 pub const MAX_SHOWN_CHARACTERS: usize = 200;
-/// Bytes of a name. Names are in keys of the map, in replies and in many lines of the class.
+/// The length of a name in bytes. Names are part of keys in the map, of replies, and of many lines
+/// of the class.
 pub const MAX_NAME_BYTES: usize = 128;
-/// A method that is given only the head of a request gets at least this many bytes of it. Numbers
-/// at fixed places are within them.
+/// A method that is given only the beginning of a request gets at least this many bytes. So numbers
+/// that lie within these bytes can be read from the beginning alone.
 pub const REQUEST_HEAD_BYTES: usize = 64;
 /// Text of the generated class: what the sandbox compiles (`nacre_program::MAX_SOURCE_BYTES`).
 pub const MAX_CLASS_BYTES: usize = 256 * 1024;
-/// Rules that a class carries out, in all methods and variants. At some hundred bytes each, more
-/// would exceed [`MAX_CLASS_BYTES`].
+/// The number of rules that a class carries out, over all methods and variants of rules. A rule
+/// takes some hundred bytes of Lua, so a class with more rules would exceed [`MAX_CLASS_BYTES`].
 pub const MAX_RULE_PLANS: usize = 4096;
-/// Rounds of a recursion at run time, which bounds the longest path that can be followed. A
-/// recursion that makes new values forever ends here on a stock OSD, which has no budgets.
+/// The number of rounds of a recursion at run time. It bounds the longest path that a program can
+/// follow. It also stops a recursion that makes new values for ever, even on a stock OSD, which has
+/// no budgets.
 pub const MAX_ROUNDS: usize = 10_000;
-/// Bytes of the stream that a layout may use: the longest stream of an object in nacre, and by
-/// default in Ceph.
+/// The bytes of an object's stream that a layout may use. This is the greatest length of a stream
+/// in nacre, and by default in Ceph.
 pub const MAX_STREAM_BYTES: u32 = 128 * 1024 * 1024;
 /// Bytes of a slot: one says what is in it, so there is room for one more.
 pub const MIN_SLOT_BYTES: u32 = 2;

@@ -1,5 +1,5 @@
-//! How an object says which layout it is in, for code that looks at objects without calling their
-//! class.
+//! Tells from an object's data which layout the object is in, for code that looks at objects
+//! without calling their class.
 
 use crate::compile::Compiled;
 use crate::emit;

@@ -88,8 +88,8 @@ pub enum Expected {
 }
 
 impl Expected {
-    /// Whether a result is the expected one. The rows of an output are a set, so their order does
-    /// not matter.
+    /// Whether a result is the expected one. The rows of an output are compared as a set, so their
+    /// order does not matter.
     pub fn is_met_by(&self, got: &Self) -> bool {
         match (self, got) {
             (Self::Reply(expected), Self::Reply(got)) => row_set(expected) == row_set(got),

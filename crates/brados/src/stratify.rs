@@ -191,8 +191,8 @@ fn way_out<'e>(program: &Program, source: &str, steps: impl Iterator<Item = &'e 
     }
 }
 
-/// Checks `<-` and `<+-` on a table whose deleted rows depend on the same cycle as the table: such
-/// rows would come back.
+/// Refuses a `<-` or `<+-` on a table if the rows to delete depend on the same cycle of rules as
+/// the table. The rules of the cycle would make such rows again.
 fn deletions(
     program: &Program,
     source: &str,

@@ -10,7 +10,8 @@ const MOST: i64 = (1 << 53) - 1;
 /// Bytes of a key that is too long, just.
 const TOO_LONG: usize = 4097;
 
-/// The results of requests of a method. Checks that they are the same one by one and as a batch.
+/// Runs requests of a method one by one and as a batch, and checks that the results are the same.
+/// Returns the results.
 fn outcomes(source: &str, method: &str, rows: &[Vec<Value>]) -> Vec<i32> {
     let (single, batched) = (Subject::new(source), Subject::new(source));
     let outcomes: Vec<Outcome> = one_by_one(&single, method, rows);

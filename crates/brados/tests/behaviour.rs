@@ -1,4 +1,5 @@
-//! What programs do, request by request and in every layout: `tests/behaviour/*.txt`.
+//! Runs the cases in `tests/behaviour/*.txt`: what programs do, request by request, in every
+//! layout.
 //!
 //! A case is a program, a line of dashes, and a script of requests on one object.
 
@@ -54,8 +55,8 @@ fn programs_pass_the_cases() {
     assert!(count > 15, "only {count} cases were found");
 }
 
-/// Every way in which two rows of one key can meet: in a set, among few rows in memory, in one row,
-/// and in a table now and later.
+/// A program with all ways in which two different rows of one key can meet: in a set, among few
+/// rows in memory, in a single row, in a table at once, and in a table at the end of the request.
 const CONFLICTS: &str = "state do
   table :link, [:from:int, :to:string, :nxt:int]
   table :best_of, [:from:int] => [:nxt:int]

@@ -1,6 +1,6 @@
-//! The CORFU storage interface in Brados runs the cases of the native class and of the Luau program
-//! (`crates/log`) that are about the meaning of operations. Left out are cases that damage an
-//! object or send another encoding. Batches are run one request at a time.
+//! Runs the test cases of the CORFU storage interface (`crates/log`) on its Brados program. The
+//! cases also run on the native class and on the Lua program. Cases that damage an object or send
+//! another encoding are left out. Batches are run one request at a time.
 
 mod support;
 
@@ -65,8 +65,8 @@ fn data(text: &str) -> Value {
     Value::text(text.trim_matches('"'))
 }
 
-/// The requests of a step, one for each entry of a batch. `None` if a number in it is outside the
-/// range of Brados.
+/// The requests of a step, one for each entry of a batch. `None` if a number of the step is outside
+/// the range of Brados.
 fn requests<'a>(method: &'a str, words: &[&str]) -> Option<Vec<(&'a str, Vec<Value>)>> {
     let numbers = || words.iter().map(|word| number(word)).collect::<Option<Vec<_>>>();
     Some(match method {

@@ -1,6 +1,6 @@
-//! A class keeps no state between calls, although its chunk runs once for many: none of its
-//! functions assigns to a global or to a variable outside itself. The bytecode of Lua's compiler
-//! shows this.
+//! Checks that a class keeps no state between calls, although its chunk runs once for many calls:
+//! none of its functions assigns to a global or to a variable outside itself. The test reads this
+//! from the bytecode of Lua's compiler.
 
 mod support;
 

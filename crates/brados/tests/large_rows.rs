@@ -1,5 +1,5 @@
-//! Rows of a megabyte: loops over them take only as many at a time as the run's memory allows,
-//! however many there are.
+//! Rows of a megabyte. A loop over rows loads only as many at a time as the run's memory allows,
+//! however many rows there are.
 
 mod support;
 

@@ -103,9 +103,9 @@ fn every_legal_combination_is_listed_once() {
     assert_eq!(names, ["log", "tag", "owner"]);
     let mut texts: Vec<_> = choices.layouts.iter().map(ToString::to_string).collect();
     assert_eq!(texts[0], "map");
-    // For `log`: map, two widths of slots, two ways to append. For `owner`: map and one way. For
-    // the header: three. Two combinations are left out, which would grow beside an appended
-    // `owner`.
+    // `log` has five layouts: map, two widths of slots, two ways to append. `owner` has two: map
+    // and one way to append. The header has three. Two combinations are impossible, because `log`
+    // and an appended `owner` would both grow at the end of the stream.
     assert_eq!(texts.len(), (5 * 2 - 2) * 3);
     assert!(choices.illegal.iter().all(|(layout, _)| !texts.contains(&layout.to_string())));
     assert_eq!(choices.illegal.len(), 2 * 3);
@@ -124,7 +124,8 @@ fn every_legal_combination_is_listed_once() {
 fn the_layout_decides_where_rows_are_stored() {
     for (text, size, map) in [
         ("map", 0, vec!["@bra", "log.", "log.", "owne"]),
-        // The slot of 5 is written only as far as its row goes. The wide row is in the map.
+        // The slot of position 5 is written only as far as its row goes. The wide row is in the
+        // map.
         ("log: slots(100)", 5 * 100 + 1 + 4 + 3, vec!["@bra", "log.", "owne"]),
         ("log: slots(400)", 5 * 400 + 1 + 4 + 3, vec!["@bra", "owne"]),
         ("log: appended(map)", 16 + 320, vec!["@bra", "log@", "log@", "owne"]),

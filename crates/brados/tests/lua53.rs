@@ -1,5 +1,5 @@
-//! Runs generated classes on Lua 5.3, as stock Ceph does, and on an object whose reads do not see
-//! the writes of the same call. The cases are those of `behaviour.rs`.
+//! Runs generated classes on Lua 5.3, which stock Ceph uses. As in Ceph, a read does not see the
+//! writes of the same call. The cases are those of `behaviour.rs`.
 
 mod support;
 

@@ -2,8 +2,8 @@
 //! during and after, replies and tables equal those of the reference interpreter, and nothing of
 //! the former layout remains.
 //!
-//! Each step is one transaction of the store. So a stopped migration can be continued, even by a
-//! class whose present layout is neither of the two.
+//! Each step is one transaction of the store. So a migration that stopped between two steps can be
+//! continued, even by a class whose present layout is neither the old layout nor the new one.
 
 mod support;
 
@@ -171,8 +171,8 @@ fn any_class_with_both_layouts_can_continue_a_migration() {
         pair.requests();
         let mut known = vec![first.clone()];
         for _ in 0..6 {
-            // The next layout is one that the object was in or moving to, or a new one; all others
-            // are former layouts.
+            // The next layout is a new one, or one that the object was in or was moving to. All
+            // other layouts are former ones.
             let next = random.pick(&layouts).unwrap().clone();
             known.retain(|layout| *layout != next);
             pair.subject.becomes_slow(&with_layout(PROGRAM, &next, &known));

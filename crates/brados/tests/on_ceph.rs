@@ -66,8 +66,8 @@ fn outcomes(ceph: &CephCluster, cases: &[Case]) -> Vec<(i32, Vec<u8>)> {
     String::from_utf8(output.stdout).unwrap().lines().map(line).collect()
 }
 
-/// Whether a call gave the expected result, where its status is the length of its output. Also
-/// returns whether its output was visible.
+/// Compares a call with the expected result. `cls_lua` returns the length of the output as the
+/// status of a call. Also returns whether the client could see the output.
 fn agrees(expected: &Expected, (status, output): &(i32, Vec<u8>)) -> (bool, bool) {
     let wanted = match expected {
         Expected::Reply(outputs) if output.is_empty() => {

@@ -1,5 +1,6 @@
-//! The standard library: runs every `programs/class/*.test` on its program, with the `objclass` of
-//! nacre and of stock Ceph. Also checks the table in `programs/README.md` as far as possible.
+//! Tests the standard library: runs every `programs/class/*.test` on its program, with the
+//! `objclass` of nacre and with that of stock Ceph. Also compares the table in `programs/README.md`
+//! with the programs.
 
 mod support;
 

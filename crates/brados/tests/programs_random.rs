@@ -1,7 +1,7 @@
 //! Runs the standard library with the requests of its test scripts in random order.
 //!
-//! Whatever ran before, a request gives one status, never a conflict that its script does not show,
-//! and the reply that a naive interpreter of the program's rules gives.
+//! Whatever ran before, a request has one status, and its reply equals that of a naive interpreter
+//! of the program's rules. It fails with a conflict only if the script shows that conflict.
 //!
 //! `NACRE_SEEDS=n` tries n times as many orders, `NACRE_SEED=s` one again.
 

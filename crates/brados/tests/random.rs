@@ -1,6 +1,6 @@
-//! Runs random programs with random requests. Generated classes reply, store and send what the
-//! reference interpreter does, in any layout and during migrations. Aggregates that are kept up to
-//! date equal those that are computed.
+//! Runs random programs with random requests. The generated classes give the same replies, tables
+//! and messages as the reference interpreter, in any layout and during migrations. Aggregates that
+//! are kept up to date equal those that are computed anew.
 //!
 //! `NACRE_SEEDS=n` tries n times as many programs, `NACRE_SEED=s` one again.
 

@@ -1,5 +1,5 @@
-//! Runs random programs in random layouts. A batch gives the same results as its requests one by
-//! one, and leaves the same object.
+//! Runs random programs in random layouts. A batch gives the same results, and leaves the object in
+//! the same state, as its requests one by one.
 //!
 //! `NACRE_SEEDS=n` tries n times as many programs, `NACRE_SEED=s` one again.
 

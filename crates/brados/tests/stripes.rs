@@ -1,5 +1,5 @@
-//! Stripes: which column decides, which requests every stripe carries out, why a program cannot be
-//! striped, and that stripes give the same results as one object.
+//! Tests stripes: which column decides the stripe, which requests every stripe runs, why a program
+//! cannot be striped, and that stripes give the same results as one object.
 
 mod support;
 
@@ -109,8 +109,9 @@ impl Stripe {
         Some(Self { subjects, striping, compiled })
     }
 
-    /// The combined reply of the stripes, without outputs that each answers for itself; whether all
-    /// stripes succeeded; and whether the request went to every stripe.
+    /// Sends a request to the stripes. Returns the combined reply, without the outputs that each
+    /// stripe computes from its own rows only. Also returns whether all stripes succeeded, and
+    /// whether the request went to every stripe.
     fn request(
         &self,
         method: &str,
@@ -144,8 +145,8 @@ fn comparable(
     outputs.into_iter().filter(|(name, _)| !apart.contains(name)).collect()
 }
 
-/// Compares requests to stripes with the same requests to one object. Returns how many were sent to
-/// one stripe, and how many to all.
+/// Compares requests to stripes with the same requests to one object. Returns how many requests
+/// went to one stripe, and how many to all stripes.
 fn compare(
     source: &str,
     mut request: impl FnMut() -> (String, Vec<Value>),

@@ -1,8 +1,8 @@
 //! Emits an access path as Lua: a loop over the rows of a relation, or the look-up of one row.
 //!
-//! Each path opens blocks in which a row is available. Variables end in the number of the source
-//! that is bound there: `r` is its row, `g` its rows in an index, `prefix` and `after` belong to
-//! its range of a table.
+//! Each path opens Lua blocks in which a row is available. The names of variables in such a block
+//! end in the number of the rule's source that the row comes from. `r` is the row, `g` holds the
+//! rows of an index that have the wanted key, and `prefix` and `after` describe a range of a table.
 
 use super::encoding::{Typed, key, row_key};
 use super::expression::Scope;
@@ -68,8 +68,8 @@ impl MethodWriter<'_> {
         }
     }
 
-    /// Opens a block that runs if there is a row. `found` is an expression for the row, false or
-    /// nil if there is none.
+    /// Opens a block that runs if the wanted row exists. `found` is a Lua expression for the row;
+    /// its value is false or nil if there is no such row.
     fn bind_if_there(&mut self, found: &str, blocks: &mut Blocks) -> Row {
         let row = self.row_name();
         self.out.put(format!("local {row} = {found}"));
@@ -109,8 +109,8 @@ impl MethodWriter<'_> {
         let (mut label, mut own, mut wanted) = (vec![], vec![], vec![]);
         for (column, expr) in columns.iter().zip(exprs) {
             let declared = self.type_of(id, *column);
-            // If the value sought may be nil and the column may not, both are encoded as if they
-            // could be nil.
+            // The value sought may be nil although the column never is. Then both are encoded as if
+            // they could be nil, so that their encodings are comparable.
             let may_be_nil = declared.may_be_nil || self.may_be_nil(scope, expr);
             let ty = Type { may_be_nil, ..declared };
             own.push((format!("row[{}]", column + 1), ty));
@@ -177,8 +177,9 @@ impl MethodWriter<'_> {
         self.bind_range(relation, &format!("{name}.prefix .. {beginning}"), blocks)
     }
 
-    /// Reads a stored relation into a set in memory where it is first needed, because tables do not
-    /// change before the end of the request. Returns the variable that holds the set.
+    /// Reads a stored relation into a set in memory, at the first place that needs it. The set
+    /// stays right, because tables do not change before the end of the request. Returns the Lua
+    /// variable that holds the set.
     fn loaded(&mut self, relation: Relation) -> String {
         let (name, set) = (self.name(relation), format!("s{}", self.depth));
         let all = self.loaded_relations();
@@ -218,8 +219,9 @@ impl MethodWriter<'_> {
         Row::Table(row)
     }
 
-    /// The columns of a stored row's key, or the first of them. Before them comes a condition that
-    /// no value is nil which a row never has nil for.
+    /// Returns a condition, and the columns of a stored row's key (or the first of them). The
+    /// condition excludes a nil value for each column that is never nil, because a nil cannot be
+    /// encoded there.
     fn key_columns(
         &mut self,
         scope: &Scope,
@@ -237,8 +239,8 @@ impl MethodWriter<'_> {
         (there, columns)
     }
 
-    /// The condition `text ~= nil and `, if the value may be nil and the column that it is compared
-    /// with never is.
+    /// Returns the condition `text ~= nil and ` if the value may be nil but the column that it is
+    /// compared with never is. Otherwise returns an empty string.
     pub(super) fn unless_nil(
         &self,
         scope: &Scope,

@@ -1,8 +1,9 @@
 //! Emits the end of a request: all changes are decided first, and only then written.
 //!
-//! The changes of a table are a list (`settle` in `runtime.lua`), unless the request can change one
-//! row only (`emit/only_change.rs`). The kept aggregates are updated before anything is stored. So
-//! a request that an aggregate refuses has written nothing.
+//! A request collects the changes of a table in a list (`settle` in `runtime.lua`), unless it can
+//! change only one row (`emit/only_change.rs`). Aggregates that are kept up to date are computed
+//! before anything is stored. So a request whose sum would be inexact is refused before it has
+//! written anything.
 
 use super::encoding::row_key;
 use super::method::MethodWriter;

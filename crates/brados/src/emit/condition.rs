@@ -1,5 +1,6 @@
-//! Emits rules without a loop as a single condition. Such a rule joins rows kept in locals, tests,
-//! and the absence of such rows. Its own row exists if the condition holds.
+//! Emits rules without a loop as a single Lua condition. Such a rule joins rows that are kept in
+//! local variables, compares their columns, and tests that certain other rows do not exist. The
+//! rule gives its row if the condition holds.
 
 use super::expression::Scope;
 use super::literal::Literal;
@@ -62,7 +63,8 @@ impl MethodWriter<'_> {
         }
     }
 
-    /// The row that an absence tests for, if it is kept in locals, after it was looked up.
+    /// The row whose absence a rule tests for, after a look-up if one is needed. `None` if that row
+    /// is not kept in local variables.
     pub(super) fn row_found(
         &mut self,
         scope: &Scope,
@@ -119,9 +121,9 @@ impl MethodWriter<'_> {
         }
     }
 
-    /// Emits a phase that is one such rule, if no column of its row needs computing. The row exists
-    /// if the rule's condition holds. It gets no local of its own if the condition is that of
-    /// another row.
+    /// Emits a phase that consists of one rule without a loop, if no column of its row must be
+    /// computed. The row exists if the rule's condition holds. If another row exists under the same
+    /// condition, both share one local variable for it.
     pub(super) fn give_at_once(&mut self, phase: &Phase) -> bool {
         let ([Relation::Local(id)], [plan], []) =
             (&phase.relations[..], &phase.once[..], &phase.repeated[..])

@@ -1,5 +1,5 @@
 //! Emits the encoding of rows: as keys that sort like their columns, as stored values, and in
-//! requests and replies. All results are Lua text over Lua expressions.
+//! requests and replies. The functions take Lua expressions for the columns and return Lua text.
 
 use super::pack::pack;
 use super::runtime::Runtime;
@@ -23,8 +23,8 @@ pub(super) fn quoted(bytes: &[u8]) -> String {
     text
 }
 
-/// The key of these columns. If they are not all columns of the key (`is_whole` is false), the
-/// beginning of the key.
+/// Returns the key of a row with these columns. If they are only the first columns of the key
+/// (`is_whole` is false), returns the beginning of the key.
 ///
 /// Numbers have a fixed length. A string before other columns ends in a byte that is less than any
 /// other. So keys sort as rows do, column by column. No key has a zero byte, because stock
@@ -146,7 +146,8 @@ pub(super) fn all_unpacked(
     types.iter().map(column).collect()
 }
 
-/// Splits columns into the last one and those before it, if the last is a string that is never nil.
+/// If the last column is a string that is never nil, returns the columns before it, and that
+/// column.
 pub(super) fn ends_in_text(columns: &[Typed]) -> Option<(&[Typed], &Typed)> {
     let (last, before) = columns.split_last()?;
     let is_text = matches!(last.1.base, Base::String | Base::Bytes) && !last.1.may_be_nil;

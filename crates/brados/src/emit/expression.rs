@@ -155,8 +155,8 @@ impl MethodWriter<'_> {
         }
     }
 
-    /// Tests whether a relation has a row with this key, and with the other columns if they are
-    /// given. `there` is the condition that no value is nil which a row never has nil for.
+    /// Tests whether a relation has a row with this key and, if they are given, with these other
+    /// columns. `there` is the condition of [`Self::unless_nil`] for each column of the key.
     fn has_key(&mut self, relation: Relation, there: &str, values: &[String]) -> String {
         let collection = self.program.collection(relation.collection());
         let (key_width, width) = (collection.key_width, collection.width());

@@ -6,9 +6,9 @@
 //! | `b` and fifteen digits | in that layout, whose header (the same digits, fields) is in the attribute `brados` or at the beginning of the stream |
 //! | `m` and fifteen digits, a cursor (`s4`), fields | on its way into that layout or out of it: its rows are there or in the map |
 //!
-//! **Invariant.** In every layout `@brados` begins with the layout's digits, and the transaction
-//! that changes the layout writes them. So no class takes an object in another layout for a new
-//! object, or for one of its own.
+//! **Invariant.** In every layout `@brados` begins with the layout's digits. A transaction that
+//! changes an object's layout writes the digits too. So a class never mistakes an object in a
+//! foreign layout for a new object, or for an object in its own layout.
 
 use super::encoding::quoted;
 use super::layouts::{Layouts, Physical};
@@ -211,8 +211,8 @@ impl HeaderWriter<'_> {
     }
 }
 
-/// Writes, for a class with former layouts, what it says of each layout and of the tables that move
-/// (`migrate.lua`, section `adopt`).
+/// For a class with former layouts, writes the description of each layout, and of the tables that
+/// move between layouts (see section `adopt` of `migrate.lua`).
 pub(super) fn write_layouts(
     layouts: &Layouts<'_>,
     views: &[View],

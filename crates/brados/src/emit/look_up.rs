@@ -1,4 +1,4 @@
-//! Stored rows that are looked up once in a request.
+//! Emits look-ups of stored rows so that a request looks up each row only once.
 //!
 //! A stored row is looked up where it is first needed, if its key is known without a loop: the
 //! key's columns are literals, or columns of rows kept in locals ([`super::scalar`]). A table with
@@ -45,8 +45,9 @@ impl LookUp {
 }
 
 impl MethodWriter<'_> {
-    /// The row of a table with this key, after it was looked up. `None` if the key is not known
-    /// without a loop, so that it must be looked up each time.
+    /// Looks up the row of a table with this key, unless that was done before, and returns it.
+    /// `None` if the key is known only inside a loop, so that each pass of the loop needs its own
+    /// look-up.
     pub(super) fn look_up(&mut self, table: CollectionId, key: &[String]) -> Option<Row> {
         if !self.has_scalars {
             return None;
@@ -81,7 +82,8 @@ impl MethodWriter<'_> {
         self.look_ups.rows.iter().find(|known| known.table == table && known.key == key)
     }
 
-    /// The stored key of a row of a table in the map. If the row was looked up, its key is reused.
+    /// The key under which the map stores a row of a table. If the row was looked up before, its
+    /// key is reused.
     pub(super) fn whole_key(&mut self, table: CollectionId, columns: &[Typed]) -> String {
         let spelled: Vec<_> = columns.iter().map(|(column, _)| column.clone()).collect();
         let key = self.stored_key(table, columns);
@@ -121,8 +123,8 @@ impl MethodWriter<'_> {
         }
     }
 
-    /// Whether a Lua expression is a literal, or a local that does not change before the request
-    /// writes.
+    /// Whether a Lua expression is a literal, or a local variable that does not change before the
+    /// request begins to write.
     fn is_spelled(&self, text: &str) -> bool {
         let digits = text.strip_prefix('-').unwrap_or(text);
         text.starts_with('"')

@@ -18,8 +18,8 @@ use crate::span::LineIndex;
 use crate::syntax::ast::Kind;
 use crate::syntax::token::MergeOp;
 
-/// Relations that a method may keep in locals. Lua allows 200 locals, including others. Past this,
-/// relations are fields of a table.
+/// How many relations a method keeps in local variables at most. Lua allows 200 local variables,
+/// and a method needs others too. Further relations are fields of a Lua table.
 const MAX_LOCALS: usize = 80;
 
 /// Further locals of a table that is written: the pending row, its key, and the old row.
@@ -116,8 +116,8 @@ impl<'a> MethodWriter<'a> {
     pub fn write(mut self) {
         let input = self.program.collection(self.plan.input);
         self.out.line = self.lines.line(input.span.start);
-        // The method is assigned through the table of globals, because a local of the same name may
-        // exist.
+        // The method is assigned through the table of globals, because a local variable may have
+        // the same name.
         let global = format!("_G[\"{}\"]", input.name);
         let (taken_apart, columns) = self.taken_apart().unzip();
         let parameters: String =
@@ -157,8 +157,8 @@ impl<'a> MethodWriter<'a> {
         self.cut_rest();
     }
 
-    /// Loads the state of the object. In a batch, that is the state after the request before,
-    /// unless that request failed.
+    /// Loads the state of the object. Within a batch, that is the state after the previous request,
+    /// unless the previous request failed.
     fn load_object(&mut self) {
         if self.layouts.has_former() {
             self.out.put("local object = load_object()");
@@ -207,8 +207,8 @@ impl<'a> MethodWriter<'a> {
         }
     }
 
-    /// Whether a set in memory never has more than [`MAX_FEW`] rows. A loop over so few costs less
-    /// than building their keys.
+    /// Whether a set in memory never has more than [`MAX_FEW`] rows. A loop over so few rows costs
+    /// less than building keys to find one of them.
     pub fn is_few(&self, relation: Relation) -> bool {
         let Relation::Local(id) = relation else { return false };
         let is_derived = matches!(self.program.collection(id).kind, Kind::Temp | Kind::Scratch);

@@ -1,16 +1,16 @@
 //! Turns a plan into a class: Lua text in the common subset of Luau and Lua 5.3.
 //!
 //! The class has, in this order: the parts of the runtime that it uses (`runtime.lua`); access to
-//! stored rows ([`stored`], [`view`]); a method for each input ([`method`]); their registration. A
-//! method decodes its request, computes its relations and decides what to write. It writes and
-//! replies only when no conflict is left.
+//! stored rows ([`stored`], [`view`]); a method for each input ([`method`]); and the registration
+//! of the methods. A method decodes its request, computes its relations and decides what to write.
+//! It writes and replies only when no conflict is left.
 //!
 //! Modules for the parts of a method:
 //! - rules: [`rule`] (nested steps), [`access`] (the rows of a step), [`target`] (where rows go),
 //!   [`expression`], [`aggregate`];
 //! - rows kept in locals: [`row`], [`scalar`], [`look_up`], [`int_key`];
-//! - its end: [`commit`], [`only_change`], [`send`];
-//! - its input and output: [`request`], [`reply`], [`pack`].
+//! - the end of a method: [`commit`], [`only_change`], [`send`];
+//! - the input and output of a method: [`request`], [`reply`], [`pack`].
 //!
 //! Modules for stored data: the header ([`header`]), tables ([`stored`], [`place`]), and kept
 //! aggregates ([`view`], [`view_changes`]).

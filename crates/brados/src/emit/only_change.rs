@@ -1,5 +1,5 @@
-//! Emits the change of a table in which a request changes one row at most: decided and stored
-//! without a list of changes.
+//! Emits the change of a table of which a request changes one row at most. Such a change is decided
+//! and stored directly, without a list of changes.
 
 use super::encoding::{Typed, blank, ends_in_text, format, packed, quoted, row_key};
 use super::int_key::IntKey;
@@ -12,8 +12,8 @@ use crate::plan::{Relation, Rows};
 use crate::syntax::token::MergeOp;
 
 impl MethodWriter<'_> {
-    /// How the request changes the one row of a table that it may change. `None` if it may change
-    /// several.
+    /// The kind of the change, if the request changes at most one row of the table. `None` if it
+    /// may change several rows.
     pub(super) fn only_change(&self, table: CollectionId) -> Option<MergeOp> {
         if self.rows_now(table) != Rows::Empty {
             return None;
@@ -113,8 +113,9 @@ impl MethodWriter<'_> {
         self.out.close("end");
     }
 
-    /// Whether a row is put without a look-up of the old one. Nothing depends on the old row then,
-    /// and a look-up costs more than a needless write.
+    /// Whether a row is written without a look-up of the old row. That is possible if nothing
+    /// depends on the old row. It also pays, because a look-up costs more than writing a row that
+    /// did not change.
     fn is_put_unseen(&self, table: CollectionId, op: MergeOp) -> bool {
         op == MergeOp::Replace
             && self.views_of(table).is_empty()

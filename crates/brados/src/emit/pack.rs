@@ -3,8 +3,8 @@
 use super::encoding::quoted;
 use super::literal::Literal;
 
-/// The call of `pack` for values in a format without the leading `<`, or its result if all values
-/// are literals.
+/// The Lua text that packs these values. `format` is that of `string.pack` without the leading `<`.
+/// If all values are literals, the compiler packs them itself and returns the bytes.
 pub(super) fn pack(format: &str, values: &[String]) -> String {
     let spelled = bytes_of(format, values).map(|bytes| quoted(&bytes));
     spelled.unwrap_or_else(|| format!("pack(\"<{format}\", {})", values.join(", ")))

@@ -1,7 +1,8 @@
-//! Emits tables whose rows are not in the map: the same functions over another place.
+//! Emits the functions of tables whose rows are not in the map, but at a *place*: in slots of the
+//! byte stream, or appended to the stream.
 //!
-//! `layout.lua` implements the places; this module gives one to each such table. The stored form of
-//! a row is that of the map.
+//! `layout.lua` implements the places; this module chooses the place of each such table. A row has
+//! the same encoding at a place as in the map.
 
 use super::encoding::quoted;
 use super::layouts::{Layouts, Physical};
@@ -28,8 +29,8 @@ pub(super) fn heap_name(number: usize) -> String {
     format!("heap{}", number + 1)
 }
 
-/// Writes the places of a table's rows, which are packed as `format` says: for the present layout,
-/// and for former ones if the class has some.
+/// Writes the places of a table's rows, which are packed as `format` says. That is the place in the
+/// present layout, and the places in former layouts if the class has such layouts.
 pub(super) fn write_places(
     layouts: &Layouts<'_>,
     id: CollectionId,

@@ -93,8 +93,8 @@ impl MethodWriter<'_> {
         self.out.close("end");
     }
 
-    /// The possible values of an output's one column, if every rule gives it a literal number and
-    /// there are few of them.
+    /// The values that the one column of an output may have, if every rule gives a literal number
+    /// for it and there are few different ones.
     fn few_numbers(&self, output: CollectionId) -> Option<BTreeSet<i64>> {
         let number = |plan: &RulePlan| match &self.program.rules[plan.rule].body {
             Body::Select(select) => match &select.columns[..] {

@@ -1,9 +1,10 @@
 //! Emits the decoding of requests: a method takes the columns of its row from its request.
 //!
 //! A request is the columns of its row, one after another; `tuple.rs` says how each is written. In
-//! nacre the caller passes besides `input` what it has decoded already. For a request that is
-//! numbers, and perhaps a string after them, that is the numbers and the string. For any other
-//! request it is the request itself, or the head of a long one. The length is passed too.
+//! nacre the caller passes `input`, and the parts of the request that it has already decoded. If a
+//! request consists of numbers, perhaps with a string after them, these parts are the numbers and
+//! the string. For any other request the caller passes the request itself, or only the head of a
+//! long request. It also passes the length of the request.
 
 use super::encoding::quoted;
 use super::method::MethodWriter;
@@ -71,7 +72,8 @@ impl FixedRequest {
     }
 }
 
-/// The string at the end of a request. It can be stored without being cut out of the request.
+/// The string at the end of a request. A method can store it directly from the request, without
+/// making a Lua string of it.
 pub(super) struct Rest {
     /// The column.
     pub name: String,
@@ -150,7 +152,7 @@ impl MethodWriter<'_> {
         self.rest.as_ref().filter(|rest| rest.name == column)
     }
 
-    /// Cuts the string at the end of the request out, if it is needed as a string of its own.
+    /// Emits the code that makes a Lua string of the end of the request, if the method needs it.
     pub(super) fn cut_rest(&mut self) {
         let Some(rest) = self.rest.take() else { return };
         if self.out.mentions(&rest.mark, &rest.name) {

@@ -3,8 +3,8 @@
 /// A row at hand.
 #[derive(Debug, Clone)]
 pub(super) enum Row {
-    /// A Lua table with the columns in order. The string is its variable, which is nil if there is
-    /// no row.
+    /// The row is a Lua table with the columns in order. The string is the name of the variable
+    /// that holds the table, or nil if there is no row.
     Table(String),
     /// No table.
     Scalars(Scalars),

@@ -86,8 +86,8 @@ impl MethodWriter<'_> {
         }
     }
 
-    /// Emits the search for a matching row of a relation. Returns the variable that says whether
-    /// there is one.
+    /// Emits the search for a matching row of a relation. Returns the Lua variable that says
+    /// whether such a row was found.
     fn match_found(
         &mut self,
         scope: &Scope,

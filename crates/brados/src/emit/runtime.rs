@@ -1,5 +1,5 @@
-//! The sections of `runtime.lua`, `channels.lua` (messages), `layout.lua` (places of rows) and
-//! `migrate.lua` (layout changes) that a class uses.
+//! Selects the parts of the runtime that a class uses. They are sections of `runtime.lua`,
+//! `channels.lua` (messages), `layout.lua` (places of rows) and `migrate.lua` (layout changes).
 
 use std::collections::BTreeSet;
 

@@ -1,8 +1,8 @@
-//! Rows kept in locals: if a relation has one row at most, each of its columns is a local instead
-//! of a field of a Lua table.
+//! Rows in local variables: if a relation has one row at most, each of its columns is a Lua local
+//! instead of a field of a Lua table.
 //!
-//! A column that is a literal, or a column of another such row, needs no local: its expression is
-//! used directly. [`MethodWriter::row`] tells in which of the two forms a row is.
+//! A column that is a literal, or equals a column of another such row, needs no local: its
+//! expression is used directly. [`MethodWriter::row`] tells in which of the two forms a row is.
 
 use super::expression::value;
 use super::method::MethodWriter;
@@ -36,8 +36,8 @@ impl MethodWriter<'_> {
             && self.program.collection(id).kind != Kind::Table
     }
 
-    /// Whether the one pending row of a table is kept in locals. That is possible if neither
-    /// aggregates nor a place need the row as a Lua table.
+    /// Whether the only row that a request may write into a table is kept in local variables. That
+    /// is possible unless an aggregate or a place needs the row as a Lua table.
     pub(super) fn is_pending_scalar(&self, table: CollectionId) -> bool {
         self.has_scalars
             && self.only_change(table).is_some()
@@ -76,8 +76,8 @@ impl MethodWriter<'_> {
         is_scalar
     }
 
-    /// Declares a row kept in locals. If `only` is the single rule that gives the row, columns that
-    /// exist already get no local.
+    /// Declares a row in local variables. If only one rule, `only`, gives the row, columns whose
+    /// values are already available get no variable.
     pub(super) fn declare_row(&mut self, name: String, id: CollectionId, only: Option<&RulePlan>) {
         let known = only.and_then(|plan| self.known_columns(plan));
         let mut columns = vec![];

@@ -1,5 +1,5 @@
-//! Emits the sending of messages. Space for them is checked before anything is written, and they
-//! are stored with the other changes.
+//! Emits the sending of messages. A method checks that there is space for its messages before it
+//! writes anything. It stores the messages together with its other changes.
 
 use super::encoding::quoted;
 use super::method::MethodWriter;
@@ -15,7 +15,7 @@ struct Queue {
 
 impl MethodWriter<'_> {
     /// The channels that the method may send into. The channel that removes the object comes last,
-    /// so that all other messages go before it.
+    /// so that all other messages of the request are sent before the removal.
     pub(super) fn channels_sent(&self) -> Vec<CollectionId> {
         let channels = self.program.of_kind(Kind::Channel);
         let mut sent: Vec<_> = channels.filter(|channel| self.is_pending(*channel)).collect();

@@ -10,13 +10,13 @@
 //! | `TABLE#COLUMNS#AGGREGATES.` and a group's key | the number of rows, then the aggregates, packed |
 //!
 //! Keys sort as their columns do ([`super::encoding::key`]). Columns are packed by `string.pack`,
-//! little-endian: `i8`, `s4` (length first), truth values `B`. A column that may be nil has a byte
+//! little-endian: `i8`, `s4` (length first), booleans `B`. A column that may be nil has a byte
 //! before it that says whether it has a value.
 //!
 //! A method reaches stored data only through a Lua table for each table and aggregate. It has
 //! `get(object, key)` (the row as it was at the start of the request), `put(object, key, row)`,
-//! `row(key, value)` and, for ranges, `prefix` or `page` ([`range`]). Tables in the map get these
-//! functions here, the others over their place (`emit/place.rs`).
+//! `row(key, value)` and, for ranges, `prefix` or `page` ([`range`]). This module writes these
+//! functions for tables in the map; `emit/place.rs` writes them for other tables.
 
 use super::encoding::{
     self, Typed, all_unpacked, blank, column_reader, packed, quoted, slot_count,
@@ -100,8 +100,8 @@ pub(super) fn write_table(
     }
 }
 
-/// The fields of the header with the columns of a table's one row. The field before them says
-/// whether there is a row.
+/// The fields of the header that hold the columns of a table's only row. The field before them says
+/// whether the row exists.
 pub(super) fn row_fields(start: usize, types: &[Type]) -> Vec<String> {
     (1..=slot_count(types)).map(|slot| format!("object[{}]", start + slot)).collect()
 }
@@ -180,8 +180,8 @@ pub(super) fn read_value(types: &[Type], runtime: &mut Runtime, out: &mut Writer
     all_unpacked(runtime, types, &names)
 }
 
-/// Writes `name.get(key)`, which returns a stored row, or false or nil if there is none. `find`
-/// gives the stored value. A row is read once in a request.
+/// Writes `name.get(object, key)`, which returns a stored row, or false or nil if there is none.
+/// `find` is the Lua text that finds the stored value. A request reads each row only once.
 pub(super) fn write_get(name: &str, prefix: &str, find: &str, out: &mut Writer) {
     out.open(format!("function {name}.get(object, key)"));
     out.put(format!("local stored = {prefix} .. key"));
@@ -206,8 +206,8 @@ fn write_put(name: &str, prefix: &str, values: &[Typed], runtime: &mut Runtime, 
     out.close("end");
 }
 
-/// The beginning of a call that returns a page of a table's range, and the expression for a value
-/// in it.
+/// Returns two Lua texts: the beginning of a call that reads a page of a table's range, and an
+/// expression for a value of that page.
 pub(super) fn range(is_placed: bool, name: &str, runtime: &mut Runtime) -> (String, &'static str) {
     match is_placed {
         true => (format!("{name}.page(object, "), "value"),

@@ -13,8 +13,8 @@ use crate::syntax::token::MergeOp;
 pub(super) enum Target {
     /// The one row of a relation in memory, or the one pending row of a table.
     Only(Row),
-    /// The one row of a relation in memory that several rules may give. They must give the same
-    /// row, or the request fails.
+    /// A relation in memory with one row at most, which several rules may give. The request fails
+    /// if two rules give different rows.
     Same(Row),
     /// A set in memory.
     Set(String),
@@ -122,8 +122,8 @@ impl MethodWriter<'_> {
         self.unless_given(head, &own.is_there, assigned(own, &values), pairs);
     }
 
-    /// Gives a row if there is none yet. Otherwise its columns must equal those of the existing
-    /// row.
+    /// Emits a test whether the row exists already. If not, the rule gives it. Otherwise the
+    /// columns of the rule must equal those of the existing row.
     fn unless_given(
         &mut self,
         head: CollectionId,

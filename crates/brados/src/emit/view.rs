@@ -5,9 +5,9 @@
 //! subtracted. If the removed row was the greatest, the group's rows are read again (`repair`) once
 //! all changes are known.
 //!
-//! [`KeptAs`] says where the state is stored. An end of a table may be kept in the header. It is
-//! found anew when a class meets an object whose table is in the map ([`refresh_edges`]): the class
-//! that wrote it may not have known another layout.
+//! [`KeptAs`] says where the state is stored. The greatest or least key of a table (an *end* of it)
+//! may be kept in the header. If a class finds an object whose table is in the map, it computes the
+//! end anew ([`refresh_edges`]): possibly the class that wrote the object does not keep that end.
 //!
 //! A kept aggregate is read like a table: `get(object, key)`, `row(key, value)`, `prefix`. An
 //! aggregate that follows its table (`emit/view_changes.rs`) also has `load(object, group)` and
@@ -47,7 +47,8 @@ pub(super) fn write(layouts: &Layouts<'_>, view: &View, runtime: &mut Runtime, o
     ViewWriter { program, layouts, view, kept_as, name, table, runtime, out }.write();
 }
 
-/// The number at an end of a table in the map, nil if the table has no row.
+/// The number in the first or last key of a table that is in the map. It is nil if the table has no
+/// row.
 fn edge_number(
     program: &Program,
     table: CollectionId,
@@ -62,7 +63,7 @@ fn edge_number(
     format!("{end}({prefix})")
 }
 
-/// Emits how the kept ends of tables are found anew for an object whose tables lie as in
+/// Emits the code that computes kept ends of tables anew, for an object whose tables lie as in
 /// `physical`. Emits nothing if no end is kept.
 pub(super) fn refresh_edges(
     layouts: &Layouts<'_>,

@@ -2,9 +2,10 @@
 //!
 //! At the end of a request, `update(object, old, row)` is called for each row that is removed or
 //! added. Then `finish(object)` totals the sums, if there are any. Nothing is written yet, so a
-//! request whose sums exceed exact numbers is refused here. At last `flush(object, changes)` stores
-//! the changed states. In between they are in `object`, by the aggregate's name and then the group.
-//! If a greatest or least value may have been removed, `flush` reads the group's rows again first.
+//! request is refused here if a sum is too large for an exact number. At last `flush(object,
+//! changes)` stores the changed states. Until then the changed states are in the Lua table
+//! `object`, by the aggregate's name and then by the group. If a greatest or least value may have
+//! been removed, `flush` reads the group's rows again first.
 
 use super::encoding::{Typed, key};
 use super::stored::range;
@@ -123,8 +124,8 @@ impl ViewWriter<'_> {
         self.out.close("end");
     }
 
-    /// A row is counted after it was added, because until then the count says whether it is the
-    /// first.
+    /// The row is counted last. Until then the group's count is 0 if the row is the first of its
+    /// group.
     fn write_coming(&mut self) {
         self.out.open("if row then");
         self.out.put(format!("local state = {}.state_of(object, row)", self.name));

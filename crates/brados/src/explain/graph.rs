@@ -1,8 +1,9 @@
 //! Draws the data-flow graph of a program, as SVG.
 //!
-//! Collections are boxes in columns, each to the right of its sources. An arrow for a write at the
-//! end of the request points back. Solid lines join, dashed ones negate or aggregate, dotted ones
-//! are deferred or sent.
+//! Each collection is a box, to the right of the boxes that its rows come from. An arrow for a
+//! write at the end of the request points back to the left. Solid lines stand for joins, dashed
+//! lines for negation and aggregation, dotted lines for messages and for writes at the end of the
+//! request.
 
 use std::fmt::Write;
 

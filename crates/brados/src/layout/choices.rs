@@ -37,7 +37,7 @@ pub struct TableChoices {
 }
 
 impl Choices {
-    /// The choices of a program with slots of these widths. Widths that no
+    /// The choices for a program, where slots have one of these widths in bytes. Widths that no
     /// slot can have are left out.
     pub fn of(compiled: &Compiled, slot_bytes: &[u32]) -> Self {
         let stored = Stored::new(&compiled.analysis.program, &compiled.plan.views);

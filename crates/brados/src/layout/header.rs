@@ -1,4 +1,4 @@
-//! The header: one record with everything that an object has one of.
+//! The header: one record with all data that an object has only once.
 //!
 //! Its fields, in order:
 //! - the number of the last message for the application, if the program has channels for it;

@@ -1,10 +1,10 @@
 //! Layouts: where an object keeps the data of its program.
 //!
 //! One logical program can be stored in many ways. A [`Layout`] says for each table, and for the
-//! header (everything that there is one of), whether it is in the map, at fixed places of the byte
-//! stream, or appended to the stream. The layout is written in the program itself (`layout log:
-//! slots(4096), header: attribute`). So it is put, named by digest and compiled together with the
-//! program. A table that it does not name is in the map.
+//! header (the data that an object has only once), whether it is in the map, at fixed places of the
+//! byte stream, or appended to the stream. The layout is written in the program itself (`layout
+//! log: slots(4096), header: attribute`). So it is put, named by digest and compiled together with
+//! the program. A table that it does not name is in the map.
 //!
 //! | table | its rows |
 //! |---|---|
@@ -73,8 +73,9 @@ pub enum TablePlace {
     /// In the map.
     #[default]
     Map,
-    /// In slots of this many bytes, one for each number from the first on. The number of slots is
-    /// given, or is what fits into the byte stream.
+    /// Each row is in a slot of this many bytes. There is one slot for each number, from the first
+    /// number in use. The number of slots is either given or bounded by the size of the byte
+    /// stream.
     Slots {
         /// Bytes of a slot, one of which says what is in it.
         bytes: u32,

@@ -1,13 +1,13 @@
-//! Bounds how many rows an object may have in its byte stream, for code that looks at objects
+//! Computes how many rows an object has in its byte stream at most, for code that looks at objects
 //! without calling their class.
 
 use super::legality::Stored;
 use super::stream::{Slots, Stream, divide};
 use crate::compile::Compiled;
 
-/// The most rows outside the map of an object in the program's present layout, given the length of
-/// its byte stream. Every slot that the stream reaches counts, in tables and in indexes, whether or
-/// not it has a row.
+/// The greatest number of rows that an object may have outside the map, given the length of its
+/// byte stream. The object is in the program's present layout. Every slot within the stream counts,
+/// in tables and in indexes, whether or not it has a row.
 pub fn most_rows_in_stream(compiled: &Compiled, stream_bytes: u64) -> u64 {
     let program = &compiled.analysis.program;
     let stored = Stored::new(program, &compiled.plan.views);

@@ -5,19 +5,21 @@
 //! order of their tables; then one part that grows. That part is slots without a count, or the heap
 //! that all appended tables share.
 //!
-//! Fields of the header, behind the program's own. For slots and for an index in the stream: the
-//! number of the first slot, and how many may be in use (`i8i8`). For the heap: the first free
-//! places (`s4`, see `emit/layout.lua`).
+//! The header has further fields for the parts, behind the program's own fields. For slots, and for
+//! an index in the stream, they are the number of the first slot and how many slots may be in use
+//! (`i8i8`). For the heap, the field lists the first free places (`s4`, see `emit/layout.lua`).
 
 use super::legality::{Illegal, Stored};
 use super::{HeaderPlace, IndexPlace, Layout, TablePlace};
 use crate::ir::CollectionId;
 use crate::limits::MAX_STREAM_BYTES;
 
-/// Bytes of an entry of an index in the stream: the slot's state, and where the row is.
+/// The size of an entry of an index in the stream: the state of the slot, and the place of the row
+/// in the heap.
 pub(crate) const INDEX_BYTES: u32 = 16;
-/// The most bytes of the heap's field: its length, and seven for each size of place. There are four
-/// sizes to a doubling, from 16 bytes to the whole stream.
+/// The greatest size of the heap's field in the header: its length, and seven bytes for each size
+/// of place. From one power of two to the next there are four sizes, from 16 bytes to the whole
+/// stream.
 const HEAP_FIELD_BYTES: u32 = 4 + 7 * (4 * (MAX_STREAM_BYTES.ilog2() - 4) + 1);
 /// Bytes of a layout's signature, before the header's fields.
 pub(crate) const SIGNATURE_BYTES: usize = 16;
@@ -29,8 +31,8 @@ pub(crate) struct Slots {
     pub base: u32,
     pub width: u32,
     pub count: u32,
-    /// The layout's field with the number of the first slot. The next field is how many slots are
-    /// in use.
+    /// The number of the layout's field that holds the number of the first slot. The next field
+    /// holds how many slots are in use.
     pub field: usize,
 }
 
@@ -84,10 +86,10 @@ enum Growing<'a> {
     Heap(&'a str),
 }
 
-/// Divides the stream.
+/// Divides the byte stream among the parts of a layout.
 ///
 /// # Errors
-/// If two parts would grow at its end, or if the stream is too small.
+/// If two parts would grow at the end of the stream, or if the stream is too small.
 pub(crate) fn divide(stored: &Stored<'_>, layout: &Layout) -> Result<Stream, Illegal> {
     let mut stream = Stream::default();
     let mut growing: Option<Growing<'_>> = None;

@@ -1,7 +1,7 @@
-//! Finds relations that conflict as soon as a table has certain two rows.
+//! Finds relations in which two stored rows of one table conflict: the rows get the same key there,
+//! but differ in other columns.
 //!
-//! The conflict is between stored rows. So every method that depends on the relation fails until
-//! one of the rows is removed.
+//! As long as the table has both rows, every method that depends on the relation fails.
 
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::ir::{Body, ExprKind, Program, Rule, Select};
@@ -18,8 +18,8 @@ pub(super) fn check(program: &Program, diagnostics: &mut Diagnostics) {
     }
 }
 
-/// Whether all rows of a table go into a relation in memory whose key has fewer of the columns than
-/// the table's key.
+/// Whether a rule puts all rows of a table into a relation in memory, and the key of that relation
+/// lacks some columns of the table's key.
 fn may_store_conflict(program: &Program, rule: &Rule, select: &Select) -> bool {
     let head = program.collection(rule.head);
     let [source] = select.sources[..] else { return false };

@@ -1,5 +1,5 @@
-//! Finds comparisons with a string that is never in the column, such as `'filled'` where only
-//! `'fill'` is written.
+//! Finds comparisons of a column with a string that no rule ever writes into that column. For
+//! example a program compares with `'filled'` but writes only `'fill'`.
 
 use std::collections::HashMap;
 
@@ -9,8 +9,9 @@ use crate::syntax::ast::{BinaryOp, Kind};
 use crate::syntax::token::MergeOp;
 use nacre_calls::Value;
 
-/// Strings of a program that are told apart, because a column's values are a bit set. In a program
-/// with more, columns that get the others may hold anything.
+/// How many different strings of a program the check tells apart, because it keeps the strings of a
+/// column as a bit set. If a program has more strings, a column that gets one of the others counts
+/// as able to hold any string.
 const MAX_TEXTS: usize = u128::BITS as usize;
 
 /// What is ever written into a column: some of the program's texts, or anything.

@@ -1,5 +1,6 @@
-//! Finds `a.notin(b)` where every row of `a` comes from `b`. The result is always empty. That is so
-//! even if a rule deletes the rows from `b`, because deletions happen at the end of the request.
+//! Finds `a.notin(b)` where every row of `a` comes from `b`, so that the result is always empty. It
+//! is empty even if a rule deletes the rows from `b`, because deletions happen at the end of the
+//! request.
 
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::ir::{Absence, Body, CollectionId, Expr, ExprKind, Program, Select};

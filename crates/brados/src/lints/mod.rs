@@ -1,5 +1,5 @@
-//! Warns of valid rules that are probably not meant so, and of a rule into a table that cannot
-//! work.
+//! Warns of valid rules that probably do not mean what their author wanted. Refuses a rule into a
+//! table if the rule can never work.
 
 mod conflicts;
 mod constants;
@@ -48,8 +48,8 @@ fn check_product(program: &Program, select: &Select, span: Span, diagnostics: &m
     diagnostics.add(Diagnostic::warning(span, message).help(help));
 }
 
-/// The sources that may have many rows, as a bit set. An input has only the request, and a look-up
-/// by a whole key gives one row at most.
+/// The sources of a join that may have many rows, as a bit set. A request gives its input one row
+/// only, and a look-up by a whole key finds one row at most.
 fn sources_of_many(program: &Program, select: &Select) -> u32 {
     let collection = |source: usize| program.collection(select.sources[source]);
     let all = 0..select.sources.len();
@@ -98,8 +98,8 @@ fn equalities(select: &Select) -> impl Iterator<Item = (&Expr, &Expr, &Expr)> {
     })
 }
 
-/// Checks `table <= aggregate`: the table keeps the old row, and the next request gives another
-/// value for the same key.
+/// Refuses `table <= aggregate`. The table keeps the row that the aggregate gave first. When a
+/// later request gives another value for the same key, the two rows conflict.
 fn check_aggregate_into_table(
     program: &Program,
     head: CollectionId,

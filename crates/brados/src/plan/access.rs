@@ -62,9 +62,10 @@ impl Planner<'_> {
         Step::Absent { absence: at, relation, access, remaining }
     }
 
-    /// How rows of a relation are found whose columns equal the bound values. Also returns which of
-    /// these equalities the access ensures. The access runs once for each of the `outer` rows. If
-    /// these are many, a scan is replaced by one read into memory.
+    /// Chooses how to find the rows of a relation whose columns equal the bound values. Also
+    /// returns which of these equalities the access itself ensures. The access is made once for
+    /// each of the `outer` rows. If these are many, one read of the relation into memory replaces
+    /// repeated scans.
     fn access(
         &self,
         relation: Relation,
@@ -166,8 +167,9 @@ impl Join<'_, '_> {
         self.test();
     }
 
-    /// Tests the conditions that can be tested now. Conditions that compute nothing come first,
-    /// because one may say that a number is not nil with which another computes (`types/nils.rs`).
+    /// Adds the conditions that can be tested now. Conditions that compute nothing come first,
+    /// because one of them may exclude that a number is nil with which another one computes
+    /// (`types/nils.rs`).
     fn test(&mut self) {
         for computes in [false, true] {
             for (at, filter) in self.select.filters.iter().enumerate() {

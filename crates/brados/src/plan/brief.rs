@@ -1,8 +1,9 @@
-//! Finds the methods that take some microseconds whatever their object holds. An engine may run
-//! them on the caller's thread, as it runs plain ops, instead of handing them to another thread.
+//! Finds *brief* methods: those that take some microseconds, however much their object holds. An
+//! engine may run a brief method on the caller's thread, as it runs plain ops, instead of handing
+//! it to another thread.
 //!
-//! **Invariant:** a brief method only looks up single rows and changes a few. It scans none, so its
-//! time does not grow with its object.
+//! **Invariant:** a brief method looks up single rows and changes a few. It never scans rows, so
+//! its time does not grow with its object.
 
 use super::{Access, ClassPlan, KeptAs, MethodPlan, Phase, Relation, RulePlan, Step, View};
 use crate::ir::Program;
@@ -24,8 +25,8 @@ impl ClassPlan {
             && method.rules().all(|plan| self.changes_little(program, plan))
     }
 
-    /// Whether a rule looks at single rows only, found by their stored keys. Lists of literals in a
-    /// program are short, but their products need not be.
+    /// Whether a rule looks at single rows only, and finds them by their stored keys. A list of
+    /// literals counts as many rows: it is short, but a join of several lists is possibly long.
     fn looks_up(&self, program: &Program, plan: &RulePlan) -> bool {
         plan.steps.iter().all(|step| {
             let (relation, access) = match step {
@@ -39,8 +40,8 @@ impl ClassPlan {
         })
     }
 
-    /// Whether a rule writes one row, and the kept aggregates of its table follow without reading
-    /// other rows.
+    /// Whether a rule writes only one row, and the kept aggregates of its table are updated without
+    /// reading other rows.
     fn changes_little(&self, program: &Program, plan: &RulePlan) -> bool {
         let rule = &program.rules[plan.rule];
         let mut views = self.views.iter().filter(|view| view.table == rule.head);

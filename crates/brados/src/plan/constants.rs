@@ -1,8 +1,8 @@
 //! Finds columns that have the same value in every request, and conditions that are therefore
 //! false.
 //!
-//! Often one collection takes the requests of several inputs, with a literal that says which input
-//! it was. Each method then loses the rules of the other inputs.
+//! Often one collection collects the requests of several inputs, with a literal that names the
+//! input. This pass then removes from each method the rules that are for other inputs.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,8 @@
 //! Finds what a method need not compute: everything that no reply, write or message depends on.
 //!
-//! This also avoids conflicts. Two different rows of one key are a conflict only in a relation that
-//! is computed. So a method that removes one of them does not fail because of both.
+//! This also avoids failures. A request fails if a relation that it computes gets two different
+//! rows with one key (a *conflict*). A method that removes one of two such rows need not compute
+//! that relation, so it succeeds.
 
 use super::{Phase, Relation, RulePlan, Step};
 use crate::ir::{Body, CollectionId, ExprKind, Program};

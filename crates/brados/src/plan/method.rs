@@ -114,9 +114,9 @@ impl Method<'_> {
         }
     }
 
-    /// The variants of a rule: one for each combination of where its tables' rows come from. If
-    /// some sources are `recursive` collections, there is one for each source whose new rows are
-    /// looked at.
+    /// The variants of a rule: one for each combination of stored rows and newly added rows of its
+    /// tables. If some sources are `recursive` collections, there is a variant for each of these
+    /// sources, which looks only at the rows that the last round added to it.
     fn variants(&self, rule: usize, recursive: &[CollectionId]) -> Vec<RulePlan> {
         match &self.program.rules[rule].body {
             Body::Select(select) => self.select_variants(rule, select, recursive),

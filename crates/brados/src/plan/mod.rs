@@ -125,7 +125,7 @@ pub enum Access {
     Each,
     /// Those rows of a relation in memory that the last round of a recursion added.
     EachNew,
-    /// The rows in memory with these values in these columns, found by an index. A stored relation
+    /// The rows with these values in these columns, found by an index in memory. A stored relation
     /// is read into memory first.
     Index(Vec<usize>, Vec<Expr>),
     /// The stored row with this key.

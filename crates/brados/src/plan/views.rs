@@ -45,11 +45,11 @@ pub enum Edge {
 /// How an aggregate is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeptAs {
-    /// Not stored: it is an end of a table that is in the map in every layout, and is read from the
-    /// table.
+    /// The aggregate is not stored. It is the greatest or least key of a table that is in the map
+    /// in every layout, so it is read from the table.
     Edge(Edge),
-    /// In the header: it is an end of a table that some layout keeps outside the map. The number of
-    /// rows is not counted.
+    /// The aggregate is stored in the header, without a number of rows. It is the greatest or least
+    /// key of a table that some layout keeps outside the map.
     EdgeInHeader(Edge),
     /// Of a whole table, in the header.
     Header,
@@ -108,8 +108,8 @@ pub(super) fn find(program: &Program) -> Vec<View> {
     views
 }
 
-/// The end of its table that an aggregate is: the greatest or least value of a key that is one
-/// number. The map keeps such keys in order.
+/// Tells whether an aggregate is the first or the last key of its table: the least or greatest
+/// value of a key that is one number. The map keeps such keys in order.
 fn edge(program: &Program, group: &Group) -> Option<Edge> {
     let table = program.collection(group.input);
     let key = table.columns.first()?.ty;

@@ -12,8 +12,9 @@ use nacre_calls::Value;
 type Parameters<'l> = [(&'l Name, usize)];
 
 impl<'a> Resolver<'a> {
-    /// Applies a block to a join. A row in brackets projects, a variable keeps its row, and
-    /// anything else is a condition that keeps the row of `side`.
+    /// Applies a block to a join. If the block is a row in brackets, the join gives those columns;
+    /// if it is a variable, the join gives the row of that variable. Anything else is a condition,
+    /// and the join gives the row of `side`.
     pub(super) fn apply(
         &mut self,
         mut select: Select,

@@ -4,17 +4,18 @@
 //! A table is either *divided* among the stripes by a column of its key, or *copied* into each. A
 //! method is *routed* if a column of its request decides the stripe. Then all rows of divided
 //! tables that the method touches have that value in their dividing column, and the method writes
-//! no copied table. Any other method is *spread*: every stripe carries its request out.
+//! no copied table. Any other method is *spread*: every stripe runs the request.
 //!
 //! The compiler chooses the dividing columns so that as many methods as possible are routed. A
-//! program cannot be striped if stripes, each for itself, would give another result than one
-//! object; the compiler then says why.
+//! program cannot be striped if the stripes together would store or reply something else than a
+//! single object; the compiler then says why.
 //!
 //! **What is promised.** A routed request is one transaction, as on one object. A spread request is
 //! one transaction on each stripe, but not on all together: other requests may run in between. If a
 //! stripe does not answer, the others have done their part, and the request must be sent again.
-//! Some outputs are computed from all rows together (an aggregate, an absence). In a spread request
-//! each stripe answers them for itself.
+//! Some outputs depend on all rows together: an aggregate, or a test that some row does not exist.
+//! In a spread request each stripe computes such an output from its own rows, and the caller gets
+//! one output from each stripe.
 
 mod carried;
 mod routing;
@@ -67,7 +68,8 @@ pub struct NotStriped {
 /// How a program is striped; the compiler chooses the columns.
 ///
 /// # Errors
-/// Why the program cannot be striped, for the choice that comes closest.
+/// The reasons why the program cannot be striped, for the choice of columns with the fewest of
+/// them.
 pub fn striping(compiled: &Compiled) -> Result<Striping, Vec<NotStriped>> {
     choose(&compiled.analysis.program, &compiled.plan)
 }
@@ -108,9 +110,9 @@ impl Striping {
         self.methods.iter().find(|(_, route)| is_spread(route)).map(|(input, _)| *input)
     }
 
-    /// The names of the stripes of `name` that carry a request out, with the outputs that each
-    /// stripe answers for itself. `None` if there is no such method, or its row is too short or
-    /// decides no stripe.
+    /// The names of the stripes of `name` that run a request, and the outputs that each stripe
+    /// computes from its own rows only. `None` if there is no such method, if the row is too short,
+    /// or if its value decides no stripe.
     pub fn stripes_of(
         &self,
         program: &Program,
@@ -133,7 +135,8 @@ fn is_routed(route: &Result<Route, String>) -> bool {
     matches!(route, Ok(Route::Column(_) | Route::Any))
 }
 
-/// All ways to divide the tables: at least one by a column of its key that is never nil.
+/// All ways to divide the tables. Each divides at least one table, by a column of its key that is
+/// never nil.
 fn assignments(program: &Program) -> Vec<Vec<(CollectionId, usize)>> {
     let mut all: Vec<Vec<(CollectionId, usize)>> = vec![vec![]];
     for id in program.of_kind(Kind::Table) {
@@ -173,7 +176,7 @@ impl Attempt<'_> {
     }
 
     /// The column by which a table or aggregate is divided. An aggregate is divided if it is
-    /// grouped by the dividing column.
+    /// grouped by the dividing column of its table.
     fn dividing(&self, id: CollectionId) -> Option<usize> {
         let of_table =
             |id| self.divided.iter().find(|(own, _)| *own == id).map(|(_, column)| *column);
@@ -199,8 +202,8 @@ impl Attempt<'_> {
 }
 
 impl Stripes {
-    /// The name of the stripe of `name` for a value. `None` for values without a stripe: nil, and
-    /// values too long for a name.
+    /// The name of the stripe of `name` that holds the rows of a value. `None` for values that
+    /// decide no stripe: nil, and values too long for a name.
     pub fn name_of(self, name: &str, value: &Value) -> Option<String> {
         match (self, value) {
             (Self::None, _) => Some(name.to_owned()),

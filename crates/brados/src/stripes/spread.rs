@@ -1,8 +1,8 @@
-//! Checks that a spread request gives the same result as on one object.
+//! Checks that a spread request, which every stripe runs, gives the same result as on one object.
 //!
 //! For each relation it finds whether every stripe has the same rows, each has its own part of the
-//! whole, or neither. Neither is the case for an aggregate or an absence over a part, or a join of
-//! unrelated parts.
+//! whole, or neither. Neither is the case for an aggregate over a part, for a test that a part
+//! lacks some row, and for a join of unrelated parts.
 
 use std::collections::BTreeMap;
 
@@ -32,8 +32,10 @@ struct Spread<'a> {
 }
 
 impl Attempt<'_> {
-    /// The outputs that each stripe answers for itself, or why the stripes would store something
-    /// else than one object.
+    /// The outputs that each stripe computes from its own rows only.
+    ///
+    /// # Errors
+    /// The reason why the stripes would store something else than one object.
     pub(super) fn spread(&self, method: &MethodPlan) -> Result<Vec<CollectionId>, String> {
         let stored = self.program.ids().flat_map(|id| [Relation::Stored(id), Relation::View(id)]);
         let seeds =

@@ -202,8 +202,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Recovers from a mistake in a declaration or rule that began at token `start`: moves to the
-    /// next line that may begin one.
+    /// Continues after a mistake in a declaration or rule that began at token `start`: moves to the
+    /// next line that may begin another one.
     pub fn recover(&mut self, start: usize) {
         self.open = 0;
         self.depth = 0;

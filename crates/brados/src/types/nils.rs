@@ -85,8 +85,9 @@ impl<'a> Facts<'a> {
         Self { program, sources: select.sources.clone(), conditions }
     }
 
-    /// The known facts where a part of a condition is computed that uses these sources. Conditions
-    /// that compute nothing are tested before, as soon as their sources are available.
+    /// The facts that are known where a part of a condition is computed. `sources` are the sources
+    /// whose rows this part uses. Conditions that compute nothing are tested earlier, as soon as
+    /// their sources are available, so they hold here.
     fn within(program: &'a Program, select: &'a Select, sources: u32) -> Self {
         let mut facts = Self::of_result(program, select);
         facts.conditions.retain(|one| !one.computes() && one.sources() & !sources == 0);

@@ -281,8 +281,8 @@ impl Generator<'_> {
         let _ = writeln!(self.rules, "  {text}");
     }
 
-    /// Emits the greatest or least key of a table with numeric keys. It draws no random number, so
-    /// that the rest of a seed's program stays the same.
+    /// Emits the greatest or least key of a table with numeric keys. The function draws no random
+    /// number, so the rest of the program for a seed does not change.
     fn end_of(&mut self, at: usize, table: &Relation) {
         let key = &table.columns[0];
         if table.key_width != 1 || key.ty != Ty::Int || key.may_be_nil {
@@ -361,8 +361,8 @@ impl Generator<'_> {
         self.readable.push(relation);
     }
 
-    /// Declares a scratch in place of a `temp`. It may have another key, and more of its columns
-    /// may be nil.
+    /// Declares a scratch in place of a `temp`. The scratch may have another key than the `temp`,
+    /// and more of its columns may be nil.
     fn declare_scratch(&mut self, relation: &mut Relation, key_width: usize) {
         let width = relation.columns.len();
         relation.key_width = [key_width, width, self.below(width + 1)][self.below(3)];

@@ -24,15 +24,16 @@ use nacre_object::{
 use nacre_program::Budget;
 
 const CLASS: &str = "program";
-/// Code put before a class that reduces `objclass` to what stock `cls_lua` has: the functions that
-/// generated classes call, and the names of errors.
+/// Lua code that is put before a class. It reduces `objclass` to what stock `cls_lua` has: the
+/// functions that generated classes call, and the names of errors.
 const WITHOUT_EXTENSIONS: &str = "local objclass = (function() local stock = {} \
     for name, value in pairs(objclass) do \
     if name == string.upper(name) then stock[name] = value end end \
     for _, name in ipairs({ 'register', 'stat', 'read', 'write', 'write_full', 'getxattr', \
     'setxattr', 'map_get_val', 'map_set_val', 'map_remove_key', 'map_get_keys', 'map_get_vals' }) do \
     stock[name] = objclass[name] end return stock end)() ";
-/// Bounds of a class on one piece of work, each with a small value, so that few rows exceed it.
+/// Constants in a class that bound one step of work. Each is replaced by a small value, so that a
+/// few rows exceed it.
 const BOUNDS: [(&str, &str); 3] = [
     ("local STEP_ROWS, STEP_BYTES = 512, 1048576", "local STEP_ROWS, STEP_BYTES = 1, 64"),
     ("local OWN_PAGE, OWN_BYTES = 64, 1048576", "local OWN_PAGE, OWN_BYTES = 1, 64"),
@@ -89,7 +90,7 @@ pub fn bounds_missing(source: &str) -> Vec<&'static str> {
 }
 
 impl Subject {
-    /// An object that does not exist yet.
+    /// A program with an object that does not exist yet.
     ///
     /// # Panics
     /// If the program does not compile, or its class does not load as Lua.
@@ -334,7 +335,8 @@ fn failure(error: &Error) -> String {
     error.kind().as_str().to_owned()
 }
 
-/// The cases of a data file: a name after `== `, and two strings separated by a line of dashes.
+/// The cases of a data file. Each is a name after `== `, and two strings with a line of dashes
+/// between them.
 pub fn cases(text: &str) -> Vec<(String, String, String)> {
     let parts = text.split("\n== ").skip(1);
     parts

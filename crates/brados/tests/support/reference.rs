@@ -59,8 +59,9 @@ impl<'a> Reference<'a> {
             .collect())
     }
 
-    /// The collections that the effects of an input's requests depend on: outputs, tables, and what
-    /// is written or sent. Other collections are not computed and have no conflict.
+    /// The collections on which the effects of an input's requests depend: the outputs, the tables,
+    /// and the collections that are written or sent. Other collections are not computed, so they
+    /// have no conflict.
     fn needed(&self, input: CollectionId) -> BTreeSet<CollectionId> {
         let tables = self.program.of_kind(Kind::Table);
         let mut live: BTreeSet<_> = tables.chain([input]).collect();
