@@ -43,20 +43,21 @@ impl ClassVersions for AnyVersion {
 /// How long to wait for what. Each default is said with its reason.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
-    /// The time of one append, from the call to its answer. A node that was killed is back in
-    /// seconds, so most outages end within it. After that the caller decides.
+    /// How long one append may take, from the call to its answer. A killed node is back within
+    /// seconds, so an append outlasts most outages. After this time the append fails, and the
+    /// caller decides whether to try again.
     pub append: Duration,
     /// A read, fill or trim, retries included.
     pub operation: Duration,
     /// One call on one object. The slowest sync of a busy disk is well below.
     pub call: Duration,
-    /// New records avoid a target that lets a call wait this long, until the target answers again.
-    /// If it stays silent for as long again, the log gets a layout without it.
+    /// If a call waits for a target this long, new records avoid the target until it answers again.
+    /// If the target stays silent for the same time once more, the log gets a layout without it.
     pub target: Duration,
     /// A sequencer that does not answer this long is replaced.
     pub sequencer: Duration,
-    /// A follower fills a hole that is older than this. An append needs only milliseconds between
-    /// taking its position and writing it.
+    /// A hole is a position that was issued but not written. A follower fills a hole that is older
+    /// than this. A writer needs only milliseconds between taking a position and writing it.
     pub hole: Duration,
 }
 
@@ -93,8 +94,9 @@ impl Batching {
 }
 
 impl Default for Batching {
-    /// While the node syncs one call, the next calls gather at the object and share a sync. That
-    /// gives a higher throughput than larger calls that wait for each other.
+    /// By default, 8 calls on one object may be in flight. While the node syncs one of them, the
+    /// others arrive at the object and share the next sync. That gives a higher throughput than
+    /// fewer, larger calls.
     fn default() -> Self {
         Self { calls: 8, records: MAX_WRITE_ENTRIES, bytes: MAX_WRITE_BYTES }
     }
@@ -121,8 +123,8 @@ pub struct LogEnv {
     pub patience: Patience,
     /// How records share calls.
     pub batching: Batching,
-    /// The number of objects that a new log's stripe has on each target, unless the creator of the
-    /// log chooses another. Use more than one if a target consists of many disks.
+    /// The number of objects that each stripe of a new log has on each target, unless the creator
+    /// of the log chooses another number. Use more than one if a target consists of many disks.
     pub columns: u32,
 }
 

@@ -8,16 +8,17 @@ pub const MAX_LOG_NAME_BYTES: usize = 64;
 pub const MAX_WIDTH: u32 = 64;
 /// Entries of one object: an object can then be removed, or compacted, in one go.
 pub const MAX_SLOTS: u32 = 1 << 20;
-/// The most ranges of one view. Every follower of a log reads all of them with each of its views,
-/// at some 100 bytes a range.
+/// The most ranges of one view. Every client that follows a log's views reads all ranges with each
+/// new view, and a range takes some 100 bytes.
 pub const MAX_RANGES: usize = 256;
 /// Columns of all ranges of one view: 64 ranges of the widest stripes.
 pub const MAX_COLUMNS: usize = 64 * MAX_WIDTH as usize;
-/// The ranges that are kept for layouts around lost targets. Neither a requested layout nor the
-/// return of a target may use them.
+/// How many ranges of a view are reserved for layouts that avoid lost targets. A layout that a user
+/// requests, or one that uses a returned target again, may not use these ranges.
 pub const RANGES_TO_GO_ROUND: usize = 16;
-/// The most names that are tried for a column until one is placed on the wanted target. A target
-/// with a thousandth of the cluster's weight is still found almost certainly.
+/// Placement is a hash, so names are tried for a column until one is placed on the wanted target.
+/// This is the greatest number of names to try. Even a target with a thousandth of the cluster's
+/// weight is then found almost certainly.
 pub const MAX_SALT_TRIES: u32 = 16 * 1024;
 /// One record, with what is stored around it, is one value of a map.
 pub const MAX_RECORD_BYTES: usize = MAX_MAP_VALUE_BYTES - 64;
@@ -30,8 +31,8 @@ pub const MAX_HOSTED_LOGS: usize = 16 * 1024;
 pub(crate) const MAX_WRITE_ENTRIES: usize = 512;
 /// Data written by one call.
 pub(crate) const MAX_WRITE_BYTES: usize = 2 * 1024 * 1024;
-/// The bytes that one read asks for, shared among the objects that are read. Each object may exceed
-/// its share by one entry.
+/// How many bytes one read requests in total. The objects that are read share this number. Each
+/// object may exceed its share by one entry.
 pub(crate) const READ_BYTES: u32 = 4 * 1024 * 1024;
 /// The least share of an object, so that small entries travel together from wide stripes too.
 pub(crate) const READ_SHARE_BYTES: u32 = 64 * 1024;

@@ -8,7 +8,8 @@
 //! | 4 | CRC-32C of the id and the data |
 //! | rest | the data |
 //!
-//! Little-endian. The appending client computes the checksum, and the reading client checks it.
+//! Numbers are little-endian. The appending client computes the checksum, and the reading client
+//! checks it.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use nacre_object::{Error, Result};

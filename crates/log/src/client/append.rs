@@ -9,8 +9,8 @@ use tokio::time::Instant;
 use crate::core::AppendCore;
 use crate::record::RecordId;
 
-/// A record's share of the two bounds on a handle's appends in flight: their number, and their
-/// bytes.
+/// The permits that one record holds while its append is in flight. One counts the handle's appends
+/// in flight, the other their bytes.
 pub(super) type Permits = [OwnedSemaphorePermit; 2];
 
 /// A record on its way into the log.
@@ -43,8 +43,8 @@ impl Append {
         Instant::now() >= self.deadline
     }
 
-    /// A span for records that travel together, as a child of the first traced record's span.
-    /// `None` if no record is traced.
+    /// A span for records that are sent together. Its parent is the span of the first traced
+    /// record. `None` if no record is traced.
     pub fn span_of<'a>(
         name: &'static str,
         records: impl ExactSizeIterator<Item = &'a Self>,
@@ -64,8 +64,7 @@ impl Append {
         let _nobody_listens = self.answer.send(result);
     }
 
-    /// Ends the append with this error. If the record may be in the log all the same, the error
-    /// says so.
+    /// Ends the append with this error. If the record is possibly in the log, the error says so.
     pub fn fail(self, cause: &Error) {
         let error = match self.core.doubtful_position() {
             Some(position) => Error::unavailable(format!(

@@ -1,9 +1,9 @@
-//! The path of appends: from a queue of records to positions, and from positions to the write
-//! queues of objects.
+//! The way of appends through a client: records wait in a queue, get positions, and go to the write
+//! queues of their objects.
 //!
 //! One request for positions is in flight at a time; records that arrive meanwhile share the next.
-//! The work runs in tasks of its own, so a caller that stops waiting delays nobody else. The record
-//! of such a caller may be appended all the same.
+//! Background tasks do the work, so a caller that stops waiting delays nobody else. The record of
+//! such a caller is possibly appended all the same.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -307,8 +307,9 @@ impl Appender {
         suspicion
     }
 
-    /// Asks the sequencer for a layout without the targets that stay suspect, with one request at a
-    /// time. Until there is such a layout, records skip the positions on these targets.
+    /// Asks the sequencer for a layout without the targets that stay silent. Only one such request
+    /// is in flight at a time. Until the log has the new layout, records skip the positions on
+    /// these targets.
     fn evade(self: &Arc<Self>) {
         if self.evading.swap(true, Ordering::AcqRel) {
             return;

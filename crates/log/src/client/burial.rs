@@ -11,9 +11,9 @@ use crate::limits::MAX_BURIALS;
 use crate::storage::{Addressed, CallFailure, StorageClient};
 use crate::view::{Place, View};
 
-/// The objects' places that hold positions up to and including `position`, each with the last such
-/// position of its stripe. Forgotten stripes have no places, because their objects were buried
-/// before.
+/// The objects that hold positions up to and including `position`, named by range, stripe and
+/// column ([`Place`]). Each comes with the last such position of its stripe. Stripes that the view
+/// has forgotten are left out, because their objects were buried before.
 pub(super) fn places_to(view: &View, position: u64) -> Vec<(Place, u64)> {
     let places = view.ranges().iter().flat_map(|range| {
         let kept_from = view.kept_from().max(range.first);

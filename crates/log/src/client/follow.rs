@@ -71,7 +71,7 @@ impl Follower {
     }
 
     /// Waits a little and reads the holes of the window again. Fills them if they are older than
-    /// the patience for holes.
+    /// [`Patience::hole`](crate::Patience).
     async fn wait_for_hole(&mut self) -> Result<()> {
         let since = *self.hole_since.get_or_insert_with(Instant::now);
         let holes: Vec<_> = self.holes().map(|slot| slot.position).collect();
@@ -92,8 +92,9 @@ impl Follower {
         Ok(())
     }
 
-    /// Drops positions from the window that are not issued any more: their sequencer was replaced,
-    /// and its successor issues them again. Returns whether there was such a position.
+    /// If the sequencer was replaced, some positions of the window are possibly not issued any
+    /// more: the new sequencer will issue them again. Drops these positions from the window.
+    /// Returns whether there was one.
     async fn is_cut_at_tail(&mut self, hole: Option<u64>, deadline: Instant) -> Result<bool> {
         let Some(hole) = hole.filter(|hole| self.log.views.issued(*hole).is_none()) else {
             return Ok(false);

@@ -45,7 +45,8 @@ impl Log {
     /// Creates a new log and opens it.
     ///
     /// # Errors
-    /// `Exists` if there is a log of that name; `Invalid` for options out of bounds; `Unavailable`.
+    /// `Exists` if there is a log of that name; `Invalid` for options out of bounds; `Unavailable`
+    /// if the storage does not answer in time.
     pub async fn create(env: LogEnv, name: LogName, options: LogOptions) -> Result<Self> {
         let exists = || Error::exists(format!("a log {name} exists already")).during("create");
         let former = match env.views.last(&name).await? {
@@ -126,9 +127,9 @@ impl Log {
     /// Appends records, each at a position of its own. Returns a result for each, as
     /// [`Log::append`] does.
     ///
-    /// The positions are requested together, so they are in order. They are adjacent too, unless
-    /// another client filled or trimmed one, a target did not answer, or the sequencer was replaced
-    /// meanwhile.
+    /// The positions are requested together, so the records are in the given order. They are
+    /// adjacent too, unless meanwhile another client filled or trimmed a position, a target did not
+    /// answer, or the sequencer was replaced.
     pub async fn append_batch(&self, records: &[Bytes]) -> Vec<Result<u64>> {
         let started = self.0.appender.start_all(records).await;
         join_all(started.into_iter().map(|started| self.appended(started))).await
@@ -189,7 +190,8 @@ impl Log {
     /// append skips it.
     ///
     /// # Errors
-    /// `Exists` if the position holds data; `Invalid` past the tail; `Unavailable`.
+    /// `Exists` if the position holds data; `Invalid` for a position past the tail; `Unavailable`
+    /// if the object does not answer in time.
     pub async fn fill(&self, position: u64) -> Result<()> {
         let filled = self.0.positions.fill(position, self.0.deadline()).await;
         match filled.map_err(|error| self.0.explain(error, "fill"))? {
@@ -206,7 +208,7 @@ impl Log {
     /// append skips it.
     ///
     /// # Errors
-    /// `Invalid` past the tail; `Unavailable`.
+    /// `Invalid` for a position past the tail; `Unavailable` if the object does not answer in time.
     pub async fn trim(&self, position: u64) -> Result<()> {
         let trimmed = self.0.positions.trim(position, self.0.deadline()).await;
         trimmed.map_err(|error| self.0.explain(error, "trim"))
@@ -216,7 +218,8 @@ impl Log {
     /// there reads as trimmed. Objects that held nothing else keep only a header of some bytes.
     ///
     /// # Errors
-    /// `Invalid` at or past the tail. After `Unavailable` part of it may be trimmed: try again.
+    /// `Invalid` for a position at or past the tail. After `Unavailable` some of the positions are
+    /// possibly trimmed: try again.
     pub async fn trim_to(&self, position: u64) -> Result<()> {
         let trimmed = self.trim_if_issued(position).await;
         trimmed.map_err(|error| self.0.explain(error, "trim"))
@@ -242,14 +245,14 @@ impl Log {
                 range.first + place.stripe * range.stripe_positions()
             }
         });
-        // The entries must be gone before the view forgets them: afterwards neither a repeated trim
-        // nor a removal of the log finds them.
+        // The entries must be gone before the view forgets their positions. Afterwards neither a
+        // repeated trim nor a removal of the log would find the entries.
         inner.positions.trim_to(&view, position, deadline).await?;
         if stripe_start > view.kept_from() {
             let forget = Reconfiguration::Forget(stripe_start);
             match inner.sequencer.reconfigure(forget, deadline).await {
-                // The disk was too full for a new view. The trim has just freed space, so the next
-                // trim will have the view forget these positions.
+                // The disk was too full to store a new view. This trim has freed space, so the next
+                // trim will remove these positions from the view.
                 Err(error) if error.kind() == ErrorKind::Exhausted => {}
                 forgotten => drop(forgotten?),
             }
@@ -258,11 +261,11 @@ impl Log {
     }
 
     /// The position that the next record gets, unless another client appends first. If this client
-    /// cannot reach a sequencer, the position after the last entry instead. Every acknowledged
-    /// record is below either.
+    /// cannot reach a sequencer, returns the position after the last entry instead. Every
+    /// acknowledged record is below the returned position.
     ///
     /// # Errors
-    /// `Unavailable` if neither can be found.
+    /// `Unavailable` if neither position can be found.
     pub async fn tail(&self) -> Result<u64> {
         let tail = self.0.sequencer.readable_tail(self.0.deadline()).await;
         tail.map_err(|error| self.0.explain(error, "tail"))
@@ -272,7 +275,7 @@ impl Log {
     /// order. Readers see them as unwritten until somebody fills them. The sequencer may grant
     /// fewer, but at least one.
     ///
-    /// The order holds as long as the log keeps its sequencer. Its successor continues after the
+    /// The order holds as long as the log keeps its sequencer. A new sequencer continues after the
     /// last position that is written, filled or trimmed. So it issues unused tickets again.
     ///
     /// # Errors
@@ -298,15 +301,16 @@ impl Log {
         }
     }
 
-    /// Returns the sequencer's capability if this handle holds it (see `docs/capabilities.md`), so
-    /// that the next appender need not wait for it. A process calls this before it ends; a dropped
-    /// handle returns the capability by itself.
+    /// Returns the sequencer's exclusive capability if this handle holds it (see
+    /// `docs/capabilities.md`), so that the next client that appends need not wait for it. Call
+    /// this before a process ends. A dropped handle returns the capability by itself.
     pub async fn release(&self) {
         self.0.sequencer.give_back().await;
     }
 
-    /// Seals the log at a new epoch and has its sequencer recovered. Returns the tail. A client
-    /// with an older view must read the new view before an object accepts its writes.
+    /// Seals the log at a new epoch: a sequencer takes over and finds the tail again. Returns the
+    /// tail. A client with an older view must read the new view before an object accepts its
+    /// writes.
     ///
     /// # Errors
     /// `Unavailable` if an object that must be sealed does not answer.
@@ -349,7 +353,8 @@ impl Log {
     ///
     /// # Errors
     /// `Invalid` if the node hosts no sequencers. `Conflict` if the node did not take over; then
-    /// the sequencer stays where it is. `Unavailable`.
+    /// the sequencer stays where it is. `Unavailable` if the log's sequencer does not answer in
+    /// time.
     pub async fn move_sequencer(&self, to: NodeName) -> Result<()> {
         self.hand_over_sequencer(to, ClientRouting::Redirect).await
     }

@@ -6,8 +6,9 @@ use nacre_object::{ClassName, NodeName, PoolName, ProgramName};
 use crate::PROGRAM_CLASS;
 use crate::view::Layout;
 
-/// The entries that one object holds, unless the creator of the log chooses another number. Some
-/// ten thousand keep an object small enough to be deleted in one piece, and view changes rare.
+/// How many entries one object holds, unless the creator of the log chooses another number. With
+/// some ten thousand entries an object is still small enough to be deleted at once, and the view
+/// rarely has to change.
 pub const DEFAULT_SLOTS: u32 = 16 * 1024;
 
 /// How a log is made.

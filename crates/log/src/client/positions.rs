@@ -1,9 +1,10 @@
 //! Fills and trims single positions.
 //!
-//! A position that no client was granted yet has no settled place, because a new layout from the
-//! tail on moves it. So a client fills or trims a position only under a view whose sequencer has
-//! issued it. For the tail, the client takes the position first. If another sequencer takes over
-//! meanwhile, the object refuses the operation, and the client reads the view again.
+//! A position that the sequencer has not issued yet can move to another object, because a new
+//! layout applies from the tail on. So a client fills or trims a position only under a view whose
+//! sequencer has issued it. To fill or trim the tail, the client first takes the position from the
+//! sequencer. If another sequencer takes over meanwhile, the object refuses the operation, and the
+//! client reads the view again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -75,7 +76,7 @@ impl Positions {
     /// space.
     ///
     /// # Errors
-    /// As for a single position; then part of the positions is trimmed.
+    /// As for a single position. After an error some of the positions are possibly trimmed.
     pub async fn trim_to(&self, view: &View, position: u64, deadline: Instant) -> Result<()> {
         let places = places_to(view, position).into_iter();
         let trims: Vec<_> =

@@ -39,10 +39,11 @@ impl Reader {
     /// Reads `positions` in order, at least one and as many as fit in one answer, up to the first
     /// damaged entry. Unwritten positions are `None`.
     ///
-    /// Each attempt uses one view. That a position holds no data is believed only of a view whose
-    /// word on the position is final; otherwise the client reads the stored view first. That an
-    /// object is lost is believed only of the stored view, because objects are created before a
-    /// view names them.
+    /// Each attempt uses one view. A view is *final* for a position if no later view has the
+    /// position on another object. If an object holds no data for a position, the client believes
+    /// it only under a final view; otherwise it reads the stored view first. If an object does not
+    /// exist, the client takes it for lost only under the stored view, because objects are created
+    /// before a view names them.
     ///
     /// If a target does not answer by the deadline, the answer ends before the first position on
     /// that target.
@@ -156,8 +157,9 @@ impl Reader {
     }
 }
 
-/// Takes the view for the next attempt. Returns whether it is a later one. Positions may be
-/// elsewhere in a later view, so only found data is kept: data is the same under every view.
+/// Takes the view for the next attempt. Returns whether the view is later than the one before. A
+/// later view may have positions on other objects, so only the data found so far is kept: under
+/// every view a position has the same data.
 fn go_on_by(next: KnownView, known: &mut KnownView, found: &mut [Option<Found>]) -> bool {
     let is_later = next.view.epoch() > known.view.epoch();
     if is_later {

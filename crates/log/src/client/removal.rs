@@ -10,8 +10,9 @@
 //! its name continues.
 //!
 //! **Invariant.** The last view of a removed log stays for ever. A new log of the same name
-//! continues its epochs, and its objects have other names. So no late request, such as a seal of a
-//! deposed sequencer, meets the objects of another log.
+//! continues the epochs of the removed log, and its objects have other names. So a late request to
+//! the removed log, such as a seal of a deposed sequencer, never reaches the objects of the new
+//! log.
 
 use nacre_host::Backoff;
 use nacre_object::{Error, ErrorKind, Result};
@@ -53,8 +54,8 @@ pub(super) async fn bury(env: &LogEnv, removed: &View) -> Result<Option<View>> {
     settle(env, removed, View::is_buried, buried).await
 }
 
-/// Changes a log's view until it is as wanted. Returns that view, or `None` if the name belongs to
-/// another log by then.
+/// Changes a log's view until it is marked as wanted. Returns that view, or `None` if the name
+/// belongs to another log by then.
 async fn settle(
     env: &LogEnv,
     known: &View,

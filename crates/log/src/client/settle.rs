@@ -1,5 +1,5 @@
-//! Finishes an append whose first write was not simply accepted. This is rare, and handles one
-//! append at a time.
+//! Finishes an append whose first write was not simply accepted: the object refused it, or did not
+//! answer. This is rare, so each such append is handled by itself, not in a batch.
 
 use std::sync::Arc;
 
@@ -94,8 +94,8 @@ impl Appender {
             return Ok(AppendEvent::Holds(ReadBack::Trimmed));
         }
         let Some(object) = view.place(position).and_then(|place| view.object(place)) else {
-            // The range that contained the position was cut before it, so what its old object holds
-            // is not part of the log.
+            // The range that contained the position was cut before the position. So what its old
+            // object holds is not part of the log.
             return Ok(AppendEvent::Holds(ReadBack::Other));
         };
         let to = Addressed { object: &object, class: view.class(), epoch };

@@ -1,14 +1,15 @@
-//! The view that a client uses. It may be old; an object or a sequencer then refuses the client,
+//! The view that a client uses. If the view is old, an object or a sequencer refuses the client,
 //! and the client reads the stored view.
 //!
-//! One case is never refused. A sequencer that opens a new layout at its tail does not seal the old
-//! objects first. A client with an older view would look there for later positions and find
-//! nothing.
+//! In one case nobody refuses an old view. A sequencer that opens a new layout at its tail does not
+//! seal the old objects first. A client with an older view would look for later positions in the
+//! old objects, and find nothing.
 //!
-//! Hence a client takes a position's place in a view as final only if the position was issued
-//! before the view was read. A tail comes with the epoch of the view under which it was issued, so
-//! it shows for which positions that holds. For other positions the client reads the stored view
-//! again before it believes that a position is empty, and after each change.
+//! Hence a client takes a view's object for a position as final only if the position was issued
+//! before the view was read. Every tail comes with the epoch of the view under which it was issued.
+//! So the client knows: the positions below that tail were issued before it read that view or a
+//! later one. For other positions the client reads the stored view again before it believes that a
+//! position is empty, and after it has changed a position.
 
 use std::sync::Arc;
 
@@ -23,8 +24,8 @@ use crate::view::View;
 pub(crate) struct ViewCache(Arc<RecordCache<View, Issued>>);
 
 /// The view's sequencer issued all positions below this bound, under this view or an earlier one.
-/// Their places in the view are final. A new sequencer reissues unwritten positions, so the bound
-/// begins at 0 again.
+/// So the view's objects for these positions are final. A new sequencer issues unwritten positions
+/// again, so with a new sequencer the bound begins at 0 again.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Issued {
     below: u64,
@@ -39,8 +40,8 @@ pub(crate) struct KnownView {
 }
 
 impl KnownView {
-    /// A view read from the store after the request began. Its word is final on everything that
-    /// existed before.
+    /// A view read from the store after the request began. It is final for every position that was
+    /// issued before the request began.
     pub fn stored(view: Arc<View>) -> Self {
         Self { view, final_below: u64::MAX }
     }
@@ -73,9 +74,9 @@ impl ViewCache {
         self.0.get()
     }
 
-    /// The cached view, if its sequencer is known to have issued `position`. Then the position's
-    /// place in the view is final. A later sequencer reissues the position only after every object
-    /// that may hold it refuses this view's epoch.
+    /// The cached view, if its sequencer is known to have issued `position`. Then the view's object
+    /// for the position is final. A later sequencer issues the position again only after every
+    /// object that possibly holds it refuses this view's epoch.
     pub fn issued(&self, position: u64) -> Option<Arc<View>> {
         let known = self.0.read();
         (position < known.facts.below).then(|| known.record.clone())
@@ -91,8 +92,8 @@ impl ViewCache {
         });
     }
 
-    /// Records a grant that was requested under the view `asked`. Returns a view that includes the
-    /// granted positions, and reads it anew if necessary.
+    /// Records a grant of positions that was requested under the view `asked`. Returns a view that
+    /// includes the granted positions, after reading it from the store if necessary.
     ///
     /// # Errors
     /// `Unavailable` if the stored view is older than the grant's.
@@ -104,9 +105,9 @@ impl ViewCache {
         Ok(self.note(grant, view.clone()).unwrap_or(view))
     }
 
-    /// Records a grant if the cached view includes it, and returns that view. Nearly always that is
-    /// `asked` itself. Every request for positions comes here, on any thread, so this takes one
-    /// lock and clones no reference.
+    /// Records a grant of positions if the cached view includes them, and returns that view. Nearly
+    /// always that view is `asked` itself. Every request for positions calls this function, on any
+    /// thread, so it takes only one lock and clones no reference.
     pub fn note(&self, grant: Grant, asked: Arc<View>) -> Option<Arc<View>> {
         self.0.learn(|known, issued| {
             if known.epoch() < grant.epoch {

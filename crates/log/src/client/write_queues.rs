@@ -25,7 +25,8 @@ struct WriteQueue {
     calls: usize,
 }
 
-/// The write queues of a log's objects. A queue exists while a write waits in it or a call is in flight.
+/// The write queues of a log's objects. A queue exists while a write waits in it or a call on its
+/// object is in flight.
 #[derive(Debug)]
 pub(super) struct WriteQueues {
     queues: Mutex<HashMap<Place, WriteQueue>>,
@@ -46,8 +47,8 @@ impl WriteQueues {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues writes for an object. Returns whether the caller must start a call, that is, take
-    /// batches until none is left.
+    /// Queues writes for an object. Returns whether the caller must start a call on the object:
+    /// send batches from the queue until it is empty.
     #[must_use]
     pub fn push(&self, place: Place, writes: impl IntoIterator<Item = Write>) -> bool {
         let mut queues = self.queues();

@@ -140,7 +140,7 @@ impl AppendCore {
     /// Takes an event and returns the next command.
     ///
     /// # Panics
-    /// If the event does not answer the last command: the runtime is broken.
+    /// If the event does not answer the last command, which would be a bug of the caller.
     pub fn handle(&mut self, event: AppendEvent) -> AppendCommand {
         use AppendEvent::{Accepted, Avoided, Holds, NoAnswer, Stale, Taken, Token, View};
         match (self.step, event) {
@@ -177,13 +177,13 @@ impl AppendCore {
         match found {
             ReadBack::Mine => self.done(),
             ReadBack::Other => self.take_token(),
-            // As long as the issuing sequencer is in charge, the position still belongs to this
-            // append. Under another sequencer it may lie past the tail, where no record must
-            // appear.
+            // While the sequencer that issued the position is in charge, the position still belongs
+            // to this append. Under another sequencer the position may lie past the tail, where no
+            // record must appear.
             ReadBack::Unwritten if self.sequencer == self.issuer => self.write(),
             ReadBack::Unwritten => self.take_token(),
-            // The trim may have come before the record. But it may also have trimmed an earlier
-            // copy of this record, which a reader may have seen.
+            // Possibly the position was trimmed before the record arrived. But possibly an earlier
+            // copy of this record was trimmed, which a reader has seen.
             ReadBack::Trimmed => {
                 self.step = Step::Over;
                 AppendCommand::Lost { position: self.position }

@@ -4,14 +4,15 @@
 //! 1. A client asks for positions and for the capability. It gets both, or only positions, or it
 //!    waits for the holder.
 //! 2. The holder issues positions up to the end of the view that its grant names, under the epoch
-//!    of that view. Each of its questions for news tells its tail.
+//!    of that view. It regularly asks the sequencer for news, and reports its tail with each such
+//!    question.
 //! 3. The holder returns the grant with its tail, and the sequencer continues from there.
 //! 4. A holder that does not return its grant in time is evicted: the log is claimed anew, sealed
 //!    and recovered, as after the death of its sequencer. Objects then refuse the holder's writes
 //!    for their epoch.
 //!
-//! **Invariant:** the sequencer takes a tail only from the holder of the current grant, so the tail
-//! never goes back.
+//! **Invariant:** the sequencer accepts a tail only from the holder of the current grant, so the
+//! tail never goes back.
 
 use std::time::Duration;
 
@@ -121,8 +122,9 @@ impl SequencerCore {
         self.lending.authority().due_at()
     }
 
-    /// Positions for a client that wants nothing else, if no client holds the capability or waits
-    /// for it. Reads the clock only if another client asked last.
+    /// Issues positions at once, to a client that does not want the capability. Refuses the client
+    /// if another one holds the capability or waits for it. Reads the clock only if another client
+    /// asked last.
     ///
     /// # Errors
     /// See [`TokenRefusal`].
@@ -154,7 +156,7 @@ impl SequencerCore {
     }
 
     /// Forgets a question whose client has stopped waiting for the answer. If the answer was a
-    /// grant, it is void, because its client has not heard of it.
+    /// grant, the grant is void, because the client has not heard of it.
     pub fn withdraw(&mut self, now: Time, ticket: u64) {
         if self.lending.forget(ticket) {
             self.handle(now, Event::Withdrawn { ticket });
@@ -165,8 +167,8 @@ impl SequencerCore {
         }
     }
 
-    /// Takes a report of the holder: its tail, and the last question that it has seen. Returns
-    /// whether its grant stands.
+    /// Takes a report of the holder: its tail, and the number of the last question from the
+    /// sequencer that it has seen. Returns whether the holder's grant is still valid.
     pub fn hear(&mut self, now: Time, told: Returned, answered: u64) -> bool {
         let Returned { client, number, operations, .. } = told;
         if self.lending.authority().granted(client, number).is_none() {
@@ -201,8 +203,8 @@ impl SequencerCore {
         (!granted.is_revoked()).then_some(News { lease, end, epoch, asked, is_followed: false })
     }
 
-    /// Whether a holder's question must be answered at once: its grant is revoked or has ended, or
-    /// the sequencer asks for its tail.
+    /// Whether a holder's question must be answered at once. That is so if its grant is revoked or
+    /// has ended, or if the sequencer wants to know its tail.
     pub fn has_news(&self, client: u64, number: u64, answered: u64) -> bool {
         self.lending.has_news(client, number, answered)
     }
@@ -257,8 +259,8 @@ impl SequencerCore {
                 Command::Serve { ticket, again } => self.serve_ticket(ticket, again),
                 Command::Refuse { ticket } => self.lending.answer(ticket, Answer::Late),
                 Command::Busy { ticket } => self.lending.answer(ticket, Answer::Busy),
-                // The tasks that wait with the holder's question, or evict the holder, see this
-                // when they next look.
+                // Nothing to do here. The tasks that answer the holder's question, or that evict
+                // the holder, see this change when they next look.
                 Command::Revoke { .. } | Command::Evict { .. } => {}
             }
         }

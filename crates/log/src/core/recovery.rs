@@ -5,15 +5,15 @@
 //! 2. The tail is one past the greatest written position of the stripe; serve from there. Positions
 //!    that do not belong to the stripe are ignored.
 //! 3. If an object of the stripe was lost, nobody knows which of its positions were written. Then
-//!    serve from the end of the stripe. So no acknowledged position is issued again, and readers
-//!    see which positions are lost.
+//!    serve from the end of the stripe. So no acknowledged position is issued again, and reads of
+//!    lost positions say that they are lost.
 //!
 //! Stripes before the last non-empty one need no seal. All their positions are below the tail, and
 //! a client that was granted one of them may still write it once.
 //!
-//! **Invariant:** recovery serves only after every object at or after the tail that an older
-//! sequencer's positions may lead to is sealed. It repeats its question to an object that does not
-//! answer.
+//! **Invariant:** an older sequencer may have issued positions at or after the tail. Recovery
+//! serves only after every object of such positions is sealed. It repeats its question to an object
+//! that does not answer.
 
 use std::collections::BTreeSet;
 
@@ -121,7 +121,7 @@ impl Recovery for RecoveryCore {
 }
 
 impl RecoveryCore {
-    /// The claimed view, and the place of an object that has not answered yet. `None` if recovery
+    /// The claimed view, and one of the objects that have not answered yet. `None` if recovery
     /// waits for no object.
     pub fn waits_for(&self) -> Option<(&View, Place)> {
         self.waiting.first().map(|place| (&self.view, *place))

@@ -6,8 +6,8 @@
 //! While a client holds the sequencer's exclusive capability, that client issues the positions: see
 //! [`Lending`](super::lending::Lending).
 //!
-//! **Invariant:** every issued position has an object in the view of the epoch that is issued with
-//! it. **Invariant:** while the sequencer is lent, it issues nothing itself.
+//! **Invariant:** the sequencer issues each position with an epoch, and the position has an object
+//! in the view of that epoch. **Invariant:** while the sequencer is lent, it issues nothing itself.
 
 use std::sync::Arc;
 
@@ -36,8 +36,8 @@ impl Grant {
         self.first + u64::from(self.count)
     }
 
-    /// Whether `view` names another sequencer than the one that issued this grant. Its positions
-    /// may then lie past the tail, where a record would appear out of order.
+    /// Whether `view` names another sequencer than the one that issued this grant. Then the
+    /// positions of the grant may lie past the tail, and a record there would appear out of order.
     pub fn is_void_in(&self, view: &View) -> bool {
         view.sequencer().is_none_or(|sequencer| sequencer.epoch > self.epoch)
     }

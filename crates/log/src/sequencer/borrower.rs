@@ -2,12 +2,13 @@
 //! issues the log's positions itself.
 //!
 //! A client that asks often for positions also asks for the capability. While the client has it, a
-//! task asks the sequencer for news, which renews the lease, reports the tail, and brings the
-//! revocation. The client returns the capability when it is revoked or has been idle for a while,
-//! and when the client is dropped.
+//! task asks the sequencer for news. Each such question reports the client's tail; each answer
+//! renews the lease or revokes the capability. The client returns the capability when it is revoked
+//! or has been idle for a while, and when the client is dropped.
 //!
-//! **Invariant:** a position is issued once. Only this client issues positions from `next` on,
-//! until it ends the grant here; then it reports `next` to the sequencer.
+//! **Invariant:** a position is issued once. While this client holds a grant, nobody else issues
+//! positions from `next` on. The client first ends the grant in its own memory, and only then
+//! reports `next` to the sequencer.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,18 +32,18 @@ use crate::core::{Grant, News, Returned};
 use crate::limits::MAX_TOKENS;
 use crate::view::View;
 
-/// A client that asks for positions this often within [`ASKS_WITHIN`] also asks for the capability.
-/// A client that appends rarely would only have to return it.
+/// A client that asks for positions this many times within [`ASKS_WITHIN`] also asks for the
+/// capability. A client that appends rarely gains nothing from it and would only have to return it.
 const ASKS_BEFORE: u32 = 4;
 const ASKS_WITHIN: Duration = Duration::from_secs(1);
-/// The client returns an unused capability after this time. If the process dies later, no other
-/// client has to wait for the lease to end.
+/// A client returns a capability that it has not used for this time. If its process dies later, no
+/// other client has to wait for the lease to end.
 const IDLE: Duration = Duration::from_millis(500);
-/// While another client follows the log, the holder reports its tail this often, so that the
+/// While another client follows the log, the holder reports its tail at this interval. So the
 /// follower sees a record within 10 ms.
 const TELL_EVERY: Duration = Duration::from_millis(2);
-/// How often the client tries to return a grant. After that the sequencer waits for the lease to
-/// end.
+/// How many times the client tries to return a grant. If all attempts fail, the sequencer waits for
+/// the lease to end.
 const RETURN_ATTEMPTS: usize = 3;
 
 /// Issues positions if it may.
@@ -297,8 +298,8 @@ impl Borrower {
         state.unreturned
     }
 
-    /// Ends a grant that its sequencer may have forgotten. If the sequencer still knows the grant,
-    /// the client's next question shows that the client does not use it.
+    /// Ends a grant that its sequencer has possibly forgotten. If the sequencer still knows the
+    /// grant, the client's next question tells it that the client does not use the grant.
     fn drop_lent(&self, number: u64) {
         if self.holds(number) {
             self.end();
@@ -342,8 +343,8 @@ impl Borrower {
 
     /// Asks for news until the grant has ended.
     async fn ask_for_news(self: Arc<Self>, number: u64) {
-        // A grant for one operation is used up at once. A busy client returns it with its next
-        // question.
+        // A grant for a single operation is used up at once. A client that still asks for positions
+        // returns it with its next question, so wait for that.
         if self.must_give_back(number) {
             sleep(TELL_EVERY).await;
         }

@@ -27,8 +27,8 @@ use crate::env::LogEnv;
 use crate::storage::{Addressed, CallFailure, StorageClient};
 use crate::view::{Place, View};
 
-/// A sequencer answers from memory, unless it is in recovery. A repeated question then waits for
-/// the same recovery.
+/// How long a client waits for a sequencer's answer. A sequencer answers from memory, unless it is
+/// in recovery. If a client asks again during recovery, both questions wait for the same recovery.
 const ASK_PATIENCE: Duration = Duration::from_secs(2);
 /// A reader that no sequencer answers for so long asks the objects: longer than replacing one takes.
 const READER_PATIENCE: Duration = Duration::from_secs(5);
@@ -119,8 +119,8 @@ impl SequencerClient {
 
     /// The tail, told by the sequencer that is in charge when this returns.
     pub async fn current_tail(&self, deadline: Instant) -> Result<u64> {
-        // A capability's lease may outlast the sequencer that granted it. So this client uses its
-        // own tail only in the first attempt.
+        // A capability's lease may outlast the sequencer that granted it. The tail of this client
+        // is old then. So it is used only in the first attempt.
         let mut own = self.borrower.tail();
         loop {
             let (tail, epoch) = match own.take() {
@@ -140,7 +140,8 @@ impl SequencerClient {
     /// objects.
     ///
     /// # Errors
-    /// `Unavailable` if an object that must be asked instead does not answer, either.
+    /// `Unavailable` if there is no sequencer and an object that must be asked instead does not
+    /// answer.
     pub async fn readable_tail(&self, deadline: Instant) -> Result<u64> {
         match self.current_tail(reader_deadline(deadline)).await {
             Err(error) if is_out_of_reach(&error) => match self.written_tail().await {
@@ -151,8 +152,9 @@ impl SequencerClient {
         }
     }
 
-    /// The tail for readers, from a sequencer that may be deposed by now. Waits at most `wait` for
-    /// a tail greater than `beyond`. A caller that asks again then reaches the sequencer in charge.
+    /// The tail for readers. Waits at most `wait` for a tail greater than `beyond`. The sequencer
+    /// that answers is possibly deposed without knowing it, so its tail is possibly old. A caller
+    /// that asks again then reaches the sequencer in charge.
     pub async fn readable_tail_beyond(
         &self,
         beyond: u64,
@@ -169,17 +171,19 @@ impl SequencerClient {
             }
             Ok((tail, _)) if tail <= beyond => match self.views.read_now().await {
                 Err(gone) if gone.kind() == ErrorKind::NotFound => Err(gone),
-                // A deposed sequencer that has not noticed would report this tail for ever. The
-                // view that was just read leads the next question to its successor.
+                // A deposed sequencer that does not know this would report the same tail for ever.
+                // This client has just read the stored view, so its next question goes to the
+                // sequencer in charge.
                 Ok(_) | Err(_) => Ok(tail),
             },
             answered => answered.map(|(tail, _)| tail),
         }
     }
 
-    /// The tail by the log's objects: one past the last position that is written, filled or
-    /// trimmed. All acknowledged records are below it. Issued but unused positions may be above it,
-    /// so it may be lower than a tail that the sequencer reported before, as after a recovery.
+    /// Finds the tail by asking the log's objects: one past the last position that is written,
+    /// filled or trimmed. All acknowledged records are below it. Positions that were issued but not
+    /// used may be above it. So it may be lower than a tail that the sequencer reported before, as
+    /// after a recovery.
     async fn written_tail(&self) -> Result<u64> {
         // What was acknowledged before this is where the view says: so are the positions below the tail.
         let view = self.views.read_now().await?;
@@ -215,8 +219,8 @@ impl SequencerClient {
         self.ask_for_epoch(&Question::Reconfigure(change), deadline).await
     }
 
-    /// Asks the sequencer to hand over to another node. Returns the epoch of the view that is known
-    /// afterwards.
+    /// Asks the sequencer to hand over to another node. Returns the epoch of the latest view that
+    /// the sequencer knows afterwards.
     pub async fn hand_over(
         &self,
         to: NodeName,
@@ -250,7 +254,7 @@ fn is_out_of_reach(error: &Error) -> bool {
 }
 
 /// Tells the sequencer of a log that the log was removed. If this message is lost, the sequencer
-/// learns it at the next question.
+/// learns of the removal at the next question that it gets.
 pub(crate) async fn dismiss(env: &LogEnv, view: &View) {
     if let Some(sequencer) = view.sequencer() {
         let input = recover_question(view.log().as_str(), view.epoch());

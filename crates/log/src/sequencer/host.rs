@@ -241,8 +241,8 @@ impl SequencerHost {
         }
     }
 
-    /// Hands a log's sequencer over to another node. Returns the epoch of the view that is known
-    /// afterwards.
+    /// Hands a log's sequencer over to another node. Returns the epoch of the latest view that this
+    /// node knows afterwards.
     ///
     /// # Errors
     /// As [`Host::hand_over`].
@@ -418,9 +418,9 @@ impl SequencerHost {
     }
 }
 
-/// The question as it is forwarded to another node, without a request for the capability. A client
-/// that is served through this node cannot hold it, because it would have to report its tail to the
-/// other node.
+/// A question in the form in which it is forwarded to another node: without a request for the
+/// capability. A client that reaches its sequencer through this node cannot hold the capability,
+/// because a holder must report its tail to the other node directly.
 fn passed_on(question: &Question) -> Question {
     match question {
         Question::Acquire(Acquire { count, .. }) => Question::Next { count: *count, client: 0 },

@@ -74,8 +74,8 @@ impl Extension {
     pub fn start(&self) -> bool {
         let starts = !self.is_under_way.swap(true, Ordering::AcqRel);
         if starts {
-            // There may be space by now, so a waiter that is woken during this attempt must not get
-            // the old refusal.
+            // There is possibly space again. So a task that is woken during this attempt must not
+            // get the old refusal.
             *self.last_refusal() = None;
         }
         starts

@@ -1,9 +1,9 @@
-//! The host's side of lending a sequencer to a client. [`Lending`](crate::core::Lent) decides; this
-//! module waits.
+//! The host's side of lending a sequencer to a client. [`Lending`](crate::core::Lent) decides who
+//! gets the capability; the tasks of this module wait for its decisions.
 //!
-//! A waiting task looks at the sequencer at each change of its slot, and whenever a deadline is
-//! due. It also evicts an overdue holder: the node takes the log over from itself, so the log is
-//! claimed again, sealed and recovered.
+//! A waiting task looks at the sequencer again whenever its state changes or a deadline is due. It
+//! also evicts an overdue holder: the node takes the log over from itself, so the log is claimed
+//! again, sealed and recovered.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -23,8 +23,8 @@ use crate::LogName;
 use crate::core::{Answer, News, Returned, SequencerCore, Wanted};
 use crate::view::View;
 
-/// How long a change of the view waits for a holder to return its grant: until the lease is over.
-/// After that the log is recovered.
+/// How long a change of the view waits until the holder has returned its grant. The lease is over
+/// by then. After this time the log is recovered instead.
 const RECALL_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Whether a client holds the capability.
@@ -33,7 +33,8 @@ pub(super) fn is_lent(slot: &LogSlot) -> bool {
 }
 
 impl SequencerHost {
-    /// Positions for a client, and the capability if the client wants it and its turn has come.
+    /// Gives a client positions, and also the capability if the client wants it and no client
+    /// before it does.
     ///
     /// # Errors
     /// `Unavailable` and [busy](nacre_host::is_busy) if a holder keeps the client waiting past
@@ -73,8 +74,8 @@ impl SequencerHost {
         }
     }
 
-    /// Looks for the answer to a question, and checks whether the sequencer runs short of
-    /// positions. `None` if the sequencer that was asked is not in charge any more.
+    /// Checks whether a question can be answered now, and whether the sequencer runs short of
+    /// positions. `None` if the sequencer that got the question is not in charge any more.
     fn look(
         &self,
         log: &LogName,
@@ -139,7 +140,7 @@ impl SequencerHost {
     /// Answers a holder that asks for news, as soon as there is news or its waiting time is over.
     ///
     /// # Errors
-    /// `Stale` if the client must read the log's view again; as
+    /// `Stale` if the client must read the log's view again; otherwise as for
     /// [`Host::get_ready`](nacre_host::Host::get_ready).
     pub(super) async fn hold(&self, log: &LogName, epoch: u64, hold: Hold) -> Result<Option<News>> {
         let slot = self.host.slot(log)?;
@@ -203,7 +204,7 @@ impl SequencerHost {
         Ok(stands.then_some(end))
     }
 
-    /// Takes a grant back. Returns the epoch of the served view.
+    /// Takes a returned grant. Returns the epoch of the served view.
     ///
     /// # Errors
     /// `Stale` if this node does not serve the log's sequencer; then the grant has ended, too.
@@ -261,8 +262,8 @@ impl SequencerHost {
         }
     }
 
-    /// Makes the holder return the capability. No client gets it again until the returned guard is
-    /// dropped.
+    /// Makes the holder return the capability. No client gets the capability until the guard that
+    /// this function returns is dropped.
     ///
     /// # Errors
     /// `Unavailable` and [busy](nacre_host::is_busy) if the holder is silent: it is being evicted.

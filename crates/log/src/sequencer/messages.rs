@@ -77,7 +77,8 @@ pub(crate) enum Question {
 /// A question about a log by somebody whose view has an epoch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Asked<'a> {
-    /// The log's name as it was sent, to find the log by. It may be no valid name.
+    /// The log's name as it was sent. It serves to look up the log, and is possibly not a valid
+    /// name.
     pub log: &'a str,
     pub epoch: u64,
     pub question: Question,
@@ -192,9 +193,9 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// Whether a producer needs this question to continue after a sequencer or a target failed. Such
-/// questions ask for positions, for another sequencer, or for a layout without some targets. None
-/// changes what the log holds.
+/// Whether this is a question that a client with the right to append needs after a sequencer or a
+/// target failed. Such a question asks for positions, for another sequencer, or for a layout
+/// without some targets. None of them changes what the log holds.
 pub fn is_question_of_producers(method: &str, input: &[u8]) -> bool {
     match method {
         "next" | ACQUIRE | HOLD | RETURN | RECOVER => true,

@@ -1,9 +1,10 @@
 //! The view changes that a sequencer makes: another stripe, a new layout, another class, or a
 //! trimmed front (CORFU, section 3.1: changing the mapping).
 //!
-//! In the paper, a client seals all objects of the old mapping, so that no client writes by it, and
-//! finds the tail from their answers. Here the sequencer changes the mapping. It knows the tail,
-//! and every writer gets its position from it, so the old objects need no seal:
+//! In the paper, a client changes the mapping. It seals all objects of the old mapping, so that no
+//! other client writes to them, and finds the tail from their answers. Here the sequencer changes
+//! the mapping. The sequencer knows the tail, and every writer gets its position from the
+//! sequencer, so the old objects need no seal:
 //!
 //! 1. Draft the next view, and seal its new objects. If a target does not seal them in time, draft
 //!    another view without it.
@@ -38,18 +39,21 @@ use crate::view::{Layout, Place, View};
 
 /// A target that does not seal an empty object in this time gets no new stripe.
 const SEAL_PATIENCE: Duration = Duration::from_secs(1);
-/// An unused target counts as still away if it does not seal an empty object in this time. Each new
-/// stripe waits this long for it. The remaining half of the current stripe lasts longer than that,
-/// at the default slots.
+/// How long a check waits for a target that is unused because it was silent. If the target does not
+/// seal an empty object in this time, it counts as still away. Each new stripe waits for this
+/// check. With the default number of slots, the remaining half of the current stripe lasts longer
+/// than that.
 const BACK_PATIENCE: Duration = Duration::from_millis(200);
 /// How often another class or policy is proposed while others change the view.
 const MAX_PROPOSALS: usize = 3;
 
-/// Adds a stripe before the last one is full. If some targets are unused although there are columns
-/// for them, first checks whether they are back. A target that is still away costs no range.
+/// Adds a stripe before the last one is full. If the layout has columns for targets that are unused
+/// because they were silent, first checks whether these targets answer again. A target that is
+/// still silent costs no range.
 ///
 /// # Errors
-/// `Unavailable`; `Exhausted`. `Stale` if this sequencer is deposed.
+/// `Unavailable` if the new objects or the new view cannot be written; `Exhausted` at a bound of
+/// views or on a full disk; `Stale` if this sequencer is deposed.
 pub(super) async fn extend(env: &LogEnv, slot: &LogSlot) -> Result<()> {
     let view = match slot.machine().as_ref() {
         Some(core) if core.is_running_short() => core.view().clone(),
@@ -68,9 +72,9 @@ pub(super) async fn extend(env: &LogEnv, slot: &LogSlot) -> Result<()> {
     }
 }
 
-/// If an unused target answers again, returns the targets that a new layout must still avoid.
-/// `None` if a new layout would use no more targets than this one, because a range is too expensive
-/// for that.
+/// If a target that was silent answers again, returns the targets that a new layout must still
+/// avoid. `None` if a new layout would use no more targets than the present one: it would cost a
+/// range and gain nothing.
 async fn won_back(env: &LogEnv, view: &View) -> Option<Vec<TargetName>> {
     let used = view.current_targets(&*env.placement);
     let usable = env.placement.targets().len().min(view.layout().width as usize);
@@ -96,7 +100,8 @@ fn may_choose(view: &View, layout: Layout) -> bool {
 /// Makes a change for a client that knows the view of `epoch`. Returns the epoch afterwards.
 ///
 /// # Errors
-/// `Stale` if this sequencer is deposed; else those of the [`View`] method for the change.
+/// `Stale` if this sequencer is deposed; otherwise the errors of the [`View`] method for the
+/// change.
 pub(super) async fn reconfigure(
     env: &LogEnv,
     slot: &LogSlot,
@@ -137,8 +142,8 @@ pub(super) async fn reconfigure(
 
 /// Has the log's entries stored by another class; answers the epoch of that.
 async fn use_class(env: &LogEnv, slot: &LogSlot, class: ClassName) -> Result<u64> {
-    // The stored view may be another proposal of the same epoch, for example an earlier one whose
-    // answer was lost. So check, and propose again.
+    // The stored view is possibly another proposal for the same epoch, for example an earlier
+    // proposal whose answer was lost. So check the stored view, and propose again.
     for _ in 0..MAX_PROPOSALS {
         let (view, _) = served(slot)?;
         check_replaces(&class, view.class())?;
@@ -184,15 +189,15 @@ async fn relayout(
     // Each round finds a silent target more, or is the last.
     for _ in 0..=env.placement.targets().len() {
         let (view, tail) = served(slot)?;
-        // The tail may advance meanwhile. That does not matter, because objects are named by range,
-        // stripe and column, not by their first position.
+        // The tail may advance while the new objects are sealed. That does not matter, because
+        // objects are named by range, stripe and column, not by their first position.
         let draft = view
             .cut(tail, layout, &*env.placement, &avoid)
             .map_err(|error| without_room(error, &avoid))?;
         let silent = seal(env, &draft, places(&draft, 0), SEAL_PATIENCE).await?;
         if silent.is_empty() {
-            // Check that views can be stored before the log stands still: the map's store may still
-            // answer reads but accept no writes.
+            // Check that views can be stored before the log stands still. The store of the view
+            // possibly still answers reads but accepts no writes.
             propose_while_serving(&*env.views, slot, &view.renewed()).await?;
             return cut(env, slot, layout, &avoid).await;
         }
@@ -217,16 +222,17 @@ async fn cut(env: &LogEnv, slot: &LogSlot, layout: Layout, avoid: &[TargetName])
     held.propose(&*env.views, cut).await
 }
 
-/// The served view, and the tail.
+/// The view under which this node serves the log, and the tail.
 ///
 /// # Errors
-/// `Stale` if this node serves none: the sequencer is deposed.
+/// `Stale` if this node does not serve the log, because its sequencer is deposed.
 fn served(slot: &LogSlot) -> Result<(View, u64)> {
     let core = slot.machine();
     core.as_ref().map(|core| (core.view().clone(), core.tail_now())).ok_or_else(deposed::<View>)
 }
 
-/// Adds a hint if there is no range left for a layout around lost targets: bring one back, or trim.
+/// Adds a hint to an error that says that no range is left for a layout without lost targets: bring
+/// a target back, or trim the log.
 fn without_room(error: Error, lost: &[TargetName]) -> Error {
     if error.kind() != ErrorKind::Exhausted || lost.is_empty() {
         return error;

@@ -103,9 +103,9 @@ impl StorageClient {
         self.ask(to, dialect.trim_to(to.epoch, position), |answer| dialect.has_left(answer)).await
     }
 
-    /// Buries an object: it refuses every epoch from now on and keeps no entry up to `position`,
-    /// its last one. Its header stays. Otherwise a late seal would recreate the object empty, and
-    /// it would accept late writes.
+    /// Buries an object: from now on it refuses every epoch. Removes all its entries up to
+    /// `position`, its last one, and keeps its header. Without the header, a late seal would create
+    /// the object again, and it would accept late writes.
     pub async fn bury(&self, to: Addressed<'_>, position: u64) -> CallResult<()> {
         let removed = to;
         let to = Addressed { epoch: LAST_EPOCH, ..to };
@@ -181,8 +181,8 @@ impl StorageClient {
     }
 }
 
-/// Whether a `Stale` error is about the class, not the object: the call named another version of
-/// the class than the active one.
+/// Whether a `Stale` error comes from the call of the class, not from the object: the call named
+/// another version of the class than the active one.
 fn is_other_version(error: &Error) -> bool {
     error.kind() == ErrorKind::Stale && !error.has_own_status()
 }

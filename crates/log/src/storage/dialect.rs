@@ -1,7 +1,7 @@
 //! The dialects of the storage interface: how calls of a class are encoded and its answers decoded.
 //!
-//! A dialect is pure; [`super::StorageClient`] makes the calls. There are two: [`Packed`], for the
-//! native class and the Lua program, and [`Rows`], for a Brados program.
+//! A dialect does no IO; [`super::StorageClient`] makes the calls. There are two: [`Packed`], for
+//! the native class and the Lua program, and [`Rows`], for a Brados program.
 
 use std::fmt;
 
@@ -53,8 +53,8 @@ impl From<Error> for CallFailure {
 
 pub(crate) type CallResult<T> = Result<T, CallFailure>;
 
-/// Encodes calls of the storage interface and decodes their answers. It sees only answers of calls
-/// that the store reported as successful.
+/// Encodes calls of the storage interface and decodes their answers. It decodes only answers of
+/// calls that succeeded; errors of the store do not reach it.
 pub(crate) trait Dialect: Sync {
     /// The methods that a class of it has at least.
     fn methods(&self) -> &'static [&'static str];

@@ -86,8 +86,8 @@ impl Objects {
         Self { store: MemoryStore::new(Arc::new(classes), clock) }
     }
 
-    /// Starts again with empty objects. The old ones are dropped, because a long run makes millions
-    /// of them.
+    /// Starts again with an empty object for each class. The old objects are dropped, because a
+    /// long run makes millions of them.
     fn begin(&self) {
         for class in [NATIVE_CLASS, PROGRAM_CLASS] {
             // There is none at first.

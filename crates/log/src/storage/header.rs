@@ -1,5 +1,5 @@
-//! The header of a stripe's object: its epoch and trim bounds. It is one record in the header of
-//! the object's map.
+//! The header of a stripe's object: its epoch and trim bounds. They are one record, which is stored
+//! in the header of the object's map.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use nacre_object::{Error, Result};

@@ -67,8 +67,9 @@ pub const NATIVE_CLASS: &str = "log_native";
 /// The name of the class when it is the program of the standard library.
 pub const PROGRAM_CLASS: &str = "log";
 
-/// The start of the class's name if it is the Brados program of the standard library, or another
-/// with the same interface. The requests and replies of such a class are rows.
+/// What the name of a class begins with if the class is the Brados program of the standard library,
+/// or another Brados program with the same interface. The requests and replies of such a class are
+/// rows.
 pub const BRADOS_CLASS: &str = "log_brados";
 
 /// Whether a class is a Brados program. Then its requests and replies are rows, and it has its own

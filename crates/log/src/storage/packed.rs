@@ -180,11 +180,12 @@ pub(super) fn encode_maximum(maximum: Option<u64>) -> Bytes {
     output.freeze()
 }
 
-/// The maximum position that `max_position` or `seal` answered, `None` if there is none.
+/// The maximum position in an answer of `max_position` or `seal`. `None` if the object has no
+/// position.
 ///
 /// # Errors
-/// `Corrupt` for an answer of another form, as in the functions below: the class is not ours, or
-/// broken.
+/// `Corrupt` for an answer of another form, as in the functions below. Then the class is not one of
+/// nacre's log classes, or it has a bug.
 pub(super) fn decode_maximum(output: Bytes) -> Result<Option<u64>> {
     let mut decoder = Decoder::new(output);
     let parse = |decoder: &mut Decoder| {
@@ -197,8 +198,8 @@ pub(super) fn decode_maximum(output: Bytes) -> Result<Option<u64>> {
     Ok(maximum)
 }
 
-/// The output of a batch: empty if every operation succeeded. An OSD returns only short replies of
-/// a call that changes an object, and an empty one always fits.
+/// The output of a batch: empty if every operation succeeded. After a call that changes an object,
+/// an OSD returns only a short reply, and an empty reply always fits.
 pub(super) fn encode_statuses(statuses: &[Status]) -> Bytes {
     if statuses.iter().all(|status| *status == 0) {
         return Bytes::new();

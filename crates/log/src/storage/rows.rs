@@ -108,8 +108,8 @@ fn of_positions(epoch: u64, byte_limit: u32, positions: &[u64]) -> Bytes {
     })
 }
 
-/// The answers of a batch. All requests of a batch share their epoch, so an epoch error concerns
-/// all of them.
+/// The answers of the requests of a batch. All requests of a batch have the same epoch. So if one
+/// is refused for its epoch, the whole batch is.
 fn answers(answer: Bytes, asked: usize) -> CallResult<Vec<CallReply>> {
     let answers = decode_answers(answer, asked)?;
     match answers.first().map_or(Ok(0), status_of)? {

@@ -32,11 +32,12 @@ impl Layout {
         Ok(self)
     }
 
-    /// Makes a range `first..end` of this shape whose columns alternate between the targets that
-    /// need not be avoided.
+    /// Makes a range `first..end` of this shape. Its columns use the targets in turn, except those
+    /// to be avoided.
     ///
-    /// Placement is a hash of the objects' names, so a column gets the first salt that leads to the
-    /// wanted target. If a store does not report its targets, it places the objects as it likes.
+    /// Placement is a hash of the objects' names. So a column gets a number in its objects' names,
+    /// the *salt*: the first number that leads to the wanted target. If a store does not report its
+    /// targets, it places the objects as it likes.
     ///
     /// # Errors
     /// `Unavailable` if every target must be avoided.

@@ -8,7 +8,7 @@ use crate::LogName;
 /// The prefix of the name of every object of a log. The log's name and a slash follow.
 pub const LOG_OBJECT_PREFIX: &str = "log/";
 
-/// Positions `first..end`, striped over objects.
+/// A range of a log: the positions `first..end`, striped over objects.
 ///
 /// The range is divided into *stripes* of `width × slots` positions. A stripe has one object for
 /// each *column*, and its positions go round the columns. Each stripe has its own objects, so
@@ -66,9 +66,9 @@ impl StripeRange {
         self.end.min(self.first + (stripe + 1) * self.stripe_positions())
     }
 
-    /// One past the last used position of a stripe, given the greatest position that its objects
-    /// report. `None` if no position of the stripe was used. A client that may fill can write any
-    /// position to an object, so positions outside the stripe are ignored.
+    /// Returns one past the last used position of a stripe, given the greatest position that its
+    /// objects report. `None` if no position of the stripe was used. A client that may fill can
+    /// write any position to an object, so positions outside the stripe are ignored.
     pub fn tail_in(&self, stripe: u64, maximum: Option<u64>) -> Option<u64> {
         let first = self.first + stripe * self.stripe_positions();
         let used = maximum.filter(|position| *position >= first)?;

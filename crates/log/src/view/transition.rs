@@ -14,9 +14,9 @@ use crate::limits::{MAX_COLUMNS, MAX_RANGES};
 
 /// The format this release reads and writes.
 const FORMAT: u32 = 1;
-/// The distance between the range ids of a removed log and those of its successor. The id in
-/// between belongs to a range that the old sequencer may have been about to open, and whose objects
-/// it may have sealed.
+/// How much greater the first range id of a new log is than the last range id of a removed log of
+/// its name. The id in between belongs to a range that the old sequencer was possibly about to
+/// open, and whose objects it has possibly sealed.
 const RANGE_ID_GAP: u32 = 2;
 /// The id of a log's first range is below this bound. As many ids remain for its later ranges.
 pub const FIRST_RANGE_BOUND: u32 = 1 << 31;
@@ -41,9 +41,10 @@ impl View {
     /// The view of a new log: one stripe, without the targets to be avoided, and no sequencer yet.
     /// Its objects are sealed before the view is proposed.
     ///
-    /// The ids of its ranges begin with `first_range`, and are part of the names of its objects.
-    /// Draw it at random below `FIRST_RANGE_BOUND`. An earlier log of this name may have lost its
-    /// view with a storage target, and the new log must not find the objects that are left of it.
+    /// The ids of the log's ranges begin with `first_range`, and are part of the names of its
+    /// objects. The caller draws `first_range` at random below `FIRST_RANGE_BOUND`. An earlier log
+    /// of this name has possibly lost its view together with a storage target. The new log must not
+    /// find the remaining objects of that earlier log.
     ///
     /// # Errors
     /// `Invalid` for a layout out of bounds.
@@ -77,7 +78,8 @@ impl View {
     /// proposed.
     ///
     /// # Errors
-    /// As for [`View::first`]; `Exhausted` if the name was used too often.
+    /// As for [`View::first`]; `Exhausted` if so many logs had this name that no range ids are
+    /// left.
     pub fn reborn(
         &self,
         pool: PoolName,
@@ -236,7 +238,7 @@ impl View {
     /// The successor whose last range has this many more stripes.
     ///
     /// # Errors
-    /// `Exhausted` at the end of all positions.
+    /// `Exhausted` if the range would exceed the greatest position.
     pub fn extended(&self, stripes: u64) -> Result<Self> {
         let mut next = self.successor();
         let range = next.ranges.last_mut().expect("a view has a range");

@@ -16,8 +16,8 @@ use crate::support::{Cluster, classes, of_slots, until};
 /// Records on either side of a fault.
 const SOME: usize = 100;
 
-/// With these options each OSD keeps every object, so that the other two know what a dead OSD
-/// missed, and a dead OSD is noticed within seconds.
+/// Options for a cluster of three OSDs, of which each keeps every object. So after an OSD died, the
+/// other two know which changes it missed. The cluster notices a dead OSD within seconds.
 const DAEMONS: [&str; 13] = [
     "--osds",
     "3",

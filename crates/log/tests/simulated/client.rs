@@ -25,8 +25,8 @@ pub struct Client {
     seen: u64,
     /// Positions below were issued by the sequencer of the view at hand.
     issued_below: u64,
-    /// Whether all hosts have the same name. Then the client always asks one of them, as a process
-    /// asks its own host.
+    /// Whether all hosts have the same name. Then the client always asks the same host, as a
+    /// process asks the host in itself.
     is_of_one_name: bool,
     sabotage: Option<Sabotage>,
 }
@@ -341,8 +341,8 @@ impl Client {
     ) -> Turn {
         match self.view.place(position).and_then(|place| self.view.object(place)) {
             Some(object) => self.ask(ask(object)),
-            // The range that contained the position was cut before it, so what its old object holds
-            // is not part of the log.
+            // The range that contained the position was cut before the position. So what its old
+            // object holds is not part of the log.
             None => self.handle(AppendEvent::Holds(ReadBack::Other), told),
         }
     }

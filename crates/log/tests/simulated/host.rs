@@ -30,7 +30,7 @@ pub struct Host {
 
 /// What changes or reads the view.
 enum Job {
-    /// Read the view. Serve if it names this node; if this node already serves, continue with the
+    /// Read the view. If it names this node, serve. If this node already serves, continue with the
     /// view that was read.
     Look,
     Recover(TakeoverCore<RecoveryCore>),
@@ -280,7 +280,8 @@ impl Host {
         asks
     }
 
-    /// The planted bug: the host takes all but the first object of the stripe as sealed and empty.
+    /// A planted bug: the host waits for the answer of one object only, and takes all other objects
+    /// of the stripe as sealed and empty.
     fn serve_early(&mut self, asks: &mut Asks, told: &mut Chronicle) {
         for (id, _) in asks.split_off(1) {
             let (Some(place), Some(Job::Recover(core))) = (self.places.remove(&id), &mut self.job)

@@ -1,8 +1,8 @@
 //! A read, fill or trim of one position, as the client's reader does it, but without batches.
 //!
-//! A client may use an old view without being refused, because a new layout from the tail on seals
-//! nothing first. So the probe believes that a position is empty only if the stored view still has
-//! it at the same place. It fills or trims a position only after the position was issued.
+//! A client with an old view is not always refused, because a new layout from the tail on seals no
+//! old object. So the probe believes that a position is empty only if the stored view still has the
+//! position on the same object. It fills or trims a position only after the position was issued.
 
 use nacre_conformance::histories::{Cell, LogAnswer};
 use nacre_log::view::{Place, View};

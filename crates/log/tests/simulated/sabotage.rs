@@ -1,6 +1,6 @@
-//! Bugs that are planted between the cores and their surroundings, to show that the checks find
-//! them. The cores exchange events and commands, and an object is a table of methods. A planted bug
-//! reports something false to one of them, so the code under test needs no switch for it.
+//! Bugs that are planted around the code under test, to show that the checks find them. A planted
+//! bug reports a false event to a core, carries out a wrong command, or changes what an object
+//! answers. So the code under test needs no switch for it.
 
 /// Known bugs of shared logs, one at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -19,7 +19,7 @@ use tokio::time::timeout;
 /// What a writer waits for one append before it starts the next beside it.
 const WRITER_PATIENCE: Duration = Duration::from_millis(20);
 
-/// Writers that append until they are stopped. A writer whose record is in doubt continues with the
+/// Tasks that append until they are stopped. If a record is in doubt, its task continues with the
 /// next record, as a program with many records does.
 pub struct Writers {
     stop: tokio::sync::watch::Sender<bool>,
@@ -276,7 +276,8 @@ async fn records_avoid_a_dead_target_even_without_a_new_view() {
     let checker = Checker::default();
     let writers = Writers::start(&cluster, &checker, 4);
     more(&checker, 50).await;
-    // The view is on a target of its own, which is dead too, so no new view can be stored.
+    // The view is stored on a target of its own. That target is dead too, so no new view can be
+    // stored.
     cluster.system.follow(nacre_conformance::faults::unreachable());
     cluster.kill_target(2);
     more(&checker, 200).await;

@@ -41,8 +41,8 @@ async fn lay_out(log: &Log, width: u32, avoid: &[usize]) {
     log.reconfigure(layout(width, avoid)).await.unwrap();
 }
 
-/// A log with as many ranges as it gets without losing a target. Its last range uses two targets of
-/// three.
+/// A log with as many ranges as it can get as long as it loses no target. Its last range uses two
+/// targets of three.
 pub async fn log_of_many_ranges(cluster: &Cluster) -> Log {
     let log = cluster.create("l", of_slots(SLOTS)).await;
     append(&log, 1).await;

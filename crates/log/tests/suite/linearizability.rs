@@ -1,5 +1,5 @@
-//! Histories of concurrent clients of the real log, with lost requests and answers, dead nodes and
-//! targets, seals and new layouts. They must keep the log's promises.
+//! Records histories of concurrent clients of the real log, with lost requests and answers, dead
+//! nodes and targets, seals and new layouts. Each history must keep the log's promises.
 
 use std::time::Duration;
 

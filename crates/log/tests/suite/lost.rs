@@ -1,5 +1,5 @@
-//! Objects that were lost with their storage target. Clients can read the remaining objects, and
-//! never take a leftover object for part of another log.
+//! Tests of logs that lost objects with a storage target. Clients can read the remaining objects.
+//! They never take a leftover object of an earlier log for part of a new log.
 
 use std::collections::BTreeSet;
 

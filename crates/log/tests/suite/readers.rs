@@ -1,5 +1,5 @@
-//! Clients with only the right to read: a dead sequencer does not stop them, and they never depose
-//! a living one.
+//! Tests of clients with only the right to read. A dead sequencer does not stop such clients, and
+//! they never depose a living one.
 
 use crate::support::reader::env_of_reader;
 use std::ops::Range;

@@ -96,8 +96,8 @@ fn dying_after(asked: &Arc<AtomicUsize>, count: usize, fault: Fault) -> FaultPla
     })
 }
 
-/// Removes a log with a client that dies at one of its requests. Returns whether the client came
-/// that far.
+/// Removes a log through a client that dies after `count` requests. Returns whether the client
+/// died, that is, whether the removal needs more requests.
 async fn removed_by_a_mortal(cluster: &Cluster, log: &str, count: usize, fault: Fault) -> bool {
     let asked = Arc::new(AtomicUsize::new(0));
     cluster.system.follow(dying_after(&asked, count, fault));

@@ -1,5 +1,6 @@
-//! A client whose view is old looks for positions at their old place. A new layout seals no old
-//! object, so none refuses the client; the client must notice by itself.
+//! Tests of clients with an old view. Such a client looks for positions on their old objects. A new
+//! layout seals no old object, so no object refuses the client, and the client must notice by
+//! itself that its view is old.
 
 use std::time::Duration;
 
@@ -30,8 +31,8 @@ async fn lay_out_anew(log: &Log) {
     log.reconfigure(Reconfiguration::Relayout { layout, avoid: vec![] }).await.unwrap();
 }
 
-/// A log with a record at 0 and, in another range, one at 1; and a handle that does not know the
-/// second range.
+/// Returns two handles of a log that has a record at 0 and, in another range, a record at 1. The
+/// second handle does not know the second range.
 async fn log_with_stale_handle(cluster: &Cluster) -> (Log, Log) {
     let log = cluster.create("l", of_slots(100)).await;
     log.append("first").await.unwrap();
@@ -72,8 +73,9 @@ async fn a_stale_fill_or_trim_takes_effect_where_the_position_is() {
     assert_eq!(log.read(1).await.unwrap(), data("second"));
 }
 
-/// Two handles of one log. The first was granted position 2, and a target delays its append of
-/// `slow`. Through the second, the log was sealed since, so 2 is the tail again.
+/// Returns two handles of one log, and an append in flight. The second handle was granted position
+/// 2 for its record `slow`, and a target delays the write. Since then the first handle has sealed
+/// the log, so 2 is the tail again.
 async fn log_with_deposed_append(
     cluster: &Cluster,
 ) -> (Log, Log, JoinHandle<Result<u64>>, &FaultyStore) {
@@ -132,8 +134,8 @@ async fn a_view_read_for_an_earlier_request_is_not_final() {
     assert_eq!(slow.await.unwrap().unwrap(), 3);
 }
 
-/// A regression case from the simulation. The tail has no settled place, because a new layout from
-/// it on moves it.
+/// A regression case that the simulation found: a fill or trim of the tail was lost when a new
+/// layout moved the tail's position to another object.
 #[tokio::test(start_paused = true)]
 async fn a_fill_or_trim_of_the_tail_stays_when_the_log_is_laid_out_anew() {
     let cluster = Cluster::new(3, 1).await;
@@ -149,8 +151,8 @@ async fn a_fill_or_trim_of_the_tail_stays_when_the_log_is_laid_out_anew() {
     assert_eq!(log.read(3).await.unwrap(), Entry::Trimmed);
 }
 
-/// A new sequencer reissues the unwritten positions of its lost predecessor. A follower that waits
-/// for such a position must not fill it, because its next owner will write it.
+/// A new sequencer issues the unwritten positions of its lost predecessor again. A follower that
+/// waits for such a position must not fill it, because the next client to get it will write it.
 #[tokio::test(start_paused = true)]
 async fn a_follower_does_not_fill_positions_that_are_not_issued_any_more() {
     let cluster = Cluster::new(3, 2).await;
@@ -186,8 +188,8 @@ const ESPIPE: i64 = -29;
 /// The position is taken, or trimmed.
 const EROFS: i64 = -30;
 
-/// The status with which an object answers a late seal or write, in the encoding of its class; 0 if
-/// the object accepts it.
+/// The status with which an object answers a late seal or write, or 0 if the object accepts it. The
+/// request is encoded as the object's class expects.
 async fn late_status(
     cluster: &Cluster,
     object: &ObjectId,

@@ -206,9 +206,9 @@ impl Subject<'_> {
     }
 }
 
-/// Whether the Brados class does what is expected. It may differ in three ways: its replies are
-/// longer, so a batch of reads with a limit ends earlier; an empty batch is not sent at all; and it
-/// may report only at the next call that no entries are left.
+/// Whether the Brados class does what the other classes do. It may differ in three ways: its
+/// replies are longer, so a batch of reads with a limit ends earlier; an empty batch is not sent at
+/// all; and it may report only at the next call that no entries are left.
 fn agrees(step: &Step, outcome: &str, expected: &str) -> bool {
     let may_be_short = step.text.starts_with("read_batch") || outcome.is_empty();
     outcome == expected

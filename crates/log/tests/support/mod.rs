@@ -229,8 +229,8 @@ impl Cluster {
         self.nodes.hosts.lock().unwrap().insert(node(n), Some(host));
     }
 
-    /// Cuts the node off: its messages reach nobody from now on. The node itself continues what it
-    /// was doing, which is harder to handle than its death.
+    /// Cuts the node off the network: no message from it reaches anybody from now on. The node
+    /// itself continues what it was doing, which is harder to handle than its death.
     pub fn kill_node(&self, n: usize) {
         self.nodes.hosts.lock().unwrap().insert(node(n), None);
     }

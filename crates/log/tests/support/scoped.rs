@@ -9,8 +9,8 @@ use nacre_object::{
     WatchStream,
 };
 
-/// Makes virtual time follow real time, because daemons and disks do not use virtual time. Each
-/// test runs on a thread of its own, so one call a thread is enough.
+/// Makes virtual time advance with real time, because daemons and disks do not use virtual time.
+/// Each test runs on its own thread, so one call on each thread is enough.
 pub fn let_time_pass() {
     thread_local!(static PASSES: Cell<bool> = const { Cell::new(false) });
     if !PASSES.replace(true) {

@@ -1,5 +1,5 @@
-//! A client that is alone with its log issues the positions itself, and gives that up when other
-//! clients come.
+//! Tests of the sequencer's capability: a client that is alone with its log issues the positions
+//! itself, and gives the capability up when other clients come.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

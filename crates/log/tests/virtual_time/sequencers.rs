@@ -12,8 +12,8 @@ struct Client(Log);
 #[async_trait]
 impl Sequencer for Client {
     async fn next(&self, count: u32) -> Result<u64> {
-        // After a sequencer's death, its unwritten positions are issued again. So the test appends
-        // records instead of only taking positions.
+        // After a sequencer died, the next one issues unwritten positions again. So the test
+        // appends records instead of only taking positions.
         let first = self.0.append("record").await?;
         for position in first + 1..first + u64::from(count) {
             assert_eq!(self.0.append("record").await?, position);

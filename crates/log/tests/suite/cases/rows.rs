@@ -77,7 +77,8 @@ pub fn call(step: &Step) -> Option<Call> {
     })
 }
 
-/// The outcome of a request, alone or in a batch of its method, in the words of the case file.
+/// The outcome of a request, as the case file writes it. The request was sent alone or in a batch
+/// of its method.
 pub fn outcome(method: &str, answer: Result<CallReply, i32>) -> String {
     let reply = match answer {
         Err(status) => return status_word(status),
