@@ -1,5 +1,5 @@
-//! Measures the CPU time of measuring 100,000 units and of one decision: `cargo run --release -p
-//! nacre-balance --example measure_cost`.
+//! Measures how much CPU time it takes to measure 100,000 units, and to make one decision. Run it
+//! with `cargo run --release -p nacre-balance --example measure_cost`.
 
 use std::sync::Arc;
 

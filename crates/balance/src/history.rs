@@ -1,8 +1,8 @@
 //! `History`: a node's recent decisions, and the state that its policy keeps between ticks.
 //!
-//! Each node has an object of its own in the system pool: `balancer.NODE`. Its map holds one entry
-//! a tick, in a ring, and the policy's state. Both change in one transaction, so a policy never
-//! forgets a decision that was recorded.
+//! Each node has an object of its own in the system pool: `balancer.NODE`. Its map holds an entry
+//! for each of the last ticks, and the policy's state. A tick and the state change in one
+//! transaction, so a policy's state always includes every recorded decision.
 //!
 //! | key | value |
 //! | --- | --- |
@@ -117,11 +117,11 @@ impl History {
         }
     }
 
-    /// Stores a tick and the policy's state. The tick replaces the one that is [`KEPT_TICKS`]
-    /// older.
+    /// Stores a tick and the policy's state. The tick replaces the entry of the tick [`KEPT_TICKS`]
+    /// before it.
     ///
     /// # Errors
-    /// `Unavailable`; `Exhausted` if the store is full.
+    /// `Unavailable` if the store does not answer; `Exhausted` if it is full.
     pub async fn keep(&self, record: &TickRecord, state: Option<&KeptState>) -> Result<()> {
         let mut entries = vec![MapEntry { key: key_of(record.tick), value: encoded(record) }];
         if let Some(state) = state {

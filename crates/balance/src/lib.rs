@@ -16,15 +16,15 @@
 //! [`BalancerHook`] checks policies when they are stored, and keeps the active ones in
 //! [`LivePolicies`].
 //!
-//! [`simulate`] runs a policy on a made-up cluster, a [`Scenario`]. [`replay`] runs one on recorded
-//! ticks.
+//! [`simulate`] runs a policy on a made-up cluster, a [`Scenario`]. [`replay`] runs a policy on
+//! recorded ticks.
 //!
 //! Policies are written in the two dialects of Mantle, see [`Dialect`]. The standard library has
 //! some in `programs/balancer`.
 //!
-//! **Invariant:** only the settings, the traits and the history do IO. Nothing reads a clock or
-//! random numbers of its own: a tick is decided from its inputs alone. The clock that callers pass
-//! in only measures how long a program runs.
+//! **Invariant:** only the settings, the traits and the history do IO. Nothing else reads a clock
+//! or random numbers: a decision depends only on its inputs. Callers pass in a clock, but it serves
+//! only to stop a program that runs too long.
 
 mod counters;
 mod heartbeat;

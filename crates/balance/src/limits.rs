@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use nacre_program::{Budget, DEFAULT_MEMORY_BYTES, DEFAULT_OUTPUT_BYTES, DEFAULT_STEPS};
 
-/// The most ranks of one tick. The largest Ceph clusters have some dozens; a policy may compare
-/// every rank with every other.
+/// The most ranks of one tick. The largest Ceph clusters have some dozens of ranks. There cannot be
+/// many more, because a policy may compare every rank with every other.
 pub const MAX_RANKS: usize = 1024;
 /// Units of one rank. A policy that looks at them one by one needs memory for each.
 pub const MAX_UNITS: usize = 262_144;
@@ -31,8 +31,8 @@ pub const DECISION_BUDGET: Budget = Budget {
     output_bytes: DEFAULT_OUTPUT_BYTES,
 };
 
-/// The budget of the check of a policy. The check runs under a stopped clock, so only the steps
-/// limit it.
+/// The budget of the check of a policy. The check does not depend on the speed of the machine: its
+/// clock stands still, so only the number of steps limits it.
 pub(crate) const CHECK_BUDGET: Budget = Budget { steps: 5_000_000, ..DECISION_BUDGET };
 
 /// The bytes of a unit's counters in the memory of a run.
@@ -40,8 +40,8 @@ pub(crate) const COUNTER_BYTES: usize = 5 * size_of::<f64>();
 
 /// Units that one step of the loop over them measures.
 pub(crate) const UNITS_AT_ONCE: usize = 8;
-/// How many units' counters are copied into the VM together. Their counters and loads fit into the
-/// cache of a CPU.
+/// How many units are measured at a time. Their counters are copied into the VM together; counters
+/// and loads of this many units fit into the cache of a CPU.
 pub(crate) const BLOCK_UNITS: usize = 512;
 
 /// What a unit that a policy looks at takes of its memory, with room to spare.

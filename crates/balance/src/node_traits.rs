@@ -1,8 +1,8 @@
 //! `NodeTraits`: the labels and the capacity that an operator gave a node, for policies to use.
 //!
 //! `nacre node set` stores them. Each node's balancer reads its own traits and sends them with its
-//! heartbeats. They are stored in the balancer's map, one entry a node, so a restart of the node
-//! does not change them.
+//! heartbeats. They are stored in the balancer's map, with one entry for each node, so a restart of
+//! the node does not change them.
 
 use std::collections::BTreeMap;
 
@@ -63,7 +63,8 @@ impl NodeTraits {
     /// Changes the stored traits of a node, and returns the stored result.
     ///
     /// # Errors
-    /// `Invalid` for traits out of bounds; `Unavailable`, `Corrupt`.
+    /// `Invalid` for traits out of bounds; `Unavailable` if the map cannot be reached; `Corrupt` if
+    /// the stored traits are damaged.
     pub async fn update(maps: &Maps, node: &NodeName, change: impl Fn(&mut Self)) -> Result<Self> {
         let mut changed = Self::default();
         let update = |state: &MapState| {

@@ -1,12 +1,13 @@
 //! Replay: the decisions that another policy would have made at recorded ticks.
 //!
 //! `nacre balancer replay` calls [`replay`] with the [`TickRecord`]s of all nodes. A replayed
-//! decision has no effect on later ticks, because each tick uses its recorded measurements. So only
-//! the first few decisions after a difference can be compared.
+//! decision has no effect on later ticks, because each tick uses its recorded measurements. In a
+//! real cluster a different decision would have changed later ticks. So once the policies differ,
+//! only the next few decisions are comparable.
 //!
-//! - The replayed policy measures units in its own way. The load of a rank is the one in that
-//!   rank's record of the same tick. If a record is missing, the tick is decided from the recorded
-//!   loads, and the result says so.
+//! - The replayed policy measures units in its own way. It measures the load of another rank from
+//!   that rank's record of the same tick. If a record is missing, the tick is decided from the
+//!   recorded loads, and the result says so.
 //! - A policy of the recorded name gets the recorded state. Any other policy starts without a state
 //!   and keeps its own on each node from tick to tick.
 
@@ -95,7 +96,8 @@ impl Outcome {
 
 /// Replays the ticks of some nodes, in any order, under a policy.
 ///
-/// Each decision is limited by the steps of the program, not by time, so all machines decide alike.
+/// The number of steps limits each run of the policy, not the time, so a replay gives the same
+/// result on every machine.
 pub fn replay(records: &[NodeRecord], policy: &Policy) -> Replay {
     let mut order: Vec<_> = records.iter().collect();
     order.sort_by_key(|record| record.record.at_micros);
@@ -181,9 +183,9 @@ impl Replayer<'_> {
         (outcome, is_remeasured)
     }
 
-    /// Replaces the loads by those that the replayed policy measures. Returns false, and changes
-    /// nothing, if the load of a rank is unknown, because loads measured by two policies cannot be
-    /// compared.
+    /// Replaces the recorded loads by those that the replayed policy measures. If the load of a
+    /// rank is unknown, changes nothing and returns false, because loads measured by two policies
+    /// cannot be compared.
     fn remeasure(&self, tick: u64, node: &str, inputs: &mut Inputs) -> bool {
         let of = |node: &str| self.loads.get(&(tick, node.to_owned()));
         let sums = inputs.ranks.iter().map(|rank| Some(of(&rank.node)?.iter().sum::<f64>()));

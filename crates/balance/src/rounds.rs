@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use crate::limits::MAX_RANKS;
 use crate::{Heartbeat, RankLoad};
 
-/// How many ticks' heartbeats are kept at once: those of this tick, and of the next ones from ranks
-/// whose clocks are ahead.
+/// For how many ticks heartbeats are kept at once: for the present tick, and for the next ticks,
+/// because the clocks of some ranks are ahead.
 const MAX_OPEN_TICKS: usize = 4;
 
 /// The heartbeats of the ticks that are not over.
@@ -50,8 +50,8 @@ impl Rounds {
         Self { node: node.into(), open: BTreeMap::new(), closed: 0 }
     }
 
-    /// Takes a heartbeat. Drops one that comes too late or too early, and a second one of the same
-    /// rank and tick.
+    /// Takes a heartbeat. Drops a heartbeat that comes too late or too early, and the second
+    /// heartbeat of a rank for one tick.
     pub fn hear(&mut self, heartbeat: Heartbeat) {
         let tick = heartbeat.tick;
         let is_far_ahead = |newest: &u64| tick >= newest + MAX_OPEN_TICKS as u64;

@@ -1,4 +1,4 @@
-//! Failures of policies. A policy that fails moves nothing, and its error names the program, the
+//! Tests of policies that fail. Such a policy moves nothing, and its error names the program, the
 //! version and the line.
 
 mod common;

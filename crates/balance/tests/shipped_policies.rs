@@ -126,8 +126,8 @@ fn the_hybrid_policy_decides_as_an_empty_policy() {
     }
 }
 
-/// A cluster in which every rank decides at each tick, from heartbeats of the same tick, and moves
-/// units at once.
+/// A cluster in which every rank decides at each tick, from heartbeats of the same tick. The units
+/// move as soon as all ranks have decided.
 struct Cluster {
     /// The sequencers of each rank.
     ranks: Vec<Vec<(String, f64)>>,

@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use crate::limits::DEFAULT_HALF_LIFE;
 
-/// A sum whose value halves with every half-life, as CephFS counts the popularity of directories.
+/// A sum whose value halves with every half-life. CephFS counts the popularity of directories in
+/// the same way.
 ///
-/// Times are readings of a monotonic clock. A reading older than the last one counts as the last one.
+/// Times are readings of a monotonic clock. An earlier reading than the last one counts as equal to
+/// the last one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DecayedCounter {
     half_life: Duration,
@@ -16,8 +18,8 @@ pub struct DecayedCounter {
 }
 
 impl DecayedCounter {
-    /// A counter that starts at 0 and halves every `half_life`. With a half-life of zero it forgets
-    /// at once.
+    /// A counter that starts at 0 and halves in each `half_life`. With a half-life of zero it
+    /// forgets every amount as soon as time advances.
     pub fn with_half_life(half_life: Duration) -> Self {
         Self { half_life, sum: 0.0, updated: Duration::ZERO }
     }

@@ -65,8 +65,8 @@ fn invalid_argument(running: &Running<'_>, text: &str) -> Error {
     Error::invalid(format!("invalid argument: {text}")).with_fault(running.site_at(line))
 }
 
-/// The line of the last `return` at the beginning of a line. Most likely it is the chunk's own
-/// `return`.
+/// Guesses the line of the chunk's own `return`, to report an invalid result there: the last line
+/// that begins with `return`.
 fn line_of_result(source: &str) -> Option<u32> {
     let lines: Vec<_> = source.lines().collect();
     let last = lines.iter().rposition(|line| line.trim_start().starts_with("return"));
@@ -88,8 +88,8 @@ fn rank_tables(running: &Running<'_>, inputs: &Inputs) -> mlua::Result<Table> {
     Ok(list)
 }
 
-/// The `load` that the policy has set for each rank. If it has set none, the load of all units of
-/// the rank.
+/// The load of each rank. It is the field `load`, if the policy has set it; otherwise it is the
+/// load of all units of the rank.
 fn rank_loads(tables: &Table, inputs: &Inputs) -> Vec<f64> {
     let load = |(number, rank): (usize, &crate::RankLoad)| {
         let table = tables.raw_get::<Table>(number).ok()?;

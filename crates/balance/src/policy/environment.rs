@@ -6,8 +6,8 @@ use nacre_object::Result;
 use super::running::Running;
 use crate::{Inputs, RankLoad, UnitRates};
 
-/// Gives a run its globals, and returns the table of the ranks. The units are listed only for a
-/// policy that may read them.
+/// Sets the globals of a run, and returns the table of the ranks. The global `units` is set only
+/// for a policy that may read it.
 pub(super) fn set(running: &Running<'_>, inputs: &Inputs, sees_units: bool) -> Result<Table> {
     let ranks = running.explained(rank_tables(running.lua(), inputs))?;
     running.set("MDSs", &ranks)?;
@@ -22,8 +22,8 @@ pub(super) fn set(running: &Running<'_>, inputs: &Inputs, sees_units: bool) -> R
     Ok(ranks)
 }
 
-/// Gives a run that measures units no ranks and no units, because a load depends only on the
-/// counters.
+/// Sets the globals of a run that measures units. The tables of ranks and units are empty there,
+/// because the load of a unit depends only on its counters.
 pub(super) fn set_empty(running: &Running<'_>) -> Result<()> {
     for name in ["MDSs", "mds", "targets", "units"] {
         running.set(name, running.explained(running.lua().create_table())?)?;
@@ -52,8 +52,8 @@ pub(super) fn set_own_load(running: &Running<'_>, inputs: &Inputs) -> Result<()>
     Ok(())
 }
 
-/// The units of the rank, as the policy sees them. The field names are created once, because there
-/// may be very many units.
+/// The table of the rank's units that the policy sees. The names of its fields are created only
+/// once, because a rank may have very many units.
 pub(super) fn unit_list(running: &Running<'_>, inputs: &Inputs) -> Result<Table> {
     let lua = running.lua();
     let list = || {

@@ -1,4 +1,5 @@
-//! Builds the script of a policy: its source, and functions made of the hooks that are strings.
+//! Builds the script that runs a policy: the policy's source, followed by functions that are made
+//! from those hooks that are strings.
 //!
 //! The script returns a table of functions, see [`super::decide`] and [`super::measure`]. Names
 //! that begin with `nacre_` belong to this module.
@@ -12,8 +13,9 @@ use super::mapped_script::{MappedScript, MappedSource, Piece};
 use crate::UnitRates;
 use crate::limits::{COUNTER_BYTES, UNITS_AT_ONCE};
 
-/// The longest `metaload` that is written out for several units at once. A longer one runs longer
-/// than a check of the budget, so unrolling it gains nothing.
+/// The greatest length of a `metaload` that is repeated for several units within one step of the
+/// loop. The VM checks its budget at each step of the loop. A longer `metaload` takes longer than
+/// that check, so repeating it gains nothing.
 const MAX_UNROLLED_BYTES: usize = 1024;
 
 /// Builds a policy's script.
@@ -57,8 +59,8 @@ pub(crate) fn script_of(
     script.compile(name, version)
 }
 
-/// The source in a form that can stand inside a function: without a byte order mark, and with a
-/// shebang line turned into a comment.
+/// The source of a policy in a form that can be put into a function: without a byte order mark, and
+/// with a shebang line turned into a comment.
 pub(super) fn without_preamble(source: &str) -> String {
     let source = source.strip_prefix('\u{feff}').unwrap_or(source);
     match source.strip_prefix("#!") {
@@ -67,8 +69,8 @@ pub(super) fn without_preamble(source: &str) -> String {
     }
 }
 
-/// Builds two loops over units: `nacre_measure`, and `nacre_check`. The second runs only if the
-/// first fails or returns an unusable load, and it reports the cause.
+/// Builds two loops over units: `nacre_measure` and `nacre_check`. `nacre_check` runs only if
+/// `nacre_measure` fails or returns an unusable load. It finds and reports the cause.
 fn measure_of(metaload: &HookForm, source: &str) -> MappedSource {
     let piece = metaload.piece(HookName::Metaload);
     let line = piece.map_or_else(|| HookName::Metaload.line_in(source), |piece| piece.line);
@@ -111,8 +113,8 @@ fn measure_of(metaload: &HookForm, source: &str) -> MappedSource {
     script
 }
 
-/// Code that reads the counters of a unit. For a string hook it reads only the counters that the
-/// string names, into locals; otherwise it sets globals.
+/// Code that reads the counters of a unit. If `metaload` is a string, the code reads only those
+/// counters that the string names, into local variables. Otherwise it sets all counters as globals.
 fn reads_of(piece: Option<Piece<'_>>, unit: usize) -> String {
     let read = |(at, name): (usize, &&str)| {
         let offset = unit * COUNTER_BYTES + at * size_of::<f64>();
@@ -159,8 +161,8 @@ fn howmuch_of(howmuch: &HookForm) -> MappedSource {
 }
 
 /// Builds `nacre_when`, which says whether load moves, and `nacre_where`, which fills the targets.
-/// If both hooks are strings and `when` ends with an open `if … then`, one function does both, so
-/// that `where` sees the locals of `when`.
+/// If both hooks are strings and `when` ends with an open `if … then`, a single function runs both,
+/// so that `where` sees the local variables of `when`.
 pub(super) fn decide_of(when: &HookForm, where_: &HookForm, source: &str) -> MappedSource {
     let mut script = MappedSource::default();
     let joined = when.piece(HookName::When).filter(is_open).zip(where_.piece(HookName::Where));
@@ -194,8 +196,8 @@ pub(super) fn decide_of(when: &HookForm, where_: &HookForm, source: &str) -> Map
     script
 }
 
-/// Writes a string `when`, which is an open `if … then`, an expression, or statements. Statements
-/// return a truth value, or set the variable `when`.
+/// Writes the function for a `when` that is a string. The string is an open `if … then`, an
+/// expression, or statements. Statements return a boolean, or set the variable `when` to it.
 fn when_of(script: &mut MappedSource, piece: &Piece<'_>) {
     if is_open(piece) {
         script.code("local function nacre_when()", piece.line);

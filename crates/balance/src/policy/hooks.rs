@@ -1,4 +1,5 @@
-//! The hooks of a policy, as its source sets them: each is a function, a string in the paper's dialect, or left out.
+//! The hooks of a policy, in the form in which its source sets them: a function, a string in the
+//! paper's dialect, or nothing.
 
 use mlua::Value;
 use nacre_object::Result;

@@ -8,8 +8,8 @@ use nacre_script::Script;
 
 use crate::hook::BALANCER_INTERFACE;
 
-/// The text of a script during its construction, with the line of the policy's source for each of
-/// its lines.
+/// The text of a script while it is built. It keeps, for each line of the script, the line of the
+/// policy's source that the line comes from.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct MappedSource {
     text: String,
@@ -28,8 +28,8 @@ impl MappedSource {
 
     /// Adds a piece of the policy's source. Its first line is the line `first`.
     pub fn piece(&mut self, piece: &Piece<'_>) {
-        // A piece that ends with a line break has an empty last line. The line break below ends
-        // that line.
+        // A piece that ends with a line break has an empty last line. The line break written below
+        // belongs to that empty line.
         for (at, text) in piece.text.split('\n').enumerate() {
             self.text.push_str(text);
             self.text.push('\n');
@@ -76,8 +76,9 @@ impl MappedSource {
     }
 }
 
-/// Rewrites an error that calls a known name of the environment unknown. The VM reports this when a
-/// rank or one of its fields is nil, because the compiler does not know the environment of a run.
+/// Finds the errors that wrongly call a name of the environment unknown, and returns the rest of
+/// the message. The VM reports such an error when a rank or a field of a rank is nil, because the
+/// compiler does not know the environment of a run.
 fn without_known_name(message: &str) -> Option<&str> {
     let (name, rest) = message.strip_prefix('`')?.split_once("` is not available in programs: ")?;
     let global = name.split_once('.').map_or(name, |(global, _)| global);

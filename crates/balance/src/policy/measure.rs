@@ -1,7 +1,7 @@
-//! Measures the loads of many units in one run.
+//! Measures the loads of many units in one run of a policy.
 //!
-//! Buffers carry the counters into the VM, a block of units at a time, and other buffers carry the
-//! loads out. So a unit costs a few steps of the VM and no table.
+//! A buffer carries the counters of a block of units into the VM, and another buffer carries their
+//! loads out. So a unit costs a few steps of the VM, and no table is made for it.
 
 use mlua::{Buffer, Function, Table, Value};
 use nacre_object::{Error, Result};

@@ -3,8 +3,9 @@
 //! A policy is compiled once. Each run of it depends only on its inputs:
 //!
 //! 1. `measure` gives each unit its load (`metaload`). It runs often and over many units.
-//! 2. `decide` gives each rank its load (`mdsload`), asks whether load has to move (`when`), how
-//!    much of it to which rank (`where`), and chooses the units (`howmuch`).
+//! 2. `decide` gives each rank its load (`mdsload`). It asks the policy whether load has to move
+//!    (`when`) and how much load has to move to which rank (`where`). Then it chooses the units
+//!    (`howmuch`).
 //!
 //! **Invariant:** the same policy and inputs give the same decision. **Invariant:** a policy that
 //! fails moves nothing. Its error names the program, the version and, if known, the line.
@@ -45,9 +46,9 @@ use hooks::Hooks;
 use mapped_script::MappedScript;
 use running::{RunTerms, run};
 
-/// Whether a policy may read single units. Comment lines do not count, because listing many units
-/// takes longer than all the rest. A line with a bracket counts even in a comment, because it may
-/// end a long comment or string.
+/// Whether a policy possibly reads single units: whether its source has the word `units` outside of
+/// comment lines. This matters because listing many units takes longer than all the rest. A comment
+/// line with a bracket counts as code, because the bracket possibly ends a long comment or string.
 fn sees_units(source: &str) -> bool {
     let is_comment = |line: &str| line.trim_start().starts_with("--") && !line.contains(['[', ']']);
     source.lines().any(|line| line.contains("units") && !is_comment(line))
@@ -190,8 +191,8 @@ impl Policy {
     ///
     /// # Errors
     /// `Fault` with program, version and line if the policy fails or its targets are invalid; in
-    /// the Ceph dialect `Invalid` for the latter; `Exhausted` past the budget; `Invalid` for inputs
-    /// that contradict each other.
+    /// the Ceph dialect invalid targets are `Invalid`; `Exhausted` past the budget; `Invalid` for
+    /// inputs that contradict each other.
     pub fn decide(&self, inputs: &Inputs, clock: &Arc<dyn Clock>) -> Result<Decision> {
         inputs.check()?;
         let terms = self.terms(&self.deciding, &DECISION_BUDGET, clock, inputs.tick);

@@ -44,8 +44,9 @@ impl Candidates<'_> {
 }
 
 impl Choice<'_> {
-    /// Chooses the moves for the targets of a decision. Ranks choose in their order, so a unit
-    /// moves at most once.
+    /// Chooses the units to move for each target of a decision. Targets are handled in the order of
+    /// their ranks, and a chosen unit is not available to later targets, so a unit moves at most
+    /// once.
     pub fn choose(&self, decision: &mut Decision) -> Result<()> {
         let orders = Orders::new(&self.inputs.unit_loads);
         let mut is_left = vec![true; self.inputs.units.len()];

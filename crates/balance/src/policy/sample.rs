@@ -4,8 +4,8 @@ use crate::{Inputs, RankLoad, State, Unit, UnitRates};
 
 /// The ranks of a made-up tick.
 pub(super) const RANKS: usize = 3;
-/// How often a policy decides on a made-up tick, each time with the state that it left the time
-/// before.
+/// How many times a policy decides on a made-up tick. Each time it gets the state that it left the
+/// time before.
 pub(super) const TICKS: u64 = 4;
 
 /// How the load of a made-up tick is spread.

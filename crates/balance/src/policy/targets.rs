@@ -16,11 +16,11 @@ pub(super) struct Numbering {
 
 /// Reads a table of targets.
 ///
-/// If the table has a target for the rank itself, all targets are void. In a complete table this
-/// applies only to a target over 0.
+/// If the table has a target for the rank itself, all targets are void, so nothing moves. In the
+/// Ceph dialect every rank has a target; there only an own target over 0 makes all targets void.
 ///
 /// # Errors
-/// The message names the invalid target.
+/// The text of the error names the invalid target.
 pub(super) fn read(
     table: &Table,
     inputs: &Inputs,

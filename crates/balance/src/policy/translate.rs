@@ -1,11 +1,12 @@
 //! Translates a policy from the paper's dialect into one chunk in Ceph's dialect.
 //!
 //! `nacre balancer cephfs push` uses this, so that a policy for nacre's nodes also runs on metadata
-//! servers. The chunk defines the paper's names from Ceph's, executes the source, and then runs
-//! `mdsload`, `when` and `where`. Its result has an entry for each rank.
+//! servers. The chunk first defines the names of the paper's dialect by means of those of Ceph's
+//! dialect. Then it executes the source, and runs `mdsload`, `when` and `where`. Its result has an
+//! entry for each rank.
 //!
-//! Ceph chooses the units itself, weighs them itself, and keeps nothing between ticks.
-//! [`Translation::losses`] lists what a policy loses by that.
+//! Ceph itself measures and chooses the units, and keeps no state between ticks. So some parts of a
+//! policy have no effect there; [`Translation::losses`] lists them.
 //!
 //! **Invariant:** on the same loads, a policy that loses nothing sends the same load to the same
 //! ranks in both dialects.
@@ -28,8 +29,9 @@ pub struct Translation {
     pub losses: Vec<String>,
 }
 
-/// The beginning of each chunk: it defines the paper's names from Ceph's. Ceph gives policies
-/// neither `math` nor `table`.
+/// The beginning of each translated chunk: it defines the names of the paper's dialect by means of
+/// those of Ceph's dialect. It also defines `math` and `table`, which Ceph does not give to
+/// policies.
 const PRELUDE: &str = r#"--!mantle
 -- Made by nacre from a policy in the dialect of the Mantle paper. Do not edit: change the policy, and push it again.
 local nacre_mds, nacre_count = mds, 0
@@ -73,8 +75,9 @@ local function nacre_policy()
 /// What follows the source.
 const AFTER_SOURCE: &str = "\nend\nnacre_policy()\n";
 
-/// The end of each chunk: the loads of the ranks, the decision, and an entry for each rank. As in
-/// the paper, an entry for this rank itself voids all entries.
+/// The end of each translated chunk: it computes the loads of the ranks and the decision, and
+/// returns an entry for each rank. As in the paper, an entry for this rank itself voids all
+/// entries.
 const POSTLUDE: &str = r#"
 for nacre_rank = 1, nacre_count do
   MDSs[nacre_rank].load = nacre_mdsload(nacre_rank)
@@ -146,8 +149,8 @@ fn losses(hooks: &Hooks, source: &str) -> Vec<String> {
     losses.into_iter().filter(|(is_lost, _)| *is_lost).map(|(_, what)| what.to_owned()).collect()
 }
 
-/// A line up to its comment. A `--` within a string cuts the line short, which at worst hides a
-/// word.
+/// The part of a line before its comment. A `--` within a string also counts as the beginning of a
+/// comment. At worst, the search then misses a word after it.
 fn without_comment(line: &str) -> &str {
     line.split("--").next().unwrap_or_default()
 }

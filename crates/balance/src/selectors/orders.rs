@@ -1,5 +1,5 @@
-//! `Orders`: the units of a rank in the orders in which selectors choose them. Each order is sorted
-//! once for a decision, whatever the number of targets.
+//! `Orders`: the units of a rank, sorted in each of the orders in which selectors choose them. Each
+//! order is sorted once for a decision, whatever the number of targets.
 
 use std::cell::{Cell, OnceCell};
 
@@ -63,8 +63,9 @@ impl<'a> Orders<'a> {
         }
     }
 
-    /// The candidates that a selector chooses. The unit that crosses the target is included. Units
-    /// of equal load keep their order.
+    /// The candidates that a selector chooses. A selector that stops at the target still takes the
+    /// unit with which the load reaches or exceeds the target. Units of equal load keep their
+    /// order.
     pub fn choose(
         &self,
         selector: Selector,

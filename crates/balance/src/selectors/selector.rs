@@ -56,8 +56,9 @@ impl Selector {
         }
     }
 
-    /// The chosen units, as indexes of `loads`. The unit that crosses the target is included. Units
-    /// of equal load keep their order.
+    /// The units that the selector chooses, as indexes of `loads`. A selector that stops at the
+    /// target still takes the unit with which the load reaches or exceeds the target. Units of
+    /// equal load keep their order.
     pub fn choose(self, loads: &[f64], target: f64) -> Vec<usize> {
         Orders::new(loads).choose(self, |_| true, target)
     }

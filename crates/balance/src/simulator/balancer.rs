@@ -1,5 +1,5 @@
-//! `Balancer`: the decisions of a simulation's ranks at a tick, from inputs built as a node builds
-//! them.
+//! `Balancer`: makes the decisions of a simulation's ranks at a tick. It builds their inputs as a
+//! node builds them.
 
 use std::sync::Arc;
 
@@ -35,7 +35,8 @@ impl<'a> Balancer<'a> {
         Self { policy, ranks, units, states, clock: Arc::new(ManualClock::default()) }
     }
 
-    /// Lets each rank decide. The cluster must be up to date.
+    /// Makes the decision of each rank. The caller has brought the cluster up to date
+    /// ([`Cluster::settle`]).
     ///
     /// As in a real cluster, a rank that cannot measure its load sends no heartbeat, and then no
     /// rank decides.

@@ -1,8 +1,8 @@
 //! `Cluster`: the ranks and units of a simulation, and how they change in a step.
 //!
-//! Most units change together with their rank. [`Drift`] records the common change, and `settle`
-//! brings the units up to date. A unit that was held, or that joined its rank since then, is
-//! *apart*: it is brought up to date at each step.
+//! Most units of a rank change by one common rule. [`Drift`] records the common change, and
+//! `settle` applies it to the units. A unit that moved since the last `settle` has missed a part of
+//! the common change. Such a unit is *apart*: it is brought up to date at each step.
 
 use super::CostModel;
 use super::directories::Directories;
@@ -202,8 +202,8 @@ impl<'a> Cluster<'a> {
         }
     }
 
-    /// Samples the counters, `seconds` after the last sample. `kept` is the share of their values
-    /// that decay left over.
+    /// Samples the counters, `seconds` after the last sample. `kept` is the share of a counter's
+    /// value that remains after the decay since then.
     pub fn sample(&mut self, seconds: f64, kept: f64) {
         self.ranks.iter_mut().for_each(|rank| rank.sample(seconds, kept));
         let mut drift = Drift::NONE;
@@ -332,8 +332,8 @@ impl<'a> Cluster<'a> {
         self.ranks[rank].debt_seconds += self.costs.forward_seconds;
     }
 
-    /// How many seconds the ranks that serve a unit's directory need to agree on an operation. They
-    /// add to the operation's own time.
+    /// How many seconds the ranks of a unit's directory need to agree on an operation. An operation
+    /// takes this time in addition to its own.
     pub fn agreement_seconds(&self, at: usize) -> f64 {
         self.directories.others(at, self.units[at].rank) as f64 * self.costs.scatter_gather_seconds
     }

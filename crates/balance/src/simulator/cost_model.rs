@@ -13,20 +13,20 @@ pub struct CostModel {
     /// The time that an operation takes on the rank that serves it. A rank of capacity 2 serves
     /// twice as many a second.
     pub service_seconds: f64,
-    /// The time that an operation takes on the rank that forwards it. In proxy mode each operation
-    /// of a unit that left its first rank is forwarded. In client mode each client's first
-    /// operation on a moved unit is.
+    /// The time that an operation takes on a rank that forwards it. In proxy mode each operation on
+    /// a unit that has left its first rank is forwarded. In client mode only the first operation of
+    /// each client on a moved unit is forwarded.
     pub forward_seconds: f64,
-    /// How long a unit is held while it moves. Its operations wait meanwhile. A rank moves one unit
+    /// How long the operations of a unit are held back while the unit moves. A rank moves one unit
     /// after another.
     pub migration_seconds: f64,
     /// What each client of a unit that moves takes of the rank that the unit leaves.
     pub session_flush_seconds: f64,
     /// The time that a tick with moves takes on the sending rank, and on each receiving rank.
     pub coordination_seconds: f64,
-    /// How long an operation waits, for each other rank of the directory, if its fragment is not on
-    /// the directory's first rank. Meanwhile the ranks gather the numbers that the fragments share.
-    /// Only clients that do jobs wait.
+    /// How long an operation on a fragment of a directory waits for each other rank that serves the
+    /// directory. Meanwhile the ranks gather the numbers that the fragments share. Operations on
+    /// the directory's first rank do not wait, and only clients that do jobs wait.
     pub scatter_gather_seconds: f64,
 }
 
@@ -47,7 +47,7 @@ impl CostModel {
     /// Checks the costs.
     ///
     /// # Errors
-    /// `Invalid` for a time that is negative or not finite, and for a service that takes no time.
+    /// `Invalid` for a time that is negative or not finite, and for a `service_seconds` of 0.
     pub(super) fn check(&self) -> Result<()> {
         let times = [
             ("service_seconds", self.service_seconds),

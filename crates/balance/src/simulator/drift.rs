@@ -1,12 +1,13 @@
-//! `Drift`: how the units of a rank change from step to step.
+//! `Drift`: the common rule by which the units of a rank change from step to step.
 //!
 //! In a step of `dt` seconds a rank serves a share `f` of its waiting operations. Take a unit with
 //! `queue` waiting operations and `rate` arrivals a second. The rank serves `f · (queue + rate ·
 //! dt)` of its operations. This is linear in the unit's numbers, and `f` is the same for all units
-//! of the rank. So the rank keeps only the factors, and a unit is brought up to date when it is
-//! read.
+//! of the rank. So the rank keeps only the factors of this linear rule, and they are applied to a
+//! unit when the unit is read.
 
-/// The factors by which the numbers of a rank's units have changed since the units were last brought up to date.
+/// By which factors the numbers of a rank's units have changed since the units were last brought up
+/// to date.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Drift {
     queue_by_queue: f64,
@@ -56,8 +57,8 @@ impl Drift {
         self.queue_by_rate = arrived * (1.0 - share);
     }
 
-    /// Samples the counters: they lose what decayed since the last sample, and gain the operations
-    /// served since then.
+    /// Samples the counters: each counter loses what decayed since the last sample, and gains the
+    /// operations that were served since then.
     pub fn sample(&mut self, kept: f64) {
         self.counter_by_counter *= kept;
         self.counter_by_recent = self.counter_by_recent * kept + self.recent_by_recent;

@@ -1,7 +1,7 @@
-//! `Migrations`: the units that move, and the units that wait for their turn.
+//! `Migrations`: the units that move now, and the units that will move after them.
 //!
-//! As on a node, a rank moves one unit after another until the tick is over. Units that still wait
-//! then do not move.
+//! As on a node, a rank moves one unit after another until the tick is over. Units that are still
+//! waiting at the end of the tick do not move.
 
 use super::cluster::Cluster;
 use super::thrash::Thrash;

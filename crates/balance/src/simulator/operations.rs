@@ -17,8 +17,8 @@ pub enum Operations {
     Arrivals(Arrivals),
     /// Operations that were recorded.
     Trace(Vec<TraceEvent>),
-    /// Clients that do one operation after another and wait for each answer. The simulation ends
-    /// when all jobs are done.
+    /// Clients do jobs: each issues one operation after another and waits for each answer. The
+    /// simulation ends when all jobs are done.
     Jobs(Vec<Job>),
 }
 
@@ -41,14 +41,14 @@ pub enum Distribution {
     /// All units have the same.
     #[default]
     Uniform,
-    /// The `k`th most popular unit gets a share in proportion to `k` to the power of `-exponent`.
-    /// The seed decides which unit has which popularity.
+    /// The `k`th most popular unit gets a share of the operations that is proportional to `k` to
+    /// the power of `-exponent`. The seed decides which unit is how popular.
     Zipf {
         /// 0 is uniform; 1 is common.
         exponent: f64,
     },
-    /// All units get the same rate, but for some time a few units, which the seed chooses, get many
-    /// times as much.
+    /// All units get the same rate. But for some time a few units, which the seed chooses, get many
+    /// times that rate.
     FlashCrowd {
         /// When the crowd comes.
         from_seconds: f64,

@@ -1,9 +1,9 @@
 //! `Scenario::of_records`: a scenario that repeats the operations that a real cluster recorded at
 //! its ticks.
 //!
-//! A record has the units of a rank with their counters. From a counter that halves every five
-//! seconds, a rate can be computed: while the counter is constant, as much arrives in a second as
-//! decays in a second.
+//! A record has the units of a rank with their counters. A counter halves every five seconds. While
+//! it is constant, as much is added in a second as decays in a second, so the rate of operations
+//! follows from its value.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,8 @@ use crate::{NodeRecord, Unit};
 const EVENT_SECONDS: f64 = 1.0;
 
 impl Scenario {
-    /// The ranks, units and operations of recorded ticks, in any order.
+    /// A scenario with the ranks, units and operations of recorded ticks. The records may be in any
+    /// order.
     ///
     /// # Errors
     /// `Invalid` if fewer than two ticks are recorded, or no units.

@@ -33,8 +33,8 @@ pub struct Scenario {
     pub operations: Operations,
     /// How many clients ask for each unit.
     pub clients_per_unit: f64,
-    /// How long a client that does a job remembers where it last found a unit. `None` means for
-    /// ever.
+    /// How long a client that does a job remembers on which rank it last found a unit. `None` means
+    /// for ever.
     pub lease_seconds: Option<f64>,
     /// How long the simulation runs. It is rounded up to whole ticks.
     pub duration_seconds: f64,
@@ -58,8 +58,8 @@ pub struct RankGroup {
     pub count: usize,
     /// Seconds of work that each does in a second.
     pub capacity: f64,
-    /// The CPU use of the node when the rank is always busy. It is less than 100 if a rank cannot
-    /// use all processors of its node.
+    /// The CPU use of the node while the rank is busy all the time, in percent. It is less than 100
+    /// if a rank cannot use all processors of its node.
     pub busy_cpu_percent: f64,
     /// What the operator says of each.
     pub labels: BTreeMap<String, String>,
@@ -77,8 +77,8 @@ pub struct UnitGroup {
     pub kind: String,
     /// Whose they are.
     pub tenant: String,
-    /// The rank on which all these units begin, from 0. With `None` they are distributed over the
-    /// ranks in turn.
+    /// The rank on which all these units begin; ranks count from 0. With `None` the units are
+    /// distributed over the ranks in turn.
     pub first_rank: Option<usize>,
     /// The directory of which they are fragments: see [`CostModel::scatter_gather_seconds`].
     pub directory: Option<String>,

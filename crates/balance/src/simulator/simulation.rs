@@ -44,7 +44,8 @@ pub struct SimulatedTick {
     pub load: Vec<f64>,
     /// Operations that wait at each rank at the end of the tick.
     pub queue: Vec<f64>,
-    /// Units of each rank at the end of the tick. A unit that is moving counts at its old rank.
+    /// The number of units on each rank at the end of the tick. A unit that is moving counts at its
+    /// old rank.
     pub units: Vec<usize>,
     /// The highest load of a rank in comparison with the mean. 1 is even.
     pub imbalance: f64,
@@ -84,8 +85,8 @@ pub struct SimulationTotals {
     pub final_imbalance: f64,
     /// How many times the policy failed.
     pub failures: u64,
-    /// When the last client finished its job; `None` if a client did not finish, or if there are no
-    /// jobs.
+    /// The time at which the last client finished its job. `None` if some client did not finish, or
+    /// if there are no jobs.
     pub finished_seconds: Option<f64>,
     /// Pairs of a client and a rank that it has asked, of clients that do jobs.
     pub sessions: u64,

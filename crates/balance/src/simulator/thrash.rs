@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// A unit that comes back to a rank within this many ticks after it left is counted as thrash.
+/// Thrash is a unit that moves back and forth. If a unit comes back to a rank within this many
+/// ticks after it left, it is counted as thrash.
 pub const THRASH_TICKS: u64 = 10;
 
 /// Counts units that come back.

@@ -10,8 +10,8 @@ use crate::limits::{MAX_STATE_BYTES, MAX_STATE_DEPTH};
 const BOUNDS: JsonBounds =
     JsonBounds { what: "the state of a policy", bytes: MAX_STATE_BYTES, depth: MAX_STATE_DEPTH };
 
-/// The state that a policy keeps between ticks: `nil`, a truth value, a number, a string, a list,
-/// or a table with string keys. JSON holds the same value.
+/// The state that a policy keeps between ticks: `nil`, a boolean, a number, a string, a list, or a
+/// table with string keys. It is stored as the same value in JSON.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct State(serde_json::Value);
@@ -40,8 +40,8 @@ impl State {
     }
 }
 
-/// Takes a value from outside a policy, as in a test. A policy's own state never exceeds
-/// [`MAX_STATE_BYTES`].
+/// Makes a state of a value that no policy wrote, as in a test. The bound [`MAX_STATE_BYTES`] is
+/// not checked here.
 impl From<serde_json::Value> for State {
     fn from(value: serde_json::Value) -> Self {
         Self(value)

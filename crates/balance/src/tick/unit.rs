@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::UnitRates;
 
-/// Something that a rank serves and that can move to another rank: a resource, a directory fragment, a subtree.
+/// Something that a rank serves and that can move to another rank: a resource, a directory
+/// fragment, or a subtree.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Unit {
     /// Its name, which no other unit has.
