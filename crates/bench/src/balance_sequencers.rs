@@ -1,10 +1,10 @@
-//! `balance-sequencers`: three logs of four clients each. It compares all sequencers on one of
-//! three nodes with the same logs once `sequencers.lua` has spread the sequencers. Clients have
-//! sessions of their own and contend, so each position takes a round trip (Malacology, section
-//! "Load balancing ZLog sequencers with Mantle").
+//! `balance-sequencers`: the rate of three logs with four clients each, before and after balancing.
+//! At first all sequencers are on one of three nodes; then the policy `sequencers.lua` spreads
+//! them. The clients of a log have their own sessions and contend for it, so each position takes an
+//! exchange with the sequencer (Malacology, section "Load balancing ZLog sequencers with Mantle").
 //!
-//! Each round measures the gathered sequencers before and after the spread ones, so drift of the
-//! machine affects both alike.
+//! Each round measures the gathered sequencers both before and after the spread ones. So a machine
+//! that becomes slower or faster affects both results alike.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -42,8 +42,8 @@ const SIMULATED_SECONDS: f64 = 60.0;
 /// What the paper gained.
 const AIM: f64 = 1.8;
 
-/// The two ways in which clients reach a sequencer that has moved, each with the line that is put
-/// before the policy.
+/// The two ways in which clients reach a sequencer that has moved. Each is a name, and the line
+/// that is put before the policy to choose that way.
 const MODES: [(&str, &str); 2] = [("client mode", ""), ("proxy mode", "mode = 'proxy'\n")];
 const SPREADING: &str = include_str!("../../../programs/balancer/sequencers.lua");
 const NEVER: &str = include_str!("../../../programs/balancer/never.lua");

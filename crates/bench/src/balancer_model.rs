@@ -1,8 +1,10 @@
 //! `balancer-model`: compares the balancing simulator with a real cluster. Each node that hosts
-//! sequencers may use only a share of a processor, so that nodes do not slow each other down.
+//! sequencers may use only a share of a processor, so that the nodes of this machine do not slow
+//! each other down.
 //!
-//! The costs are measured once ([`BalancerProfile`]) on a cluster of two nodes. The compared runs
-//! are others: the same load runs on a real cluster, and is simulated with these costs.
+//! The costs are measured once ([`BalancerProfile`]) on a cluster of two nodes. Then other loads
+//! are run on a real cluster, and are simulated with these costs. The bench compares the two rates
+//! of each load.
 
 use std::time::Duration;
 
@@ -23,8 +25,8 @@ use crate::scratch;
 /// The share of a processor that each node may use. It is so small that the nodes limit the load,
 /// even where three of them share two processors with their clients and other processes.
 pub(crate) const PROCESSORS: f64 = 0.03;
-/// Questions in flight for each log: enough to keep its node busy, and as many as in the
-/// measurement of the costs.
+/// How many questions are in flight for each log. They keep the node of the log busy. The
+/// measurement of the costs has the same number in flight.
 const IN_FLIGHT: usize = 64;
 /// Handles of a log, which contend, so that each question takes a round trip.
 const HANDLES: usize = 2;
@@ -34,7 +36,8 @@ pub(crate) const SIMULATED_LOAD: f64 = 1.5;
 const TICK: Duration = Duration::from_secs(1);
 /// Ticks that a run lasts at the least, so that what precedes the first decision matters little.
 const MIN_TICKS: u32 = 10;
-/// The share of a run before counting begins, the same on the real cluster and in the simulator.
+/// The share of a run that passes before counting begins. It is the same on the real cluster and in
+/// the simulator.
 const WARM_UP_SHARE: f64 = load::WARM_UP_SHARE;
 /// How far a simulated rate may be from the real one, in percent.
 const AIM_PERCENT: f64 = 25.0;

@@ -1,5 +1,6 @@
-//! `balancer-tick`: the work of a rank at a tick with a hundred ranks' heartbeats and 100,000 units
-//! of its own. It measures its units, takes the heartbeats, and decides by the shipped policies.
+//! `balancer-tick`: how much work a tick is for a rank with 100,000 units in a cluster of a hundred
+//! ranks. The rank measures its units, takes the heartbeats of all ranks, and decides. The bench
+//! does this with each shipped policy.
 
 use std::sync::Arc;
 use std::time::Duration;

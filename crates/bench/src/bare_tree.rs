@@ -1,7 +1,7 @@
-//! Measures fjall alone, as the rate that a store with an index can reach. Fjall is a
-//! log-structured merge tree with a journal; it gets each group as one batch and one `fdatasync`.
-//! Large values lie apart from its tables, as in the embedded engine. All other settings are
-//! fjall's defaults unless told otherwise.
+//! A baseline: fjall alone, a log-structured merge tree with a journal. It shows the rate that a
+//! store with an index can reach. Fjall gets each group of records as one batch, and syncs it with
+//! one `fdatasync`. Large values are stored apart from the tables, as in the embedded engine. All
+//! other settings are fjall's defaults, unless an argument says otherwise.
 
 use std::path::Path;
 

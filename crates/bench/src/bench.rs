@@ -220,7 +220,8 @@ impl Setup {
 /// Runs a bench and reports each figure as soon as it is known.
 ///
 /// # Errors
-/// `Unavailable` with what to install if a baseline is missing, and any error of the load.
+/// `Unavailable` if the software of a baseline is missing, with what to install; any error of the
+/// measured operations.
 pub async fn run(bench: Bench, setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result<()> {
     if let Some(options) = &setup.ceph {
         return match bench {

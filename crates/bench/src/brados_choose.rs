@@ -1,9 +1,10 @@
-//! `brados-choose`: the layout that the tuner chooses for a log's stripe, in 24 workloads. It is
-//! compared with the best of all layouts and with rules that ignore the engine.
+//! `brados-choose`: judges the layouts that the tuner chooses for a log's stripe in 24 workloads.
+//! Each choice is compared with the best of all layouts, and with the choices of simple rules that
+//! ignore the engine.
 //!
-//! Every layout is measured, so the tuner is judged by measurements that it did not have. The tuner
-//! predicts all layouts, measures the few that it predicts best, and chooses by those measurements.
-//! The bench then compares this choice with the measurements of all layouts.
+//! The bench measures every layout. The tuner does not get these measurements: it predicts the cost
+//! of all layouts, measures the few that it predicts to be the best, and chooses by its own
+//! measurements.
 
 use std::time::Duration;
 
@@ -23,8 +24,8 @@ const PROBE_SPAN: Duration = Duration::from_millis(300);
 /// A choice this close to the best is right, for all and at the median.
 const WORST_SHARE: f64 = 0.90;
 const MEDIAN_SHARE: f64 = 0.97;
-/// The most data in the objects of one workload, because the bench fills them again for each layout
-/// and round.
+/// How many bytes the objects of one workload hold at most. The bound keeps the bench short,
+/// because the bench fills the objects again for each layout and round.
 const FILL_BYTES: usize = 64 * 1024 * 1024;
 /// Entries of an object that was filled, where they fit.
 const FILL_ENTRIES: usize = 64;
@@ -63,8 +64,8 @@ impl Mix {
     }
 }
 
-/// The workload of a size and a mix. Every second workload begins with objects that were used
-/// before.
+/// The workload for a size and a mix of requests. In every second workload the objects were in use
+/// before the measurement.
 fn workload(size_at: usize, mix: Mix) -> Result<(String, Workload)> {
     let bytes = SIZES[size_at];
     let filled = (size_at + mix as usize).is_multiple_of(2);

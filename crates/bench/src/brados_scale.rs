@@ -1,5 +1,6 @@
-//! `brados-scale`: point operations on a table of many rows, compared with the same on a table of
-//! few rows, by a generated class on the embedded engine. A hidden scan would show here.
+//! `brados-scale`: point operations of a generated class on the embedded engine. Those on a table
+//! of many rows are compared with those on a table of few rows. If a method scanned the table, it
+//! would show here.
 
 use std::time::Duration;
 

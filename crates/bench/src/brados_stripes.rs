@@ -1,6 +1,6 @@
-//! `brados-stripes`: adds references to a deduplication index that is divided among eight objects
-//! (`chunks.brados`), compared with the same program on one object; through the wire, or on a Ceph
-//! cluster.
+//! `brados-stripes`: adds references to a deduplication index (`chunks.brados`) that is divided
+//! among eight objects. The baseline is the same program on one object. The requests go through the
+//! wire to nodes, or to a Ceph cluster.
 
 use std::fmt::Display;
 use std::sync::Arc;

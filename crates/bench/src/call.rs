@@ -1,5 +1,5 @@
-//! `call`: a Luau method that does one map set, compared with the same native op. Both are durable
-//! and go through the wire at the same concurrency.
+//! `call`: a Luau method that sets one key of the map, compared with the native op that does the
+//! same. Both are durable, go through the wire, and have the same number of requests in flight.
 
 use std::time::Duration;
 

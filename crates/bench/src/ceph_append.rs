@@ -1,11 +1,11 @@
 //! `append` on Ceph: records appended to a shared log, compared with `rados_aio_append` of the same
 //! bytes to as many objects, on the same cluster and with the same number in flight.
 //!
-//! A second baseline, by librados alone, adds the check that every log needs to refuse deposed
-//! writers: it sets an omap entry if an xattr has the expected value. An OSD begins such an
-//! operation only once the earlier ones on its object are committed.
+//! A second baseline also uses librados alone, but adds the check by which every log refuses
+//! deposed writers: it sets an omap entry only if an xattr has the expected value. An OSD begins
+//! such an operation only after all earlier operations on the object are committed.
 //!
-//! The log's class is the program, which runs inside the OSDs where they have nacre's class.
+//! The log's class is the Lua program. It runs inside the OSDs if they have nacre's object class.
 
 use bytes::Bytes;
 use nacre::{Batching, Cluster, ErrorKind, Log, LogName, LogOptions};
@@ -108,8 +108,8 @@ async fn appends(log: &Log, writers: usize, size: usize, setup: &Setup) -> Resul
     .await
 }
 
-/// Appends to as many new objects as the log has, and switches to fresh ones as often as the log
-/// does.
+/// Appends records to as many new objects as the log has. It changes to new objects after as many
+/// records as the log does.
 async fn raw_appends(
     plain: &PlainClient,
     log: &LogName,

@@ -2,12 +2,12 @@
 //! OSD. There are three baselines:
 //!
 //! - the same script in Ceph's own `cls_lua`;
-//! - a C++ class of Ceph's that does no more than that, which is the best that a class can reach;
+//! - a C++ class of Ceph that only sets the key, which is the best that a class can reach;
 //! - the same omap set without any class.
 //!
-//! All run in turns with clients of one kind. The bench reports rates, and the CPU time of an
-//! operation, which varies less on a busy machine. It also reports how much memory the class adds
-//! to the OSDs of this machine.
+//! All four run in turns, with the same kind of client. The bench reports rates. It also reports
+//! the CPU time of an operation, because that varies less on a busy machine. It also reports how
+//! much memory the class adds to the OSDs of this machine.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -52,7 +52,8 @@ const MEMORY_BOUND_MIB: f64 = 32.0;
 enum Way {
     Nacre,
     ClsLua,
-    /// A C++ class of Ceph's that only sets the key. It shows the cost of calling a class.
+    /// A C++ class of Ceph that only sets the key. It shows how much it costs to call a class at
+    /// all.
     Compiled,
     Raw,
 }
@@ -199,8 +200,8 @@ impl Clients {
         }
     }
 
-    /// Measures how much memory many calls of many classes add to an OSD, beyond as many operations
-    /// without a class.
+    /// Measures how much memory an OSD gains by many calls of many classes, compared with as many
+    /// operations without a class.
     async fn weigh(&self, options: &RadosOptions, report: &mut dyn FnMut(Figure)) -> Result<()> {
         let osds = OsdProcesses::of(options)?;
         for number in 0..MEMORY_CLASSES {

@@ -15,7 +15,8 @@ pub(crate) struct CpuMicros {
 }
 
 impl CpuMicros {
-    /// The CPU time used so far. For OSDs on other machines it is unknown.
+    /// The CPU time that this process and the given OSDs have used so far. The time of OSDs on
+    /// other machines is unknown.
     ///
     /// # Errors
     /// `Unavailable` if an OSD ended.

@@ -1,6 +1,7 @@
-//! Group commit for the baselines. Waiting tasks give their records to one thread, which makes all
-//! of them durable at once and wakes the tasks. For small records this was the fastest of the ways
-//! tried: groups led by a waiting thread or task reach a third of its rate on two cores.
+//! Group commit for the baselines. Waiting tasks give their records to one thread. The thread makes
+//! all of them durable with one sync and wakes the tasks. For small records this was the fastest of
+//! several ways: groups led by one of the waiting threads or tasks reach a third of its rate on two
+//! cores.
 
 use std::sync::{Arc, mpsc};
 use std::time::Duration;

@@ -1,8 +1,9 @@
-//! `handover`: the time to hand something to a thread that waits on another CPU.
+//! `handover`: how long it takes to hand a message to a thread that waits on another CPU.
 //!
-//! A request crosses several threads on its way to disk and back, and while few are in flight, most
-//! of its time is spent waking them. This bench measures the machine's time for one such hand-over,
-//! compared with a thread on the same CPU. Only fewer hand-overs can reduce this part of a latency.
+//! A request crosses several threads on its way to the disk and back. If few requests are in
+//! flight, most of their time is spent waking these threads. This bench measures how long one such
+//! hand-over takes on this machine. The baseline is a hand-over to a thread on the same CPU. Only
+//! fewer hand-overs can reduce this part of a latency.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;

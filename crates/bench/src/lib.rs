@@ -1,12 +1,13 @@
 //! `nacre-bench`: measures nacre against the software that people would use instead.
 //!
-//! Every bench runs both sides in one process run, in turns, on the same machine and disk. It
-//! reports [`Figure`]s: ours, the baseline's, and their ratio. If one side affects the next, every
-//! second round runs in the opposite order. Absolute rates drift on shared machines, but ratios
-//! within one run hold. Each side is measured several times, and the medians count.
+//! Every bench runs nacre and its baseline in turns, in one run, on the same machine and disk. It
+//! reports [`Figure`]s: nacre's value, the baseline's value, and their ratio. If the side that runs
+//! first affects the other one, every second round runs in the opposite order. Absolute rates drift
+//! on shared machines, but ratios within one run hold. Each side is measured several times, and the
+//! medians count.
 //!
-//! **Invariants.** A worker waits for its operation to be durable before it begins the next. Both
-//! sides move the same bytes with the same number of waiting workers. Nodes are real processes in a
+//! **Invariants.** A worker waits until its operation is durable before it begins the next one.
+//! Both sides move the same bytes, with the same number of workers. Nodes are real processes in a
 //! scratch folder, which is removed when the bench ends.
 
 mod append;

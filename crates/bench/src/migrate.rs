@@ -1,6 +1,6 @@
-//! `migrate`: how long appends wait for a busy sequencer that moves from node to node, a thousand
-//! times. At the end every record is read back. Each must be in the log once, at the position that
-//! its client was told.
+//! `migrate`: a busy sequencer moves from node to node a thousand times, and the bench measures how
+//! long appends wait for it. At the end every record is read back. Each must be in the log once, at
+//! the position that its client got.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -100,7 +100,7 @@ async fn measure(cluster: &ScratchCluster, report: &mut dyn FnMut(Figure)) -> Re
 /// Reads all records back, and compares them with the acknowledged ones.
 ///
 /// # Errors
-/// `Corrupt` if a record is missing, doubled, or at another position than its client was told.
+/// `Corrupt` if a record is missing, is there twice, or is at another position than its client got.
 async fn check(log: &Log, told: Vec<(u64, String)>) -> Result<()> {
     let mut told: BTreeMap<u64, String> = told.into_iter().collect();
     let (tail, mut at) = (log.tail().await?, 0);

@@ -19,7 +19,7 @@ impl OsdProcesses {
     /// The OSDs that were started with the cluster's configuration.
     ///
     /// # Errors
-    /// `Unsupported` if there are none on this machine.
+    /// `Unsupported` if no such OSD runs on this machine.
     pub fn of(options: &RadosOptions) -> Result<Self> {
         let elsewhere = || {
             Error::unsupported("no OSD of the cluster runs on this machine")

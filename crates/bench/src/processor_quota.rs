@@ -1,7 +1,8 @@
-//! `ProcessorQuota`: processes that together may use no more than a share of a processor.
+//! `ProcessorQuota`: limits processes so that together they use no more than a share of a
+//! processor.
 //!
-//! On a machine with few processors, nodes and clients otherwise compete for them, and more nodes
-//! serve no more.
+//! On a machine with few processors, nodes and clients compete for them. Then more nodes serve no
+//! more requests, and balancing has nothing to gain.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,12 +11,13 @@ use nacre_object::{Error, Result};
 
 /// Where the kernel's groups are (cgroups, version 1).
 const GROUPS: &str = "/sys/fs/cgroup/cpu";
-/// How often the kernel renews the processes' share: well below the measured times. The kernel's
-/// smallest share is a thousand microseconds.
+/// The interval at which the kernel renews the share of the processes. It is far shorter than the
+/// times that the benches measure. In each interval the kernel grants at least a thousand
+/// microseconds.
 const PERIOD_MICROS: u64 = 50_000;
 
-/// A group of processes with a share of a processor. When it is dropped, the processes are
-/// unlimited again.
+/// A group of processes with a share of a processor. When the value is dropped, the processes are
+/// no longer limited.
 #[derive(Debug)]
 pub(crate) struct ProcessorQuota(PathBuf);
 
@@ -23,7 +25,8 @@ impl ProcessorQuota {
     /// Limits a process with all its threads to a share of a processor.
     ///
     /// # Errors
-    /// `Unsupported` if the kernel has no such groups, or this process may not create one.
+    /// `Unsupported` if the kernel has no groups of this kind (cgroups, version 1), or if this
+    /// process has no right to create one.
     pub fn of(pid: u32, processors: f64) -> Result<Self> {
         let group = Path::new(GROUPS).join(format!("nacre-bench-{pid}"));
         let made = fs::create_dir(&group).map(|()| Self(group.clone()));

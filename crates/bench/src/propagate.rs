@@ -1,6 +1,6 @@
-//! `propagate`: the time from the request to activate a program until it is active on 120
-//! subscribers. Each subscriber has sessions of its own over sockets, and compiles the program as a
-//! node does.
+//! `propagate`: how long it takes to activate a program on 120 subscribers, from the request until
+//! the last of them runs the program. Each subscriber has sessions of its own over sockets, and
+//! compiles the program as a node does.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -106,8 +106,8 @@ pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result
     Ok(())
 }
 
-/// As `run`, on Ceph, which keeps the programs and maps. Three nodes serve a third of the
-/// subscribers each.
+/// Measures the same as `run` on a Ceph cluster, which keeps the programs and maps. Each of three
+/// nodes serves a third of the subscribers.
 pub(crate) async fn run_on_ceph(
     setup: &Setup,
     options: &RadosOptions,

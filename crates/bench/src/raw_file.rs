@@ -1,5 +1,5 @@
-//! The upper limit of durable writes: one preallocated file without any format, written and synced
-//! a group at a time.
+//! A baseline for durable writes: one preallocated file without any format. Each group of records
+//! is one write and one sync, so no store can be much faster.
 //!
 //! The file is overwritten again and again. A real log writes new blocks instead, which the file
 //! system has to convert at each sync.
@@ -18,8 +18,8 @@ use crate::wire::Exchange;
 
 /// What it is called as a baseline.
 pub(crate) const NAME: &str = "raw file, one fdatasync a group";
-/// The baseline's name when each record first goes through the wire. No storage behind this wire
-/// can be faster unless it combines records.
+/// The name of the baseline in which each record also goes through the wire. No storage behind this
+/// wire can be faster, unless it sends several records in one message.
 pub(crate) const NAME_BEHIND_WIRE: &str = "raw file behind a bare exchange on the wire";
 /// The same where each record is kept.
 pub(crate) const NAME_OF_LOG: &str = "raw file that keeps all, behind a bare exchange";
@@ -37,7 +37,8 @@ pub(crate) enum AtItsEnd {
     Grows,
 }
 
-/// How many records of `size` bytes `writers` waiting tasks make durable a second.
+/// Measures how many records of `size` bytes become durable in a second, if `writers` tasks write
+/// and each waits for its record.
 ///
 /// # Errors
 /// `Unavailable` if the folder cannot be written or the disk fails.
@@ -45,7 +46,8 @@ pub(crate) async fn run(folder: &Path, writers: usize, size: usize, span: Durati
     behind(folder, AtItsEnd::StartsOver, &[], writers, size, span).await
 }
 
-/// As [`run`], where each writer first makes these exchanges, one after the other.
+/// Measures the same as [`run`], but for each record the writer first makes these exchanges on the
+/// wire, one after the other.
 ///
 /// # Errors
 /// As [`run`] and [`Exchange::once`].
@@ -115,8 +117,8 @@ impl Drop for RawFile {
     }
 }
 
-/// Creates a file whose blocks have all been written once, like those of a log that reuses its
-/// space.
+/// Creates a file whose blocks have all been written once. So later writes change no metadata of
+/// the file, as in a log that reuses its space.
 fn laid_out(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new().create(true).truncate(true).write(true).open(path)?;
     for offset in (0..FILE_BYTES).step_by(CHUNK_BYTES) {

@@ -1,6 +1,6 @@
-//! `recover`: how long a log cannot be written after a process that it needs was killed. Detection
-//! lasts from SIGKILL until the supervisor notices. Recovery lasts from there until every writer
-//! has an acknowledged record that it began after the kill.
+//! `recover`: how long a log cannot be written after a process that it needs was killed. The
+//! detection time is from SIGKILL until the supervisor notices. The recovery time is from then
+//! until every writer got an acknowledgement for a record that it began after the kill.
 
 use std::sync::Arc;
 use std::time::Duration;

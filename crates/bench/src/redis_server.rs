@@ -12,8 +12,8 @@ use tokio::process::{Child, Command};
 const START_PATIENCE: Duration = Duration::from_secs(10);
 /// Between two tries to connect while it starts.
 const START_PAUSE: Duration = Duration::from_millis(10);
-/// A slower answer counts as failed. Hundreds of large entries, synced, take a second on a busy
-/// disk.
+/// If Redis takes longer to answer, the operation has failed. Even hundreds of large entries, which
+/// Redis syncs before it answers, take only about a second on a busy disk.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(30);
 
 /// A running server; it ends with this value.
@@ -24,11 +24,12 @@ pub(crate) struct RedisServer {
 }
 
 impl RedisServer {
-    /// Starts a Redis server that syncs its log before each answer, as nacre does, without dumps or
-    /// rewrites.
+    /// Starts a Redis server that syncs its log before each answer, as nacre does. It makes no
+    /// dumps and does not rewrite its log.
     ///
     /// # Errors
-    /// `Unavailable`, with what to install if there is no Redis.
+    /// `Unavailable` if the server does not start. If Redis is not installed, the error says what
+    /// to install.
     pub async fn start(folder: &Path) -> Result<Self> {
         let socket = folder.join("redis.sock");
         let process = Command::new("redis-server")

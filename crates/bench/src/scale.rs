@@ -1,5 +1,5 @@
-//! `scale`: the same work at a small and at a large size: clients, objects, bytes of a pool. The
-//! baseline of each figure is the small size in the same run.
+//! `scale`: does the same work at a small and at a large size: with few and many clients, objects,
+//! and bytes of a pool. The baseline of each figure is the small size in the same run.
 
 use std::path::Path;
 use std::time::Duration;
@@ -23,8 +23,8 @@ const TARGETS: usize = 1;
 const NODE: &str = "storage.0";
 const SMALL_BYTES: usize = 128;
 const LARGE_BYTES: usize = 1024 * 1024;
-/// The interval between the writes of all clients together. One client can carry this load, so the
-/// bench shows the cost of more clients and not of more load.
+/// The interval from one write to the next, over all clients together. A single client can send at
+/// this rate too. So the bench shows the cost of more clients, and not of more load.
 const INTERVAL: Duration = Duration::from_millis(1);
 /// Objects written at the same time while a pool is filled.
 const FILLING: usize = 64;
@@ -61,8 +61,8 @@ fn check_room(folder: &Path, pool_bytes: u64) -> Result<()> {
         .hint("name another folder with --folder, or a smaller pool with --pool-gib"))
 }
 
-/// Measures one client and many, each with its own sessions: at the same load, and each as fast as
-/// it can.
+/// Compares one client with many clients, each with its own sessions. First all clients together
+/// send at the same rate as the one client; then each client sends as fast as it can.
 async fn clients(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result<()> {
     let folder = scratch::folder(&setup.folder)?;
     let cluster = ScratchCluster::start(folder.path(), TARGETS, &setup.program).await?;

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use crate::bench::Setup;
 use crate::redis_server::RedisServer;
 
-/// Makes a scratch folder in `base`, which is removed when the value is dropped.
+/// Makes a scratch folder in `base`. The folder is removed when the returned value is dropped.
 ///
 /// # Errors
 /// `Unavailable` if `base` cannot be written.
@@ -24,8 +24,8 @@ pub(crate) fn folder(base: &Path) -> Result<TempDir> {
     })
 }
 
-/// The cluster for comparisons with Redis: one storage target, because the machine has one disk,
-/// and a Redis on the same disk.
+/// A cluster and a Redis server for comparisons, both on the same disk. The cluster has one storage
+/// target, because the machine has one disk.
 #[derive(Debug)]
 pub(crate) struct BesideRedis {
     pub cluster: ScratchCluster,
@@ -60,7 +60,7 @@ pub(crate) struct ScratchCluster {
 }
 
 impl ScratchCluster {
-    /// Starts a cluster of `targets` storage nodes and a metadata node, each a process.
+    /// Starts a cluster of `targets` storage nodes and one metadata node. Each node is a process.
     ///
     /// # Errors
     /// `Unavailable` if a node does not start.
@@ -75,7 +75,7 @@ impl ScratchCluster {
         Self::start_as(folder, &layout, program).await
     }
 
-    /// As `start`, with one storage target and `nodes` metadata nodes.
+    /// Starts a cluster as `start` does, but with one storage node and `nodes` metadata nodes.
     ///
     /// # Errors
     /// `Unavailable` if a node does not start.

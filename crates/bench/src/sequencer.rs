@@ -1,5 +1,6 @@
-//! `sequencer`: positions issued over sockets, one a question, compared with a bare echo on the
-//! same session stream to the same process.
+//! `sequencer`: how many positions a sequencer issues over sockets, one for each question. The
+//! baseline is a bare echo of questions of the same size, on the same session stream to the same
+//! process.
 
 use std::time::Duration;
 

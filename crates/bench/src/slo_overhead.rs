@@ -1,8 +1,10 @@
-//! `slo-overhead`: the cost of the layer that keeps latency promises, while no tenant is limited.
-//! It measures durable writes in one process, where the layer's share of the time is largest.
+//! `slo-overhead`: the cost of the layer that keeps latency promises, while it limits no tenant. It
+//! measures durable writes within one process, because there the layer's share of the time is
+//! greatest.
 //!
-//! *measured*: promises are not enforced. *ordered*: promises are enforced, and one tenant that sends
-//! nothing has a promise. All writes are those of a tenant without a promise.
+//! The bench compares two modes of the layer with no layer. In the mode *measured* promises are not
+//! enforced. In the mode *ordered* they are enforced, and one tenant has a promise but sends
+//! nothing. All writes come from a tenant without a promise.
 
 use std::sync::Arc;
 use std::time::Duration;

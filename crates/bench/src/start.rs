@@ -1,5 +1,5 @@
-//! `start`: the time from `nacre up` in an empty folder to the first answered request, and the
-//! memory of an idle cluster.
+//! `start`: how long a new cluster takes to start, from `nacre up` in an empty folder to the first
+//! answered request. It also measures the memory of the idle cluster.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -42,7 +42,8 @@ pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result
     Ok(())
 }
 
-/// Starts a cluster. Returns the time to its first answer, and its memory in MiB once it is idle.
+/// Starts a cluster. Returns how long it took to its first answer, and how much memory in MiB it
+/// has when it is idle.
 async fn once(program: &Path, folder: &Path) -> Result<(Duration, f64)> {
     let clock = SystemClock::default();
     let begin = clock.monotonic();

@@ -1,5 +1,5 @@
-//! The upper limit of the wire: an exchange on a node's session with as many bytes as an operation
-//! sends and receives. The node does nothing with them.
+//! A baseline for operations over the wire: an exchange with a node that carries as many bytes as
+//! an operation but does no work. No operation over the wire can be faster.
 
 use std::time::Duration;
 
@@ -78,8 +78,8 @@ impl Exchange {
     }
 }
 
-/// How many answers a second `workers` workers get, when each makes one of these exchanges at a
-/// time.
+/// Measures how many answers a second `workers` workers get in total. Each worker makes one of
+/// these exchanges again and again, one at a time.
 ///
 /// # Errors
 /// As [`Exchange::once`].

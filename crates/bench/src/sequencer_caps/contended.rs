@@ -12,17 +12,19 @@ use crate::scratch::ScratchCluster;
 const HOLDS: [f64; 4] = [0.001, 0.01, 0.1, 0.25];
 /// Operations of one turn, likewise, each with a hold of a quarter of a second.
 const QUOTAS: [u64; 7] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000];
-/// The paper's public data for two clients with a hold of 0.25 s: positions a second by quota.
+/// The paper's public data for two clients that may each hold the capability for 0.25 s. Each pair
+/// is the number of operations that a client may do before it returns the capability, and the
+/// positions a second.
 const PUBLIC: [(u64, f64); 2] = [(1, 146e3), (1_000_000, 1.62e6)];
-/// Two clients. Each has one call in flight, so the duration of a call is the time that the client
-/// waits.
+/// The number of clients. Each has one call in flight, so the duration of a call is the time that
+/// the client waits.
 pub const TWO: usize = 2;
 /// Of so many calls, how long the slowest takes.
 const SLOWEST_OF: [u32; 6] = [2, 10, 100, 1_000, 10_000, 100_000];
 /// Calls after which a task lets others run. Local calls never make it wait.
 const YIELD_EVERY: u64 = 256;
-/// Long enough for the node to activate the program, and for clients to return the capabilities
-/// that they hold.
+/// How long to wait after a change of the program. It is long enough for the node to activate the
+/// program and for clients to return the capabilities that they hold.
 const SETTLE: Duration = Duration::from_millis(1500);
 
 /// How the capability is shared.
@@ -110,8 +112,8 @@ pub async fn measure(
         let client: Cluster = cluster.client().await?;
         logs.push(client.log(log).await?);
     }
-    // Otherwise the last client would wait for a grant that the other one holds but does not use
-    // any more.
+    // At the end of the measurement each client returns its capability. Otherwise the last client
+    // would wait for a capability that the other client holds but does not use any more.
     let ending = logs.clone();
     let release = tokio::spawn(async move {
         tokio::time::sleep(span.mul_f64(1.0 + WARM_UP_SHARE)).await;

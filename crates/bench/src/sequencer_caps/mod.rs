@@ -1,8 +1,10 @@
-//! `sequencer-caps`: positions taken one a call (Malacology, section 6.1). There are three cases:
+//! `sequencer-caps`: how many positions clients get if each call takes one position (Malacology,
+//! section 6.1). There are three cases:
 //!
 //! - a client that is alone with its log, so that it issues the positions itself;
 //! - a client that holds a resource whose file type is a sequencer in Luau;
-//! - two clients that share the capability, under one program after the other.
+//! - two clients that share the capability. The rules for sharing are a program, and the bench
+//!   tries several programs.
 //!
 //! The baselines are the numbers of the paper and of its public data.
 
@@ -61,8 +63,8 @@ pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result
     Ok(())
 }
 
-/// Reports the trade-off: for each way to share the capability, how many positions two clients get,
-/// and how long one waits.
+/// Reports, for each way to share the capability, how many positions two clients get, and how long
+/// one of them waits. More positions mean longer waits.
 fn report_contended(points: &[Point], report: &mut dyn FnMut(Figure)) {
     let of = |sharing, value: fn(&Point) -> f64| {
         let same = points.iter().filter(|point| point.sharing == sharing);

@@ -46,11 +46,11 @@ fn parse(text: &str) -> Result<Bench> {
     text.parse()
 }
 
-/// The `nacre` command that the benches start as nodes: the one in the folder of this program,
-/// built together with it.
+/// Finds the `nacre` command that the benches start as nodes. It is in the folder of this program,
+/// because both are built together.
 ///
 /// # Errors
-/// `NotFound` if there is none in that folder.
+/// `NotFound` if that folder has no `nacre` command.
 pub(crate) fn nacre_beside_this() -> Result<PathBuf> {
     let this = std::env::current_exe()
         .map_err(|error| Error::unavailable(format!("cannot find this program's file: {error}")))?;
