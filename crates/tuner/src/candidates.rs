@@ -3,7 +3,8 @@
 use nacre_brados::layout::{Choices, HeaderPlace, TablePlace};
 use nacre_brados::{Compiled, Layout};
 
-/// Space in a slot besides the longest value, for the rest of the row and the slot's state.
+/// How many bytes a slot has in addition to the longest value. They are for the rest of the row and
+/// for the slot's state.
 const SLOT_ROOM: usize = 64;
 /// Slots begin at multiples of so many bytes.
 const SLOT_ALIGNMENT: usize = 64;

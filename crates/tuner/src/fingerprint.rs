@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 pub struct Fingerprint {
     /// `embedded`, or `ceph-` and what its OSDs keep their data by: `ceph-bluestore`.
     pub engine: String,
-    /// What keeps the data: a file system, or a number of OSDs of a Ceph version and what runs
-    /// methods there.
+    /// What keeps the data. On the embedded engine it is a file system. On Ceph it is a number of
+    /// OSDs, their version, and what runs methods in them.
     pub device: String,
     /// Of the machine that measured.
     pub cpus: usize,

@@ -1,9 +1,10 @@
-//! Physical design: chooses the layout of a Brados program.
+//! Chooses the physical layout of a Brados program.
 //!
 //! A program can be kept in many layouts ([`nacre_brados::layout`]). Which is best depends on its
-//! requests, the engine and the device. So an engine is measured once ([`Profile`]: whole
-//! transactions, by size, number of accesses and depth), and a [`Workload`] describes the requests.
-//! [`tune`] predicts the cost of each layout, measures the best few for real, and chooses.
+//! requests, the engine and the device. An engine is measured once, and its [`Profile`] gives the
+//! cost of a transaction by the size and number of its accesses, and by the number of transactions
+//! in flight. A [`Workload`] describes the requests. [`tune`] predicts the cost of each layout from
+//! both, measures the few layouts that are predicted to be best, and chooses one.
 //!
 //! - `workload`: the requests;
 //! - `shape`, `sketch`: what a transaction touches, found by running it on an object in memory;
@@ -12,8 +13,8 @@
 //! - `predict`, `candidates`, `measure`, `tune`: the choice;
 //! - `observed`: the workload of a running class, from the counts of its calls.
 //!
-//! **Invariant:** a choice rests on the profile, the workload and measurements of this run. It
-//! reports the predictions, the measurements, and what simple rules would have chosen.
+//! **Invariant:** a choice depends only on the profile, the workload and the measurements of this
+//! run. Its report has the predictions, the measurements, and what simple rules would have chosen.
 
 mod candidates;
 mod fingerprint;

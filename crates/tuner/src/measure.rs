@@ -22,8 +22,9 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
-    /// Makes the objects and fills them. `label` tells this program from others of the run; `names`
-    /// tells its objects from others that exist at the same time.
+    /// Makes the objects and fills them. `label` is part of the name of the class, and differs for
+    /// each program of the run. `names` is part of the names of the objects, and differs for each
+    /// set of objects that exist at the same time.
     pub async fn prepare(
         bench: &Workbench,
         label: &str,

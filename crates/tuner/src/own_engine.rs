@@ -1,5 +1,5 @@
-//! An engine of its own for measurements, beside running ones: in a folder of its own, or in a pool
-//! of a Ceph cluster.
+//! An engine that exists only for measurements, beside other running engines. It has its own
+//! folder, or its own pool of a Ceph cluster.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,8 +26,8 @@ pub struct OwnEngine {
 }
 
 impl OwnEngine {
-    /// An embedded engine in a scratch folder in `base`, which is deleted with it. The disk of
-    /// `base` is the one that is measured.
+    /// Opens an embedded engine in a scratch folder in `base`. The folder is deleted when the
+    /// engine is dropped. The disk of `base` is measured.
     ///
     /// # Errors
     /// `Unavailable` if `base` cannot be written.

@@ -44,10 +44,10 @@ struct Tried {
     seconds: f64,
 }
 
-/// Predicts the seconds between the ends of two transactions, on average over the mix.
+/// Predicts the average time in seconds between the ends of two successive transactions of the mix.
 ///
 /// # Errors
-/// `Invalid` if the source is not a program or lacks the method; any error of a request.
+/// `Invalid` if the source is not a program or has no such method; any error of a request.
 pub(crate) fn seconds(source: &str, workload: &Workload, profile: &Profile) -> Result<f64> {
     let mut trial = Trial::new(source)?;
     for Line { count, request } in &workload.fill {

@@ -1,10 +1,10 @@
-//! The cost of transactions of any shape on an engine: measured for some shapes, computed for all.
+//! The cost of transactions on an engine: measured for some transactions, computed for all others.
 //!
-//! For each kind of access and several sizes, whole transactions are measured that make the access
-//! once and [`MANY`] times, alone and with [`DEPTH`] in flight. From this follow the cost of one
-//! more access, and the cost of a transaction without any. A transaction costs the latter plus the
-//! sum of its accesses. Between sizes the cost is interpolated linearly, between depths
-//! geometrically.
+//! Whole transactions are measured for each kind of access and for several sizes. One transaction
+//! makes the access once, another [`MANY`] times. Each is measured alone, and with [`DEPTH`]
+//! transactions in flight. From these times follow the cost of one access, and the base cost of a
+//! transaction without accesses. A transaction costs the base cost plus the costs of its accesses.
+//! Between measured sizes the cost is interpolated linearly, between the two depths geometrically.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -76,8 +76,8 @@ impl Pair {
 }
 
 impl Profile {
-    /// Measures an engine; `span` is spent on each of some hundred and fifty transactions.
-    /// `progress` gets the share that is done.
+    /// Measures an engine. About 150 kinds of transactions are measured, each for the time `span`.
+    /// `progress` gets the share of the work that is done.
     ///
     /// # Errors
     /// Those of the engine.
@@ -96,8 +96,8 @@ impl Profile {
         Ok(Self { format: FORMAT, engine, depths })
     }
 
-    /// Seconds between the ends of two transactions, if all have this shape and `concurrency` of
-    /// them are in flight.
+    /// The time in seconds between the ends of two successive transactions, if all have this shape
+    /// and `concurrency` of them are in flight.
     pub fn seconds(&self, shape: &Shape, concurrency: usize) -> f64 {
         let [alone, deep] = [0, 1].map(|at| self.depths[at].seconds(shape));
         let share = (concurrency as f64).ln() / (DEPTH as f64).ln();
@@ -185,8 +185,9 @@ impl Depth {
             .sum::<f64>()
     }
 
-    /// The cost of one more access of this many bytes. Between measured sizes it is interpolated.
-    /// Below the first size it is that of the first; above the last it follows the last slope.
+    /// The cost of one more access of this many bytes. Between measured sizes the cost is
+    /// interpolated. Below the first measured size the cost is that of the first size. Above the
+    /// last measured size the cost rises as between the last two sizes.
     fn of_access(&self, access: Access, bytes: usize) -> f64 {
         let Some(points) = self.added.get(&access) else { return LEAST_SECONDS };
         let behind = points.iter().position(|point| point.bytes >= bytes);
@@ -213,8 +214,8 @@ fn is_tried(access: Access, bytes: usize) -> bool {
 mod tests {
     use super::*;
 
-    /// A depth at which a read costs one microsecond and one for each kilobyte, and a write ten
-    /// times that.
+    /// Made-up costs: a read costs one microsecond and one more for each kilobyte, and a write
+    /// costs ten times as much.
     fn depth(depth: usize) -> Depth {
         let seconds = |access: Access, bytes: usize| {
             let micros = 1.0 + bytes as f64 / 1000.0;

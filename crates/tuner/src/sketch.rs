@@ -11,10 +11,10 @@ use crate::shape::{Access, Shape};
 /// Longest stream: a layout with fixed places may begin far behind the start.
 const MAX_STREAM_BYTES: u64 = 256 * 1024 * 1024;
 
-/// An object, and the shape of the running transaction.
+/// An object in memory that records the accesses of the running transaction.
 ///
-/// It has no bounds except one on its stream, and does not undo a failed transaction: the classes
-/// that run on it fail before they write.
+/// Only its stream has a bound. It does not undo a failed transaction, because the classes that run
+/// on it fail before they write.
 #[derive(Debug, Default)]
 pub(crate) struct Sketch {
     exists: bool,

@@ -1,14 +1,17 @@
 //! Chooses the layout of a program for a workload.
 //!
-//! 1. All legal layouts are enumerated, the plainest first.
-//! 2. The cost of each is predicted from the engine's profile.
-//! 3. These are measured for real, in turns: the best with its header in each place; the best that
-//!    keeps its rows in another way; the plainest of those that are as good within noise; and the
-//!    plainest of all, which a program has that names no layout.
-//! 4. The plainest of those that are as good as the best within noise is chosen.
+//! The *plainest* layout is the one that a program has if it names no layout: everything is in the
+//! map. Two costs that differ by less than the usual noise count as equal.
 //!
-//! With `sweep` all are measured. That shows how far the choice is from the best, and how far rules
-//! are that do not look at the engine.
+//! 1. All legal layouts are listed, the plainest first.
+//! 2. The cost of each is predicted from the engine's profile.
+//! 3. These finalists are measured, in turns: the best by prediction, with its header in each
+//!    possible place; the best of those that keep their rows elsewhere; the plainest of those that
+//!    are predicted equal to the best; and the plainest of all.
+//! 4. Of the finalists that are measured equal to the best one, the plainest is chosen.
+//!
+//! With `sweep` all layouts are measured. That shows how much worse than the best layout the choice
+//! is, and how much worse the choices of rules are that ignore the engine.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -78,7 +81,7 @@ impl Tuned {
     }
 }
 
-/// Chooses a layout. `progress` is told what is being measured.
+/// Chooses a layout. Calls `progress` with each layout before measuring it.
 ///
 /// # Errors
 /// `Invalid` if the program has mistakes; any error of its requests or of the engine.
@@ -112,8 +115,8 @@ pub async fn tune(
     Ok(judge(&candidates, &seconds, &finalists, &measured, &runs))
 }
 
-/// What predictions alone would choose: the plainest layout of those that are as good as the best.
-/// Nothing is measured; the computation takes up to a second or two.
+/// Chooses a layout by predictions alone: the plainest of those that are predicted equal to the
+/// best. Nothing is measured, but the computation may take a second or two.
 ///
 /// # Errors
 /// `Invalid` if the program has mistakes; any error of its requests.
@@ -150,8 +153,9 @@ fn candidates(source: &str, workload: &Workload) -> Result<Candidates> {
     Ok(Candidates::of(&compiled, workload.longest_bytes()))
 }
 
-/// The result for all layouts: predicted seconds a request, whether a layout may be chosen, whether
-/// it was measured, and its runs.
+/// Makes the result of the measured and predicted layouts. `seconds` are the predicted times of a
+/// request, `finalists` the layouts that may be chosen, and `measured` the layouts that have
+/// `runs`.
 fn judge(
     candidates: &Candidates,
     seconds: &[f64],
@@ -181,10 +185,10 @@ fn judge(
     Tuned { tried, chosen, rules: rules.to_vec() }
 }
 
-/// The layouts that are measured for real. First the best by prediction, with those that keep their
-/// tables in the same places, because the place of the header changes less than the error of
-/// predictions. Then the best that keeps its tables elsewhere, the plainest that is as good within
-/// noise, and the plainest of all.
+/// The layouts to measure. First come the best by prediction and all layouts that keep their tables
+/// in the same places. They differ only in the place of the header, which matters less than the
+/// error of the predictions. Then come the best layout that keeps its tables elsewhere, the
+/// plainest that is predicted equal to the best, and the plainest of all.
 fn finalists(seconds: &[f64], layouts: &[Layout]) -> BTreeSet<usize> {
     let by_seconds = |a: &usize, b: &usize| seconds[*a].total_cmp(&seconds[*b]);
     let Some(first) = (0..seconds.len()).min_by(by_seconds) else { return BTreeSet::new() };
@@ -196,9 +200,10 @@ fn finalists(seconds: &[f64], layouts: &[Layout]) -> BTreeSet<usize> {
     finalists
 }
 
-/// The plainest of the measured finalists that are as good as the best.
+/// The plainest of the finalists that are measured equal to the best finalist.
 ///
-/// Other measurements of a sweep do not count, because the sweep is there to judge the choice.
+/// Layouts that only a sweep measured cannot be chosen, because the sweep is there to judge the
+/// choice.
 fn chosen(tried: &[Tried], finalists: &BTreeSet<usize>) -> usize {
     let rate = |at: &usize| tried[*at].measured.unwrap_or(0.0);
     let best = finalists.iter().map(rate).fold(0.0, f64::max);

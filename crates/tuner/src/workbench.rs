@@ -53,7 +53,8 @@ impl Workbench {
         self.classes.uninstall(class);
     }
 
-    /// An object that is not used otherwise; `label` and `number` tell the objects of a run apart.
+    /// The name of an object that nothing else uses. `label` and `number` tell the objects of a run
+    /// apart.
     ///
     /// # Errors
     /// `Invalid` if the label cannot be part of a name.

@@ -204,7 +204,8 @@ impl Pattern {
         Ok(Self { method: method.to_owned(), columns })
     }
 
-    /// Draws a row. `next` is the next number of the object, and is raised if the row uses it.
+    /// Draws a row at random. `next` is the next number of the object that gets the request. If the
+    /// row uses that number, `next` is raised.
     pub fn draw(&self, next: &mut u64, random: &mut Random) -> Vec<Value> {
         self.columns.iter().map(|column| column.draw(next, random)).collect()
     }

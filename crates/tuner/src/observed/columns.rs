@@ -8,16 +8,16 @@ use nacre_class::ColumnSeen;
 use super::asked::{Asked, Asking};
 use crate::workload::{Column, MAX_DRAWN_BYTES, MAX_DRAWN_TEXTS};
 
-/// A column whose number rises in at least this share of the samples counts up. Numbers of several
-/// interleaved objects rise less often than those of one. Numbers in random order rise a few times
-/// and then hardly ever.
+/// The numbers of a column count up if a number is greater than the previous one in at least this
+/// share of the samples. If the numbers of several objects are mixed, they rise less often than
+/// those of one object. Numbers in random order rise a few times and then hardly ever.
 const RISING: f64 = 0.3;
 /// Numbers that differ as often as this hardly repeat.
 const FRESH: f64 = 0.6;
 /// As many different numbers are few: they say which way, or which epoch, not which row.
 const FEW: f64 = 8.0;
-/// With at most this share of different values, a column hardly changes, such as an epoch that is
-/// raised now and then.
+/// A column with at most this share of different values hardly changes. An example is an epoch,
+/// which is raised now and then.
 const HARDLY_CHANGING: f64 = 0.05;
 
 /// The method whose numbers count up: the one that adds rows most often, if its numbers do.
@@ -91,8 +91,9 @@ pub(super) fn column_of(
         (Base::Bool, _) => Column::Is(Value::Bool(self::highest(own) == 1)),
         (Base::Int, Role::Counts) if counts_up(own) => Column::Next,
         (Base::Int, _) if seen.distinct() <= few || highest < 1 => Column::Is(Value::Int(highest)),
-        // The method sets this number and raises it each time. A smaller one would have no effect,
-        // and a greater one would go too far.
+        // The method sets this number and raises it each time. If the workload sent a smaller
+        // number, it would have no effect; if it sent a greater one, other requests would be
+        // refused.
         (Base::Int, Role::Uses) if method.writes && !asking.is_key && rises(own) => {
             Column::Is(Value::Int(highest))
         }
@@ -101,8 +102,8 @@ pub(super) fn column_of(
     }
 }
 
-/// The column of a request that fills objects. There are no rows yet that a number could name, and
-/// a number that is no key names no row.
+/// The value of a column in a request that fills objects. The object has no rows yet that a number
+/// could name. A number that is no key names no row.
 pub(super) fn settled(
     asking: &Asking<'_>,
     column: Column,

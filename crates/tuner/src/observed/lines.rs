@@ -10,8 +10,8 @@ use crate::workload::{Column, Line, MAX_DRAWN_BYTES, Pattern};
 const LEAST_SHARE: f64 = 0.02;
 /// Weights of the mix add up to about this.
 const WEIGHTS: f64 = 10_000.0;
-/// Bytes of a string column in a request besides the string itself, and of a number or a truth
-/// value.
+/// How many bytes a string column takes in a request in addition to the string. The next constants
+/// are for a number, and for a boolean or nil.
 const TEXT_BYTES: f64 = 5.0;
 const NUMBER_BYTES: f64 = 9.0;
 const WORD_BYTES: f64 = 1.0;
@@ -42,8 +42,9 @@ fn text_bytes(column: &Column) -> Option<usize> {
     }
 }
 
-/// The sizes of a method's requests, each with how many had it. Within each bucket's bounds the
-/// size is chosen so that the total is right.
+/// The sizes of a method's requests, each with the number of requests of that size. Sizes were
+/// counted in buckets. For each bucket a size within its bounds is chosen, so that the total number
+/// of bytes is right.
 fn sizes(seen: &MethodSeen) -> Vec<(f64, f64)> {
     let requests = seen.requests as f64;
     let buckets: Vec<(f64, f64)> = (0_i32..)
@@ -82,8 +83,9 @@ fn sized(columns: &[Column], bytes: f64) -> Vec<Column> {
     columns
 }
 
-/// The requests that fill an object. First comes each writing method that adds no rows, once; then
-/// come methods that add rows, as often as they were called. That may have been long ago.
+/// The requests that fill an object. First comes one request of each writing method that adds no
+/// rows. Then come `rows` requests of the methods that add rows. A method that was called more
+/// often gets more of them, even if those calls were long ago.
 pub(super) fn fill(
     asked: &[Asked<'_>],
     columns: impl Fn(&Asked<'_>) -> Vec<Column>,

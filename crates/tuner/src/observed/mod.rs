@@ -1,7 +1,8 @@
-//! Makes a workload from the observed requests of a running class.
+//! Makes a workload that is like the observed requests of a running class.
 //!
-//! Observed are the methods, the bytes of their requests, and, for some requests, the values of
-//! their columns ([`nacre_class::CallsSeen`]). The workload asks alike:
+//! A class counts its calls by method and size. For some requests it also counts the different
+//! values of each column and their bounds ([`nacre_class::CallsSeen`]). The workload is made as
+//! follows:
 //!
 //! | observed | becomes |
 //! |---|---|
@@ -12,8 +13,9 @@
 //! | other numbers | `below` the greatest |
 //! | strings | of the same length, and as many different ones |
 //!
-//! Columns that are not keys mean the same in all methods that have one of the name. So the method
-//! that seals an epoch and the requests in that epoch agree on it; otherwise all would be refused.
+//! Columns that are not keys mean the same in all methods that have a column of that name. So the
+//! method that seals an epoch and the requests under that epoch agree on the epoch; otherwise the
+//! class would refuse all requests.
 //!
 //! Anything that cannot be observed is assumed, and the assumption is reported with the workload.
 
