@@ -8,8 +8,8 @@ const FIRST: Duration = Duration::from_millis(5);
 /// What a waiter loses at most once the node is back.
 const LONGEST: Duration = Duration::from_millis(500);
 
-/// Waits that double up to a bound. Each is drawn at random from the upper half of its range, so
-/// that tasks do not retry together.
+/// The pauses between retries. Each is twice as long as the one before, up to a bound. A random
+/// part of up to half of a pause is left out, so that tasks do not all retry at the same time.
 #[derive(Debug)]
 pub struct Backoff {
     next: Duration,

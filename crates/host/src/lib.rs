@@ -3,7 +3,7 @@
 //! A log's sequencer is such a machine. This crate has the part that is the same for all kinds of
 //! machines. Compare-and-swap on a stored [`Record`] decides which node serves. A node that takes
 //! over seals the state that its predecessor could still change. A client finds the node that
-//! serves, and has a silent node replaced.
+//! serves, and asks another node to replace a silent one.
 //!
 //! # Protocol
 //!
@@ -13,7 +13,8 @@
 //!    ([`core::TakeoverCore`]). A node that loses the race uses the winner's record.
 //! 3. The winner runs the kind's own [`Recovery`], which seals the old epoch and finds the state.
 //! 4. Then [`Host`] serves the machine. It answers a client whose record is at least as new as the
-//!    take-over. It reads the stored record before it answers a client that knows a later one.
+//!    take-over. If a client knows a later record than the host, the host reads the stored record
+//!    before it answers.
 //! 5. A node that has handed a machine over redirects its clients, or forwards their questions:
 //!    [`ClientRouting`].
 //! 6. [`AuthorityClient`] asks the node that its record names. If the node refuses, the client
@@ -24,7 +25,8 @@
 //! - Two authorities never have the same epoch of the same record: the second claim is refused.
 //! - No machine serves before its recovery is complete.
 //! - A machine whose record was replaced stops at the first question by a client that knows the new
-//!   record. Until then its answers have no effect, because recovery has sealed its epoch.
+//!   record. Until then its answers do no harm, because recovery has sealed its epoch: the store
+//!   refuses changes under it.
 //!
 //! # To host a new kind
 //!

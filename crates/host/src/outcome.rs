@@ -2,8 +2,8 @@
 
 use nacre_object::{Error, ErrorKind, Status};
 
-/// The status (EAGAIN) of a host that is alive but has no answer yet. A client must not have it
-/// replaced.
+/// The status (EAGAIN) in the error of a host that is alive but has no answer yet. A client that
+/// gets it must not have the host replaced.
 const BUSY: Status = -11;
 
 /// The error of a host that is there but has no answer yet.

@@ -24,9 +24,9 @@ pub trait Question<N>: Sync {
     /// The question about the machine of this name, from a client whose record has this epoch.
     fn encode(&self, name: &N, epoch: u64) -> Bytes;
 
-    /// The epoch of the record under which the authority gave this answer, if answers of the kind
-    /// contain it. If that record names another node than the client asked, the client learns that
-    /// its node forwards.
+    /// The epoch of the record under which the authority gave this answer. `None` if answers of the
+    /// kind do not contain it. If that record names another node than the one that the client
+    /// asked, the client learns that the asked node forwards its questions.
     fn answered_under(&self, _answer: &[u8]) -> Option<u64> {
         None
     }
@@ -40,8 +40,8 @@ pub fn put_header(input: &mut BytesMut, name: &str, epoch: u64) {
     input.put_u64_le(epoch);
 }
 
-/// The name and the epoch of a question, and the rest of it. `None` if the question is too short.
-/// The name is unchecked.
+/// Splits a question into the machine's name, the epoch and the rest. `None` if the question is
+/// malformed. The name is unchecked.
 pub fn split_header(input: &[u8]) -> Option<(&str, u64, &[u8])> {
     let (length, rest) = input.split_first_chunk()?;
     let (name, mut rest) = rest.split_at_checked(usize::from(u16::from_le_bytes(*length)))?;
@@ -49,8 +49,8 @@ pub fn split_header(input: &[u8]) -> Option<(&str, u64, &[u8])> {
     Some((std::str::from_utf8(name).ok()?, epoch, rest))
 }
 
-/// The question that makes a node take over from the authority of this epoch's record, or of an
-/// older record.
+/// Encodes the question that makes a node take a machine over. It replaces the authority in the
+/// record of this epoch, or in an older record.
 pub fn recover_question(name: &str, epoch: u64) -> Bytes {
     let mut input = BytesMut::with_capacity(2 + name.len() + 8);
     put_header(&mut input, name, epoch);

@@ -11,11 +11,11 @@ use nacre_object::{Error, MapName, NodeName, Result};
 pub struct Authority {
     /// The node.
     pub node: NodeName,
-    /// The epoch at which the node took over. It distinguishes this authority from an earlier
-    /// take-over by the same node.
+    /// The epoch at which the node took over. It distinguishes this take-over from an earlier one
+    /// by the same node.
     pub epoch: u64,
-    /// A random number that the claimant draws. It distinguishes two processes with the same node
-    /// name that claim the same epoch, so that they never both serve.
+    /// A random number that the claimant draws. If two processes with the same node name claim the
+    /// same epoch, it tells their claims apart, so that they never both serve.
     pub claim: u64,
 }
 

@@ -27,18 +27,18 @@ pub trait RecordStore<R: Record>: Send + Sync + fmt::Debug {
         Ok(self.last(name).await?.filter(|record| !record.is_removed()))
     }
 
-    /// The stored record, even of a removed machine; `None` if there never was a machine of that
+    /// The stored record, also of a removed machine. `None` if there never was a machine of that
     /// name.
     ///
     /// # Errors
-    /// `Unavailable`, `Corrupt`.
+    /// `Unavailable` if the store does not answer; `Corrupt` if the record is damaged.
     async fn last(&self, name: &R::Name) -> Result<Option<R>>;
 
-    /// Stores `record` if its epoch is the stored one plus one.
+    /// Stores `record` if its epoch is that of the stored record plus one.
     ///
     /// # Errors
-    /// `Stale` or `Invalid`, see [`check_proposal`]. After `Unavailable` the record may or may not
-    /// have been stored.
+    /// `Stale` or `Invalid`, see [`check_proposal`]. After `Unavailable` it is unknown whether the
+    /// record was stored.
     async fn propose(&self, record: &R) -> Result<()>;
 
     /// The name of every machine.
@@ -51,7 +51,8 @@ pub trait RecordStore<R: Record>: Send + Sync + fmt::Debug {
 /// The stored record of a machine.
 ///
 /// # Errors
-/// `NotFound` if there is no machine of that name; `Unavailable`, `Corrupt`.
+/// `NotFound` if there is no machine of that name; `Unavailable` if the store does not answer;
+/// `Corrupt` if the record is damaged.
 pub async fn stored<R: Record>(records: &dyn RecordStore<R>, name: &R::Name) -> Result<R> {
     records.current(name).await?.ok_or_else(|| R::not_found(name))
 }
@@ -87,8 +88,8 @@ impl<R: MapRecord> MapRecords<R> {
         Self { maps, kind: PhantomData }
     }
 
-    /// The name, or `None` if the machine was removed. A machine with a damaged record is listed,
-    /// so that opening it reports the damage.
+    /// Returns `name`, or `None` if the machine of that name was removed. A machine with a damaged
+    /// record is listed too, so that opening it reports the damage.
     async fn is_there(&self, name: R::Name) -> Result<Option<R::Name>> {
         match self.current(&name).await {
             Ok(record) => Ok(record.map(|_| name)),
@@ -108,8 +109,9 @@ impl<R: MapRecord> MapRecords<R> {
     }
 }
 
-/// Decodes the record in the map of `name`. Refuses the record of another machine. Otherwise a user
-/// who may change only this map could make a node take over the other machine.
+/// Decodes the record in the map of machine `name`. Refuses a record that belongs to another
+/// machine. Otherwise a user who may change only this map could make a node take over that other
+/// machine.
 fn decode<R: MapRecord>(name: &R::Name, encoded: &[u8]) -> Result<R> {
     let record = R::decode(encoded)?;
     if record.name() != name {

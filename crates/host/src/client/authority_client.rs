@@ -43,8 +43,8 @@ struct Via {
 }
 
 impl<R: Record, F: Clone + Default> AuthorityClient<R, F> {
-    /// A client of the machine `name`, which nodes host as `service`. The client has an authority
-    /// replaced that is silent for `silence`.
+    /// A client of the machine `name`, which nodes host as `service`. If an authority is silent for
+    /// `silence`, the client asks another node to replace it.
     pub fn new(
         name: R::Name,
         service: &'static str,
@@ -58,13 +58,14 @@ impl<R: Record, F: Clone + Default> AuthorityClient<R, F> {
     }
 
     /// Asks the authority. Returns its answer, and the record that the client used for the
-    /// question. Until `deadline` the client reads the record again when it is refused, and has a
-    /// silent authority replaced. One attempt lasts `patience` at most. If a former authority
-    /// forwards questions, the client keeps asking it as long as it answers.
+    /// question. The client repeats the question until `deadline`. If it is refused, it reads the
+    /// record again. If the authority is silent, it asks another node to take over. One attempt
+    /// lasts `patience` at most. If a former authority forwards questions, the client keeps asking
+    /// it as long as it answers.
     ///
     /// # Errors
-    /// The host's own; `Unavailable` if there was no authority by the deadline; `Denied` if there
-    /// is none and this client has no right to have one installed.
+    /// The errors of the host; `Unavailable` if there was no authority by the deadline; `Denied` if
+    /// there is no authority and this client has no right to make a node take over.
     pub async fn ask(
         &self,
         question: &impl Question<R::Name>,
@@ -122,10 +123,12 @@ impl<R: Record, F: Clone + Default> AuthorityClient<R, F> {
         }
     }
 
-    /// Asks the authority that the cached record names, once. It is not replaced.
+    /// Asks the authority that the cached record names, once. The authority is not replaced if it
+    /// is silent.
     ///
     /// # Errors
-    /// The host's own; `Unavailable` if the record names none, or no answer came within `patience`.
+    /// The errors of the host; `Unavailable` if the record names no authority, or if no answer came
+    /// within `patience`.
     pub async fn ask_now(
         &self,
         question: &impl Question<R::Name>,
@@ -137,8 +140,8 @@ impl<R: Record, F: Clone + Default> AuthorityClient<R, F> {
         Ok((answer, record))
     }
 
-    /// Has the machine sealed at a new epoch and recovered, by its current authority if that
-    /// answers.
+    /// Makes a node seal the machine at a new epoch and recover it: the current authority if it
+    /// answers, otherwise another node.
     ///
     /// # Errors
     /// As for [`AuthorityClient::ask`].
@@ -234,8 +237,9 @@ impl<R: Record, F: Clone + Default> AuthorityClient<R, F> {
         Err(last)
     }
 
-    /// The nodes to ask, in order: first the authority that the record names, then the others. The
-    /// start among the others differs from machine to machine, which spreads the load.
+    /// The nodes to ask to take over, in order. The authority that the record names comes first,
+    /// then the other nodes. For each machine the other nodes begin with another one, which spreads
+    /// the load.
     async fn candidates(&self, record: &R) -> Result<Vec<NodeName>> {
         let mut nodes = self.nodes.nodes().await?;
         nodes.sort();

@@ -1,4 +1,4 @@
-//! The record that a client uses. It may be old; a node then refuses the client, and the client
+//! The record that a client uses. If the record is old, a node refuses the client, and the client
 //! reads the record again.
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
@@ -31,7 +31,8 @@ impl<R: Record, F: Clone + Default> RecordCache<R, F> {
     /// Reads the record for the first time.
     ///
     /// # Errors
-    /// `NotFound` if there is no such machine; `Unavailable`, `Corrupt`.
+    /// `NotFound` if there is no such machine; `Unavailable` if the store does not answer;
+    /// `Corrupt` if the record is damaged.
     pub async fn open(name: R::Name, records: Arc<dyn RecordStore<R>>) -> Result<Self> {
         let record = Arc::new(stored(&*records, &name).await?);
         let known = RwLock::new(Known { record, facts: F::default() });
@@ -64,21 +65,23 @@ impl<R: Record, F: Clone + Default> RecordCache<R, F> {
         self.refresh().await
     }
 
-    /// Returns the cached record if its epoch is later than `epoch`, else reads the stored one. If
-    /// nothing later is stored, the result is not later either.
+    /// Returns the cached record if its epoch is later than `epoch`. Otherwise reads and returns
+    /// the stored record. Its epoch is possibly not later than `epoch`.
     ///
     /// # Errors
-    /// As [`RecordCache::read_now`].
+    /// As for [`RecordCache::read_now`].
     pub async fn later_than(&self, epoch: u64) -> Result<Arc<R>> {
         let _alone = self.reading.lock().await;
         let record = self.get();
         if record.epoch() > epoch { Ok(record) } else { self.refresh().await }
     }
 
-    /// Returns the cached record if it has this epoch or a later one, else reads the stored one.
+    /// Returns the cached record if it has this epoch or a later one. Otherwise reads and returns
+    /// the stored record.
     ///
     /// # Errors
-    /// `Unavailable` if the stored record is older; as [`RecordCache::read_now`].
+    /// `Unavailable` if the stored record is older than this epoch; otherwise as for
+    /// [`RecordCache::read_now`].
     pub async fn at_least(&self, epoch: u64) -> Result<Arc<R>> {
         let current = self.get();
         if current.epoch() >= epoch {

@@ -12,11 +12,12 @@ use tokio::time::timeout;
 #[async_trait]
 pub trait HostTransport: Send + Sync + fmt::Debug {
     /// Sends a question to the host that `node` offers as `service`, and returns its answer to
-    /// `method` within `patience`. An implementation for many questions checks their deadlines
-    /// together, which costs less than a timer each.
+    /// `method`. Fails if the answer takes longer than `patience`. An implementation for many
+    /// questions has one timer for all of them, because that costs less than one timer for each
+    /// question.
     ///
     /// # Errors
-    /// The host's own; `Unavailable` if the node does not answer in time.
+    /// The errors of the host; `Unavailable` if the node does not answer in time.
     async fn ask(
         &self,
         node: &NodeName,
@@ -40,7 +41,7 @@ pub trait HostNodes: Send + Sync + fmt::Debug {
 /// Waits for the answer of a node's host, for `patience` at most.
 ///
 /// # Errors
-/// The host's own; `Unavailable` once the time is over.
+/// The errors of the host; `Unavailable` if there is no answer in time.
 pub async fn answer_within(
     patience: Duration,
     node: &NodeName,

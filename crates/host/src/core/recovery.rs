@@ -1,10 +1,12 @@
-//! The step of a kind between the claim and serving: it seals the old epoch and finds the state.
+//! The step of a take-over that differs from kind to kind. It comes between the claim and serving:
+//! it seals the old epoch and finds the state.
 
 use std::fmt;
 
 use crate::record::Record;
 
-/// The recovery of one machine, a pure state machine. It starts once its claim is stored.
+/// The recovery of one machine, as a state machine without IO. It starts after the claim of the
+/// node is stored.
 ///
 /// **Invariant for implementers:** return [`Step::Serve`] only after no request of an earlier epoch
 /// can change the state that was found.

@@ -15,8 +15,8 @@ pub trait Machine: fmt::Debug + Send + 'static {
     /// Hands out nothing until the next [`Machine::serve`].
     fn hold(&mut self);
 
-    /// Continues under the record that is stored now. Returns whether this machine is still the
-    /// authority; if not, drop the machine.
+    /// Continues to serve under the record that is stored now. Returns whether this machine is
+    /// still the authority. If not, the caller must drop the machine.
     #[must_use]
     fn serve(&mut self, stored: Self::Record) -> bool;
 }
@@ -43,7 +43,8 @@ impl<R: Record> Serving<R> {
     /// The authority that a record names.
     ///
     /// # Panics
-    /// If the record names no authority. A take-over always claims it first.
+    /// If the record names no authority. A take-over always stores a record that names one before
+    /// it serves.
     pub fn new(record: R) -> Self {
         let authority = record.authority().expect("a take-over claims the record first").clone();
         Self { authority, record }

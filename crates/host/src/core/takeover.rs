@@ -1,7 +1,8 @@
-//! A node's take-over of a machine (for logs: CORFU, section 3.2.2).
+//! Decides how a node takes a machine over (for logs: CORFU, section 3.2.2).
 //!
-//! 1. Claim: propose the stored record's successor that names this node and this attempt. A node
-//!    that loses the race adopts the winner's record, even if the winner has the same node name.
+//! 1. Claim: propose the successor of the stored record. It names this node as the authority, with
+//!    a random number for this attempt. A node that loses the race adopts the winner's record, even
+//!    if the winner has the same node name.
 //! 2. Recover, as the kind does ([`Recovery`]).
 //! 3. Serve.
 
@@ -73,9 +74,9 @@ pub struct TakeoverCore<K: Recovery> {
 }
 
 impl<K: Recovery> TakeoverCore<K> {
-    /// The take-over by `node`, which replaces a record of epoch `replaces` or older. If a later
-    /// record is stored, another attempt came first, and its record is adopted. Draw `claim` at
-    /// random: no other attempt may use the same number.
+    /// A take-over by `node`. It replaces the record of epoch `replaces`, or an older one. If a
+    /// later record is stored, another attempt was first, and this node adopts that record. The
+    /// caller draws `claim` at random, so that no other attempt has the same number.
     pub fn new(node: NodeName, replaces: u64, claim: u64) -> Self {
         Self { node, claim, replaces, state: State::Reading }
     }

@@ -1,8 +1,9 @@
 //! Forwards questions about a machine that this node handed over in proxy mode
 //! ([`ClientRouting::Forward`]).
 //!
-//! The former authority remembers, in memory, which node took over and the record of that. While it
-//! does not serve the machine itself, it asks that node and returns its answer.
+//! The former authority remembers, in memory, which node took over, and the epoch of the record
+//! that names this node. While it does not serve the machine itself, it asks that node and returns
+//! its answer.
 //!
 //! 1. The former authority forwards a question under the epoch of the record that names the
 //!    successor. The successor checks it like any other question, and refuses an epoch under which
@@ -29,13 +30,14 @@ use crate::outcome::is_busy;
 use crate::record::{Record, deposed};
 use crate::records::stored;
 
-/// How long the node that gets a forwarded question may take. That node reports after
-/// [`BUSY_AFTER`] that it has no answer yet, and clients wait two seconds.
+/// How long the node that gets a forwarded question may take to answer. That node reports after
+/// [`BUSY_AFTER`] that it has no answer yet, so it has time to do so. Clients wait two seconds,
+/// which is longer.
 pub const FORWARD_PATIENCE: Duration = Duration::from_millis(1500);
 const _: () = assert!(BUSY_AFTER.as_millis() < FORWARD_PATIENCE.as_millis());
 
-/// How many nodes one question is forwarded to, one after another: the known successor, and the
-/// node that the record names.
+/// To how many nodes one question is forwarded at most, one after another. The first is the known
+/// successor; the second is the node that the stored record names.
 const MAX_FORWARDS: usize = 2;
 
 /// How clients reach a machine that was handed over.
@@ -75,8 +77,8 @@ impl<K: Hosting> Host<K> {
     }
 
     /// Answers a question with `here`, or forwards it if this node handed the machine over in proxy
-    /// mode. `epoch` is the epoch of the client's record. `there` asks the other node, under the
-    /// epoch of the [`Forward`].
+    /// mode. `epoch` is the epoch of the client's record. `there` sends the question to the other
+    /// node, under the epoch of the [`Forward`].
     ///
     /// # Errors
     /// Those of `here` and of `there`; `Stale` if the client must read the record.
@@ -115,8 +117,8 @@ impl<K: Hosting> Host<K> {
         Err(deposed::<K::Record>())
     }
 
-    /// Finds the node to forward to, by a record of `least_epoch` or later. Reads the stored record
-    /// if the known one is older.
+    /// Finds the node to forward to, from a record of `least_epoch` or later. Reads the stored
+    /// record if the record known so far is older.
     async fn forward_of(
         &self,
         name: &NameOf<K>,

@@ -1,7 +1,7 @@
 //! Hands a machine over from its authority to another node, while clients use it.
 //!
-//! 1. The authority holds the machine, so that it issues nothing that its successor may contradict.
-//!    Clients wait.
+//! 1. The authority *holds* the machine: the machine answers no questions, so that it issues
+//!    nothing that its successor may contradict. Clients wait.
 //! 2. It stores state for the successor: [`Hosting::before_hand_over`].
 //! 3. It asks the successor to take over. That node claims the record and recovers, as after a
 //!    failure.
@@ -34,7 +34,7 @@ pub const HAND_OVER_PATIENCE: Duration = Duration::from_millis(500);
 impl<K: Hosting> Host<K> {
     /// Hands a machine that this node serves over to `successor`, which hosts machines as
     /// `service`. If `successor` is this node, nothing happens. Returns the epoch of the record
-    /// that is known afterwards. `routing` says how clients reach the machine from then on.
+    /// that this node knows afterwards. `routing` says how clients reach the machine from then on.
     ///
     /// # Errors
     /// `Stale` if this node is not the authority; `Conflict` if the successor did not take over.

@@ -4,8 +4,8 @@
 //! takes it over anew, because the in-memory state of a machine does not outlive its process. When
 //! the host is asked to `recover`, it takes the machine over from another node in the same way.
 //!
-//! Each job that reads or changes a record runs in a task of its own, one at a time for each
-//! machine. So a client that stops waiting does not interrupt it.
+//! Each job that reads or changes a record runs in a task of its own, so a client that stops
+//! waiting does not interrupt the job. One job at a time runs for each machine.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -26,8 +26,8 @@ use crate::outcome::{busy, busy_because};
 use crate::record::{Record, Words, deposed};
 use crate::records::stored;
 
-/// How often the host reads the record for one question. If it is still refused then, the record
-/// and the client disagree.
+/// How many times the host reads the record for one question. If the question is still refused
+/// after that, the record changes too often, or the client does not follow it.
 const MAX_LOOKS: usize = 5;
 /// If the host fails to take a machine over from itself, it tries again after this time.
 const FENCE_AGAIN: Duration = Duration::from_millis(100);
@@ -112,7 +112,8 @@ impl<K: Hosting> Host<K> {
         Ok(slots.entry(name.clone()).or_default().clone())
     }
 
-    /// Makes a machine ready for a question that could not be answered.
+    /// Makes a machine ready after a question about it could not be answered, so that the question
+    /// can be tried again.
     ///
     /// # Errors
     /// `Stale` if the client must read the record. `Unavailable` if the machine cannot be served
@@ -138,8 +139,8 @@ impl<K: Hosting> Host<K> {
         }
     }
 
-    /// Takes a machine over from the authority of epoch `replaces`, or of an older one. Returns the
-    /// epoch of the record that is known afterwards.
+    /// Takes a machine over. It replaces the authority in the record of epoch `replaces`, or in an
+    /// older record. Returns the epoch of the record that this node knows afterwards.
     ///
     /// # Errors
     /// `NotFound` if there is no such machine; `Unavailable` if an object that must be sealed does
@@ -148,9 +149,9 @@ impl<K: Hosting> Host<K> {
         self.do_job(name, Job::Recover { replaces }).await
     }
 
-    /// Takes a machine over from this same node, in a task of its own, which fences off clients
-    /// that hold lent state. Returns whether it started the task; one such task runs at a time.
-    /// Waiting tasks are woken at its end.
+    /// Takes a machine over from this same node, in a task of its own. The new epoch fences off
+    /// clients that hold state lent under the old one. Returns whether this call started the task;
+    /// only one such task runs at a time. Tasks that wait for the machine are woken when it ends.
     pub fn fence(&self, name: &NameOf<K>, slot: &Arc<Slot<K>>) -> bool {
         let epoch = slot.machine().as_ref().map(|machine| machine.serving().record().epoch());
         let Some(epoch) = epoch else { return false };
@@ -170,7 +171,7 @@ impl<K: Hosting> Host<K> {
     }
 
     /// Runs `change` on a machine that this node serves. No other job runs meanwhile, and `change`
-    /// runs to its end even if its caller stops waiting. It returns the epoch of the changed
+    /// runs to its end even if its caller stops waiting. `change` returns the epoch of the changed
     /// record.
     ///
     /// # Errors
@@ -216,7 +217,7 @@ impl<K: Hosting> Host<K> {
     }
 
     /// Runs a job in a task of its own, while no other job of the machine runs. Returns the epoch
-    /// of the record that is known afterwards.
+    /// of the record that this node knows afterwards.
     async fn alone<F, Running>(&self, name: &NameOf<K>, job: F) -> Result<u64>
     where
         F: FnOnce(Self, Arc<Slot<K>>) -> Running + Send + 'static,

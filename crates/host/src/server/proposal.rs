@@ -1,9 +1,10 @@
-//! Changes of an authority's record, while it serves or while it is held still.
+//! Changes the record of a machine from its authority, while the machine serves or while it is held
+//! still.
 //!
-//! **Invariant:** an authority never issues anything that the stored record may contradict. A
-//! change that cannot contradict anything issued meanwhile is proposed while the authority serves.
-//! Any other is proposed while the authority is [`Held`]. If the outcome of such a proposal is
-//! unknown, the machine stops serving, and recovery finds out.
+//! **Invariant:** an authority never issues anything that the stored record may contradict. Some
+//! changes cannot contradict anything that is issued meanwhile; they are proposed while the
+//! authority serves. Any other change is proposed while the machine is [`Held`] and issues nothing.
+//! If the outcome of such a proposal is unknown, the machine stops serving, and recovery finds out.
 
 use nacre_object::{Error, ErrorKind, Result};
 
@@ -18,12 +19,12 @@ use crate::records::{RecordStore, stored};
 /// How often a step is proposed that nobody answered.
 const MAX_ATTEMPTS: usize = 3;
 
-/// Proposes `next`, which cannot contradict anything that is issued meanwhile. Continues under the
-/// record that is stored afterwards, and returns its epoch.
+/// Proposes `next`, a record that cannot contradict anything that is issued meanwhile. The machine
+/// continues to serve under the record that is stored afterwards. Returns the epoch of that record.
 ///
 /// # Errors
 /// `Stale` if this authority is deposed; `NotFound` if the machine was removed. After `Unavailable`
-/// it continues to serve the old record.
+/// the machine continues to serve under the old record.
 pub async fn propose_while_serving<K: Hosting>(
     records: &dyn RecordStore<K::Record>,
     slot: &Slot<K>,
@@ -40,8 +41,9 @@ pub async fn propose_while_serving<K: Hosting>(
     }
 }
 
-/// A machine that issues nothing. When this is dropped, the machine serves again as before. If the
-/// outcome of a proposal is unknown then, the machine stops serving.
+/// A machine that is held still: it issues nothing. When this value is dropped, the machine serves
+/// again as before. But if the outcome of a proposal is unknown at that time, the machine stops
+/// serving.
 #[derive(Debug)]
 pub struct Held<'a, K: Hosting> {
     slot: &'a Slot<K>,
@@ -58,8 +60,8 @@ impl<'a, K: Hosting> Held<'a, K> {
         Ok(Self { slot, is_in_doubt: false })
     }
 
-    /// Proposes the successor that `next` makes of the held machine. Serves the record that is
-    /// stored afterwards, and returns its epoch.
+    /// Proposes the record that `next` makes from the held machine. Then the machine serves under
+    /// the record that is stored. Returns the epoch of that record.
     ///
     /// # Errors
     /// Those of `next`; `Stale` if this authority is deposed. After `Unavailable` or `NotFound` the
@@ -78,8 +80,9 @@ impl<'a, K: Hosting> Held<'a, K> {
 }
 
 impl<K: Hosting> Held<'_, K> {
-    /// Reads the stored record and returns it. The machine then serves under it, or is deposed.
-    /// `before` sees the record before the waiting clients do.
+    /// Reads the stored record and returns it. The machine then serves under that record, or stops
+    /// if the record names another authority. `before` is called with the record before waiting
+    /// clients are woken.
     ///
     /// # Errors
     /// After `Unavailable` or `NotFound` the record is unknown, and the machine stops serving.

@@ -1,4 +1,5 @@
-//! One machine's slot on a node: the machine while it serves, and the tasks that wait for it.
+//! A node's slot for one machine. It holds the machine while the machine serves, and wakes the
+//! tasks that wait for it.
 
 use std::pin::pin;
 use std::sync::atomic::AtomicBool;
@@ -84,14 +85,14 @@ impl<K: Hosting> Slot<K> {
         self.changed.notify_waiters();
     }
 
-    /// Ends with the next change. Enable this before you look at the machine, so that no change
-    /// falls in between.
+    /// A future that ends at the next change of the machine. Enable it before you look at the
+    /// machine, so that you miss no change in between.
     pub fn changed(&self) -> Notified<'_> {
         self.changed.notified()
     }
 
     /// Looks at the machine until `look` finds what the task waits for. Looks again at each change,
-    /// and when a deadline is due. `None` if it finds nothing by `end`.
+    /// and when a deadline is due. Returns `None` if `look` has found nothing by the time `end`.
     pub async fn look_until<T>(
         &self,
         end: Instant,

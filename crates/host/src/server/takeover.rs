@@ -25,8 +25,9 @@ pub(super) enum Outcome<K: Hosting> {
     Adopted(K::Record),
 }
 
-/// Makes `node` the authority of a machine, in place of the authority of epoch `replaces`. Writes
-/// to the machine's slot which object the take-over waits for.
+/// Makes `node` the authority of a machine, in place of the authority in the record of epoch
+/// `replaces`. Writes to the machine's slot which object the take-over waits for, so that waiting
+/// clients can be told.
 ///
 /// # Errors
 /// `NotFound` if there is no such machine; `Unavailable` if an object that must be sealed does not

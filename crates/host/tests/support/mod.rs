@@ -1,5 +1,5 @@
-//! The smallest kind of hosted machine: counters. Each counter is stored in one cell, which refuses
-//! writes under an old epoch, as a log's objects do.
+//! The smallest kind of hosted machine: counters. The store keeps each counter in one cell, which
+//! refuses writes under an old epoch, as the objects of a log do.
 
 #![allow(dead_code, reason = "each test file uses its own part of this")]
 
