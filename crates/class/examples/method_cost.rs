@@ -1,9 +1,10 @@
-//! Measures the cost of a method over that of the native op it does, without an engine below.
+//! Measures how much CPU time a method costs more than the native op that does the same, without an
+//! engine.
 //!
 //! `cargo run --release -p nacre-class --example method_cost [PART OF A LABEL]`
 //!
-//! Each figure is CPU time on one thread, on a view that is a bare map in memory. The cost that an
-//! engine adds to both sides, above all commit and sync, is left out.
+//! Each figure is CPU time on one thread, on a view that is a bare map in memory. So the cost that
+//! an engine adds to both, above all commit and sync, is left out.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,6 @@
-//! Bounds the time that all calls of one request take of its thread. Each call has a budget of its
-//! own, but a thousand calls would delay every client whose objects that thread serves.
+//! Bounds how much time of a thread all calls of one request may take together. Each call has its
+//! own budget, but a request of a thousand calls would delay every client whose objects that thread
+//! serves.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -9,8 +10,9 @@ use nacre_object::{CallAllowance, Error, Result};
 
 /// Of a CPU: some calls that need all of theirs.
 const CPU_TIME: Duration = Duration::from_secs(1);
-/// Includes waits for the disk. Together with the last call this is less than the time after which
-/// an OSD takes its thread for stuck (`osd_op_thread_timeout`, 15 s).
+/// How long the calls of a request may take, including waits for the disk. A last call may begin
+/// just before this time is over. Even then the request ends before an OSD takes its thread for
+/// stuck (`osd_op_thread_timeout`, 15 s).
 const WALL_TIME: Duration = Duration::from_secs(5);
 /// Requests that took less are not looked at closer.
 const QUICK: Duration = Duration::from_millis(50);

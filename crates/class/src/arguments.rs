@@ -1,5 +1,5 @@
-//! Arguments of host functions, converted as Lua's own library does: numbers pass for strings and
-//! numeric strings for numbers. Any other value is an ordinary error of the script.
+//! Converts the arguments of host functions as Lua's own library does: a number is accepted as a
+//! string, and a numeric string as a number. Any other value is an ordinary error of the script.
 
 use mlua::{AnyUserData, Lua, LuaString, UserDataRefMut, Value};
 use nacre_object::Error;

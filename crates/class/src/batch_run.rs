@@ -1,8 +1,8 @@
 //! Runs a batch of requests of a Luau method within one call.
 //!
 //! The VM goes from one request to the next by itself; the host re-enters it only after a request
-//! that failed. A failed request is refused alone if it changed nothing and the budget lasts.
-//! Otherwise the whole call fails.
+//! that failed. If a failed request changed nothing and the budget is not used up, only that
+//! request is refused. Otherwise the whole call fails.
 
 use std::cell::Cell;
 

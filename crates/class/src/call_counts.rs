@@ -1,13 +1,13 @@
-//! Counts the calls of a live Brados class where they arrive.
+//! Counts the calls of a live Brados class when they arrive, so that the tuner can choose a layout.
 //!
-//! Each method has a histogram of its requests' sizes. Of the first requests all, and of later ones
-//! one in [`SAMPLED_ONE_IN`], are sampled: their columns are counted too, as sums and bounds, never
-//! the values themselves. Each arriving request, also of a batch, records how many calls are in
-//! flight.
+//! Each method has a histogram of its requests' sizes. The first requests are all sampled, and then
+//! one in [`SAMPLED_ONE_IN`]. Of a sampled request the columns are counted too: as sums and bounds,
+//! never the values themselves. Each arriving request, also one of a batch, records how many calls
+//! are in flight.
 //!
 //! **Invariant.** Counting takes a few relaxed additions, no lock and no clock. Its memory depends
-//! only on the class's source. The counters are found with the class, and the method among the
-//! class's few methods.
+//! only on the class's source. A call finds the counters together with its class, so counting needs
+//! no further look-up than that of the method.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -24,7 +24,8 @@ use nacre_calls::{BATCH_SUFFIX, Batch};
 
 /// Of so many requests one is looked into: it takes about a microsecond, a request some twenty.
 const SAMPLED_ONE_IN: u64 = 64;
-/// The first requests of a method are all sampled, so that a rarely used class has samples too.
+/// How many first requests of a method are all sampled, so that even a rarely used class has
+/// samples.
 const SAMPLED_FIRST: u64 = 256;
 
 /// The counts of a class since it was first made live here.
@@ -182,8 +183,8 @@ impl ColumnCounts {
         }
     }
 
-    /// Each value sets one of the bits, chosen by its hash. The number of set bits tells how many
-    /// different values there were.
+    /// Sets the bit that the hash of the value chooses. From the number of set bits follows how
+    /// many different values there were.
     fn mark(&self, value: &Value) {
         let mut hasher = DefaultHasher::new();
         value.hash(&mut hasher);

@@ -75,8 +75,8 @@ pub(crate) fn write<R>(body: impl FnOnce(&mut dyn ObjectView) -> Result<R>) -> m
     })
 }
 
-/// Whether a change that failed with this error was refused before any part of it was made. An
-/// exhausted bound, or damage, may be met halfway.
+/// Whether a change that failed with this error has changed nothing. Other errors, such as an
+/// exhausted bound or damage, possibly occur after a part of the change was made.
 fn is_refused_whole(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Invalid | ErrorKind::NotFound | ErrorKind::Exists)
 }
@@ -86,9 +86,9 @@ pub(crate) fn requests<R>(ask: impl FnOnce(&Requests) -> R) -> mlua::Result<R> {
     with_call(|calling| Ok(ask(calling.requests)))
 }
 
-/// Records the outcome of a request of a batch; `length` is the length of its reply. If the request
-/// changed nothing and its reply no longer fits, it is left to be sent again: replies to a few
-/// other requests are better than none.
+/// Records the outcome of a request of a batch; `length` is the length of its reply. If the reply
+/// does not fit any more and the request changed nothing, the batch ends before it, and the client
+/// sends the rest again. Replies to a few requests are better than none.
 pub(crate) fn answer<R: AsRef<[u8]>>(
     status: Status,
     length: usize,
@@ -104,8 +104,8 @@ pub(crate) fn answer<R: AsRef<[u8]>>(
     requests(|requests| requests.answer(status, reply.as_ref()))
 }
 
-/// Goes on to the next request of a batch. Returns what the method gets of it
-/// ([`Requests::shown`]), nil if there is none.
+/// Advances to the next request of a batch. Returns the arguments of the method for this request
+/// ([`Requests::shown`]), or nil if the batch has no more requests.
 pub(crate) fn next_request(columns: Option<&[u8]>) -> mlua::Result<QuickAnswer> {
     with_call(|calling| {
         calling.has_written.set(false);

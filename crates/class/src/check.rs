@@ -86,7 +86,7 @@ impl CheckError {
     }
 }
 
-/// Checks a class program; `clock` bounds how long that may take.
+/// Checks a class program. The check ends after a bounded time, measured with `clock`.
 ///
 /// # Errors
 /// If the source does not compile, its chunk fails, or it registers no method that a call can name.
@@ -103,9 +103,9 @@ pub fn check_program(source: &str, clock: &Arc<dyn Clock>) -> Result<CheckedClas
     Ok(CheckedClass { digest, methods: methods.into_iter().collect() })
 }
 
-/// Suspicious things in a program that passes [`check_program`]: names that classes do not have,
-/// and constructs that Lua 5.3 understands otherwise. They are not errors, because a program may
-/// test whether a name exists.
+/// Suspicious things in a program that [`check_program`] accepts: names that classes do not have,
+/// and constructs that have another meaning in Lua 5.3. They are not errors. For example, a program
+/// may use an unknown name only to test whether it exists.
 pub fn check_suspicions(source: &str) -> Vec<CheckError> {
     if is_brados(source) {
         return vec![];

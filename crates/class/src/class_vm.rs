@@ -25,8 +25,8 @@ pub(crate) type ClassVm = LoadedVm<ClassLibrary>;
 pub(crate) struct Dispatch {
     /// `(chunk, globals, handler, input, output)` to the last value the handler returned.
     pub call: Function,
-    /// Called with `(chunk, globals, handler)`, returns the status and the reply of the request.
-    /// For a script whose chunk is kept.
+    /// Called with `(chunk, globals, handler)`, for a script whose chunk runs only once for many
+    /// calls. Returns the status and the reply of the request.
     pub call_kept: Function,
     /// `(chunk, globals, handler)`, for such a script: carries out the requests of a batch.
     pub call_batch: Function,
@@ -79,7 +79,8 @@ fn nothing(_: &Lua, (): ()) -> mlua::Result<()> {
 }
 
 /// Takes the status and the reply of the last request of a batch, if there was one, and returns the
-/// next request. The third argument names the columns that it should have.
+/// next request. The third argument lists the columns that the method has registered for its
+/// requests.
 fn next_request(arguments: &QuickArguments<'_>) -> mlua::Result<QuickAnswer> {
     if !arguments.is_nil(1) {
         let status = arguments.number(1).and_then(whole).and_then(|n| Status::try_from(n).ok());
@@ -121,8 +122,8 @@ fn after_pieces(
     })
 }
 
-/// The length of a reply made of pieces. One string of the VM may occur as many pieces, so the
-/// total is checked before they are copied.
+/// The total length of a reply that consists of pieces. It is checked before the pieces are copied,
+/// because the same string of the VM may occur as many pieces and so need little memory until then.
 pub(crate) fn length_of(pieces: &Table) -> mlua::Result<usize> {
     let pieces = pieces.sequence_values::<LuaString>();
     pieces.map(|piece| Ok(piece?.as_bytes().len())).sum()

@@ -177,8 +177,8 @@ fn add_map(library: &Library<'_>) -> mlua::Result<()> {
     })
 }
 
-/// A page from one read of the object. That read is bounded, so no more than this is ever held in
-/// memory.
+/// Returns a page of the map from one read of the object. The size of one read is bounded, so only
+/// that much is in memory at a time.
 fn map_page(
     arguments: Arguments<'_>,
     (after, prefix, most, bytes): (Value, Value, Value, Value),
@@ -232,8 +232,9 @@ fn set_rest(arguments: &QuickArguments<'_>) -> mlua::Result<QuickAnswer> {
     Ok(QuickAnswer::Done)
 }
 
-/// Sets a value of two parts. The second part is the rest of the method's input from a byte on,
-/// counted from 1. If `is_counted`, its length is stored before it.
+/// Sets a value that consists of two parts. The second part is the rest of the method's input, from
+/// the byte `from` on, counted from 1. If `is_counted`, the length of the second part is stored
+/// before it.
 pub(crate) fn set_with_rest(
     key: &[u8],
     first: &[u8],

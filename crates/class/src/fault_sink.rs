@@ -35,8 +35,8 @@ pub struct ProgramLog<'a> {
     pub text: &'a str,
 }
 
-/// Receives faults of class programs. It is called on the engine's threads, so it must be quick,
-/// and it must limit the rate of its reports itself.
+/// Receives the faults of class programs. Engines call it on their threads, so it must be quick. It
+/// must also limit how many faults it reports a second.
 pub trait FaultSink: Send + Sync {
     /// A program failed a call.
     fn fault(&self, fault: &ProgramFault<'_>);

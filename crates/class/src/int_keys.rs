@@ -1,6 +1,6 @@
-//! Functions for map entries under numeric keys. They take the number and make the key outside of
-//! the VM, so that no string of the VM is created. Appending a log record calls two of them once
-//! each.
+//! Host functions for map entries with numeric keys. A script passes the number, and the function
+//! makes the key outside of the VM. This saves a string of the VM for each call, and an append to a
+//! log makes two such calls.
 //!
 //! The key of a number is a prefix, `p` and fourteen hexadecimal digits. For a number below 0 it is
 //! the prefix, `m` and the digits of the number plus 2^53. So keys sort as numbers do.

@@ -128,8 +128,8 @@ impl Invocation<'_> {
         Ok(CallReply { status: self.status_of(run, &returned)?, output: taken(&output) })
     }
 
-    /// The handler's name as a string of the VM. It is made here, because the host's own
-    /// allocations for a run are not limited.
+    /// The handler's name as a string of the VM. It is made before the call of a function of the
+    /// VM, because the memory limit applies only during such a call.
     pub fn handler_in(&self, run: &Run<'_>) -> Result<LuaString> {
         run.lua().create_string(self.handler).map_err(|error| run.explain(&error))
     }
@@ -204,8 +204,8 @@ impl Invocation<'_> {
     }
 }
 
-/// Takes the bytes of the output. The script may still hold the buffer list, but it will not run
-/// again.
+/// Takes the bytes out of the output's buffer list. The script possibly still has a reference to
+/// the list, but it will not run again.
 fn taken(output: &AnyUserData) -> Bytes {
     let mut list =
         output.borrow_mut::<BufferList>().expect("it was made a buffer list and nobody runs");

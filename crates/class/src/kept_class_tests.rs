@@ -1,5 +1,5 @@
-//! Tests classes whose chunk is kept, as those of the Brados compiler, with methods that the
-//! compiler would never emit.
+//! Tests classes whose chunk runs once for many calls, as the chunks of the Brados compiler do. The
+//! methods here are ones that the compiler would never emit.
 
 use std::collections::BTreeSet;
 
@@ -34,11 +34,12 @@ const WRITES: [&str; 16] = [
     "coroutine.wrap(objclass.map_set)('k', 'x')",
 ];
 
-/// The memory that the test process may use. A reply of ninety pieces of 8 MiB would take 720 MiB.
+/// How much memory the test process may use. A reply of ninety pieces of 8 MiB would take 720 MiB
+/// if it were copied before its length is checked.
 const MAX_PEAK_KIB: u64 = 512 * 1024;
 
-/// A class whose chunk is kept, as those of the Brados compiler, with methods that the compiler
-/// would never emit.
+/// A class whose chunk runs once for many calls, as the chunks of the Brados compiler do. Its
+/// methods are ones that the compiler would never emit.
 fn kept_class() -> ClassRuntime {
     let writes: String = WRITES.iter().map(|write| format!("function() {write} end, ")).collect();
     let source = format!(

@@ -1,7 +1,7 @@
 //! The languages of class programs: Luau, and Brados, which is compiled to Luau.
 //!
-//! Programs are always stored and sent as source, and each node compiles it. So a program has one
-//! digest everywhere, while the compiled code may differ between compiler versions.
+//! A program is always stored and sent as source, and each node compiles it. So a program has the
+//! same digest on all nodes, even if their compilers differ.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -27,8 +27,8 @@ pub(crate) struct Translated<'a> {
 }
 
 impl Translated<'_> {
-    /// The script of a class. Classes made by the Brados compiler keep no state between calls, so a
-    /// VM need not run their chunk anew for each call.
+    /// The script of a class. Classes made by the Brados compiler keep no state between calls. So a
+    /// VM runs their chunk only once, and not anew for each call.
     ///
     /// # Errors
     /// The first mistake in the Lua.
@@ -38,10 +38,11 @@ impl Translated<'_> {
     }
 }
 
-/// The Lua of a program in either language.
+/// The Lua source of a program, which is written in Luau or in Brados.
 ///
 /// # Errors
-/// The first mistake of a Brados program. Mistakes of a Luau program show when it is compiled.
+/// The first mistake of a Brados program. Mistakes of a Luau program are found later, when it is
+/// compiled.
 pub(crate) fn translate(source: &str) -> Result<Translated<'_>, CheckError> {
     let source = source.strip_prefix('\u{feff}').unwrap_or(source);
     if !is_brados(source) {
@@ -90,8 +91,8 @@ pub(crate) fn at_program_lines(error: Error, lines: &LineMap) -> Error {
     error.with_fault(site)
 }
 
-/// Translates a frame of a traceback, `NAME:LINE…`, to the program's own line. `None` for code that
-/// every class has.
+/// Translates a frame of a traceback, `NAME:LINE…`, to the line of the program's source. `None` for
+/// lines of the compiled class that no line of the program made.
 fn program_frame(frame: &str, name: &str, lines: &LineMap) -> Option<(String, u32)> {
     let rest = frame.strip_prefix(name)?.strip_prefix(':')?;
     let digits = rest.bytes().take_while(u8::is_ascii_digit).count();

@@ -2,8 +2,8 @@
 //!
 //! [`ClassRuntime`] is the [`nacre_object::ClassHost`] of engines. There are three kinds of class:
 //! a [`ClassProgram`] in Luau or Brados that was made live, a [`NativeClass`] in Rust, and the
-//! built-in class `lua`, whose methods run a script sent along with the call. All three see their
-//! object only through `ObjectView`, and end in a status, an output or an error in the same way.
+//! built-in class `lua`, whose methods run a script that the call contains. All three see their
+//! object only through `ObjectView`, and return a status, an output or an error in the same way.
 //!
 //! Luau programs find the API of Ceph's `cls_lua`: the tables `objclass` and `bufferlist`, and a
 //! `pcall` that returns a storage error as `false, negative_errno, message`. `objclass.rs`

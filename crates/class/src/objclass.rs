@@ -112,8 +112,8 @@ fn log(
         level = number as i64;
         parts.remove(0);
     }
-    // One string of the VM may be given many times, so the total is checked while the strings are
-    // joined.
+    // The same string of the VM may be passed many times, so the joined text can be much longer
+    // than the memory of the script. So its length is checked while the strings are joined.
     let mut text = lists.empty();
     for (index, part) in parts.iter().enumerate() {
         if index > 0 {
@@ -244,9 +244,9 @@ fn add_map_values(library: &Library<'_>) -> mlua::Result<()> {
     })
 }
 
-/// Reads the entries of a table whose keys are strings or numbers and whose values are strings. One
-/// string of the VM may be the value of many keys, so no more is copied than a transaction may
-/// write.
+/// Reads the entries of a table whose keys are strings or numbers and whose values are strings. The
+/// same string of the VM may be the value of many keys. So the function stops before it copies more
+/// than a transaction may write.
 fn entries_of(lua: &Lua, values: &Table) -> mlua::Result<Vec<MapEntry>> {
     let mut entries = Vec::new();
     let mut bytes = 0;

@@ -11,8 +11,8 @@ use nacre_script::{Numbers, QuickAnswer};
 use nacre_calls::{Batch, Progress};
 
 /// A method of a Brados class gets a request of at most this length whole. Of a longer request it
-/// gets the head, because the rest usually goes to storage unchanged and need not become a string
-/// of the VM.
+/// gets only the first bytes. The rest usually goes to storage unchanged, so it need not become a
+/// string of the VM.
 const MAX_WHOLE_BYTES: usize = 256;
 
 const _: () = assert!(REQUEST_HEAD_BYTES <= MAX_WHOLE_BYTES);
@@ -23,8 +23,9 @@ pub(crate) enum Input {
     Batch(Batch),
 }
 
-/// Decodes a request of these columns into its length, its numbers and the lengths of its strings.
-/// `None` if the request has other columns, or more than a method can be given.
+/// Decodes a request that has these columns into its length, its numbers and the lengths of its
+/// strings. `None` if the request has other columns, or more numbers than a method can get as
+/// arguments.
 fn numbers(request: &[u8], columns: &[u8]) -> Option<Numbers> {
     let mut numbers = Numbers::default();
     let mut has_room = numbers.push(request.len() as f64);
@@ -53,9 +54,10 @@ impl Requests {
         self.current.borrow()
     }
 
-    /// The arguments that the method gets for the request. If the request has the method's
-    /// registered columns, they are its length, its numbers and the lengths of its strings. Then no
-    /// string of the VM is made. Otherwise they are the request or its head, and its length.
+    /// The arguments that the method gets for the current request. If the request has the columns
+    /// that the method has registered, they are its length, its numbers and the lengths of its
+    /// strings. Then no string of the VM is made. Otherwise they are the request (or its first
+    /// bytes) and its length.
     pub fn shown(&self, columns: Option<&[u8]>) -> QuickAnswer {
         let request = self.current.borrow();
         if let Some(numbers) = columns.and_then(|columns| numbers(&request, columns)) {

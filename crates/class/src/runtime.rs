@@ -27,7 +27,8 @@ use nacre_object::{MethodAccess, NativeClass};
 ///
 /// A call of a native class or of `lua` names no version (or 0). A call of a program may name the
 /// version that it was written against, and gets `Stale` unless that version is live. A node that
-/// may be behind first compares with [`ClassRuntime::live_version`] and catches up.
+/// possibly runs an old version first compares the call's version with
+/// [`ClassRuntime::live_version`], and catches up.
 pub struct ClassRuntime {
     budget: Budget,
     clock: Arc<dyn Clock>,
@@ -68,8 +69,8 @@ impl ClassRuntime {
         Ok(())
     }
 
-    /// Makes a program live in place of any other version of it. Calls in flight end with the
-    /// version that they began with.
+    /// Makes a program live, in place of any other version of the same program. Calls in flight end
+    /// with the version with which they began.
     ///
     /// # Errors
     /// `Exists` if a native class has that name; `Invalid` if the program does not pass the checks
@@ -128,8 +129,8 @@ impl ClassRuntime {
         })
     }
 
-    /// The live version of a class: a program's own, 0 for a native class, `None` if there is no
-    /// such class.
+    /// The live version of a class: the version of a program, or 0 for a native class. `None` if
+    /// there is no such class.
     pub fn live_version(&self, name: &ClassName) -> Option<u64> {
         self.called(name).map(|called| called.version)
     }
@@ -312,8 +313,8 @@ impl RemoteClassHost for ClassRuntime {
     }
 }
 
-/// A native method may itself run a program, as `map` runs the program of its map. A fault of that
-/// program is reported like that of a class; the error names the program.
+/// Reports a fault of a program that a native method ran. For example, the class `map` runs the
+/// program of its map. The error names that program, and is reported as a fault of a class is.
 fn report_hosted(sink: &dyn FaultSink, call: &ClassCall, error: &Error) {
     let is_fault = matches!(error.kind(), ErrorKind::Fault | ErrorKind::Exhausted);
     if let (true, Some(site)) = (is_fault, error.fault()) {

@@ -1,5 +1,5 @@
-//! Runs the suite of classes on Ceph. Ceph's own class runs the methods in the OSD if it gives them
-//! the same meaning; the engine runs the others.
+//! Runs the suite of classes on Ceph. A method runs in the OSD, in Ceph's own `cls_lua`, if it has
+//! the same meaning there. The engine runs all other methods.
 
 mod suite;
 mod support;

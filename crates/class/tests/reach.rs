@@ -1,5 +1,5 @@
-//! A program reaches only the object it was called on. Every host function is called with arguments
-//! that try to reach further, to stall, or to break the host.
+//! Tests that a program reaches only the object on which it was called. The tests call every host
+//! function with arguments that try to reach other data, to stall the host, or to break it.
 
 mod support;
 
@@ -148,8 +148,8 @@ const CASES: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// More than all concurrent calls here need, and less than if a host function copied one string of
-/// the VM each time it is given.
+/// More memory than all concurrent calls of this test need. It is less than they would need if a
+/// host function copied a string of the VM each time the string is passed.
 const MAX_PEAK_KIB: u64 = 1 << 20;
 
 /// Says, as lines, what host functions there are.

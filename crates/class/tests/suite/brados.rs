@@ -165,8 +165,8 @@ fn an_error_of_the_whole_batch_refuses_every_request() {
     assert_eq!(refused.kind(), ErrorKind::Unsupported, "classes by hand have what they have");
 }
 
-/// Strings at the end of a request and before it: short ones, and ones so long that the VM does not
-/// get them.
+/// A program that stores strings at the end of a request and before its end. The tests send short
+/// strings, and strings so long that they do not become strings of the VM.
 const TEXTS: &str = "# keeps texts
 state do
   table :page, [:at:int] => [:text:bytes]

@@ -1,8 +1,9 @@
-//! Tests `cls_lua` line by line: how a script is called, its status, and how it fails. The API is
-//! tested in `cls_lua_api.rs`. Together they test every line of the cases.
+//! Tests that scripts behave as in Ceph's `cls_lua`: how a script is called, its status, and how it
+//! fails. The API of scripts is tested in `cls_lua_api.rs`. Together the two files test every line
+//! of the documented behaviour.
 //!
-//! Most tests are a handler's body with the expected status and output. `check` runs each on an
-//! object of its own.
+//! Most tests are the body of a handler with the expected status and output. `check` runs each body
+//! on a new object.
 
 use crate::support::{Node, call, check, small_budget, status, write};
 use bytes::Bytes;

@@ -1,4 +1,5 @@
-//! The suite of classes. Each test binary that includes this module runs it on a store of its own.
+//! The suite of tests for classes. Each test binary that includes this module runs the suite on a
+//! store of its own.
 
 mod brados;
 mod cls_lua;

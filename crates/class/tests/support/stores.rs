@@ -44,7 +44,8 @@ impl Place {
     }
 }
 
-/// Opens a store that runs the classes of a runtime. Also returns the engine if it is Ceph's.
+/// Opens a store that runs the classes of a runtime. Also returns the engine, if it is the engine
+/// on Ceph.
 pub fn open(
     runtime: Arc<ClassRuntime>,
     clock: Arc<dyn Clock>,
