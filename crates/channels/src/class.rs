@@ -33,10 +33,11 @@ use crate::message::WaitingMessage;
 /// The class's name.
 pub(crate) const CLASS: &str = "channels";
 
-/// The class. A process that runs methods of senders, receivers and the system pool must have it.
+/// The class. It must be installed in every process that runs methods of senders, of receivers, or
+/// of the system pool.
 ///
 /// # Panics
-/// Never: its names are well formed.
+/// Never, because the names in it are well formed.
 pub fn channels_class() -> NativeClass {
     let name = ClassName::new(CLASS).expect("a well-formed literal");
     NativeClass::new(name)
@@ -195,8 +196,9 @@ fn next_waiting(view: &mut dyn ObjectView, number: u64) -> Result<Option<u64>> {
     range.entries.first().map(|entry| message_number(&entry.key)).transpose()
 }
 
-/// The number of the last message that waits behind this one. Only few are looked at: the step
-/// doubles while there are more, and is then halved, as in a binary search.
+/// The number of the last message that waits behind message `number`. The search looks at only a
+/// few messages: its step doubles while there are more messages, and is then halved, as in a binary
+/// search.
 fn last_waiting(view: &mut dyn ObjectView, number: u64) -> Result<Option<u64>> {
     let Some(mut last) = next_waiting(view, number)? else { return Ok(None) };
     let mut step = 1;
@@ -211,8 +213,8 @@ fn last_waiting(view: &mut dyn ObjectView, number: u64) -> Result<Option<u64>> {
     Ok(Some(last))
 }
 
-/// Notes the messages that the call before this sent, if that call was caused by a message at this
-/// depth of its chain.
+/// Records that the messages which the preceding call sent continue a chain. `depth` is the depth
+/// of the message that caused this call, in its chain of messages.
 fn lengthen_chains(view: &mut dyn ObjectView, depth: u32, called: String) -> Result<()> {
     let mut chains = chains(view)?;
     let Some(last) = last_waiting(view, chains.known_to)? else { return Ok(()) };

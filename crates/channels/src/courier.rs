@@ -1,5 +1,6 @@
-//! The courier of a process. It marks objects before requests send, delivers their messages, and
-//! looks for objects whose messages no other process delivers.
+//! The courier of a process: it delivers the messages that objects send. It marks an object before
+//! a request may send, and delivers the messages after the request. It also looks for objects whose
+//! messages no other process delivers.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -56,8 +57,8 @@ impl CourierContext {
         Ledger::new(Arc::clone(&self.store), Arc::clone(&self.locate))
     }
 
-    /// Whether no other process lets this object send. Its mark may be on a target of ours although
-    /// the object is not.
+    /// Whether only this process serves the object, so that no other process lets it send. Its mark
+    /// is possibly on a target of this process although the object is not.
     pub(crate) fn is_alone_with(&self, object: &ObjectId) -> bool {
         self.is_alone && self.served.contains(&self.locate.locate(object))
     }
@@ -167,8 +168,8 @@ impl Courier {
     /// Makes sure that the object is durably marked before a request may send.
     ///
     /// # Errors
-    /// `Unavailable` if it cannot be marked: the request must not send then. `Exhausted` past
-    /// [`MAX_REMEMBERED_MARKS`].
+    /// `Unavailable` if the object cannot be marked; then the request must not send. `Exhausted`
+    /// past [`MAX_REMEMBERED_MARKS`].
     pub(crate) async fn sending(&self, object: &ObjectId, source: &EntityName) -> Result<Sending> {
         let now = self.0.clock.monotonic();
         if !locked(&self.0.marks).begin(object, source, now) {
@@ -221,8 +222,9 @@ impl Courier {
     }
 }
 
-/// A mark on its way to its ledger. Until this is dropped the sweeper leaves the mark alone: it may
-/// find the mark there before the request that waits for it has got the answer.
+/// A mark that is being stored in its ledger. The sweeper possibly finds the mark in the ledger
+/// before the request that waits for it gets the answer. So it leaves the mark alone until this
+/// value is dropped.
 struct Making<'a> {
     marks: &'a Mutex<Marks>,
     object: &'a ObjectId,

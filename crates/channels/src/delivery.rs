@@ -1,23 +1,24 @@
 //! Delivers one message as a call of another object, exactly once.
 //!
-//! The call and the note that its message was received are one transaction on the receiver. The
-//! note also says how deep in a chain the messages are that the call sent.
+//! The call and the note that its message was received are one transaction on the receiver. If the
+//! call sends messages in turn, they form a chain with the received one, and the note also says how
+//! long that chain is.
 //!
-//! A receiver that knows the sender tells by its note what it has received. A receiver that does
-//! not know the sender may have forgotten it ([`crate::inbox`]). It then cannot tell a repeated
-//! message from a new one. So each time the receiver forgets senders, its *generation* rises. From
-//! an unknown sender it accepts only messages sent in the present generation. A courier with an old
-//! generation first learns the new one, *then* checks that the message still waits at the sender,
-//! and sends it again.
+//! If a receiver has a note of the sender, the note tells what it has received. If it has none, it
+//! has possibly forgotten the sender ([`crate::inbox`]), and cannot tell a repeated message from a
+//! new one. So each time the receiver forgets senders, its *generation* rises. A courier sends each
+//! message with the generation of the receiver that it knows. From an unknown sender the receiver
+//! accepts only messages of the present generation. A courier with an old generation first learns
+//! the new one, *then* checks that the message still waits at the sender, and sends it again.
 //!
-//! A message that the receiver refuses is noted there as refused before it is given up. Otherwise
-//! another courier that is about to deliver it could do so although it is a dead letter. The same
-//! holds for a message that may no longer be delivered on behalf of its sender's entity: an attempt
-//! before the grants changed may have succeeded without an answer.
+//! If the receiver refuses a message, the receiver first notes that it refused the message, and
+//! only then is the message given up. Otherwise another courier could still deliver it although it
+//! is a dead letter. The same is done with a message whose entity has lost the right to the call.
+//! An earlier attempt has possibly succeeded although its answer was lost; the note tells.
 //!
-//! **Invariant:** a note is removed only when its sender has settled the messages it speaks of. A
-//! courier that looked at the sender before that has an old generation and is refused. A courier
-//! that looks afterwards finds no message.
+//! **Invariant:** a note is removed only after its sender has settled the messages that the note is
+//! about. A courier that looked at the sender before that has an old generation and is refused. A
+//! courier that looks afterwards finds no message.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -31,8 +32,8 @@ use crate::courier::CourierContext;
 use crate::format::{Accept, INBOX, Inbox, OUTBOX, Outbox, Queue, Received, sender_key, stored};
 use crate::marks::Marks;
 
-/// How often a receiver may forget senders while one message is on its way. After that the message
-/// waits.
+/// How many times a receiver may forget senders while one message is being delivered. After that,
+/// the message is tried again later.
 const MOST_GENERATIONS: usize = 4;
 
 /// A call on its way.
@@ -55,8 +56,8 @@ struct Knowledge {
     generation: u64,
 }
 
-/// Whether the same call may succeed later. A program that used up its budget would do so again; an
-/// object that is full may have space later.
+/// Whether the same call may succeed later. A program that used up its budget would use it up
+/// again, but a full object possibly has space later.
 pub(crate) fn may_succeed_later(error: &Error) -> bool {
     match error.kind() {
         ErrorKind::Unavailable | ErrorKind::Stale => true,
@@ -66,8 +67,8 @@ pub(crate) fn may_succeed_later(error: &Error) -> bool {
 }
 
 impl Delivery<'_> {
-    /// The outcome of the message, judged by the receiver's note of it or of a later one. Later
-    /// messages are delivered only after this one is settled.
+    /// The outcome of the message, judged by the receiver's note of this message or of a later one.
+    /// Later messages are delivered only after this message is settled.
     fn outcome_of(&self, note: Received, refusal: Error) -> Result<u64> {
         match note == (Received { is_refused: true, ..self.message }) {
             true => Err(refusal),
@@ -75,8 +76,8 @@ impl Delivery<'_> {
         }
     }
 
-    /// Calls the method, unless that was done before. Returns how many senders the receiver
-    /// remembers if this is a new one, else 0.
+    /// Calls the method, unless the receiver has received the message before. If the sender is new
+    /// to the receiver, returns how many senders the receiver remembers now, otherwise 0.
     pub async fn run(&self) -> Result<u64> {
         let mut generation = 0;
         for _ in 0..MOST_GENERATIONS {
@@ -112,8 +113,8 @@ impl Delivery<'_> {
         self.submit(generation).await
     }
 
-    /// Checks that a request of this entity can have sent the message. A client that writes an
-    /// object past its class could forge messages.
+    /// Checks that a request of this entity can have sent the message. Without the check, a client
+    /// that may write an object without its class could forge messages of other entities.
     async fn check_sender(&self) -> Result<()> {
         let Self { context, sender, source, .. } = self;
         let is_known = {
@@ -147,8 +148,8 @@ impl Delivery<'_> {
         }
     }
 
-    /// Makes the receiver note that it refused the message. Returns what is noted then. A missing
-    /// receiver is not created for it.
+    /// Makes the receiver note that it refused the message. Returns the note that the receiver has
+    /// afterwards. A receiver that does not exist is not created for this.
     async fn refuse(&self, generation: u64) -> Result<Received> {
         let refuse = own_call("refuse", &self.accept(generation))?;
         let request = Request::new(self.receiver.clone(), vec![refuse])?;

@@ -101,10 +101,11 @@ impl Queue {
         }
     }
 
-    /// Decodes a stored message of the queue: the number with which it was sent, and the message.
+    /// Decodes a stored message of this queue. Returns the number with which it was sent, and the
+    /// message.
     ///
     /// # Errors
-    /// `Corrupt`.
+    /// `Corrupt` if the stored message cannot be decoded.
     pub fn message(self, number: u64, value: Bytes) -> Result<(u64, Bytes)> {
         match self {
             Self::Sent => Ok((number, value)),
@@ -121,8 +122,9 @@ pub(crate) fn marks_of(object: &ObjectId) -> Vec<u8> {
     format!("{object}\0").into_bytes()
 }
 
-/// Which incarnation of an object sends. It is the object's version from when its first message was
-/// about to be delivered. So an object that is made again after its removal has a greater one.
+/// Which incarnation of an object sends. The incarnation is the version that the object had when
+/// its first message was about to be delivered. An object that is removed and made again gets a
+/// greater incarnation.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(crate) struct Outbox {
     #[prost(uint64, tag = "1")]
@@ -132,8 +134,8 @@ pub(crate) struct Outbox {
     pub resent: u64,
 }
 
-/// Which waiting messages of an object were sent by methods that other messages called. Every other
-/// message is the first of its chain.
+/// Which waiting messages of an object continue a chain: methods sent them that other messages had
+/// called. Every other message is the first of its chain.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Chains {
     /// Messages up to this number are known: sent by a client's request, or among the links.
@@ -257,8 +259,8 @@ pub(crate) struct Resend {
     pub source: String,
 }
 
-/// A mark: the object may have messages that requests of an entity sent. It is as the process knows
-/// it that made the mark.
+/// A mark: the object possibly has messages that requests of an entity sent. The mark describes
+/// what the process knew that made it.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub(crate) struct Mark {
     /// When it was made, by the clock of its maker: microseconds since 1970, UTC.

@@ -1,13 +1,13 @@
 //! Makes a receiver forget senders whose messages are settled.
 //!
 //! A receiver notes the last message of each sender. The note is needed as long as that message, or
-//! an earlier one, may be delivered again: until the sender has settled it. The receiver cannot see
-//! that. So when it has one sender too many, the courier looks at each sender, and makes the
-//! receiver forget those that have settled.
+//! an earlier one, may be delivered again, that is, until the sender has settled the message. The
+//! receiver cannot see whether it has. So when a receiver remembers too many senders, the courier
+//! looks at each of them. It makes the receiver forget those that have settled their messages.
 //!
-//! **Invariant:** once no message that a note speaks of waits at its sender, none ever will:
+//! **Invariant:** once no message that a note is about waits at its sender, none ever will. Message
 //! numbers only rise, and an object that is made again is another incarnation. So the courier's
-//! finding stays true, and `forget` leaves notes alone that have changed since.
+//! finding stays true for a note that has not changed since, and `forget` removes no other notes.
 
 use bytes::Bytes;
 use futures::StreamExt;
@@ -66,8 +66,8 @@ async fn settled_note(context: &CourierContext, entry: MapEntry) -> Option<Note>
     is_settled.then_some(Note { sender, received })
 }
 
-/// Whether neither this message nor an earlier one waits at its sender, or ever will. A sender that
-/// is gone sends nothing.
+/// Whether neither this message nor an earlier one waits at its sender, or ever will. If the sender
+/// does not exist any more, it sends nothing.
 async fn is_settled(
     context: &CourierContext,
     sender: &ObjectId,

@@ -1,8 +1,8 @@
 //! Ledgers record that an object may have messages. They are objects of the system pool, each with
 //! the marks of some objects.
 //!
-//! An object's ledger is on the same target as the object, if there is one there. So both can be
-//! reached, or neither.
+//! An object's ledger is one on the object's own target, if there is such a ledger. So either both
+//! can be reached, or neither.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -77,7 +77,8 @@ impl Ledger {
         all.filter(|ledger| targets.contains(&self.locate.locate(ledger))).collect()
     }
 
-    /// The key under which a process marks an object for an entity. No two marks have the same key.
+    /// The key under which a process marks an object for an entity. It contains the mark's random
+    /// number, so no two marks have the same key.
     pub fn key(object: &ObjectId, source: &EntityName, process: &str, mark: Mark) -> Bytes {
         format!("{object}\0{source}\0{process}\0{:016x}", mark.nonce).into()
     }

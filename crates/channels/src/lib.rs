@@ -6,24 +6,26 @@
 //! every process that runs methods has one.
 //!
 //! - Before a request that may send runs, its object is durably *marked* in a ledger
-//!   ([`SendingLayer`]). The mark stays until nothing was sent for a while, so a busy object pays
-//!   for it once. Every courier scans the ledgers from time to time, and delivers the messages of
-//!   processes that died.
+//!   ([`SendingLayer`]). The mark stays until the object has sent nothing for a while, so a busy
+//!   object is marked only once. Every courier scans the ledgers from time to time. So it finds the
+//!   objects of processes that died, and delivers their messages.
 //! - After the request, the courier looks into the object, delivers in order, and settles the
 //!   delivered messages with the sender. Two couriers may do so at the same time.
-//! - The call of another object, and the note that its message was received, are one transaction
-//!   there. A noted message counts as done. So the call is made once, whatever is lost or repeated.
+//! - The call of another object, and the note that its message was received, are one transaction on
+//!   that object. A noted message counts as done. So the call is made once, whatever is lost or
+//!   repeated.
 //! - A message that can never be delivered is kept in the sender as a dead letter and reported to
 //!   the cluster log. A message that may succeed later is tried for an hour, while messages to
 //!   others go on. An operator can have a dead letter delivered again ([`resend`]).
-//! - A receiver forgets senders whose messages are settled. Otherwise it would grow forever.
+//! - A receiver forgets senders whose messages are settled. Otherwise its notes of senders would
+//!   grow forever.
 //!
 //! **Invariants:**
 //! - A message is acknowledged with the request that sent it, delivered afterwards, and never lost:
 //!   it waits, was delivered, or is a dead letter.
 //! - Messages of one sender to one receiver are received in the order of their numbers.
-//! - A delivered call has the rights of the entity whose request sent it, and no others. Nodes
-//!   vouch for that by their marks, which only nodes can make.
+//! - A delivered call has the rights of the entity whose request sent it, and no others. A mark
+//!   names that entity, and only nodes can make marks.
 
 mod call_rule;
 mod class;

@@ -8,25 +8,27 @@ pub(crate) const PAGE_MESSAGES: u32 = 128;
 pub(crate) const PARALLEL_RECEIVERS: usize = 8;
 /// Objects whose messages are delivered at once: they share the process with requests.
 pub(crate) const PARALLEL_OBJECTS: usize = 16;
-/// Objects that wait to be looked at. Any further object is found by its mark at the next sweep.
+/// How many objects wait in memory for a round of delivery. If there are more, the next sweep finds
+/// them by their marks.
 pub(crate) const MAX_QUEUED_OBJECTS: usize = 65_536;
 /// Marks a process remembers; past it those of idle objects are forgotten, and made again when needed.
 pub(crate) const MAX_REMEMBERED_MARKS: usize = 65_536;
-/// Senders that an object remembers, at some hundred bytes each: those whose messages wait, and
-/// further ones as [`Pace`] allows. Past this, messages of other senders are not received.
+/// How many senders an object remembers, at some hundred bytes each. It must remember those whose
+/// messages wait, and remembers others as [`Pace`] allows. Past this number, it receives no
+/// messages of other senders.
 pub(crate) const MAX_SENDERS: u64 = 65_536;
 /// Messages kept of those an object could not deliver; the oldest make room.
 pub(crate) const MAX_DEAD_LETTERS: usize = 64;
-/// Messages of a chain, in which each message was sent by the method that the one before it called.
-/// Objects that send to each other in a circle would go on forever, so a longer chain is taken for
-/// a circle.
+/// The greatest length of a chain of messages, in which each message was sent by the method that
+/// the previous one called. Objects that send to each other in a circle would go on forever, so a
+/// longer chain counts as a circle and is stopped.
 pub(crate) const MAX_CHAIN: u32 = 256;
 /// Groups of waiting messages whose depths an object knows apart.
 pub(crate) const MAX_LINKS: usize = 256;
 /// Why a message was not delivered.
 pub(crate) const MAX_REASON_CHARACTERS: usize = 1024;
-/// Number of ledgers. On Ceph this many OSDs may share them; elsewhere each target of a usual
-/// cluster has some.
+/// The number of ledgers. On Ceph, up to this many OSDs can share the work. On other clusters of
+/// usual size, each target has some of the ledgers.
 pub(crate) const LEDGERS: u64 = 64;
 /// Senders that are looked at together, to be forgotten by one transaction.
 pub(crate) const PAGE_NOTES: u32 = 128;
@@ -40,8 +42,8 @@ pub struct Pace {
     pub first_retry: Duration,
     /// And at most.
     pub last_retry: Duration,
-    /// A message that its receiver has not accepted for this long is given up, because others wait
-    /// behind it.
+    /// If its receiver does not accept a message for this time, the message is given up, because
+    /// others wait behind it.
     pub give_up_after: Duration,
     /// An object that sent nothing for so long loses its mark, which the next message makes again.
     pub idle_after: Duration,
@@ -51,11 +53,13 @@ pub struct Pace {
     pub uncertain_for: Duration,
     /// A mark is trusted for so long by who made it, and then made again.
     pub trusted_for: Duration,
-    /// A mark of another process that is this old is removed if no message waits. The difference
-    /// from `give_up_after` is how far clocks may differ.
+    /// A mark of another process that is older than this is removed if its object has no waiting
+    /// message. No process trusts so old a mark. The difference from `trusted_for` leaves time for
+    /// calls without an answer, and for clocks that differ.
     pub abandoned_after: Duration,
-    /// Each time an object remembers this many more senders, it forgets those whose messages are
-    /// settled. Such a sender's next message costs one more request.
+    /// Each time an object remembers this many more senders than after the last time, it forgets
+    /// those whose messages are settled. The next message of a forgotten sender costs one more
+    /// request.
     pub forget_every: u64,
 }
 

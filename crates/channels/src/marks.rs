@@ -1,14 +1,18 @@
-//! The marks that a process made, as it knows them. Pure: time is passed in.
+//! What a process knows of the marks that it made. This is a state machine without IO; callers pass
+//! in the time.
 //!
-//! A request that may send counts as a use of its object's mark.
+//! A mark records in a ledger that an object may have messages. While a request that may send runs,
+//! it *uses* the mark of its object. For some time after a mark was stored, the process *trusts*
+//! that the mark is still there.
 //!
 //! **Invariants:**
 //! - A mark that is in use or trusted is stored in its ledger. It is forgotten here before it is
 //!   removed there.
-//! - A mark is known here before it is stored, because a sweeper may find it there before its maker
-//!   gets the answer.
-//! - Each mark has a key of its own. If several are made at the same time, any of them may become
-//!   the trusted one. A mark that is neither known nor being made never becomes trusted.
+//! - A mark is known here before it is stored, because a sweeper possibly finds it in the ledger
+//!   before its maker gets the answer.
+//! - No two marks have the same key. If several marks of an object are made at the same time, any
+//!   of them may become the trusted one. A mark that is neither known nor being made never becomes
+//!   trusted.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -69,7 +73,8 @@ impl Marks {
         self.being_made.entry(object.clone()).or_default().push(mark);
     }
 
-    /// The mark is stored, and in use; or it is unknown whether it is stored, and it is not used.
+    /// Ends the making of a mark. Either the mark is stored and in use, or it is unknown whether it
+    /// is stored, and then no request uses it.
     pub fn end_making(&mut self, object: &ObjectId, mark: &Mark) {
         if let Some(being_made) = self.being_made.get_mut(object) {
             being_made.retain(|other| other != mark);
@@ -145,8 +150,8 @@ impl Marks {
     }
 
     /// Makes space for one more mark, if there is none. Forgotten marks can still be found in their
-    /// ledgers. Returns whether there is space: a mark on which a running request depends is never
-    /// forgotten.
+    /// ledgers. A mark on which a running request depends is never forgotten. Returns whether there
+    /// is space.
     pub fn make_room(&mut self, now: Duration) -> bool {
         let is_due = |known: &OwnMark| known.uses == 0 && known.doubted_until <= now;
         self.count < MAX_REMEMBERED_MARKS || !self.forget(1, is_due).is_empty()

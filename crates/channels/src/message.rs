@@ -69,11 +69,11 @@ impl WaitingMessage {
         })
     }
 
-    /// What the message asks for, from an object in this pool.
+    /// What the message asks the courier to do. `pool` is the pool of the sender.
     ///
     /// # Errors
-    /// `Invalid` if it names no object, class or method; `Corrupt` for a channel that is not
-    /// delivered.
+    /// `Invalid` if the message names no object, class or method; `Corrupt` if the runtime does not
+    /// deliver messages of its channel.
     pub(crate) fn errand(&self, pool: &PoolName) -> Result<Errand> {
         match (&*self.channel, &self.row[..]) {
             (REMOVE_OBJECT, _) => Ok(Errand::Remove),

@@ -6,8 +6,8 @@ use nacre_object::{Error, ErrorKind, MapRange, ObjectId, Op, OpResult, Request, 
 use crate::courier::CourierContext;
 use crate::format::{CHAINS, Chains, OUTBOX, Outbox, Queue, stored};
 
-/// Some messages of a queue, and the object's notes about all of its messages. Empty for an object
-/// that is gone.
+/// Some messages of a queue, and the object's notes about all of its messages. The page of an
+/// object that does not exist is empty.
 #[derive(Default)]
 pub(crate) struct Page {
     pub outbox: Option<Outbox>,

@@ -17,13 +17,14 @@ pub enum DeadLetters {
     Numbered(BTreeSet<u64>),
 }
 
-/// Makes dead letters of an object wait again; returns how many. Each is delivered once, on behalf
-/// of its original sender, in the order of their numbers and independently of other messages. One
-/// that still cannot be delivered becomes a dead letter again.
+/// Makes dead letters of an object wait for delivery again, and returns their number. Each is
+/// delivered once, on behalf of its original sender. They are delivered in the order of their
+/// numbers and independently of other messages. If a message still cannot be delivered, it becomes
+/// a dead letter again.
 ///
 /// # Errors
-/// `NotFound` if one of them is not a dead letter; `Denied` without the right `admin`;
-/// `Unavailable`, and then some may wait.
+/// `NotFound` if one of them is not a dead letter; `Denied` without the right `admin`. After
+/// `Unavailable`, some of them possibly wait for delivery.
 pub async fn resend(store: &dyn Store, object: &ObjectId, letters: &DeadLetters) -> Result<u64> {
     let dead = read_outbox(store, object).await?.dead;
     let dead: BTreeMap<_, _> =

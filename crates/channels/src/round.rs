@@ -1,10 +1,11 @@
-//! One round: looks at an object's messages and delivers those that can be delivered.
+//! One round of a courier: it looks at the messages of an object and delivers those that can be
+//! delivered.
 //!
 //! Messages to one receiver go in the order of their numbers; those to different receivers go
 //! concurrently. For each page, a transaction on the sender settles the messages that are done or
-//! given up. If that is lost, the messages are delivered again: the receiver knows what it has
-//! received, and watchers may be notified twice. Dead letters that are sent again are a queue of
-//! their own, which goes first.
+//! given up. If this transaction is lost, the messages are delivered again. A receiver recognises a
+//! message that it has received, but watchers are possibly notified twice. Dead letters that are
+//! sent again are a queue of their own, which goes first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -269,8 +270,9 @@ impl Round<'_> {
         delivered
     }
 
-    /// A finally refused message is settled before a later message goes to the same receiver. The
-    /// receiver would otherwise note that it received everything before the later one.
+    /// If a message is finally refused, it is settled before a later message goes to the same
+    /// receiver. After the later message, the receiver's note would say that it received all
+    /// earlier ones too.
     async fn give_up(&self, queue: Queue, message: Received, reason: Error) -> Result<()> {
         let Received { incarnation, number, .. } = message;
         let dead = vec![GivenUp { number, reason: reason.to_string() }];

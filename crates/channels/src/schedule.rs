@@ -1,8 +1,9 @@
-//! Decides which object's messages are delivered next. Pure: time is passed in.
+//! Decides which object's messages are delivered next. This is a state machine without IO; callers
+//! pass in the time.
 //!
-//! An object is looked at by one round at a time. If something is noted of it meanwhile, it is
-//! looked at again. A receiver that fails is held: it is left alone for a time that doubles, while
-//! other messages go on.
+//! One round at a time looks at an object. If the object sends messages meanwhile, another round
+//! follows. A receiver that fails is held: it is left alone for a time that doubles, while other
+//! messages go on.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
@@ -47,8 +48,8 @@ impl Holds {
         self.0.remove(receiver);
     }
 
-    /// Notes a failure. Returns whether the receiver has failed for so long that its first message
-    /// is given up.
+    /// Notes that the receiver failed. Returns whether it has failed for so long that the first
+    /// message for it is to be given up.
     pub fn failed(&mut self, receiver: &Receiver, pace: &Pace, now: Duration) -> bool {
         let first = Hold { failures: 0, since: now, until: now };
         let hold = self.0.entry(receiver.clone()).or_insert(first);

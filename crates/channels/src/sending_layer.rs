@@ -16,11 +16,11 @@ use crate::format::{Accept, Resend};
 /// Whether a call may send, as the class runtime of the process knows.
 pub type Sends = dyn Fn(&ClassCall) -> bool + Send + Sync;
 
-/// The layer that marks the object of a request that may send, before the request runs, and has the
-/// object looked at afterwards.
+/// The layer around requests that may send messages. Before such a request runs, the layer marks
+/// its object. Afterwards it has the courier deliver the object's messages.
 ///
-/// A delivered call runs on behalf of the entity that the message names. Only an entity that may do
-/// anything can deliver, and it vouches for that name. The same holds for dead letters that are
+/// A delivered call runs on behalf of the entity that the message names. Only an entity with all
+/// rights can deliver a call, so the name can be trusted. The same holds for dead letters that are
 /// sent again.
 pub struct SendingLayer {
     next: Stack,

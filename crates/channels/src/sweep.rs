@@ -1,10 +1,10 @@
 //! Looks for objects whose messages no process delivers, and removes marks that are not needed.
 //!
 //! **Invariant:** a mark is removed only after its object was found to have no waiting message, and
-//! only if no request can have trusted the mark since. A mark of this process is first forgotten
-//! here. A mark of another process must be known to be over, or old enough that no process trusts
-//! it. A mark is also not needed if this process trusts another mark for the same object and
-//! entity.
+//! only if no request can have trusted the mark since. If the mark is one of this process, the
+//! process first forgets it. If it is one of another process, the mark must be so old that no
+//! process trusts it, unless this process alone serves the object. A mark is also not needed if
+//! this process trusts another mark for the same object and entity.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -121,8 +121,8 @@ impl Sweeper {
         }
     }
 
-    /// Whether no process trusts a mark any more. This is checked even for a known mark, because it
-    /// may have become trusted.
+    /// Whether no process trusts a mark any more. This is checked even for a mark that this process
+    /// knows, because the mark possibly became trusted meanwhile.
     fn is_over(&self, stored: &StoredMark) -> bool {
         let inner = self.courier.inner();
         if stored.process == inner.process {

@@ -340,8 +340,8 @@ async fn bounce(process: &Process) {
     process.relay("data/a", "bounce", &row).await.unwrap();
 }
 
-/// The dead letters of two objects that send to each other: in which object, with which number, and
-/// why.
+/// The dead letters of two objects that send to each other. Each result is the object, the number
+/// of the dead letter, and the reason.
 async fn stopped(world: &World) -> Vec<(&'static str, i64, String)> {
     let mut all = vec![];
     for object in ["data/a", "data/b"] {

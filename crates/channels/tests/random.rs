@@ -1,7 +1,7 @@
-//! Objects send to each other while answers are lost and processes die. Every message of an
-//! acknowledged request is received once, in order; one of an unanswered request at most once.
-//! Otherwise it is a dead letter, and is received once when it is sent again. Receivers forget
-//! senders meanwhile.
+//! Objects send to each other while answers are lost and processes die. A message of an
+//! acknowledged request is received once, in order, or becomes a dead letter. A message of an
+//! unanswered request is received at most once. A dead letter is received once when it is sent
+//! again. Receivers forget senders meanwhile.
 
 mod support;
 
@@ -96,8 +96,8 @@ impl Run {
         self.begin();
     }
 
-    /// Makes an object send to one other object, or to two at once. The numbers on each way are in
-    /// order.
+    /// Makes an object send to one other object, or to two at once. From one object to another, the
+    /// numbers of the messages are in order.
     async fn send(&mut self, number: i64) -> Result<(), String> {
         let from = *self.random.pick(&OBJECTS).unwrap();
         let first = self.random.below(OBJECTS.len() as u64) as usize;

@@ -1,6 +1,6 @@
-//! A store between a process and its objects in random runs. Every request takes time, and a bug of
-//! delivery may be planted. A planted bug tells couriers something that did not happen, or does
-//! something that they did not ask for. The code under test has no switch for it.
+//! A store between a process and its objects in random runs. It delays every request, and may
+//! contain a planted bug of delivery. A planted bug reports something false to couriers, or does
+//! something that they did not ask for. So the code under test needs no switch for it.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
