@@ -1,8 +1,8 @@
-//! A Ceph cluster of real daemons for a test. `scripts/ceph-cluster` runs it, and a pipe keeps it
-//! alive.
+//! Runs a Ceph cluster of real daemons for a test. `scripts/ceph-cluster` starts the daemons, and
+//! stops them when a pipe from the test is closed.
 //!
-//! **Invariant:** however the test ends, even by SIGKILL, the pipe ends with it. The script then
-//! stops every daemon and deletes the folder.
+//! **Invariant:** however the test ends, even by SIGKILL, its end of the pipe is closed. The script
+//! then stops every daemon and deletes the folder.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -21,8 +21,8 @@ pub struct CephCluster {
     holder: Child,
 }
 
-/// The folder with the object class that `make ceph-plugin` made, in the build folder of this
-/// binary.
+/// The folder with the object class that `make ceph-plugin` made. It lies in the build folder of
+/// this test binary.
 ///
 /// # Panics
 /// If it does not exist.
@@ -84,10 +84,10 @@ impl CephCluster {
         self.folder.join("ceph.conf")
     }
 
-    /// The daemons with their pids, `None` for a daemon that does not run.
+    /// The daemons with their process ids. The id of a daemon that does not run is `None`.
     ///
     /// # Panics
-    /// If the script fails, as do all functions below.
+    /// If the script fails. The same holds for all functions below.
     pub fn daemons(&self) -> Vec<(String, Option<u32>)> {
         let output = Self::command("status", &self.folder).output().expect("it can be asked");
         assert!(output.status.success(), "status: {output:?}");

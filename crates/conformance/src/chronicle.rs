@@ -1,5 +1,5 @@
-//! Records what happened in a simulation: how often each fault, and how often each situation that
-//! the faults are meant to cause. A simulation that never meets trouble proves nothing.
+//! Counts the events of a simulation: each fault, and each situation that the faults are meant to
+//! cause. If none of these situations ever occurs, the simulation proves nothing.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -8,8 +8,8 @@ use nacre_object::{Capabilities, ListPage, ListRequest, ObjectId, Reply, Request
 
 use crate::{MemoryStore, ops};
 
-/// A store in memory for tests of conflicts. Before each of some requests it writes the request's
-/// number to the start of the object, as another client would.
+/// A store in memory for tests of conflicts. Just before some of the requests it changes the
+/// object, as another client would: it writes the number of the request to the start of the stream.
 #[derive(Debug)]
 pub struct MeddlingStore {
     store: MemoryStore,

@@ -1,8 +1,9 @@
 //! One object in memory: the model that every engine is compared with, and a view for tests of
 //! classes.
 //!
-//! It is meant to be obviously right, not fast: a byte vector and three sorted maps, shared until
-//! they are written. A transaction works on a clone, which replaces the original if it succeeds.
+//! It is meant to be obviously right, not fast: a byte vector and three sorted maps, which clones
+//! share until one of them is written. A transaction works on a clone, which replaces the original
+//! if the transaction succeeds.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -32,14 +33,14 @@ struct Snapshot {
     content: Content,
     version: u64,
     modified_micros: u64,
-    /// The snapshot was taken after the transaction had changed the object. It gets the version
-    /// that the commit will give.
+    /// Whether the running transaction took the snapshot after it had changed the object. Then the
+    /// snapshot gets the version that the commit will give to the object.
     of_this_transaction: bool,
 }
 
 /// An object in memory: its committed state, and the state that a running transaction has made.
 ///
-/// [`MemoryObject::default`] is a name that was never written.
+/// [`MemoryObject::default`] is an object that does not exist and never did.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryObject {
     /// `None` while the object does not exist.
@@ -74,8 +75,8 @@ impl MemoryObject {
         self.version
     }
 
-    /// Commits the transaction at a clock reading. Returns whether the object changed and so got a
-    /// new version.
+    /// Commits the transaction at the time `now_micros`. Returns whether the transaction changed
+    /// the object. If it did, the object has a new version.
     pub fn commit(&mut self, now_micros: u64) -> bool {
         let changed = std::mem::take(&mut self.changed);
         if changed {

@@ -15,8 +15,8 @@ pub struct SeedCases {
 }
 
 impl SeedCases {
-    /// Runs the seeds of the list, then those of [`seeds`]. Returns how many there were. If one
-    /// fails, prints its number and how to run it again.
+    /// Calls `run` with the seeds of the list, and then with those of [`seeds`]. Returns the number
+    /// of seeds. If `run` fails, prints the seed and how to run it again.
     ///
     /// # Panics
     /// If a line of the list is not a seed.
@@ -31,12 +31,12 @@ impl SeedCases {
         runs
     }
 
-    /// Runs a simulation with the seeds of [`SeedCases::each`], and prints how often each event
-    /// happened.
+    /// Runs a simulation with the seeds of [`SeedCases::each`], and prints the number of times that
+    /// each event happened.
     ///
     /// # Panics
-    /// With the error of a seed that fails, or if a hundred seeds or more have not caused all of
-    /// `must_happen`.
+    /// If a seed fails, with its error. Also if a hundred seeds or more have run and some event of
+    /// `must_happen` did not happen.
     pub fn simulate(
         &self,
         count: u64,
@@ -72,8 +72,9 @@ impl SeedCases {
     }
 }
 
-/// Runs a simulation with a planted bug until a seed shows it, and prints that seed. An error for
-/// which `counts` is false, such as a world that stands still, proves nothing.
+/// Runs a simulation with a planted bug until a seed shows the bug, and prints that seed. An error
+/// for which `counts` is false does not show the bug. An example is that the simulation makes no
+/// progress.
 ///
 /// # Panics
 /// If no seed shows the bug.

@@ -12,7 +12,8 @@ pub const FAILED_STATUS: i32 = -16;
 const FILL_BYTES: usize = 1024 * 1024;
 
 /// A host with the one class [`TestClasses::CLASS`], in version [`TestClasses::VERSION`]. A store
-/// that can run classes needs this host to pass the suite. Numbers are passed as decimal strings.
+/// that can run classes needs this host to pass the suite. Methods get and return numbers as
+/// decimal strings.
 ///
 /// | method | does |
 /// |---|---|
@@ -27,9 +28,9 @@ const FILL_BYTES: usize = 1024 * 1024;
 /// | `size` (read-only) | outputs the stream's size |
 /// | `last` (read-only) | outputs the last key with its input as prefix |
 /// | `range` (read-only) | outputs how many entries a range without limit has |
-/// | `time` (read-only) | outputs the clock reading it was given |
-/// | `output` (read-only) | outputs that many bytes |
-/// | `fill` | appends that many bytes |
+/// | `time` (read-only) | outputs the time that the engine passed to the call |
+/// | `output` (read-only) | outputs as many bytes as its input says |
+/// | `fill` | appends as many bytes as its input says |
 /// | `liar` (read-only) | writes, which must be `Denied` |
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TestClasses;

@@ -1,7 +1,8 @@
-//! Waits of tests. Each has a deadline, and a test that misses it says what it waited for.
+//! Functions for waits in tests. Each wait has a deadline. A test that misses a deadline fails and
+//! says what it waited for.
 //!
-//! Every wait of a test for a message, a process or a state is made here. A test that hangs would
-//! say nothing and would hide the results of all other tests.
+//! Every wait of a test for a message, a process or a state uses one of these functions. A test
+//! that waits for ever would not say why, and would hide the results of all other tests.
 
 use std::pin::pin;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -12,8 +13,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
-/// Longer than anything that a test waits for takes on a busy machine. It is measured on the
-/// machine's clock, so it also applies to a test whose own clock stands still or jumps.
+/// The deadline of every wait. Nothing that a test waits for takes so long, even on a busy machine.
+/// It is measured with the clock of the machine, so it also applies to a test whose own clock
+/// stands still or jumps.
 pub const DEADLINE: Duration = Duration::from_secs(120);
 /// The pause between two looks at a state that gives no notification.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
@@ -44,8 +46,9 @@ pub async fn within<T>(deadline: Duration, what: &str, work: impl Future<Output 
     }
 }
 
-/// Fires after some of the machine's time, unless the sender is dropped before. A tokio timer is
-/// not used: it would make a paused test clock jump to its deadline.
+/// Returns a channel that gets a message after some time of the machine's clock, unless the
+/// returned sender is dropped before. It uses no tokio timer, because a paused test clock would
+/// jump to the timer's deadline.
 fn alarm(deadline: Duration) -> (mpsc::Sender<()>, oneshot::Receiver<()>) {
     let (still_waiting, over) = mpsc::channel();
     let (ring, alarm) = oneshot::channel();
@@ -71,7 +74,7 @@ pub async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     within_deadline(what, reached).await;
 }
 
-/// Like the function above, for a test without a runtime.
+/// Waits until a condition holds, in a test without an async runtime.
 ///
 /// # Panics
 /// If the condition does not hold by the deadline.
@@ -87,10 +90,12 @@ pub fn eventually_blocking(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// The outcome of a blocking operation, such as a read of a pipe or a wait for a process.
+/// Runs a blocking operation, such as a read of a pipe or a wait for a process, and returns its
+/// outcome.
 ///
 /// # Panics
-/// If the operation does not end by the deadline; its thread is left behind. If it panics itself.
+/// If the operation panics. Also if it does not end by the deadline; then its thread continues to
+/// run.
 #[track_caller]
 pub fn within_deadline_blocking<T: Send + 'static>(
     what: &str,

@@ -17,8 +17,9 @@ const KEYS: u64 = 2;
 /// What clients did to an object, and heard.
 pub type ObjectHistory = Vec<Operation<ObjectCall, ObjectAnswer>>;
 
-/// Lets several clients use one object. Each makes this many calls one after the other. The seed
-/// decides what they ask; the runtime decides how their calls overlap.
+/// Makes several clients use one object at the same time, and returns their history. Each client
+/// makes this many calls, one after the other. The seed decides the calls; the runtime decides how
+/// they overlap.
 ///
 /// # Panics
 /// If a call fails in a way that no fault explains.
@@ -96,8 +97,9 @@ impl Client {
         let ops = vec![Op::AssertVersion(stat.version), ops::map_set([(key, value)])];
         match self.submit(ops).await {
             Ok(_) => self.recorder.end(ticket, ObjectAnswer::Done),
-            // The key may have this value already although the object was changed. So it is only
-            // known that this call did not set it.
+            // Another client has changed the object, but the key possibly has the wanted value all
+            // the same. So the call is not recorded as a failed comparison, but as a call that
+            // never happened.
             Err(ErrorKind::Conflict) => self.recorder.never_happened(ticket),
             Err(ErrorKind::Unavailable) => drop(ticket),
             Err(other) => panic!("a guarded set failed with {other:?}"),

@@ -17,9 +17,9 @@ pub trait Model {
     /// What can be heard.
     type Answer: Clone + Debug;
 
-    /// The state after `call`, if the call may be answered like this. Without an answer, the call
-    /// is applied as if it happened, and a state always results: a call that does nothing leaves
-    /// the state as it is.
+    /// The state after `call`. `None` if no call gets this answer in this state. A call without an
+    /// answer is applied as if it happened, and always gives a state: if it could not do anything,
+    /// the state stays as it is.
     fn step(
         state: &Self::State,
         call: &Self::Call,
@@ -48,8 +48,8 @@ impl<M: Model> Specification for Adapted<M> {
 
 /// Checks that a history is linearizable.
 ///
-/// An unknown call ends after everything else. Placed last in the order, it is as good as one that
-/// never happened.
+/// An *unknown* call, one without an answer, counts as ending after all other calls. So the check
+/// may place it last in the order, where it has the same effect as a call that never happened.
 ///
 /// # Errors
 /// The whole history, if it is not linearizable.

@@ -6,8 +6,9 @@
 //!
 //! - **order**: a record appended after another was acknowledged or read has the greater position;
 //!   a tail is never at or below a record that was acknowledged or read before;
-//! - **positions**: each is a write-once register; what was seen there stays, except that it may be
-//!   trimmed. Positions are independent, so each is checked by itself;
+//! - **positions**: each position is a register that is written once. What a client saw there
+//!   stays, unless the position is trimmed. Positions do not depend on each other, so each is
+//!   checked by itself;
 //! - **exactly once**: a record is at one position.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -218,9 +219,10 @@ fn calls_on(position: u64, operations: &[LogOperation]) -> Vec<Operation<OnPosit
     calls
 }
 
-/// The fills that a client makes unasked. A client that takes the tail in order to fill or trim it
-/// may get a later position than it asked for. It then fills that position, so that no reader waits
-/// for it. The fill happens at any time from the first such call on, or never.
+/// The fill of a position that no client asked for. A client that wants to fill or trim the tail
+/// takes a position first, and possibly gets a later one than it wanted. It then fills that
+/// position, so that no reader waits for it. The fill happens at any time after the first such call
+/// began, or never.
 fn unasked_fill(
     position: u64,
     operations: &[LogOperation],

@@ -1,5 +1,5 @@
-//! The model of one object: a stream that is replaced, appended to and read, and keys that are set,
-//! read and compared.
+//! The model of one object, for checks of histories. Its stream is replaced, appended to and read.
+//! Its keys are set, read and compared.
 
 use std::collections::BTreeMap;
 

@@ -10,9 +10,10 @@ use crate::ops;
 use crate::suite::{Subject, TestObject};
 use crate::{MemoryStore, TestClasses};
 
-/// The steps done to a store, with the model that it must agree with.
+/// Applies steps to a store and to the model, and compares the two.
 ///
-/// Each call names the store, so that a test can reopen it in between.
+/// Each method gets the store as an argument, so that a test can close and reopen the store between
+/// steps.
 pub struct Comparison {
     model: Subject,
     /// Begins the names of this comparison's objects; in braces, so that they can be cloned.

@@ -115,8 +115,8 @@ impl Generator {
     }
 }
 
-/// A list of ops for a store with these capabilities, most of which succeed. Sources of clones are
-/// called `0`, and only the first op is a version guard.
+/// Makes a random list of ops for a store with these capabilities. Most of the ops succeed. The
+/// sources of clones are named `0`, and only the first op may be a guard on the version.
 pub fn random_transaction(random: &mut Random, capabilities: Capabilities) -> Vec<Op> {
     let mut ops = Vec::new();
     if random.one_in(8) {

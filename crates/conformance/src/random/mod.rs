@@ -1,8 +1,9 @@
 //! Random transactions, and the comparison of a store with the model on them.
 //!
 //! A [`Generator`] makes [`Step`]s from a seed. A [`Comparison`] applies each to a store and to a
-//! [`MemoryStore`](crate::MemoryStore), and compares replies, errors and contents. [`compare`] does
-//! so for a whole seed, and reduces a failure to a few steps.
+//! [`MemoryStore`](crate::MemoryStore), and compares replies, errors and contents. [`compare`]
+//! applies all steps of a seed in this way. If a step fails, it finds a few steps that suffice for
+//! the failure.
 
 mod comparison;
 mod generator;

@@ -9,8 +9,8 @@ const STEPS_PER_CHECK: usize = 20;
 /// Runs spent on cutting a failure down: what is left by then is short enough to read.
 const MAX_SHRINK_RUNS: usize = 400;
 
-/// The seeds to try: `count` of them, times `NACRE_SEEDS` if that environment variable is set, or
-/// only `NACRE_SEED`.
+/// The seeds to try. There are `count` of them, times `NACRE_SEEDS` if that environment variable is
+/// set. If `NACRE_SEED` is set, there is only that seed.
 pub fn seeds(count: u64) -> std::ops::Range<u64> {
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     match number("NACRE_SEED") {
@@ -19,10 +19,12 @@ pub fn seeds(count: u64) -> std::ops::Range<u64> {
     }
 }
 
-/// Applies this many random steps to a store and to the model.
+/// Applies this many random steps to a store and to the model, and compares the two after each
+/// step.
 ///
 /// # Panics
-/// If they disagree. The message says where, the few steps that suffice, and how to run them again.
+/// If the store and the model disagree. The message says where, lists a few steps that suffice for
+/// the disagreement, and says how to run them again.
 pub async fn compare(subject: &Subject, seed: u64, steps: usize) {
     let mut generator = Generator::new(seed, subject.store().capabilities());
     let steps: Vec<_> = (0..steps).map(|_| generator.step()).collect();

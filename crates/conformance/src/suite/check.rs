@@ -11,8 +11,8 @@ use super::subject::{Subject, TestObject};
 
 /// A check that takes longer hangs: the slowest takes seconds on a machine that is busy.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(120);
-/// After this time no further check begins. The whole suite takes seconds, and a stuck store should
-/// not take minutes to report.
+/// After this time no further check begins. The whole suite usually takes seconds. If the store is
+/// stuck, this bound keeps the run from taking many minutes.
 const SUITE_TIMEOUT: Duration = Duration::from_secs(240);
 
 /// One statement about stores.
@@ -99,9 +99,9 @@ fn panic_text(error: tokio::task::JoinError) -> String {
     text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("panicked").to_owned()
 }
 
-/// Runs checks one after the other, also after failures, as long as there is time. A failure is
-/// printed at once: if the store stopped answering, every check is slow, and the run may be killed
-/// before its end.
+/// Runs checks one after the other while there is time, also after a failure. Each failure is
+/// printed at once. If the store has stopped answering, every check is slow, and the run is
+/// possibly killed before its end.
 pub async fn run(checks: &[Check], subject: &Subject) -> Report {
     let begun = Instant::now();
     let mut report = Report::default();
