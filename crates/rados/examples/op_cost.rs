@@ -1,4 +1,5 @@
-//! Measures the cost of an operation through the engine: `op_cost CONF`, on a running cluster.
+//! Measures the cost of an operation through the engine, on a running cluster: `op_cost CONF`,
+//! where `CONF` is the cluster's configuration file.
 //!
 //! Prints operations a second and microseconds for each, with one and with 32 in flight.
 

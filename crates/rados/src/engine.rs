@@ -39,7 +39,7 @@ const MAX_NOTIFICATIONS: usize = 256;
 
 const _: () = assert!(MAX_NOTIFICATIONS < in_flight::MAX_NOTIFICATIONS, "there is room for them");
 
-/// A store that keeps its objects in a pool of a Ceph cluster. Clones are handles of the same
+/// A store that keeps its objects in a pool of a Ceph cluster. Clones are handles to the same
 /// store.
 #[derive(Clone)]
 pub struct RadosEngine(Arc<Inner>);
@@ -62,13 +62,14 @@ struct Inner {
 }
 
 impl RadosEngine {
-    /// Connects to a cluster. Methods of `classes` are run inside the OSD of their object if the
-    /// OSD has a class that can. Otherwise this process reads the object, runs the method, and
+    /// Connects to a cluster. A method of `classes` runs inside the OSD of its object if the OSD
+    /// has a class that can run it. Otherwise this process reads the object, runs the method, and
     /// writes its changes if the object has not changed since.
     ///
     /// # Errors
-    /// `Unsupported` if librados is not installed; `Invalid`, `Denied`, `NotFound`, or, after the
-    /// options' `connect_timeout`, `Unavailable`, each with what to check.
+    /// `Unsupported` if librados is not installed; `Invalid`, `Denied` or `NotFound` if the cluster
+    /// refuses this client; `Unavailable` after the options' `connect_timeout`. Each says what to
+    /// check.
     pub async fn connect(
         options: RadosOptions,
         classes: Arc<dyn RemoteClassHost>,
@@ -100,7 +101,8 @@ impl RadosEngine {
         })))
     }
 
-    /// Where the cluster keeps an object, whether it exists or not, by the monitors' present map.
+    /// Where the cluster keeps an object, or would keep it if it existed, according to the
+    /// monitors' present map.
     ///
     /// # Errors
     /// `Unavailable` if the monitors do not answer.
@@ -114,7 +116,7 @@ impl RadosEngine {
     /// The number of placement groups of the pool.
     ///
     /// # Errors
-    /// `Unavailable` if the monitors do not answer; `NotFound` if the pool is gone.
+    /// `Unavailable` if the monitors do not answer; `NotFound` if the pool was deleted.
     pub async fn placement_groups(&self) -> Result<u32> {
         let (cluster, pool) = (self.0.cluster.clone(), self.0.options.pool.clone());
         let map = blocking(move || OsdMap::ask(&cluster)).await?;
@@ -128,13 +130,13 @@ impl RadosEngine {
         self.0.in_osd.counts()
     }
 
-    /// The methods, as `CLASS.METHOD`, that this process runs itself at present because their
-    /// answers are too long for an OSD.
+    /// The methods, as `CLASS.METHOD`, that at present run in this process and not in OSDs, because
+    /// their answers are too long for an OSD.
     pub fn long_answers(&self) -> Vec<String> {
         self.0.in_osd.long_answers(&*self.0.clock)
     }
 
-    /// What the cluster's OSDs can run methods with at present.
+    /// Finds out which class the OSDs of the cluster have at present to run methods with.
     ///
     /// # Errors
     /// `Unavailable` if the monitors do not answer.
@@ -146,9 +148,9 @@ impl RadosEngine {
         Ok(targets.ask(&self.context(PROBE_POOL)?).await)
     }
 
-    /// Ends the engine's watches. Returns when the cluster has forgotten them, or has not answered
-    /// for seconds. The cluster keeps a watch that was not ended for half a minute, and every
-    /// notification in that time waits for it in vain.
+    /// Ends the engine's watches. Returns when the cluster has forgotten them, or after some
+    /// seconds without an answer. If a watch was not ended, the cluster keeps it for half a minute,
+    /// and every notification in that time waits for a watcher that does not exist any more.
     pub async fn close(&self) {
         self.0.watches.end().await;
     }
@@ -237,8 +239,8 @@ impl RadosEngine {
         };
         let answer = timeout(self.0.options.operation_timeout, notified).await;
         match answer.unwrap_or(Ok((status::TIMED_OUT, false)))? {
-            // There never was a watcher, or some did not answer; those will be told that they
-            // missed events.
+            // Either the object had no watcher, or some watchers did not answer. Those will be told
+            // that they missed events.
             (status::ABSENT, _) | (status::TIMED_OUT, true) => Ok(()),
             (status, _) if status < 0 => Err(operation_failed(status)),
             _ => Ok(()),

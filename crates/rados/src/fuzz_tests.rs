@@ -1,4 +1,5 @@
-//! Fuzzes the answers of an OSD to a call of nacre's class: each leads to an outcome or an error.
+//! Fuzzes the answers of an OSD to a call of nacre's class. Whatever the bytes are, decoding gives
+//! an outcome or an error, and never panics.
 
 use bytes::Bytes;
 use nacre_fuzz::fuzz;

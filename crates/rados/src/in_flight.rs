@@ -9,13 +9,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 pub const MAX_OPERATIONS: usize = 512;
 /// Bytes at a time, in and out, as operations announce them.
 pub const MAX_BYTES: usize = 256 * 1024 * 1024;
-/// Notifications that librados has in flight, each with its payload. They have a bound of their
-/// own: while an OSD does not answer, those to its objects stay for long, even if their callers
-/// wait no longer.
+/// How many notifications librados may have in flight, each with its payload. They are not counted
+/// with other operations. While an OSD does not answer, the notifications to its objects stay in
+/// flight for long, even if their callers have stopped waiting.
 pub const MAX_NOTIFICATIONS: usize = 1024;
-/// The number of operations at which librados blocks its caller's thread. It is set higher than the
-/// engine ever has in flight, with a reserve for operations that are not counted here, such as
-/// listings. librados' own bound of bytes is 100 MiB, some dozen large reads.
+/// The number of operations at which librados blocks the thread of its caller. The engine never has
+/// as many in flight. There is a reserve for operations that the engine does not count, such as
+/// listings. The next constant is the same for bytes: librados' default is 100 MiB, which some
+/// dozen large reads exceed.
 pub const LIBRADOS_OPERATIONS: usize = 2 * (MAX_OPERATIONS + MAX_NOTIFICATIONS);
 pub const LIBRADOS_BYTES: usize = 2 * MAX_BYTES;
 /// Permits are counted in pages, so that they fit a semaphore.
@@ -49,10 +50,10 @@ impl Default for InFlight {
 }
 
 impl InFlight {
-    /// Waits for room for an operation of so many bytes.
+    /// Waits until an operation with this many bytes may be in flight.
     ///
     /// # Panics
-    /// Never: the semaphores are never closed.
+    /// Never, because nobody closes the semaphores.
     pub async fn admit(&self, bytes: usize) -> Permit {
         const OPEN: &str = "nobody closes the semaphores";
         let pages = u32::try_from(bytes.min(MAX_BYTES) / PAGE).unwrap_or(u32::MAX);
@@ -62,8 +63,8 @@ impl InFlight {
         }
     }
 
-    /// A permit for a notification, if one is free. It does not wait, because others may keep
-    /// theirs for long.
+    /// Returns a permit for a notification if one is free. It does not wait for one, because other
+    /// notifications may keep their permits for long.
     pub fn admit_notification(&self) -> Option<Permit> {
         let notification = self.notifications.clone().try_acquire_owned().ok()?;
         Some(Permit { _operation: notification, _pages: None })

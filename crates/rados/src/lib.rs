@@ -1,8 +1,9 @@
-//! The engine on Ceph: a [`Store`](nacre_object::Store) over librados, with no daemon of ours.
+//! The engine on Ceph: a [`Store`](nacre_object::Store) that keeps its objects in a Ceph cluster,
+//! through librados. It needs no daemon besides Ceph's.
 //!
 //! nacre's pools are namespaces of one RADOS pool, and its objects are RADOS objects
-//! (`rados-layout` describes their form). So RADOS replicates them and orders the changes of one
-//! object.
+//! (`rados-layout` describes their form). So RADOS replicates the objects, and orders the changes
+//! of each object.
 //!
 //! | folder or file | holds |
 //! | --- | --- |
@@ -14,7 +15,8 @@
 //! | `shared_reads`, `recent_set`, `in_flight` | reads done once for many callers; recent findings; the bound of requests |
 //! | `ffi/` | the binding of librados, which is loaded on first use; the only unsafe code |
 //!
-//! The program runs where Ceph is not installed: without librados only this engine is missing.
+//! A program with this crate also runs on a machine without Ceph. Without librados only this engine
+//! cannot be used.
 
 mod classes;
 mod cluster;

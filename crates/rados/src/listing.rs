@@ -1,7 +1,9 @@
-//! Lists names in byte order, although RADOS lists them by their hash.
+//! Lists the names of objects in byte order, although RADOS lists them in the order of their
+//! hashes.
 //!
-//! A page is a walk over all names of the pool that keeps the smallest of those asked for. So its
-//! memory is bounded by the page, and its time grows with the pool.
+//! To make a page, the listing goes over all names of the pool and keeps the smallest of those that
+//! were asked for. So its memory is bounded by the size of a page, but its time grows with the
+//! pool.
 
 use std::collections::BTreeSet;
 
@@ -13,8 +15,9 @@ use nacre_object::{ListPage, ListRequest, ObjectName};
 pub struct Page {
     request: ListRequest,
     limit: usize,
-    /// The smallest names so far, one more than fit, which tells whether there are more. An object
-    /// that moves during the listing may be seen twice.
+    /// The smallest names found so far. The set holds one more name than the page, which tells
+    /// whether a further page exists. It is a set because RADOS possibly lists an object twice if
+    /// the object moves meanwhile.
     least: BTreeSet<ObjectName>,
 }
 

@@ -1,8 +1,10 @@
-//! A watched mailbox object, and the listeners of the objects in it.
+//! A mailbox: one RADOS object that is watched in place of many objects, and the listeners for
+//! these objects in this process.
 //!
-//! The watch in the cluster lasts as long as there are listeners. When it breaks (the OSD is gone,
-//! the client was cut off), it is made again, and then every listener gets `Lost`. Listeners also
-//! get `Lost` if the cluster was silent for so long that a notification may have been dropped.
+//! The watch in the cluster lasts as long as there are listeners. If the watch breaks (the OSD
+//! died, or the client was cut off), the mailbox watches the object again, and then every listener
+//! gets `Lost`. Listeners also get `Lost` if the cluster was silent for so long that it has
+//! possibly dropped a notification (a *lapse*).
 //!
 //! **Invariants:**
 //! - `Lost` comes after the watch is established again, so a listener that reads then misses no
@@ -33,8 +35,8 @@ pub const NOTIFY_TIMEOUT: Duration = Duration::from_secs(8);
 const PING_INTERVAL: Duration = Duration::from_secs(5);
 /// A cluster that was silent for longer than this may have dropped a notification meanwhile.
 const LAPSE: Duration = Duration::from_millis(6_500);
-/// How often we check how long the cluster has been silent. It is at least once between a lapse and
-/// the notification that it may lose.
+/// How often we check how long the cluster has been silent. If the cluster drops a notification
+/// after a lapse, at least one check falls between the lapse and that notification.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 const _: () = assert!(PING_INTERVAL.as_millis() < LAPSE.as_millis());
@@ -80,11 +82,12 @@ impl Mailbox {
         Self { context, name, runtime: Handle::current(), permits, patience, watch, queues }
     }
 
-    /// Adds a listener for notifications about `object`. When this returns, the listener misses
-    /// none.
+    /// Adds a listener for notifications about `object`. After this function has returned, the
+    /// listener misses no notification.
     ///
     /// # Errors
-    /// `Unavailable`, also once watches are to end; any other error of a watch.
+    /// `Unavailable` if the cluster does not answer, or if the engine is being closed; any other
+    /// error of a watch.
     pub async fn listen(self: &Arc<Self>, object: &str) -> Result<Arc<EventQueue>> {
         // The watch is opened by a task of its own. If the caller stops waiting, the watch still
         // belongs to the mailbox and ends with it.
@@ -142,8 +145,8 @@ impl Mailbox {
         }
     }
 
-    /// As long as the watch lasts, sends `Lost` to all listeners when the cluster is heard of again
-    /// after a lapse.
+    /// Runs as long as the watch lasts. If the cluster answers again after a lapse, sends `Lost` to
+    /// all listeners.
     async fn attend(mailbox: Weak<Self>, id: WatchId) {
         let mut lapsed = false;
         loop {

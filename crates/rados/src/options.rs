@@ -11,8 +11,8 @@ use nacre_object::{Error, Result};
 const STANDARD_USER: &str = "admin";
 /// The RADOS pool that holds nacre's pools if no other is named.
 const STANDARD_POOL: &str = "nacre";
-/// A monitor that has not answered within this time is taken for dead. An election takes at most 5
-/// s.
+/// How long a client waits for a monitor; then it takes the monitor for dead. An election of
+/// monitors takes at most 5 s.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(8);
 /// An OSD's fail-over takes up to 20 s of missed heartbeats; operations wait for it.
 const OPERATION_TIMEOUT: Duration = Duration::from_secs(40);

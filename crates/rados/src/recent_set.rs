@@ -1,8 +1,8 @@
 //! A set of recent findings about objects, methods and the like, in a fixed amount of memory.
 //!
-//! A finding is kept for a while under the hash of its subject. Two subjects with one slot are
-//! taken for each other. So it is only for hints that may be wrong at times, such as which way is
-//! faster.
+//! A finding about a subject is kept for a while, in the slot that the subject's hash chooses. If
+//! two subjects have the same slot, a finding about one counts for the other too. So the set serves
+//! only for hints that may be wrong, such as which way is faster.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};

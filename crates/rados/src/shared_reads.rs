@@ -1,9 +1,9 @@
 //! Shares reads of system objects among concurrent callers.
 //!
 //! When a map changes, all its watchers in this process read the same part of the map, and then the
-//! same program's source. A caller that comes while such a read is in flight shares the *next* one
-//! with all other such callers. **Invariant:** a read begins after all callers that share it have
-//! asked. So no caller gets a state from before it asked.
+//! same program's source. A caller that asks while such a read is in flight shares the *next* read
+//! with all other callers that ask meanwhile. **Invariant:** a read begins only after all callers
+//! that share it have asked. So no caller gets a state that is older than its request.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,8 +30,9 @@ struct Line {
 /// One read, and what came of it.
 type Round = OnceCell<Result<Reply>>;
 
-/// Whether a request may be shared: it reads a system object and changes nothing. Objects of users
-/// are seldom read by many callers at once, and sharing would only cost their requests time.
+/// Whether several callers may share a request: it reads a system object and changes nothing.
+/// Objects of users are seldom read by many callers at once, so sharing would only make their
+/// requests slower.
 pub fn is_shared(request: &Request, classes: &dyn ClassHost) -> bool {
     let only_reads = |op: &Op| match op {
         Op::Call(call) => classes.is_read_only(call),
@@ -90,8 +91,8 @@ impl Drop for Asked<'_> {
         let object = &self.line.request.header.object;
         let mut lines = self.shared.lines();
         let Some(of_object) = lines.get_mut(object) else { return };
-        // Callers join a line only with this lock held. So a line that only the table and this
-        // caller hold can be removed.
+        // Callers join the waiting line of a request only while they hold this lock. So if only the
+        // table and this caller refer to the line, nobody waits in it, and it can be removed.
         of_object.retain(|line| !Arc::ptr_eq(line, &self.line) || Arc::strong_count(line) > 2);
         if of_object.is_empty() {
             lines.remove(object);

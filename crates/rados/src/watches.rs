@@ -17,8 +17,8 @@ use crate::mailbox::Mailbox;
 
 /// Watches of one engine: each costs a queue.
 pub const MAX_WATCHES: usize = 4096;
-/// After this long without an answer, the cluster may find out by itself that the watches have
-/// ended.
+/// How long to wait for the cluster when watches end. After this time the cluster finds out by
+/// itself that the watches have ended.
 const END_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Who listens where.
@@ -27,8 +27,8 @@ pub struct Watches {
     /// Mailboxes with listeners, by pool and name.
     mailboxes: Mutex<HashMap<(String, String), Weak<Mailbox>>>,
     free: Arc<Semaphore>,
-    /// A permit for each mailbox that the cluster knows to be watched. There are no more mailboxes
-    /// than watches, except for some that are about to end.
+    /// There is one permit for each mailbox that the cluster knows to be watched. There are no more
+    /// mailboxes than watches, except for some mailboxes that are about to end.
     open: Arc<Semaphore>,
     /// How long the cluster has for making a watch.
     patience: Duration,
@@ -70,8 +70,9 @@ impl Watches {
         made
     }
 
-    /// Ends all watches, including those whose listeners have just gone, and refuses new ones.
-    /// Returns when the cluster has forgotten them, or does not answer.
+    /// Ends all watches, also those that have just lost their last listener, and refuses new ones.
+    /// Returns when the cluster has forgotten the watches, or when it has not answered for some
+    /// time.
     pub async fn end(&self) {
         // The permits are asked for first, so that later watches wait behind this.
         let all = self.open.acquire_many(MAX_WATCHES as u32);

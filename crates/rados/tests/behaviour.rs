@@ -134,8 +134,8 @@ async fn a_closed_engine_leaves_no_watch_behind() {
     // Some of them have just gone by themselves.
     streams.truncate(10);
     for begun in &watched {
-        // A watch that is begun and dropped at once. If there are listeners already, it may be
-        // complete by then.
+        // Begins a watch and drops it at once. If there are listeners already, the watch is
+        // possibly complete by then.
         let _begun = futures::poll!(std::pin::pin!(engine.watch(begun)));
     }
     let of_ours = || {

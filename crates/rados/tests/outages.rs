@@ -173,8 +173,8 @@ async fn a_full_cluster_takes_no_writes_and_says_so() {
     let subject = Subject::new(Arc::new(engine(&cluster, Duration::from_secs(40)).await));
     let object = subject.object("a");
     object.does([write_full(vec![b'x'; 8 << 20])]).await;
-    // With this ratio 8 MiB are more than a full store may hold. Its OSD notices when it checks
-    // next.
+    // With this ratio, a store that holds 8 MiB counts as full. Its OSD notices this at its next
+    // check.
     for ratio in ["set-nearfull-ratio", "set-backfillfull-ratio", "set-full-ratio"] {
         cluster.client("ceph", &["osd", ratio, "0.001"]);
     }

@@ -1,7 +1,8 @@
-//! Remembers which OSDs were recently found to have a class, and which to lack it.
+//! Remembers for a while which OSDs have a class, and which lack it.
 //!
-//! It is remembered by placement seed. All objects of one seed are served by one OSD, so that OSD
-//! is asked once for all of them and is never confused with another.
+//! The answer is remembered for a placement seed (see `cluster/placement_seed.rs`). One OSD serves
+//! all objects of a seed, so the question is asked once for all of them, and OSDs are never
+//! confused.
 
 use std::time::Duration;
 

@@ -1,22 +1,24 @@
 //! Runs requests next to their object, by a class inside the object's OSD.
 //!
-//! nacre's own class is tried first. If the OSD lacks it, Ceph's class `lua` runs programs that are
-//! made for it ([`crate::classes::stock_call`]). The client itself runs any other request, as
+//! There are three ways to run a request. First, nacre's own class in the OSD is tried. If the OSD
+//! lacks it, Ceph's class `lua` runs programs that are made for it
+//! ([`crate::classes::stock_call`]). Otherwise the client itself runs the request, as
 //! [`crate::transaction`] describes. **Invariant:** the next way is tried only if it is certain
-//! that nothing happened. So nothing is done twice. If no answer comes at all, the outcome is
-//! unknown and is reported so.
+//! that the one before changed nothing. So nothing is done twice. If no answer comes at all, the
+//! request fails with an unknown outcome.
 //!
-//! "The OSD lacks the class" is certain only for reads. The OSD checks for the class before it
-//! looks whether a change was made already, and librados resends a change to the OSD that replaces
-//! a dead one. The dead OSD may have had the class and made the change. So before the first change,
-//! an OSD is asked by a call that does nothing. If it later says that it lacks the class for a
-//! change, that change may have happened.
+//! If an OSD answers a change with "I lack the class", the change has possibly happened all the
+//! same. librados resends a change to the OSD that replaces a dead one. The dead OSD possibly had
+//! the class and made the change; the new one checks for the class before it looks whether the
+//! change was made already. So before its first change, an OSD is asked by a call that changes
+//! nothing whether it has the class. If it later denies this in answer to a change, the outcome of
+//! that change is unknown.
 //!
 //! If the answer to a change is longer than `osd_max_write_op_reply_len`, an OSD drops the answer
-//! and the change, but keeps the size and time that the change made. It keeps the whole answer of a
-//! call that changes nothing in its log. So a class whose answer would be too long changes nothing
-//! and says so. The client then runs the request itself, and for a while all requests of that
-//! method.
+//! and the change. But it keeps the size and the time that the change gave to the object. If the
+//! call changed nothing, it keeps the whole long answer in its log. So if an answer would be too
+//! long, nacre's class changes nothing, and only says that the answer is too long. The client then
+//! runs the request itself, and for a while also all other requests of that method.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,7 +82,7 @@ enum Attempt<T> {
     Refused,
     /// Certainly nothing happened: the OSD does not have the class, or not for us.
     Lacking,
-    /// The OSD does not have the class. An OSD before it may have had the class and made the
+    /// The OSD does not have the class. But possibly an OSD before it had the class and made the
     /// change.
     MayHaveHappened,
 }
@@ -102,13 +104,14 @@ impl InOsd {
         }
     }
 
-    /// The methods, as `CLASS.METHOD`, that are not run in OSDs at present because their answers
-    /// are too long.
+    /// The methods, as `CLASS.METHOD`, that do not run in OSDs at present, because their answers
+    /// are too long for an OSD.
     pub fn long_answers(&self, clock: &dyn Clock) -> Vec<String> {
         self.long_answers.methods(clock.monotonic())
     }
 
-    /// Runs the request in the OSD. Returns `None` if nothing happened and the client must run it.
+    /// Runs the request in the OSD. Returns `None` if the OSD changed nothing and the client must
+    /// run the request itself.
     ///
     /// # Errors
     /// Those of the request and of the cluster.
@@ -269,8 +272,9 @@ fn may_have_happened() -> Error {
     .hint("read the object to see whether the change was made; `nacre ceph install` gives every OSD the class")
 }
 
-/// The OSD allows shorter answers than any OSD does by default. The client must not run the request
-/// itself, because it would see the size that the dropped change made.
+/// The OSD is configured to allow even shorter answers than the shortest default. The client must
+/// not run the request itself, because it would see the object's size as the dropped change left
+/// it.
 fn answer_dropped() -> Error {
     Error::unavailable("the OSD dropped the change because the answer to it was too long")
         .hint(format!("set osd_max_write_op_reply_len to at least {REPLY_BYTES} on every OSD"))

@@ -14,9 +14,9 @@ use prost::Message;
 
 use crate::ffi::{Call, Called};
 
-/// The answer to a change that every OSD allows: the smallest default of
-/// `osd_max_write_op_reply_len`, which not every client can read. An OSD drops a change with a
-/// longer answer, except for the size that it made. So no longer answer is ever requested.
+/// The longest answer to a change that the client requests. Every OSD allows it: it is the smallest
+/// default of `osd_max_write_op_reply_len`, a setting that not every client may read. If an answer
+/// is longer, an OSD drops the change, except for the size that it gave to the object.
 pub const REPLY_BYTES: u32 = 64;
 
 /// A request that the class in the OSD can run.
@@ -52,8 +52,9 @@ pub enum Outcome {
 }
 
 impl PluginCall {
-    /// The request as a call of nacre's class, if that is possible and useful: it calls a method
-    /// that other processes can run too, or a change depends on the object's state.
+    /// The call of nacre's class for a request. `None` if the class cannot run the request or would
+    /// not help. It helps if the request calls a method that other processes can run too, or if a
+    /// change depends on the object's state.
     pub fn of(request: &Request, classes: &dyn RemoteClassHost) -> Option<Self> {
         let mut programs: Vec<(ClassName, ClassSource)> = Vec::new();
         let (mut writes, mut calls, mut reads) = (false, false, false);
@@ -114,14 +115,14 @@ impl PluginCall {
     }
 }
 
-/// A call without a request. The class says whether it is of this release, and does nothing. It
-/// uses the method that may be called on a missing object.
+/// A call of nacre's class without a request. The class does nothing and says whether it is of this
+/// release. The call uses the method that may be called on an object that does not exist.
 pub fn empty_plugin_call() -> Call {
     call_of(&empty_request(), true)
 }
 
-/// Like [`empty_plugin_call`], by the read-only method. The OSD's log keeps nothing of it. For a
-/// missing object the OSD answers only that it is missing.
+/// The same as [`empty_plugin_call`], but by the read-only method, so that the OSD keeps nothing of
+/// it in its log. If the object does not exist, the OSD answers only that.
 pub fn empty_inspection() -> Call {
     call_of(&empty_request(), false)
 }

@@ -1,11 +1,11 @@
-//! Calls of a program's method that Ceph's own object class `lua` runs.
+//! Runs a program's method in Ceph's own object class `lua`, in OSDs that lack nacre's class.
 //!
-//! That class runs Lua 5.3 instead of Luau, does not let a method see its own writes, and knows
-//! neither nacre's additions nor how its objects are stored. So the call carries a script
-//! (`stock.lua`). The script gives the program everything that means the same in both, and fails at
-//! everything else. **Invariant:** only a successful call counts. A failed operation changed
-//! nothing; the client then runs the call, and finds the proper error. Only programs that declare
-//! by [`MARK`] that they are made for both are run like this.
+//! That class runs Lua 5.3 instead of Luau, and a method does not see its own writes. It knows
+//! neither nacre's additions to the API nor the form in which nacre stores objects. So the call
+//! carries a script (`stock.lua`). The script provides each function that means the same in both,
+//! and fails at all others. **Invariant:** only a successful call counts. A failed operation
+//! changed nothing; the client then runs the call, and finds the proper error. Only programs that
+//! declare with [`MARK`] that they are made for both are run in this way.
 //!
 //! The script cannot intercept one operator: Lua 5.3 joins numbers by `..` in its own notation,
 //! `3.0` where Luau writes `3`. So [`stock_source`] replaces that operator.
@@ -40,8 +40,8 @@ pub fn stock_call(request: &Request, classes: &dyn RemoteClassHost) -> Option<Ca
     Some(Call { asks_existence: true, ..eval(SCRIPT, HANDLER, &input) })
 }
 
-/// The source without a byte order mark and without a first line for a shell. Line numbers stay the
-/// same.
+/// The source without a byte order mark and without a shebang line. The other lines keep their
+/// numbers.
 fn without_preamble(source: &str) -> &str {
     let source = source.strip_prefix('\u{feff}').unwrap_or(source);
     match source.starts_with("#!") {

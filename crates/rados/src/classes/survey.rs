@@ -1,8 +1,8 @@
-//! Finds out what the OSDs of a cluster can run methods with.
+//! Finds out which class each OSD of a cluster has to run methods with.
 //!
-//! No command tells this. So each OSD is asked by a call that does nothing, on the name of a
-//! missing object that the OSD would serve. Such names are found by trial, and remembered as long
-//! as the cluster's map stays the same.
+//! Ceph has no command for this question. So each OSD gets a call that does nothing, on an object
+//! that does not exist but would be served by that OSD. The names of such objects are found by
+//! trying many names. They are remembered as long as the cluster's map stays the same.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,8 +22,8 @@ use crate::{RadosOptions, cluster::location};
 
 /// The pool of the names that are tried; nothing is ever stored in it.
 pub const PROBE_POOL: &str = "nacre-probe";
-/// Names tried for each OSD, and the least number in all. Some OSDs are primary for only a few
-/// placement groups.
+/// How many names are tried for each OSD; the next constant is the least number for the whole
+/// cluster. Many are needed because some OSDs are primary for only a few placement groups.
 const NAMES_PER_OSD: usize = 16;
 const MIN_NAMES: usize = 64;
 /// Names tried at most, each a question to the monitors.

@@ -1,7 +1,8 @@
 //! `Administrator`: sends commands to the monitors of a Ceph cluster, and reads and writes small
 //! objects in any of its pools.
 //!
-//! It is for commands that manage Ceph itself. nacre's own data never goes this way.
+//! The commands of nacre that manage Ceph itself use it. nacre's own data is never read or written
+//! through it.
 
 use std::sync::Arc;
 
@@ -112,7 +113,7 @@ impl PoolObjects {
         }
     }
 
-    /// Replaces the content of an object, or makes it.
+    /// Replaces the content of an object, or creates the object.
     ///
     /// # Errors
     /// `Conflict` if the object differs from `expected`; those of the cluster.

@@ -53,7 +53,7 @@ pub fn connect(options: &RadosOptions) -> Result<Arc<Cluster>> {
 /// Opens a namespace of the pool of the options.
 ///
 /// # Errors
-/// `NotFound` if there is no such pool, with how to make it.
+/// `NotFound` if there is no such pool. The error says how to create it.
 pub fn open(
     cluster: &Arc<Cluster>,
     options: &RadosOptions,

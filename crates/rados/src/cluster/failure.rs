@@ -38,7 +38,8 @@ pub mod status {
     }
 
     /// Whether an OSD returns this status because it lacks a class or a method, cannot load it, or
-    /// denies it to this user. The OSD does so before it looks whether it has seen the call before.
+    /// denies it to this user. An OSD does so even for a call that it has already carried out and
+    /// gets again.
     pub fn lacks_class(status: i32) -> bool {
         [UNSUPPORTED, NOT_PERMITTED, BROKEN].contains(&status)
     }

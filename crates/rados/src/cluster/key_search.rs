@@ -1,8 +1,9 @@
-//! Looks for the key that a client shows to the monitors, in the places where librados looks.
+//! Explains why the monitors refused a client's key. It looks for the key in the same places as
+//! librados.
 //!
-//! librados refuses with one status for three reasons: there is no keyring, the keyring has no key
-//! of the client, or the monitors have another key. So this search finds out the reason after a
-//! refusal.
+//! librados reports the same status for three causes: there is no keyring, the keyring has no key
+//! of the client, or the monitors have another key. So after a refusal this search finds out the
+//! cause.
 
 use std::io;
 

@@ -1,8 +1,8 @@
-//! Placement seeds: which objects one OSD serves together, judged by their names.
+//! Placement seeds: groups of objects that one OSD serves. An object's seed follows from its name.
 //!
-//! RADOS hashes an object's name; the low bits of the hash are the number of its placement group. A
-//! fact about an object's OSD is therefore remembered by these bits. In a pool of up to [`SEEDS`]
-//! groups it holds for all objects with the same bits.
+//! RADOS hashes an object's name; the low bits of the hash are the number of its placement group.
+//! These bits are the object's seed, and a fact about the object's OSD is remembered for the seed.
+//! In a pool of up to [`SEEDS`] groups the fact holds for all objects with the same seed.
 
 use nacre_object::ObjectId;
 
@@ -80,8 +80,8 @@ mod tests {
         assert_eq!(rjenkins(b"foo"), 0x7fc1_f406);
     }
 
-    /// `foo` is in group 6 of 8 and of 16. With 12 groups, hashes whose low bits give 12 or more
-    /// use one bit less.
+    /// In a pool of 8 or of 16 groups, `foo` is in group 6. In a pool of 12 groups, four low bits
+    /// can give a number from 12 on. Such an object uses only three bits.
     #[test]
     fn every_group_of_a_pool_gets_objects_if_their_number_is_no_power_of_two() {
         let seed = |low: u16| PlacementSeed(low);

@@ -69,7 +69,7 @@ impl PlainClient {
         settled(self.context.apply(object, &[change]).await.status)
     }
 
-    /// Sets an omap entry if an xattr has the given value.
+    /// Sets an omap entry, but only if an xattr has the given value.
     ///
     /// # Errors
     /// Those of the cluster; `Conflict` or a similar kind if the xattr differs.
@@ -84,10 +84,11 @@ impl PlainClient {
         settled(self.context.apply(object, &[guard, change]).await.status)
     }
 
-    /// Calls a method that may write.
+    /// Calls a method that may write. Returns the answer with the status of RADOS, also for a
+    /// failed call.
     ///
     /// # Errors
-    /// `Unavailable` once the client is closed. The status of RADOS is in the answer.
+    /// `Unavailable` once the client is closed.
     pub async fn submit(
         &self,
         object: &str,

@@ -1,8 +1,8 @@
 //! Awaits librados' completions.
 //!
-//! **Invariant:** everything that librados has a pointer to is in a box that belongs to the
-//! completion, and so is the operation's permit. librados' callback takes the box back. So a caller
-//! that stops waiting frees neither memory in use nor a permit.
+//! **Invariant:** the completion owns a box, and everything that librados has a pointer to is in
+//! that box. The operation's permit is in it too. Only librados' callback takes the box back. So a
+//! caller that stops waiting frees neither memory that librados still uses nor the permit.
 
 use std::ffi::{c_int, c_void};
 
@@ -17,8 +17,8 @@ use crate::in_flight::Permit;
 pub struct Answer {
     /// Zero or positive, or a negated errno.
     pub status: i32,
-    /// The object's user version: after a write the new one, after a read the present one. For a
-    /// missing object it is at least every version that the object had.
+    /// The version of the object: after a write the new one, after a read the present one. If the
+    /// object does not exist, the number is at least as great as every version that the object had.
     pub version: u64,
 }
 
@@ -31,10 +31,10 @@ struct Pending<K> {
     waiting: oneshot::Sender<(Answer, K)>,
 }
 
-/// Starts an operation and returns its completion; `room` is the operation's permit. `submit` gets
-/// the completion and the address where `kept` stays until the operation is done. The operation may
-/// be done before `submit` returns. So `submit` must hold no reference to `kept` once librados has
-/// the operation.
+/// Starts an operation and returns its completion. `room` is the operation's permit. `submit` hands
+/// the operation to librados. It gets the completion and the address of `kept`, which stays there
+/// until the operation is done. The operation may be done before `submit` returns, so `submit` must
+/// hold no reference to `kept` once librados has the operation.
 pub fn start<K: Send + 'static>(
     library: &'static Library,
     kept: K,

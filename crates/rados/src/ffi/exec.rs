@@ -22,8 +22,8 @@ pub struct Call {
     pub method: &'static CStr,
     /// Its input.
     pub input: Bytes,
-    /// Whether the class says that the method writes. Such a call carries the time of change, and
-    /// may be made on a missing object.
+    /// Whether the class has declared that the method writes. A call of such a method carries the
+    /// time of the change, and may be made on an object that does not exist.
     pub writes: bool,
     /// Whether to find out if the object exists afterwards.
     pub asks_existence: bool,
@@ -56,7 +56,8 @@ unsafe impl Send for CallOperation {}
 
 impl IoContext {
     /// Calls a method of the class in the object's OSD. If the status of the answer is negative,
-    /// nothing was changed, except if no answer came in time.
+    /// nothing was changed. The only exception is that no answer came in time; then the outcome is
+    /// unknown.
     pub async fn call(self: &Arc<Self>, object: &str, call: &Call) -> (Answer, Option<Called>) {
         let room = self.cluster.in_flight.admit(call.input.len()).await;
         let (answer, operation) = self.settle(self.start_call(object, call, room)).await;
@@ -93,14 +94,14 @@ impl CallOperation {
     /// Hands the call to librados.
     ///
     /// librados' C interface has no function that adds a method with an output to a write
-    /// operation. A method sent as a read would not update the object's time of change. But the
-    /// memory of a write operation begins like that of a read (`ObjectOperationImpl`, since Ceph
-    /// 14; before that they were one type). So the function that adds a part to a read also adds it
-    /// to a write.
+    /// operation. A method that is sent as a read would not update the object's time of change. But
+    /// a write operation has the same layout in memory as a read operation (`ObjectOperationImpl`,
+    /// since Ceph 14; before that they were one type). So the function that adds a method to a read
+    /// operation also works on a write operation.
     ///
     /// # Safety
-    /// `this` must be alive and unshared until it is handed over, and must not move until the
-    /// completion is called.
+    /// `this` must be alive and unshared until librados has the operation, and must not move until
+    /// the completion is called.
     unsafe fn submit(this: *mut Self, call: &Call, object: &CStr, completion: Handle) -> c_int {
         // SAFETY: librados keeps everything it needs of a submitted operation. This code does not
         // touch `this` after that, because librados' thread may be done with it at once.

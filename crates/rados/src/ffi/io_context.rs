@@ -26,7 +26,7 @@ pub struct IoContext {
 }
 
 // SAFETY: several threads may use an io context at once, as long as its settings do not change.
-// They are set only while it is made.
+// They are set only while the context is created.
 unsafe impl Send for IoContext {}
 // SAFETY: as above.
 unsafe impl Sync for IoContext {}
@@ -48,7 +48,8 @@ impl IoContext {
         Ok(Self { cluster, handle, pool_gone: AtomicBool::new(false) })
     }
 
-    /// Opens another namespace of the same pool. It never opens a new pool of the same name.
+    /// Opens another namespace of the same pool. If the pool was deleted and created again, this
+    /// fails and does not open the new pool.
     ///
     /// # Errors
     /// librados' status, [`status::POOL_GONE`] among them.
@@ -71,8 +72,8 @@ impl IoContext {
         if status == status::ABSENT && self.is_pool_gone() { status::POOL_GONE } else { status }
     }
 
-    /// Whether the pool is gone. librados knows existing pools; for any other it asks the monitors,
-    /// at most once.
+    /// Whether the pool was deleted. librados knows the pools that exist. For any other pool it
+    /// asks the monitors, so this function asks at most once.
     fn is_pool_gone(&self) -> bool {
         if self.pool_gone.load(Ordering::Relaxed) {
             return true;
@@ -95,8 +96,8 @@ impl IoContext {
         (answer, kept)
     }
 
-    /// Reads parts of an object in one consistent read. If `version` is given, only if the object
-    /// has that version.
+    /// Reads parts of an object in one consistent read. If `version` is given, the read fails
+    /// unless the object has that version.
     pub async fn fetch(
         self: &Arc<Self>,
         object: &str,

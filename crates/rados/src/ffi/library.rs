@@ -1,7 +1,7 @@
 //! Finds and loads librados.so.2 when a Ceph cluster is first used.
 //!
-//! The declarations are those of `rados/librados.h`; the functions used are all in Ceph 14 and
-//! later.
+//! The declarations are those of `rados/librados.h`. All functions that are used exist in Ceph 14
+//! and later.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;

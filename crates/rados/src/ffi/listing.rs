@@ -11,8 +11,8 @@ use super::library::Handle;
 const END: i32 = -2;
 
 impl IoContext {
-    /// Calls `visit` with every name. It blocks on the cluster, so call it only on a thread that
-    /// may block.
+    /// Calls `visit` with the name of every object of the namespace. It waits for the cluster, so
+    /// call it only on a thread that may block.
     ///
     /// # Errors
     /// librados' status.

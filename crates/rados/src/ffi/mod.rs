@@ -25,8 +25,9 @@ pub use read::{Fetch, Fetched, Keep};
 pub use watch::{Listener, WatchId};
 pub use write::Change;
 
-/// Parts of a compound operation. RADOS counts them in 16 bits; of more parts it would do only a
-/// remainder, and report success. This bound is also what a request may take of an OSD at once.
+/// The greatest number of parts of a compound operation. RADOS counts the parts in 16 bits. If an
+/// operation had more than fit, RADOS would do only some of them and report success. The bound also
+/// limits how much a request takes of an OSD at once.
 pub const MAX_PARTS: usize = 4096;
 
 const _: () = assert!(MAX_PARTS < u16::MAX as usize / 8);

@@ -129,8 +129,8 @@ impl ReadOperation {
     /// Hands the operation to librados.
     ///
     /// # Safety
-    /// `this` must be alive and unshared until it is handed over, and must not move until the
-    /// completion is called.
+    /// `this` must be alive and unshared until librados has the operation, and must not move until
+    /// the completion is called.
     pub(super) unsafe fn submit(
         this: *mut Self,
         version: Option<u64>,
@@ -164,7 +164,7 @@ impl ReadOperation {
     }
 
     /// Takes the results after the operation succeeded. `None` if librados did not fill every slot,
-    /// because an empty slot would look like an empty result.
+    /// because an unfilled slot cannot be told from an empty result.
     pub(super) fn results(mut self) -> Option<Vec<Fetched>> {
         if !all_answered(&self.statuses) {
             return None;

@@ -1,7 +1,8 @@
 //! Watches of RADOS objects, and notifications to them.
 //!
-//! librados calls back with a number instead of a pointer. The listener is looked up by that
-//! number. So a late call, after a watch has ended, finds no listener and touches no memory.
+//! librados passes a number to the callback of a watch, not a pointer, and the callback looks up
+//! the listener by this number. So if librados calls it after the watch has ended, it finds no
+//! listener, and uses no freed memory.
 
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
@@ -106,7 +107,7 @@ impl IoContext {
     }
 
     /// How long ago the cluster last confirmed a watch; `None` for a broken watch. The watch must
-    /// not have ended, because librados uses its number as a pointer.
+    /// not have ended before this call, because librados uses its number as a pointer.
     pub fn silence(&self, watch: WatchId) -> Option<Duration> {
         // SAFETY: the context is alive, and so is the watch.
         let millis = unsafe { (self.cluster.library.rados_watch_check)(self.handle, watch.cookie) };
@@ -135,9 +136,9 @@ impl IoContext {
         self.cluster.in_flight.admit_notification()
     }
 
-    /// Notifies an object's watchers, and waits until all have acknowledged or `timeout` is over.
-    /// Returns the status, and whether the object's OSD answered. The permit is returned when
-    /// librados is done, even if the caller waits no longer.
+    /// Notifies an object's watchers. Waits until all watchers have acknowledged, or until
+    /// `timeout` is over. Returns the status, and whether the object's OSD answered. The permit is
+    /// returned when librados is done, even if the caller has stopped waiting.
     pub async fn notify(
         self: &Arc<Self>,
         object: &str,

@@ -1,7 +1,9 @@
-//! Bounds what one request may take of this process, in all its rounds and attempts together.
+//! Bounds how much CPU time and how many rounds one request may take in this process, over all its
+//! attempts.
 //!
-//! Each call has a budget of its own. But a request may have a thousand calls. All of them run
-//! again from the start whenever a part of the object was missing, or another client was faster.
+//! Each call has its own budget. But a request may have a thousand calls. All of them run again
+//! from the start whenever a part of the object has to be fetched first, or another client has
+//! changed the object.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -12,8 +14,8 @@ use nacre_object::{
     RemoteClassHost, RemoteFault, Result,
 };
 
-/// CPU time. Enough for some calls that use their whole budget, or for one long call that runs
-/// again after each of many fetches.
+/// How much CPU time all runs of a request may take. It is enough for some calls that use their
+/// whole budgets, or for one long call that runs again after each of many fetches.
 const RUNNING_TIME: Duration = Duration::from_secs(5);
 /// How often a request is run: a walk over a whole map takes many fetches.
 const MAX_ROUNDS: usize = 10_000;
@@ -44,7 +46,8 @@ impl<'a> Allowance<'a> {
         Self { clock, used: Duration::ZERO, rounds: 0 }
     }
 
-    /// Begins a run. It lasts until the returned value is dropped, and stays on its thread.
+    /// Begins a run of the request. The run ends when the returned value is dropped, and must stay
+    /// on its thread.
     ///
     /// # Errors
     /// `Exhausted` if earlier runs have used the allowance up.
@@ -114,8 +117,8 @@ fn check(used: Duration) -> Result<()> {
     Err(Error::exhausted(text).hint("send fewer calls at a time, or read less of the object"))
 }
 
-/// The CPU time of the thread, if the clock can tell it. A run does not wait by itself, but the
-/// machine may keep it waiting.
+/// The CPU time of this thread, if the clock can tell it. It is better than the time of day: a run
+/// does not wait by itself, but other processes possibly keep it waiting.
 fn now(clock: &dyn Clock) -> Duration {
     clock.thread_time().unwrap_or_else(|| clock.monotonic())
 }

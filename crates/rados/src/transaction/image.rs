@@ -19,8 +19,8 @@ use crate::transaction::map_bounds::{after_of, first_behind_prefix, first_of_ran
 /// Most omap entries that are asked for at once: an OSD gives no more
 /// (`osd_max_omap_entries_per_request`).
 pub const MAX_FETCHED_ENTRIES: usize = 1024;
-/// Bytes kept of one object: several times what a request or a reply carries, or what a script
-/// could hold. Many requests run at the same time.
+/// The most bytes that are kept of one object. It is several times what a request or a reply
+/// carries, or what a script could hold. It is no more, because many requests run at the same time.
 pub const MAX_IMAGE_BYTES: usize = 64 * 1024 * 1024;
 /// What a part of it takes besides its bytes.
 const ENTRY_BYTES: usize = 128;
@@ -71,7 +71,8 @@ impl Image {
     /// Adds fetched parts.
     ///
     /// # Errors
-    /// `Corrupt` if they are in no form that nacre writes, `Exhausted` if they exceed the bound.
+    /// `Corrupt` if the parts have a form that nacre never writes; `Exhausted` if the image would
+    /// exceed its bound.
     pub fn learn(&mut self, fetches: &[Fetch], fetched: Vec<Fetched>) -> Result<()> {
         for (fetch, fetched) in fetches.iter().zip(fetched) {
             match (fetch, fetched) {

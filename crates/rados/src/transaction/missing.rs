@@ -1,19 +1,22 @@
-//! The parts of an object that a run turned out to need, as one compound read.
+//! Collects the parts of an object that a run needed but did not have, to fetch them in one
+//! compound read.
 //!
-//! A method may go on after a miss, and look at more parts as long as it has time. Those are
-//! guesses, so only some of them are fetched, and the others when they are missed again.
+//! A method may go on after a missing part, and ask for more parts until its time is over. In a run
+//! that has all parts it would possibly not ask for these. So only some of them are fetched, and
+//! the others only if a later run asks for them again.
 
 use std::collections::BTreeSet;
 
 use crate::ffi::Fetch;
 
-/// Misses of one run that are fetched. Enough that a method which goes on gets far, and few enough
-/// that even the largest parts fit.
+/// How many missing parts of one run are fetched. It is enough for a method that goes on after a
+/// missing part to get far, and few enough that even the largest parts fit into memory.
 pub const MAX_MISSES: usize = 128;
 /// Ranges among them: each may bring the same entries.
 const MAX_RANGES: usize = 4;
 
-/// The missing parts. **Invariant:** no part is in it twice, and all keys are one part of the read.
+/// The missing parts of a run. **Invariant:** no part is in this list twice, and all keys together
+/// are one part of the read.
 #[derive(Debug, Default)]
 pub struct Missing {
     keys: BTreeSet<Vec<u8>>,

@@ -6,10 +6,12 @@
 //! 2. **Read**: one compound read fetches what the request needs, and the request runs on that
 //!    ([`crate::transaction::partial_view`]), including its methods. If it changed nothing, it is done.
 //! 3. **Write**: its changes become one compound write, guarded by the version that was read. If
-//!    another client was faster, everything begins again. That client made progress, so this ends.
+//!    another client has changed the object meanwhile, the request begins again. Each time some
+//!    client has made progress, so not all clients can repeat forever.
 //!
 //! **Invariants.** A transaction reads and writes one version of its object. A reply shows only
-//! committed data: RADOS answers a read once the writes it shows are on every replica.
+//! committed data: RADOS answers a read only after the writes that the read shows are on every
+//! replica.
 
 pub(crate) mod allowance;
 pub(crate) mod image;

@@ -1,4 +1,5 @@
-//! Locks by which transactions that must read their object take turns within a process.
+//! Locks for transactions that must read their object before they change it. They make the
+//! transactions of one process on one object run one after another.
 //!
 //! Without them, concurrent transactions of one object would read the same version, and all but one
 //! would have to begin again. The hash of an object's name chooses its lock, so there is a fixed

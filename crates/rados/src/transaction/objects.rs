@@ -6,8 +6,8 @@ use crate::ffi::{Answer, Change, Fetch, Fetched, IoContext};
 
 /// Some objects: a namespace of the pool, or what a test has in its place.
 pub trait Objects: Sync {
-    /// Reads parts of an object in one consistent read. If `version` is given, only if the object
-    /// has that version.
+    /// Reads parts of an object in one consistent read. If `version` is given, the read fails
+    /// unless the object has that version.
     fn fetch(
         &self,
         object: &str,

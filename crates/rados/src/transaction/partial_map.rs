@@ -47,8 +47,8 @@ impl<'a> PartialMap<'a> {
         *self = Self { cleared, ..Self::none(self.image) };
     }
 
-    /// The changes that give the map its final state, with its header if that was set. There are
-    /// few, however often entries were changed.
+    /// The changes that give the stored map its final state, and also its header if the header was
+    /// set. However many times an entry was changed, there is only one change for it.
     pub fn into_changes(self, header: Option<Bytes>) -> Vec<Change> {
         let mut changes = Vec::new();
         if self.cleared {
@@ -84,10 +84,11 @@ impl<'a> PartialMap<'a> {
         }
     }
 
-    /// Entries with `prefix` behind `after`, at most `limit` and `max_bytes`.
+    /// The entries with `prefix` after the key `after`, at most `limit` entries and `max_bytes`
+    /// bytes.
     ///
     /// # Errors
-    /// What to fetch, if these entries are not known.
+    /// What to fetch first, if these entries are not known.
     pub fn range(
         &self,
         after: &[u8],

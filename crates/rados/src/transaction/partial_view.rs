@@ -1,8 +1,8 @@
-//! A transaction that runs on a partly known object, and records its changes.
+//! Runs a transaction on an object of which only some parts are known, and records its changes.
 //!
 //! If the transaction looks at a part that is not known, it notes what to fetch and fails. It then
-//! runs again from the start (see [`crate::transaction`]). **Invariant:** a view that lacks a part
-//! has no outcome, even if a method went on after the error.
+//! runs again from the start (see [`crate::transaction`]). **Invariant:** if a run asked for a part
+//! that is not known, its outcome is not used, even if a method went on after the error.
 
 use std::collections::BTreeMap;
 
@@ -22,8 +22,8 @@ use crate::transaction::partial_map::PartialMap;
 const MAX_CHANGES_OF_OP: usize = 3;
 /// What the end adds to what ops noted: the guard, and what becomes of the map.
 const MAX_CHANGES_OF_END: usize = 8;
-/// Changes that a transaction may note. They become parts of one operation, and methods may ask for
-/// any number of them.
+/// How many changes a transaction may record. They become parts of one operation, which has a
+/// bound, and methods may make any number of changes.
 const MAX_CHANGES: usize = MAX_PARTS - MAX_CHANGES_OF_END;
 
 const _: () = assert!(MAX_OPS * MAX_CHANGES_OF_OP <= MAX_CHANGES, "ops of a request fit");
@@ -98,8 +98,8 @@ impl<'a> PartialView<'a> {
             changes.extend(self.map.into_changes(self.header));
         }
         if changes.len() == 1 {
-            // A transaction that changed the object back to its old state still gets a version of
-            // its own.
+            // If a transaction changed the object back to its old state, no other change is left.
+            // But the object still gets a new version, by this change.
             changes.push(Change::Create);
         }
         Outcome::Done { changes, exists }

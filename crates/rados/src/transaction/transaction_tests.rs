@@ -23,8 +23,9 @@ const MAP_ENTRIES: u32 = 200_000;
 /// What most methods of [`Slow`] take each time.
 const CALL_TIME: Duration = Duration::from_millis(100);
 
-/// Large objects that have keys only for a walk over all keys. Other clients overtake this many
-/// changes.
+/// Objects with much data and many map entries. A walk over the map finds the entries, but a
+/// look-up of a single key finds none. The first `overtaken` writes fail, because another client
+/// changed the object.
 #[derive(Default)]
 struct Endless {
     overtaken: AtomicU32,
