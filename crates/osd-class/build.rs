@@ -1,5 +1,5 @@
-//! With the feature `plugin`, compiles the shim between Rust and Ceph's C++ class API, and records
-//! the version of Ceph's headers.
+//! With the feature `plugin`, compiles the C++ shim between this crate and Ceph's class API. It
+//! also records the version of the Ceph headers that the shim was compiled with.
 
 use std::process::Command;
 

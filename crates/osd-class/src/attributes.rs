@@ -1,6 +1,7 @@
-//! The attributes within a transaction.
+//! The attributes of an object within a transaction.
 //!
-//! They are small and their number is bounded, so all are read once one is asked for.
+//! Attributes are small and their number is bounded. So when a transaction asks for one of them,
+//! all are read at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 

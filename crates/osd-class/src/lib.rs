@@ -12,9 +12,9 @@
 //! **Invariants:**
 //! - A transaction only reads until it has succeeded as a whole. Then its changes are given to the
 //!   OSD, which applies all of them or none.
-//! - A failure caused by a client is returned as an answer, so that it reaches the client, and
-//!   changes nothing.
-//! - Nothing that a client sends ends the OSD: input is decoded within bounds, programs run within
+//! - If a failure was caused by a client, the call succeeds, and its answer contains the error.
+//!   Otherwise the error would not reach the client. Such a call changes nothing.
+//! - No request of a client can end the OSD. Input is decoded within bounds, programs run within
 //!   budgets, and a panic ends only its own call.
 
 mod attributes;

@@ -11,13 +11,13 @@ use crate::last_entry::last_stored;
 use crate::osd_object::StoredRange;
 use crate::{Change, OsdObject};
 
-/// Entries of the first page, when their size is not known. Even the largest entries are acceptable
-/// in this number.
+/// How many entries the first page has, when the size of entries is not known yet. So many entries
+/// are acceptable even if all are as large as possible.
 const FIRST_PAGE_ENTRIES: usize = 8;
 /// Most entries read at once: an OSD gives no more by default.
 const MAX_PAGE_ENTRIES: usize = 1024;
-/// Entries that a walk to the last entry may look at. A walk is not interrupted and delays other
-/// objects; this many entries take about as long as a program may.
+/// How many entries a walk to the last entry may visit. A walk cannot be interrupted and delays
+/// other objects. To visit so many entries takes about as long as a program may run.
 const MAX_WALKED_ENTRIES: usize = 100_000;
 /// About how much is read at once.
 const PAGE_BYTES: usize = 1024 * 1024;

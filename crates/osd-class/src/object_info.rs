@@ -1,4 +1,5 @@
-//! The OSD's record of an object. The class API reveals all of it except the version.
+//! Decodes the OSD's record of an object, to learn the object's version. The class API gives access
+//! to all else that is in the record.
 //!
 //! The record is stored as the object's attribute `_`, which is the xattr with the empty name: user
 //! xattrs are stored with `_` before their name. The encoding is Ceph's `object_info_t` in struct

@@ -26,8 +26,8 @@ use crate::{Change, OsdObject, View};
 /// Programs that one request may name: as many classes as a sensible one calls.
 const MAX_REQUEST_PROGRAMS: usize = 64;
 
-/// The longest string of an error answered to `submit`. An OSD keeps the answer in its log, with
-/// thousands of others, on every replica.
+/// The greatest length of an error's text in an answer to `submit`. Every replica of an OSD's log
+/// keeps the answer, together with thousands of others.
 const MAX_ERROR_TEXT_BYTES: usize = 512;
 
 /// Which method of the class was called.
@@ -85,7 +85,8 @@ impl From<Error> for Refusal {
 }
 
 impl OsdClass {
-    /// The class with its native classes. Faults of programs are reported to `sink`.
+    /// Makes the object class with the native classes of nacre. It reports faults of programs to
+    /// `sink`.
     ///
     /// # Errors
     /// Only because of a mistake in the native classes.
@@ -98,11 +99,12 @@ impl OsdClass {
         Ok(Self { native, programs: ProgramCache::new(clock.clone(), sink), clock })
     }
 
-    /// Runs the request in `input` on `object`. Returns the output.
+    /// Runs the request in `input` on `object`. Returns the answer, which also tells of a failed
+    /// request.
     ///
     /// # Errors
-    /// Errors of the OSD while it took the changes: the call must fail then, because it may have
-    /// taken some. Any other failure is an answer.
+    /// Only errors of the OSD while it took the changes. The call must then fail, because the OSD
+    /// has possibly taken some of the changes. Any other failure is part of the answer.
     pub fn call(&self, mode: Mode, input: Bytes, object: &mut dyn OsdObject) -> Result<Vec<u8>> {
         FaultCapture::take();
         let answer = match self.run(mode, input, object) {

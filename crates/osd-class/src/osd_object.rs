@@ -28,10 +28,11 @@ pub struct StoredRange {
 
 /// One object of an OSD during one call.
 ///
-/// Reads show the object as it was before the call, whatever was applied since. An object that does
-/// not exist has no data, xattrs or omap entries; setting xattrs or omap entries makes it exist.
+/// Reads show the object as it was before the call, even after changes were applied. An object that
+/// does not exist has no data, xattrs or omap entries; setting xattrs or omap entries makes it
+/// exist.
 ///
-/// Errors of every method are the OSD's own: `Corrupt` or `Unavailable`.
+/// Every method fails only with an error of the OSD: `Corrupt` or `Unavailable`.
 pub trait OsdObject {
     /// Size and time; `None` if it does not exist.
     fn stat(&mut self) -> Result<Option<OsdStat>>;
@@ -48,13 +49,13 @@ pub trait OsdObject {
     /// The value of an omap entry.
     fn entry(&mut self, key: &[u8]) -> Result<Option<Bytes>>;
 
-    /// Omap entries with `prefix` and a key greater than `after`, at most `limit`. An OSD may
-    /// return fewer than `limit` although there are more.
+    /// The omap entries with `prefix` and a key greater than `after`, at most `limit`. An OSD
+    /// possibly returns fewer than `limit` entries although there are more.
     fn range(&mut self, after: &[u8], prefix: &[u8], limit: usize) -> Result<StoredRange>;
 
-    /// Adds a change that the OSD commits if the call succeeds.
+    /// Gives a change to the OSD. The OSD commits it if the call succeeds.
     ///
     /// # Errors
-    /// The call must fail then, so that the OSD drops the earlier changes.
+    /// After an error the call must fail, so that the OSD drops the earlier changes.
     fn apply(&mut self, change: Change) -> Result<()>;
 }

@@ -1,7 +1,7 @@
-//! Keeps compiled programs for later calls that name them.
+//! Keeps compiled programs, so that later calls need only name them.
 //!
-//! The key is a program's class, version and digest: clusters that share an OSD may have different
-//! programs of one name and version.
+//! The key is the class, version and digest of a program. The digest is needed because nacre
+//! clusters that share an OSD may have different programs with the same name and version.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,8 +11,8 @@ use nacre_clock::Clock;
 use nacre_object::{ClassName, Error, Result};
 use nacre_program::{Budget, Digest};
 
-/// Programs kept; the least recently used goes first. More than a cluster has live. With tens of
-/// kilobytes each they take a few megabytes.
+/// How many programs are kept. If there are more, the least recently used one is dropped. A cluster
+/// has fewer live programs. With tens of kilobytes each, they take a few megabytes.
 const MAX_PROGRAMS: usize = 256;
 
 /// Which program of a class a call is to get.

@@ -2,8 +2,8 @@
 //!
 //! In an OSD the writes of a call are invisible until it has succeeded, even to the call itself. So
 //! a view keeps the transaction's changes and lays them over its reads. At the end it returns the
-//! changes that lead from the old state to the new one: one for each stream part, key and
-//! attribute, however often the transaction wrote it.
+//! changes that lead from the old state to the new one. There is one change for each part of the
+//! stream, key and attribute, even if the transaction wrote it several times.
 
 use bytes::Bytes;
 use nacre_object::limits::{MAX_MAP_RANGE_ENTRIES, MAX_REPLY_BYTES};
@@ -18,8 +18,8 @@ use crate::{Change, OsdObject, OsdStat};
 
 /// An object of an OSD within a transaction.
 ///
-/// The OSD is asked whether the object exists only when something depends on it. Setting map
-/// entries, which most methods do, does not.
+/// The view asks the OSD whether the object exists only if a result depends on that. Most methods
+/// only set map entries, and no result of that depends on it.
 pub struct View<'a> {
     object: &'a mut dyn OsdObject,
     /// Size and time in the OSD, `Some(None)` if it does not exist there; once that was asked.
@@ -76,8 +76,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The changes that give the object in the OSD the state that the transaction left. Empty if it
-    /// changed nothing.
+    /// The changes that bring the object in the OSD to the state after the transaction. Empty if
+    /// the transaction changed nothing.
     ///
     /// # Errors
     /// Those of the OSD.
@@ -107,8 +107,9 @@ impl<'a> View<'a> {
         changes.extend(self.stream.into_iter().flat_map(Stream::changes));
         changes.extend(self.attributes.changes(fresh));
         changes.extend(self.map.changes(fresh));
-        // An OSD assigns no new version for clearing an empty map or for no change at all. Removing
-        // an entry does get a version, and no entry has the empty key.
+        // An OSD assigns no new version if it clears an empty map or gets no change at all. It does
+        // if it removes an entry, even one that does not exist. No entry has the empty key, so this
+        // removal changes nothing.
         if changes.iter().all(|change| *change == Change::ClearMap) {
             changes.push(Change::RemoveEntry(Bytes::new()));
         }

@@ -1,5 +1,5 @@
-//! Objects are the same whether the class in the OSD or the engine at the client changes them. Each
-//! transaction is run by one of the two, and all together behave like one store.
+//! Checks that it does not matter who changes an object: the class in the OSD or the engine in the
+//! client. Each transaction is run by one of the two, and all together must behave like one store.
 
 mod support;
 

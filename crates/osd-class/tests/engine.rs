@@ -1,5 +1,5 @@
-//! The engine has its requests run by the class inside the OSDs, and the answers are those that it
-//! would give itself.
+//! Tests the engine with the class inside the OSDs. The engine has its requests run there, and the
+//! answers must be those that the engine alone would give.
 
 mod support;
 
@@ -358,8 +358,8 @@ async fn a_call_is_done_once_although_its_osd_dies() {
 /// Where Ceph's own classes are.
 const STOCK_CLASSES: &str = "/usr/lib/x86_64-linux-gnu/rados-classes";
 
-/// Two OSDs with two replicas of everything. The first has nacre's class, the other only Ceph's.
-/// The folder must outlive them.
+/// Two OSDs that both keep all data. The first has nacre's class, the other one only Ceph's
+/// classes. The folder must outlive the OSDs.
 async fn half_equipped(folder: &Path) -> Node {
     symlink(ceph_plugin_folder(), folder.join("osd.0")).unwrap();
     symlink(STOCK_CLASSES, folder.join("osd.1")).unwrap();

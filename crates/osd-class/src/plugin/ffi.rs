@@ -131,8 +131,8 @@ impl CalledObject {
         Self { context }
     }
 
-    /// Makes a change in the OSD. Offsets and sizes fit into the C types, because a stream is below
-    /// 2 GiB.
+    /// Gives a change to the OSD. Offsets and sizes fit into the C types, because a stream is
+    /// shorter than 2 GiB.
     fn change(&mut self, change: &Change) -> Result<c_int> {
         let context = self.context;
         // SAFETY: the context is of this call, and all that is pointed to outlives each function.
@@ -185,8 +185,8 @@ impl OsdObject for CalledObject {
 
     fn version(&mut self) -> Result<u64> {
         let Some(stat) = self.stat()? else {
-            // The version of the placement group. It is at least that of every object that was in
-            // the group. SAFETY: the context is of this call.
+            // The version of the placement group. It is at least as great as that of every object
+            // that was ever in the group. SAFETY: the context is the one of this call.
             return Ok(unsafe { nacre_current_version(self.context) });
         };
         let context = self.context;
@@ -239,11 +239,11 @@ impl OsdObject for CalledObject {
     }
 }
 
-/// Collects what a C function hands to [`keep`]. Returns nothing if the requested data does not
-/// exist.
+/// Collects the entries that a C function passes to [`keep`]. Returns no entries if the requested
+/// data does not exist.
 ///
-/// `ask` must pass its argument to [`keep`], with a context of the running call, and must not pass
-/// anything that ends before it returns.
+/// `ask` must pass its argument to [`keep`], with a context of the running call. It must not pass
+/// any memory that is freed before it returns.
 fn collect(what: &'static str, ask: impl FnOnce(*mut c_void) -> c_int) -> Result<Vec<StoredEntry>> {
     let mut found: Vec<StoredEntry> = Vec::new();
     let status = ask(ptr::from_mut(&mut found).cast());
@@ -258,8 +258,8 @@ fn collect(what: &'static str, ask: impl FnOnce(*mut c_void) -> c_int) -> Result
 /// # Safety
 /// `place` must be the one that `collect` gave.
 unsafe extern "C" fn keep(place: *mut c_void, key: RawBytes, value: RawBytes) {
-    // SAFETY: this is the vector in `collect`, which no other code accesses meanwhile. The bytes
-    // live until this returns.
+    // SAFETY: `place` is the vector in `collect`, which no other code accesses meanwhile. The bytes
+    // stay valid until this function returns.
     unsafe {
         let found = &mut *place.cast::<Vec<StoredEntry>>();
         let [key, value] = [key, value].map(|bytes| Bytes::copy_from_slice(bytes.as_slice()));

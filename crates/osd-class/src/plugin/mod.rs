@@ -2,8 +2,9 @@
 //!
 //! An OSD calls [`__cls_init`] once, when it loads the library. It calls the methods from its
 //! worker threads, several at a time, but never two that write one object. **Invariant:** no panic
-//! leaves this module. An OSD of another Ceph version than the shim was compiled for gets no
-//! methods, and its log says why: the class API is C++ and may change between versions.
+//! leaves this module. The class API is C++ and may change between versions of Ceph. So an OSD of
+//! another version than the one that the shim was compiled for gets no methods, and its log says
+//! why.
 
 #![allow(unsafe_code, reason = "this is the border to Ceph; see the SAFETY comments")]
 
@@ -60,8 +61,8 @@ fn initialise() {
 /// Runs one call; `context` is the OSD's context of that call.
 ///
 /// # Safety
-/// `context` and `input` must be what the OSD passed to the method, and `place` what `sink`
-/// accepts.
+/// `context` and `input` must be those that the OSD passed to the method, and `place` one that
+/// `sink` accepts.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nacre_osd_call(
     mode: c_int,

@@ -6,8 +6,9 @@ use super::ffi;
 
 /// The level of what the operator must know of: always written.
 pub(super) const ERROR: i32 = 0;
-/// The log level of faults. The client gets the error, so faults are logged only if
-/// `debug_objclass` asks for them. So a program that always fails does not fill the disk.
+/// The log level of faults. The client gets the error of a fault anyway, so the OSD logs it only if
+/// `debug_objclass` is at least this level. Otherwise a program that always fails would fill the
+/// disk.
 const FAULT: i32 = 2;
 /// The least level of what programs say, for the same reason.
 const PROGRAM: i64 = 5;
