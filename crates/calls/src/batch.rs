@@ -1,4 +1,5 @@
-//! Many requests of one method as one call: `METHOD.batch`, for every method of a Brados class.
+//! Encodes many requests of one method as one call. The call names `METHOD.batch`, which exists for
+//! every method of a Brados class.
 //!
 //! A batch runs its requests one after another in one transaction. Each sees the changes of those
 //! before it and has an outcome of its own. A refused request changes nothing, and the next one
@@ -6,20 +7,21 @@
 //!
 //! | input | |
 //! |---|---|
-//! | `u32` | bytes of answers after which no further request is carried out |
+//! | `u32` | the length of the answers, in bytes, from which on no further request runs |
 //! | `u32` | how many requests |
 //! | each: `u32`, bytes | its length and itself |
 //!
-//! The output has the outcomes of the requests that ran, at least one. Whatever the limit, no
-//! further request runs once the output is half full. A request whose answer no longer fits is left
-//! to be sent again, unless it changed something. Adjacent equal outcomes are combined. So if
-//! everything succeeds, the 64 bytes that an OSD returns for a change are enough:
+//! The output has the outcomes of the requests that ran, at least one. Even with a greater limit,
+//! no further request runs once the output is half full. If the answer of a request does not fit
+//! any more and the request changed nothing, the batch ends before it, and the client sends it
+//! again. Adjacent equal outcomes are combined. So if everything succeeds, the 64 bytes that an OSD
+//! returns for a change are enough:
 //!
 //! | output | |
 //! |---|---|
-//! | `u32` | how many requests came to this |
+//! | `u32` | how many adjacent requests had this outcome |
 //! | `i32` | the status: negative if the request was refused |
-//! | `u32`, bytes | the output, or why it was refused |
+//! | `u32`, bytes | the length and the bytes of the output, or of the reason for the refusal |
 //!
 //! All numbers are little-endian.
 
@@ -27,8 +29,8 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use nacre_object::limits::MAX_REPLY_BYTES;
 use nacre_object::{CallReply, Error, Result, Status};
 
-/// The end of a method's name that stands for a batch of its requests. No method of a Brados class
-/// itself has such a name.
+/// The ending that turns the name of a method into the name of its batch. No method of a Brados
+/// class has a name with this ending.
 pub const BATCH_SUFFIX: &str = ".batch";
 /// Requests of one batch: at some microseconds each they stay far below a call's time budget.
 pub const MAX_BATCH_REQUESTS: usize = 1024;
@@ -64,7 +66,8 @@ pub fn encode_batch_with<T>(
     input.into()
 }
 
-/// The outcomes of a batch of `asked` requests: those of the first requests, at least one.
+/// Decodes the outcomes of a batch of `asked` requests. Only the first requests have an outcome,
+/// but at least one has.
 ///
 /// # Errors
 /// `Corrupt` for an output that no batch gives.
@@ -107,7 +110,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Decodes the batch of an input.
+    /// Decodes a batch from the input of a call.
     ///
     /// # Errors
     /// `Invalid` if the input is not a batch, or has too many requests.
@@ -192,8 +195,9 @@ impl Progress {
                 self.last = Some((1, CallReply { status, output }));
             }
         }
-        // The other half is left for the answer of the next request, which may have changed
-        // something by then.
+        // The other half of the output is kept free for the answer of the next request. That
+        // request may change something before its answer turns out not to fit, and then it could
+        // not be sent again.
         if self.bytes >= self.byte_limit || self.size() >= self.output_bytes / 2 {
             self.end();
         }

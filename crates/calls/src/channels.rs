@@ -4,8 +4,9 @@
 pub const REMOVE_OBJECT: &str = "remove_object";
 /// Notifies the object's watchers.
 pub const NOTIFY: &str = "notify";
-/// Calls a method of another object. Channels for rows of other shapes have names that begin with
-/// this.
+/// The name of the channel whose messages call a method of another object. A program has several
+/// such channels if their rows have different columns. The names of the others begin with this
+/// name.
 pub const ENQUEUE: &str = "enqueue";
 
 /// Whether the channel of this name calls methods of other objects.

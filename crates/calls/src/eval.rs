@@ -1,11 +1,12 @@
-//! The class `lua`: a script that comes with its call, in either encoding `cls_lua` takes.
+//! Encodes calls of the class `lua`, which run a script that the call contains. Both encodings are
+//! those of Ceph's `cls_lua`.
 //!
 //! - `eval_json`: an object with the strings `script` and `handler` and optionally `input`. Like
 //!   Ceph's parser, this one accepts a comma before a closing bracket, and control characters
 //!   within strings.
-//! - `eval_bufferlist`: Ceph's encoding of a versioned struct. `u8` version, `u8` oldest version
-//!   that may read it, `u32` length of what follows; then script, handler and input, each as `u32`
-//!   length and bytes. All numbers are little-endian. Version 1.
+//! - `eval_bufferlist`: Ceph's encoding of a versioned struct. First come a `u8` version, which is
+//!   1, a `u8` oldest version that may read it, and a `u32` length of the rest. Then come script,
+//!   handler and input, each as `u32` length and bytes. All numbers are little-endian.
 
 use bytes::{Buf, BufMut, Bytes};
 use nacre_object::{Error, Result};
@@ -48,10 +49,10 @@ impl EvalRequest {
         encoded.into()
     }
 
-    /// As the input of `eval_json`.
+    /// Encodes the request as the input of `eval_json`.
     ///
     /// # Errors
-    /// `Invalid` if script or input is not UTF-8, which JSON cannot carry.
+    /// `Invalid` if the script or the input is not UTF-8, because JSON cannot contain it then.
     pub fn to_json(&self) -> Result<Bytes> {
         let text = |bytes: &Bytes| {
             String::from_utf8(bytes.to_vec()).map_err(|_| {
@@ -66,7 +67,7 @@ impl EvalRequest {
         Ok(object.to_string().into())
     }
 
-    /// The request that is the input of `eval_json`.
+    /// Decodes a request from the input of `eval_json`.
     ///
     /// # Errors
     /// `Invalid` if the input is not such a request.
@@ -89,7 +90,7 @@ impl EvalRequest {
         })
     }
 
-    /// The request that is the input of `eval_bufferlist`.
+    /// Decodes a request from the input of `eval_bufferlist`.
     ///
     /// # Errors
     /// `Invalid` if the input is not such a request.

@@ -2,9 +2,10 @@
 //!
 //! A value is a letter and its content: `n` nil, `t` true, `f` false, `i` a number (eight bytes,
 //! little-endian, signed), `s` a string or `b` bytes (length in four bytes, little-endian, then the
-//! bytes). A request is the values of its row; strings and bytes both use `s`. A reply has for each
-//! output with rows: length of its name (one byte), name, width (one byte), number of rows (four
-//! bytes, little-endian), and the values row by row in the order of keys.
+//! bytes). A request is the values of its row; strings and bytes both use `s`. A reply has a part
+//! for each output with rows. Such a part is the length of the output's name (one byte), the name,
+//! the number of columns (one byte), the number of rows (four bytes, little-endian), and the values
+//! row by row in the order of keys.
 
 use std::fmt;
 
@@ -40,8 +41,8 @@ pub fn encode_request(row: &[Value]) -> Vec<u8> {
     bytes
 }
 
-/// Appends the request of a row of numbers, with a string at its end if there is one. The string is
-/// copied once.
+/// Appends the request of a row that consists of numbers, with a string at its end if `text` is
+/// given. The string is copied only once.
 pub fn put_request(bytes: &mut Vec<u8>, numbers: &[i64], text: Option<&[u8]>) {
     numbers.iter().for_each(|number| push_int(bytes, *number));
     text.into_iter().for_each(|text| push_text(bytes, text));
@@ -74,11 +75,12 @@ pub fn decode_request(bytes: &[u8]) -> Result<Vec<Value>, Undecodable> {
     Ok(row)
 }
 
-/// Reads a request of these columns without copying: `i` for each number, `s` for each string.
-/// `read` gets the numbers and the length of each string.
+/// Reads a request without copying its strings. `columns` has an `i` for each number and an `s` for
+/// each string. Calls `read` with each number and with the length of each string.
 ///
 /// # Errors
-/// If the bytes are not such a request. `read` may have got some of it.
+/// If the bytes are not a request of these columns. Then `read` was possibly called for some of
+/// them.
 pub fn read_request(
     bytes: &[u8],
     columns: &[u8],
