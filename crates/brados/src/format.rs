@@ -1,4 +1,5 @@
-//! The formatter. It changes only indentation and blanks; lines and comments stay where they are.
+//! Formats Brados sources. The formatter changes only indentation and blanks; lines and comments
+//! stay where they are.
 //!
 //! It works on tokens. A line is indented one level more than the line on which the innermost open
 //! bracket or block was opened, and one more if it continues the line before. Formatting a

@@ -1,8 +1,9 @@
 //! A program with resolved names: flat rules over collections.
 //!
 //! The intermediate results of a rule's chain of methods and blocks are collections without a name
-//! ([`Collection::is_anonymous`]). So each rule is one join with conditions, one aggregation, or
-//! some literal rows. Columns are referred to by position. Every later pass works on this form.
+//! ([`Collection::is_anonymous`]). So each rule in this form is one join with conditions, one
+//! aggregation, or some literal rows. Columns are referred to by position. Every later pass works
+//! on this form.
 
 use crate::layout::{Layout, TablePlace};
 use crate::span::Span;

@@ -1,4 +1,4 @@
-//! Test scripts: requests, and the expected result of each.
+//! Parses and runs test scripts. A script is a list of requests, each with its expected result.
 //!
 //! ```text
 //! # a comment
@@ -10,9 +10,10 @@
 //! ```
 //!
 //! A request is a method and its row. After the arrow comes each row of each output, or `nothing`,
-//! or the kind of the error. The order of rows does not matter. A case's own object is called
-//! `object`; `@name` before a request sends it to another. The line `delivered` waits until all
-//! messages sent so far, and those that they cause, are delivered.
+//! or the kind of the error. The order of rows does not matter. Each case has an object called
+//! `object`, which gets the requests; `@name` before a request sends it to the object `name`
+//! instead. The line `delivered` waits until all messages sent so far, and those that they cause,
+//! are delivered.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -1,5 +1,5 @@
-//! Programs made to be slow or large are refused or compiled in bounded time, on an ordinary
-//! thread's stack.
+//! Tests programs that are made to be slow or large. The compiler must refuse or compile them in
+//! bounded time, with the stack of an ordinary thread.
 
 mod support;
 

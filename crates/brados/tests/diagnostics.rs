@@ -1,9 +1,9 @@
-//! The diagnostics of programs: `tests/diagnostics/*.txt`.
+//! Tests the diagnostics of programs with the cases in `tests/diagnostics/*.txt`.
 //!
 //! A case is a program, a line of dashes, and the expected diagnostics; nothing if the program is
-//! correct. A case without `state` is the rules of a block over the collections of
-//! `prelude.brados`, and its lines are counted from its own first line. `UPDATE_EXPECT=1` writes
-//! the present diagnostics; read them before you keep them.
+//! correct. A case without `state` consists only of rules over the collections of `prelude.brados`.
+//! Its lines are counted from the first of these rules. `UPDATE_EXPECT=1` writes the present
+//! diagnostics; read them before you keep them.
 
 mod support;
 

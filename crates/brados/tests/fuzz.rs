@@ -1,5 +1,5 @@
-//! Arbitrary programs, requests, replies and test scripts are refused or accepted in bounded time,
-//! and never cause a panic. An accepted program makes a class that loads.
+//! Fuzzes programs, requests, replies and test scripts. Each is refused or accepted in bounded
+//! time, and never causes a panic. If a program is accepted, its class can be loaded.
 
 mod support;
 

@@ -1,8 +1,8 @@
-//! Searches random requests on programs/class/lock_manager.brados for violations: two holders that
-//! exclude each other, a transaction that waits for nothing, a cycle of waiting transactions, and a
-//! reported deadlock that is none.
+//! Sends random requests to `programs/class/lock_manager.brados` and searches for violations. Such
+//! are two holders of locks that exclude each other, a transaction that waits for nothing, a cycle
+//! of waiting transactions, and a reported deadlock that is none.
 //!
-//! `NACRE_SEEDS=n` tries n times as many, `NACRE_SEED=s` one again.
+//! `NACRE_SEEDS=n` tries n times as many seeds; `NACRE_SEED=s` tries only the seed `s`.
 
 mod support;
 

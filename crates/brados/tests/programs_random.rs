@@ -3,7 +3,7 @@
 //! Whatever ran before, a request has one status, and its reply equals that of a naive interpreter
 //! of the program's rules. It fails with a conflict only if the script shows that conflict.
 //!
-//! `NACRE_SEEDS=n` tries n times as many orders, `NACRE_SEED=s` one again.
+//! `NACRE_SEEDS=n` tries n times as many orders; `NACRE_SEED=s` tries only the order of seed `s`.
 
 mod support;
 

@@ -2,7 +2,8 @@
 //! and messages as the reference interpreter, in any layout and during migrations. Aggregates that
 //! are kept up to date equal those that are computed anew.
 //!
-//! `NACRE_SEEDS=n` tries n times as many programs, `NACRE_SEED=s` one again.
+//! `NACRE_SEEDS=n` tries n times as many programs; `NACRE_SEED=s` tries only the program of seed
+//! `s`.
 
 mod support;
 

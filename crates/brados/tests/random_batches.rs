@@ -1,7 +1,8 @@
 //! Runs random programs in random layouts. A batch gives the same results, and leaves the object in
 //! the same state, as its requests one by one.
 //!
-//! `NACRE_SEEDS=n` tries n times as many programs, `NACRE_SEED=s` one again.
+//! `NACRE_SEEDS=n` tries n times as many programs; `NACRE_SEED=s` tries only the program of seed
+//! `s`.
 
 mod support;
 

@@ -52,7 +52,8 @@ pub(super) fn key(runtime: &mut Runtime, columns: &[Typed], is_whole: bool) -> S
     if parts.is_empty() { "\"\"".to_owned() } else { parts.join(" .. ") }
 }
 
-/// The whole key of a row that a method looks up or writes. The method may need it more than once.
+/// The whole key of a row that a method looks up or writes. The Lua text may be used several times
+/// in a method.
 pub(super) fn row_key(runtime: &mut Runtime, columns: &[Typed]) -> String {
     match columns {
         [(expr, Type { base: Base::Int, may_be_nil: false })] => {

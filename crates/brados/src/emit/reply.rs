@@ -1,6 +1,6 @@
-//! Emits replies. For each output with rows, in the order of declaration, a reply has its name
-//! (`s1`), its width (one byte), the number of its rows (`I4`), and the rows in the order of their
-//! keys.
+//! Emits replies. A reply has a part for each output with rows, in the order of declaration. The
+//! part is the output's name (`s1`), its number of columns (one byte), its number of rows (`I4`),
+//! and the rows in the order of their keys.
 
 use std::collections::BTreeSet;
 

@@ -1,12 +1,13 @@
 //! Chooses the access path of each source of a join, and the order of the sources.
 //!
-//! A table that would be scanned for each of many rows is instead read once into memory
+//! If a table would be scanned again for each of many rows, it is instead read into memory once
 //! ([`Access::Each`] and [`Access::Index`] of a stored relation).
 //!
 //! The order is greedy: the cheapest source that the available rows allow comes next. From cheap to
 //! expensive: a row in memory, a point look-up, an index in memory, a range of a table by the first
-//! columns of its key, rows in memory one by one, a whole table. Conditions are tested as soon as
-//! their columns are available; conditions by which a row was found hold already.
+//! columns of its key, rows in memory one by one, a whole table. Each condition is tested as soon
+//! as its columns are available. A condition by which a row was found holds already, so it is not
+//! tested.
 
 use super::cardinality::Cardinalities;
 use super::{Access, Relation, Rows, RulePlan, Step, View};

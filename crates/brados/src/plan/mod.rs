@@ -5,8 +5,8 @@
 //! follows for every collection whether it is empty, has one row at most, or may have many
 //! ([`Rows`]). Rules over empty collections are dropped. A join with a table becomes a point
 //! look-up if the available rows fix the table's key. Tables are read as they were at the start of
-//! the request. The rows that `<=` adds to a table are a relation of their own beside it, so a rule
-//! that reads the table has several variants.
+//! the request. The rows that `<=` adds to a table are kept apart from the stored rows. So a rule
+//! that reads the table has several variants: one reads the stored rows, another the added ones.
 
 mod access;
 mod brief;

@@ -1,13 +1,14 @@
 //! Finds the aggregates that are kept up to date.
 //!
-//! An aggregate directly over a table is stored beside the table and changed with it. So reading it
-//! costs one look-up however many rows the table has. The greatest and least key of a table in the
-//! map are not even stored, because they are in its last and first row. A table with `<=` rules has
-//! rows that are visible before they are stored, so aggregates over it are computed.
+//! An aggregate directly over a table is stored beside the table and changed with it. So to read it
+//! costs one look-up, however many rows the table has. The greatest and least key of a table in the
+//! map are not even stored, because they are in its last and first row. If a table has `<=` rules,
+//! some of its rows are visible before they are stored. So aggregates over such a table are not
+//! kept, but computed.
 //!
 //! **Invariant:** a kept aggregate is found by the group's key as the table encodes it. A `scratch`
-//! may be declared with another key (`scratch :n, [:count]`). It is then computed, because two
-//! groups may conflict in it.
+//! may be declared with another key (`scratch :n, [:count]`). Such an aggregate is computed,
+//! because rows of two groups may have the same key in the `scratch`, which is a conflict.
 
 use crate::ir::{Aggregate, Body, CollectionId, Function, Group, Program};
 use crate::syntax::ast::Kind;

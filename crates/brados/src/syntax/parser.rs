@@ -1,9 +1,10 @@
 //! The parser: a cursor over the tokens, and the reporting of mistakes.
 //!
-//! The end of a line ends a declaration or rule unless something is open. Inside brackets and
-//! blocks the cursor does not show line ends, and after an operator or a comma it skips them. A
-//! mistake is reported once, where it is. Then the cursor moves to the next line that may begin a
-//! declaration or rule. Mistakes that follow from an unknown character are not reported.
+//! The end of a line ends a declaration or rule, unless a bracket or block is open or the line ends
+//! in an operator or a comma. Inside brackets and blocks the cursor does not show line ends, and
+//! after an operator or a comma it skips them. A mistake is reported once, where it is. Then the
+//! cursor moves to the next line that may begin a declaration or rule. Mistakes that follow from an
+//! unknown character are not reported.
 
 use super::ast::Name;
 use super::token::{KEYWORDS, Token, TokenKind};

@@ -1,9 +1,9 @@
 //! Infers what each column holds, from the values that are written into it and compared with it.
 //!
 //! First come the types: columns and expressions that must have the same type are united
-//! ([`union`]). A column without evidence is `bytes`; a string literal alone makes it a `string`.
-//! Then comes nil, which flows only from where values are read to where they are written
-//! ([`nils`]).
+//! ([`union`]). If nothing says what a column holds, it is `bytes`. A string literal makes it a
+//! `string` if nothing else says otherwise. Then comes the question where nil may be. Nil goes only
+//! from the columns that are read to those that are written ([`nils`]).
 
 mod nils;
 mod union;

@@ -1,7 +1,7 @@
-//! Finds where nil may be.
+//! Finds the columns that may be nil.
 //!
-//! A column with a declared type holds nil only if the declaration says so, and so does a column of
-//! an input. Any other column may be nil once a value that may be nil is written into it.
+//! A column with a declared type, or of an input, may be nil only if its declaration says so. Any
+//! other column may be nil once a value that may be nil is written into it.
 
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::ir::{Absence, Body, CollectionId, Expr, ExprKind, Function, Program, Rule, Select};

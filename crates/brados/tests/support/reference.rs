@@ -1,5 +1,5 @@
-//! Computes what a program means in the simplest way: whole relations, and every rule over every
-//! row until no new row appears.
+//! A reference interpreter, which computes the meaning of a program in the simplest way. It holds
+//! whole relations, and applies every rule to every row until no new row appears.
 
 use std::collections::{BTreeMap, BTreeSet};
 
