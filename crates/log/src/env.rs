@@ -74,8 +74,8 @@ impl Default for Patience {
     }
 }
 
-/// How waiting records are combined into calls, within the log's limits (512 records, 2 MiB). No
-/// record is ever delayed to gather more.
+/// How waiting records are combined into calls. The numbers of records and bytes must be within the
+/// log's limits (512 records, 2 MiB). No record is ever delayed to gather more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Batching {
     /// Calls one object is sent at a time; while they are under way records gather.

@@ -51,7 +51,7 @@ pub(crate) fn is(entry: &[u8], id: RecordId) -> bool {
     entry.get(1..17) == Some(&id.to_bytes()[..])
 }
 
-/// The data of the record in an entry.
+/// Decodes an entry and returns the data of its record.
 ///
 /// # Errors
 /// `Corrupt` if the entry contains no record, or its checksum does not match.

@@ -1,5 +1,5 @@
-//! Buries the objects of a removed log: seals them at the last epoch and removes all entries. A
-//! header of some bytes remains, so that no late request can recreate an object.
+//! Buries the objects of a removed log: seals them at the last epoch and removes all entries. Each
+//! object keeps a header of some bytes, because a late request could create a missing object again.
 
 use futures::StreamExt;
 use futures::stream;

@@ -71,8 +71,8 @@ impl Log {
     /// name. Positions of that later log begin at 0.
     ///
     /// # Errors
-    /// `NotFound` if there is no log of that name. After `Unavailable` the log may be partly
-    /// removed: remove it again.
+    /// `NotFound` if there is no log of that name. After `Unavailable` the log is possibly removed
+    /// in part: remove it again.
     pub async fn remove(env: LogEnv, name: LogName) -> Result<()> {
         let removed = remove(&env, &name).await;
         let view = removed.map_err(|error| error.during("remove").on(&name))?;
@@ -113,12 +113,12 @@ impl Log {
 
     /// Appends a record. Returns its position once the record is durable there.
     ///
-    /// If the future is dropped early, the record may be appended all the same.
+    /// If the future is dropped early, the record is possibly appended all the same.
     ///
     /// # Errors
     /// `Invalid` for a record of more than `MAX_RECORD_BYTES`. `Unavailable` if the record could
-    /// not be appended in time; the message says whether it may be in the log. After any other
-    /// error, such as `Exhausted` from the log's class, the record is not in the log.
+    /// not be appended in time; the message says whether the record is possibly in the log. After
+    /// any other error, such as `Exhausted` from the log's class, the record is not in the log.
     pub async fn append(&self, data: impl AsRef<[u8]>) -> Result<u64> {
         let started = self.0.appender.start(data.as_ref()).await;
         self.appended(started).await
@@ -160,9 +160,9 @@ impl Log {
         })
     }
 
-    /// Reads at most `limit` positions from `from` on, up to the tail. The answer may be shorter,
-    /// so go on after its last slot. It has at least one slot if `from` is below the tail and
-    /// `limit` is not 0.
+    /// Reads at most `limit` positions from `from` on, up to the tail. The answer possibly has
+    /// fewer slots than `limit`, so continue after its last slot. If `from` is below the tail and
+    /// `limit` is not 0, it has at least one slot.
     ///
     /// # Errors
     /// As for [`Log::read`], except that an unwritten position is a slot without an entry.
@@ -180,8 +180,8 @@ impl Log {
     /// Streams every entry from `from` on, in order, and then new entries as they are appended,
     /// without end.
     ///
-    /// The stream fills a hole after [`Patience::hole`](crate::Patience). An error is an item; the
-    /// stream tries again when it is polled again.
+    /// The stream fills a hole after [`Patience::hole`](crate::Patience). An error is an item of
+    /// the stream. When the stream is polled after an error, it tries again.
     pub fn follow(&self, from: u64) -> Follow {
         follow(self.0.clone(), from)
     }

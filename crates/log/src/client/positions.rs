@@ -47,8 +47,9 @@ impl Positions {
         }
     }
 
-    /// Fills those of the given positions, in order, that hold no data. Skips positions at or past
-    /// the tail: their sequencer is gone, and its successor may grant them to a writer.
+    /// Fills the given positions, in order, except those that hold data. Skips positions at or past
+    /// the tail: the sequencer that issued them was replaced, and the new one may grant them to a
+    /// writer.
     pub async fn fill_all(&self, positions: &[u64], deadline: Instant) -> Result<()> {
         let Some(view) = positions.last().and_then(|last| self.views.issued(*last)) else {
             return Ok(());

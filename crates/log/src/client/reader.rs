@@ -180,7 +180,7 @@ fn data_bytes(found: &Found) -> usize {
     }
 }
 
-/// The entries before the first damaged one, so that a damaged entry does not hide the entries
+/// Returns the entries before the first damaged one. So a damaged entry does not hide the entries
 /// before it.
 ///
 /// # Errors

@@ -28,8 +28,8 @@ use crate::view::View;
 /// the stored view.
 ///
 /// # Errors
-/// `NotFound` if there is no log of that name. After `Unavailable` the log may be partly removed:
-/// remove it again.
+/// `NotFound` if there is no log of that name. After `Unavailable` the log is possibly removed in
+/// part: remove it again.
 pub(super) async fn remove(env: &LogEnv, name: &LogName) -> Result<View> {
     let last = env.views.last(name).await?.filter(|view| !view.is_buried());
     let view = last.ok_or_else(|| {

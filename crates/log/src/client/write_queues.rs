@@ -1,4 +1,4 @@
-//! One queue of writes for each object, so that writes that have to wait are sent in one call.
+//! Queues the writes to each object, so that writes that have to wait are sent in one call.
 //!
 //! A record whose object has no call in flight is sent at once. During a call, further records
 //! gather and are sent with the next. No record is ever delayed to gather more.

@@ -1,9 +1,9 @@
-//! The decisions of one append, from a position to certainty that the record is there once or is
-//! not there.
+//! Decides the steps of one append. It begins with a granted position, and ends when it is certain
+//! whether the record is there.
 //!
-//! A write without an answer is in *doubt*: the record may be at the position, or may arrive there
-//! later. Then the writer must not write the record elsewhere until its fate at that position is
-//! certain. Two ways lead to certainty:
+//! A write without an answer is in *doubt*: the record is possibly at the position, or will arrive
+//! there later. Then the writer must not write the record elsewhere until its fate at that position
+//! is certain. Two ways lead to certainty:
 //!
 //! - While the epoch of the write is valid, write the same record again. A position is written
 //!   once, so the outcome of the second write stays.

@@ -189,8 +189,8 @@ impl SequencerCore {
         }
     }
 
-    /// The news for a holder whose question arrived at `received`. `None` if its grant is revoked
-    /// or has ended.
+    /// The news for a holder whose question arrived at `received`: a renewed lease and how far it
+    /// may issue positions. `None` if the holder's grant is revoked or has ended.
     pub fn news(&mut self, now: Time, received: Time, told: Returned) -> Option<News> {
         let Returned { client, number, operations, .. } = told;
         // As of now: the lease begins anew.

@@ -69,7 +69,7 @@ impl SequencerCore {
     /// The sequencer of `view`, with the tail that recovery found.
     ///
     /// # Panics
-    /// If the view names no sequencer. A take-over always claims it first.
+    /// If the view names no sequencer. A take-over always stores a view that names one first.
     pub fn new(view: View, tail: u64) -> Self {
         let limit = view.end();
         let lending = Lending::by(Arc::new(NoPrograms), None);

@@ -1,8 +1,8 @@
-//! Asks the log's sequencer. [`AuthorityClient`] finds it, and has it replaced if it does not
-//! answer.
+//! Sends a client's questions to the log's sequencer. [`AuthorityClient`] finds the sequencer. If
+//! it does not answer, the client asks another node to replace it.
 //!
-//! A client with only the right to read must not depose a sequencer, so it cannot have one
-//! replaced. It needs the sequencer only for the tail, which the objects know too: see
+//! A client with only the right to read must not depose a sequencer. It needs the sequencer only
+//! for the tail, and can also find the tail from the objects: see
 //! [`SequencerClient::readable_tail`].
 
 use std::sync::Arc;
@@ -104,8 +104,8 @@ impl SequencerClient {
         self.borrower.give_back().await;
     }
 
-    /// The tail, and the epoch under which it was found. Waits at most `wait` for a tail greater
-    /// than `beyond`.
+    /// Asks for the tail. Also returns the epoch under which it was found. Waits at most `wait` for
+    /// a tail greater than `beyond`.
     pub async fn tail(&self, beyond: u64, wait: Duration, deadline: Instant) -> Result<(u64, u64)> {
         let question = Question::Tail { beyond, wait };
         let (answer, _) = self.authority.ask(&question, ASK_PATIENCE + wait, deadline).await?;

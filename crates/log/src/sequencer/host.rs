@@ -1,7 +1,8 @@
-//! The host of logs' sequencers. It answers questions about positions and tails, and changes views.
+//! Hosts the sequencers of logs on a node. It answers questions about positions and tails, and
+//! changes views.
 //!
-//! [`Host`] first claims and recovers the sequencer. Before the positions run out, this module has
-//! the next stripe created.
+//! [`Host`] claims and recovers a sequencer before it serves. When the positions of a log are about
+//! to run out, this module creates its next stripe.
 
 use std::fmt;
 use std::pin::pin;
@@ -131,7 +132,8 @@ impl SequencerHost {
         self.host.node()
     }
 
-    /// Answers a question that [`HostTransport::ask`](nacre_host::HostTransport::ask) brings.
+    /// Answers a question that a client sent with
+    /// [`HostTransport::ask`](nacre_host::HostTransport::ask).
     ///
     /// # Errors
     /// `Stale` if the client must read the log's view again; `NotFound` if there is no such log;

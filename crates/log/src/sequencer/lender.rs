@@ -180,8 +180,8 @@ impl SequencerHost {
         }
     }
 
-    /// Takes a report of a holder. Returns the end of the served view, or `None` if the holder's
-    /// grant has ended.
+    /// Takes a holder's report of its tail. Returns the end of the positions in the served view, or
+    /// `None` if the holder's grant has ended.
     fn hear(
         &self,
         slot: &Arc<LogSlot>,

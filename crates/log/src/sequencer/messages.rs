@@ -1,4 +1,4 @@
-//! The questions to a sequencer's host and its answers.
+//! Encodes and decodes the questions to a sequencer's host, and its answers.
 //!
 //! Numbers are little-endian, and a string has its length (u16) before it. Every question starts
 //! with the log's name and the epoch of the client's view, as [`nacre_host`] describes.
@@ -11,8 +11,8 @@
 //! | `return` | client u64, grant u64, tail u64, operations u64 | epoch u64 |
 //! | `tail` | beyond u64, wait u32 (ms): answer when the tail is greater, or after that | tail u64, epoch u64 of the view positions below it need |
 //! | `recover` | – | as for every host |
-//! | `hand-over` | node (text): the successor; and 1 (u8) if this node is to pass questions on afterwards | epoch u64 |
-//! | `reconfigure` | kind u8 and: 0, width u32, slots u32 (0 keeps), count u16 and names of targets to avoid; 1, class (text); 2, position u64; 3, capability program (text; empty for best effort) | epoch u64 |
+//! | `hand-over` | node (text): the successor; and 1 (u8) if this node is to forward questions to the successor afterwards | epoch u64 |
+//! | `reconfigure` | kind u8 and: 0, width u32, slots u32 (0 keeps), count u16 and names of targets to avoid; 1, class (text); 2, position u64; 3, capability program (text; empty: the default policy) | epoch u64 |
 //!
 //! A node of an earlier release does not know `acquire`, and a client of an earlier release does not ask it: both go on
 //! with `next`.

@@ -246,7 +246,7 @@ fn places(view: &View, stripe: u64) -> Vec<Place> {
     view.last_range().stripe_places(stripe).collect()
 }
 
-/// Seals the objects of a log's first view, before the log is created. Returns the targets that did
+/// Seals the objects of a log's first view, before the view is stored. Returns the targets that did
 /// not answer in time.
 ///
 /// # Errors

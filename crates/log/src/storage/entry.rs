@@ -1,4 +1,5 @@
-//! One entry: its key and value in the object's map, and its form in the answer of a batch read.
+//! An entry of a log: its key and value in the object's map, and its form in the answer of a batch
+//! read.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use nacre_object::limits::MAX_MAP_VALUE_BYTES;

@@ -72,8 +72,8 @@ pub const PROGRAM_CLASS: &str = "log";
 /// rows.
 pub const BRADOS_CLASS: &str = "log_brados";
 
-/// Whether a class is a Brados program. Then its requests and replies are rows, and it has its own
-/// stored format.
+/// Whether a class is a Brados program. Then its requests and replies are rows, and the Brados
+/// compiler chooses its stored format.
 pub(crate) fn speaks_rows(class: &ClassName) -> bool {
     class.as_str().starts_with(BRADOS_CLASS)
 }

@@ -5,15 +5,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::LogName;
 
-/// The prefix of the name of every object of a log. The log's name and a slash follow.
+/// What the name of every object of a log begins with. The log's name and a slash follow.
 pub const LOG_OBJECT_PREFIX: &str = "log/";
 
 /// A range of a log: the positions `first..end`, striped over objects.
 ///
 /// The range is divided into *stripes* of `width × slots` positions. A stripe has one object for
-/// each *column*, and its positions go round the columns. Each stripe has its own objects, so
-/// objects stay small and trimming a stripe deletes whole objects. The objects of one column are
-/// all on one target.
+/// each *column*. Successive positions are on successive columns, and after the last column on the
+/// first one again. Each stripe has its own objects, so objects stay small and trimming a stripe
+/// deletes whole objects. The objects of one column are all on one target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StripeRange {
     /// Part of the objects' names; later ranges have greater ones.

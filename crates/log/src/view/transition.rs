@@ -18,7 +18,8 @@ const FORMAT: u32 = 1;
 /// its name. The id in between belongs to a range that the old sequencer was possibly about to
 /// open, and whose objects it has possibly sealed.
 const RANGE_ID_GAP: u32 = 2;
-/// The id of a log's first range is below this bound. As many ids remain for its later ranges.
+/// The id of a log's first range is below this bound. At least as many greater ids are left for its
+/// later ranges.
 pub const FIRST_RANGE_BOUND: u32 = 1 << 31;
 
 /// One view of a log.

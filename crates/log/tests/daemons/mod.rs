@@ -1,5 +1,5 @@
-//! Tests a log while Ceph's daemons die, are cut off, marked out, or full. Every acknowledged
-//! record must be in the log once, at its reported position.
+//! Tests a log on Ceph while OSDs die, are cut off from the network, are marked out, or are full.
+//! Every acknowledged record must be in the log once, at its reported position.
 
 use std::sync::Arc;
 

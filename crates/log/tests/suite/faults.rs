@@ -209,7 +209,8 @@ async fn a_sequencer_does_not_serve_before_every_object_is_sealed() {
     let dead = cluster.target_of_position(&log, 8);
     cluster.kill_node(sequencer_number(&log));
     cluster.kill_target(dead);
-    // The record at 8 is on the dead target, so only the handle that wrote it knows the tail.
+    // The record at 8 is on the dead target. So only the handle that wrote that record knows the
+    // tail.
     let other = cluster.open("l").await;
     let tail = other.tail().await;
     assert_eq!(tail.unwrap_err().kind(), ErrorKind::Unavailable);

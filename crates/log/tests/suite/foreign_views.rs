@@ -1,5 +1,5 @@
-//! A user who may change one log's map can store another log's view there. That must not let the
-//! user change the other log.
+//! Tests against a user who has the right to change the map of one log only. The user stores
+//! another log's view in that map. This must not let the user change the other log.
 
 use std::sync::Arc;
 

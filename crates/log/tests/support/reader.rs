@@ -1,4 +1,5 @@
-//! A client with only the right to read. A grant decides about each of its requests, as in a node.
+//! A client with only the right to read. As in a node, a grant decides whether each of its requests
+//! is allowed.
 
 use std::sync::Arc;
 use std::time::Duration;

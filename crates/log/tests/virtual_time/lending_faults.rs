@@ -1,6 +1,6 @@
-//! Clients hold the sequencer's capability while messages are late and lost, nodes are killed, and
-//! holders fall silent. The sequencer moves, and the layout and the policy change. A seed decides
-//! what happens.
+//! Random faults while clients hold the sequencer's capability. Messages are late and lost, nodes
+//! are killed, and holders fall silent. The sequencer moves, and the layout and the policy change.
+//! A seed decides what happens.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -113,8 +113,8 @@ pub fn outcome(method: &str, answer: Result<CallReply, i32>) -> String {
     }
 }
 
-/// The outcomes of a batch as the case file writes them: a single one if it concerns the whole
-/// batch, and none for an empty batch.
+/// The outcomes of a batch as the case file writes them. An error of the whole batch is a single
+/// outcome. An empty batch has none.
 pub fn outcomes(method: &str, answers: Vec<CallReply>) -> String {
     let each: Vec<_> = answers.into_iter().map(|answer| outcome(method, Ok(answer))).collect();
     let is_of_all = |one: &String| ["ok", "EINVAL", "ESPIPE", "ENOENT"].contains(&one.as_str());
