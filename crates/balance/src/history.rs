@@ -40,8 +40,8 @@ pub struct TickRecord {
     pub policy: String,
     /// Its version.
     pub version: u64,
-    /// The inputs of the decision. If the record would be too long, the units and their loads are
-    /// left out.
+    /// The inputs of the decision. If the record would be too long, it lacks the units and their
+    /// loads.
     pub inputs: Inputs,
     /// The decision; `None` if there was none.
     pub decision: Option<Decision>,

@@ -1,4 +1,5 @@
-//! `Rounds`: collects the heartbeats of each tick until all have arrived. A pure state machine.
+//! `Rounds`: collects the heartbeats of each tick until all have arrived. It is a state machine
+//! without IO.
 //!
 //! **Invariant:** a decision uses one heartbeat of each rank, all of the same tick, measured by the
 //! same version of the same program. All ranks agree on the list of ranks. Otherwise nothing moves

@@ -1,7 +1,5 @@
-//! Trials: the decisions of a policy at some made-up ticks, for a person to read before the policy
-//! is stored.
-//!
-//! `nacre balancer check` prints them.
+//! Trials: what a policy would decide at some made-up ticks. `nacre balancer check` prints them, so
+//! that a person can read them before the policy is stored.
 
 use std::sync::Arc;
 
@@ -55,7 +53,8 @@ impl TrialLoad {
     }
 }
 
-/// Tries a policy on made-up ticks of 2, 3 and 5 ranks, each rank without a state.
+/// Tries a policy on made-up ticks of 2, 3 and 5 ranks. The policy has no state from an earlier
+/// tick.
 ///
 /// # Errors
 /// Those of [`Policy::measure`].

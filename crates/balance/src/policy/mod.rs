@@ -203,9 +203,9 @@ impl Policy {
         decision.map(|decision| Decision { mode: self.mode, ..decision })
     }
 
-    /// Decides on some made-up ticks: as each of three ranks in turn, when one rank is busy, all
-    /// are alike, or all are idle. This finds policies that fail on the last rank, or without a
-    /// state.
+    /// Makes the policy decide on some made-up ticks, as each of three ranks in turn. On one tick
+    /// one rank is busy, on another all ranks have the same load, and on a third all are idle. This
+    /// finds policies that fail on the last rank, or without a state.
     ///
     /// # Errors
     /// Those of [`Policy::measure`] and [`Policy::decide`].

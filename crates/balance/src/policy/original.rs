@@ -1,4 +1,5 @@
-//! The original policy of CephFS (Mantle, table 1). It supplies each hook that a policy leaves out.
+//! The original policy of CephFS (Mantle, table 1). If a policy leaves out a hook, the hook of the
+//! original policy is used.
 //!
 //! Its text is that of the shipped program `programs/balancer/cephfs_hybrid.lua`, whose hooks are
 //! strings.

@@ -1,6 +1,7 @@
-//! Selectors: they choose the units that make up the load to be sent to a rank.
+//! Selectors: they choose the units that are sent to a rank, so that their load is near a target.
 //!
-//! Every selector that `howmuch` names runs. The one whose sum is nearest to the target wins.
+//! Every selector that `howmuch` names chooses units. The choice whose load is nearest to the
+//! target is used.
 
 mod nearest;
 mod orders;

@@ -280,8 +280,8 @@ impl<'a> Cluster<'a> {
         self.session_flushes += self.clients.count;
     }
 
-    /// Ends the move of a held unit: rank `to` serves it from now on. Waiting operations move with
-    /// the unit. The new rank has counted no operation of it yet.
+    /// Ends the move of a unit: rank `to` serves it from now on. Waiting operations move with the
+    /// unit. The counters of the new rank begin without the unit's earlier operations.
     pub fn release(&mut self, at: usize, to: usize) {
         let unit = &mut self.units[at];
         let from = std::mem::replace(&mut unit.rank, to);

@@ -92,8 +92,8 @@ impl Default for Scenario {
 }
 
 impl Scenario {
-    /// A scenario with all sequencers on the first rank. Their load is nine tenths of the capacity
-    /// of all ranks together.
+    /// A scenario with all sequencers on the first rank. Their load is nine tenths of what all
+    /// ranks together can serve.
     pub fn crowded_on_the_first(ranks: usize, units: usize, costs: CostModel) -> Self {
         let per_unit_per_second =
             NEEDED * ranks as f64 / costs.service_seconds / units.max(1) as f64;
