@@ -22,8 +22,8 @@ use crate::limited_cluster::LimitedCluster;
 use crate::load;
 use crate::scratch;
 
-/// The share of a processor that each node may use. It is so small that the nodes limit the load,
-/// even where three of them share two processors with their clients and other processes.
+/// The share of a processor that each node may use. It is so small that the nodes limit the rate,
+/// even if three of them share two processors with their clients and other processes.
 pub(crate) const PROCESSORS: f64 = 0.03;
 /// How many questions are in flight for each log. They keep the node of the log busy. The
 /// measurement of the costs has the same number in flight.

@@ -66,7 +66,7 @@ impl LimitedCluster {
         Ok(())
     }
 
-    /// Puts a policy in charge once all nodes have it.
+    /// Stores a policy, waits until all nodes have it, and then makes it the policy that balances.
     ///
     /// # Errors
     /// `Unavailable` if the policy does not become active on a node.

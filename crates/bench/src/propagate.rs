@@ -34,8 +34,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// What is aimed at, in milliseconds.
 const AIM_P90_MILLIS: f64 = 10.0;
 const AIM_WORST_MILLIS: f64 = 50.0;
-/// The time that the Malacology paper measured for 120 subscribers ("Cluster-wide interface update
-/// latency": 120 OSDs on 12 servers, without the commit).
+/// The time in the Malacology paper for 120 subscribers ("Cluster-wide interface update latency").
+/// The paper measured 120 OSDs on 12 servers, and did not include the commit.
 const PAPER: &str = "the Malacology paper";
 const PAPER_P90_MILLIS: f64 = 54.0;
 const PAPER_WORST_MILLIS: f64 = 194.0;
