@@ -1,4 +1,5 @@
-//! The common header of questions to a host on the wire, and the one question that every kind has.
+//! The encoding of questions to a host: the header that all questions have, and the one question
+//! that exists for every kind of machine.
 //!
 //! Numbers are little-endian. Every question starts with the machine's name (its length u16, then
 //! UTF-8) and the epoch of the client's record (u64). The rest depends on the kind.

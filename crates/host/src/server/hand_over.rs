@@ -27,8 +27,9 @@ use crate::core::Machine;
 use crate::question::{RECOVER, recover_question};
 use crate::record::{Record, deposed};
 
-/// How long the authority waits for its successor to take over, because clients wait meanwhile.
-/// After that, the record shows whether the successor did.
+/// How long the authority waits for its successor to take over. It is short, because clients wait
+/// meanwhile. After this time the authority reads the record, which shows whether the successor
+/// took over.
 pub const HAND_OVER_PATIENCE: Duration = Duration::from_millis(500);
 
 impl<K: Hosting> Host<K> {
