@@ -1,8 +1,8 @@
 //! The running call on this thread: its object, its program and what it may do.
 //!
-//! Host functions are made once for each VM and outlive any call, but the object is lent for one
-//! call only. So a call is in a scoped thread-local while it runs. A host function that runs
-//! outside a call finds no object and raises an error.
+//! Host functions are made once for each VM and outlive any call, but they may use the object only
+//! during one call. So while a call runs, it is in a thread-local variable, from which host
+//! functions take it. A host function that runs outside a call finds no object and raises an error.
 
 use std::cell::Cell;
 

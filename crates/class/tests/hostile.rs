@@ -1,5 +1,5 @@
-//! Every script in `hostile/` ends within twice its budget, in the way that its first line says,
-//! and leaves its object unchanged. The same thread then serves the next call.
+//! Runs every script in `hostile/`. It must end within twice its budget, in the way that its first
+//! line says, and leave its object unchanged. The same thread must then serve the next call.
 
 mod support;
 

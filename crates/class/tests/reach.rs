@@ -12,7 +12,8 @@ use nacre_object::{ErrorKind, ListRequest, ObjectStat, Op, OpResult, PoolName};
 use nacre_program::Item;
 use support::{Node, small_budget};
 
-/// At least one hostile use of each host function. A function that is missing here fails the test.
+/// Hostile uses of host functions, at least one for each. If a host function is missing here, a
+/// test fails.
 const CASES: &[(&str, &[&str])] = &[
     ("objclass.append", &["objclass.append(('x'):rep(2^22))", "objclass.append(objclass)"]),
     ("objclass.create", &["objclass.create('data/victim')", "objclass.create({})"]),
