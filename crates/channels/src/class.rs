@@ -2,15 +2,15 @@
 //!
 //! | method | object | input | what it does |
 //! |---|---|---|---|
-//! | `claim` | sender | – | answers its incarnation ([`Outbox`]), which begins if there is none |
-//! | `resend` | sender | [`Resend`] | has dead letters wait again |
-//! | `settle` | sender | [`Settlement`] | takes away messages that are done, keeps those given up as dead letters |
-//! | `remove` | sender | [`Removal`] | removes the object, if that message still waits and nothing else does |
-//! | `begin` | receiver | – | takes note of which messages it sent before the call |
-//! | `accept` | receiver | [`Accept`] | notes a message, and how deep in its chain those are that the call sent; `Exists` if it, or a later one, was noted before; `Stale` if senders were forgotten since. Returns the [`Inbox`] if the sender is a new one |
-//! | `refuse` | receiver | [`Accept`] | notes that a message is not carried out, if nothing was noted of it; returns the note. What does not exist notes nothing |
+//! | `claim` | sender | – | returns the object's incarnation ([`Outbox`]); begins one if there is none |
+//! | `resend` | sender | [`Resend`] | makes dead letters wait for delivery again |
+//! | `settle` | sender | [`Settlement`] | removes messages that are done; keeps messages that were given up as dead letters |
+//! | `remove` | sender | [`Removal`] | removes the object, if the message that asks for this is the only one that still waits |
+//! | `begin` | receiver | – | records which messages the receiver itself had sent before the call |
+//! | `accept` | receiver | [`Accept`] | notes that a message was received, and the depth in their chain of the messages that the call sent; `Exists` if this message or a later one was noted before; `Stale` if the receiver has forgotten senders since. Returns the [`Inbox`] if the sender is new |
+//! | `refuse` | receiver | [`Accept`] | notes that a message was refused, unless there is a note of it; returns the note. An object that does not exist notes nothing |
 //! | `forget` | receiver | [`Forget`] | forgets senders |
-//! | `unmark` | ledger | [`Unmark`] | takes away a mark, if it is still that one |
+//! | `unmark` | ledger | [`Unmark`] | removes a mark, if it was not replaced by another |
 //!
 //! A message is received by one transaction, `[begin, call of the method, accept]`: all happen or
 //! none. A call about an earlier incarnation of the sender changes nothing.

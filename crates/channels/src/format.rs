@@ -5,11 +5,11 @@
 //! | sender | `>` and a number, fourteen hexadecimal digits | a message that waits: `brados/src/emit/channels.lua` |
 //! | | `!` and its number | [`DeadLetter`]: a message that was given up |
 //! | | `^` and a number of its own, likewise | [`ResentMessage`]: a dead letter that waits to be delivered again |
-//! | | `@outbox` | [`Outbox`]: which incarnation of the object sends, and how much it sent again |
-//! | | `@chains` | [`Chains`]: how long the chains are that its waiting messages end |
+//! | | `@outbox` | [`Outbox`]: which incarnation of the object sends, and the number of the last dead letter that was sent again |
+//! | | `@chains` | [`Chains`]: which waiting messages continue a chain of messages, and how long that chain is |
 //! | receiver | `@inbox.` and the sender, `POOL/OBJECT` | [`Received`]: the last message of that sender |
-//! | | the same, a zero byte and `resent` | of those that it sent again |
-//! | | `@inbox` | [`Inbox`]: how many of these notes there are, and how often some went |
+//! | | the same, a zero byte and `resent` | [`Received`]: the last dead letter that this sender sent again |
+//! | | `@inbox` | [`Inbox`]: the number of these notes, and how many times some were removed |
 //! | ledger, `channels/NN` of the system pool | object, entity, process, with zero bytes between | [`Mark`] |
 //!
 //! Values are protocol-buffer messages: fields may be added, never renumbered.
