@@ -19,7 +19,7 @@ pub struct HostileScript {
 /// All hostile scripts, by name.
 ///
 /// # Panics
-/// If they cannot be read, or if one does not say on its first line what to expect.
+/// If the scripts cannot be read, or if the first line of a script does not say how it must end.
 pub fn hostile_scripts() -> Vec<HostileScript> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../class/tests/hostile");
     let entries = std::fs::read_dir(folder).expect("the scripts are there");

@@ -19,7 +19,8 @@
 //! # }
 //! ```
 //!
-//! `NACRE_SEEDS=n` in the environment tries n times as many seeds, `NACRE_SEED=s` one again.
+//! `NACRE_SEEDS=n` in the environment tries n times as many seeds; `NACRE_SEED=s` tries only the
+//! seed `s`.
 
 mod ceph_cluster;
 mod chronicle;

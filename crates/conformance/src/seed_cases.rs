@@ -52,7 +52,8 @@ impl SeedCases {
         assert!(count < 100 || missing.is_empty(), "no seed brought about: {missing:?}");
     }
 
-    /// The seeds of the list, then those of [`seeds`]. If one seed is asked for, only that one.
+    /// The seeds of the list, then those of [`seeds`]. If `NACRE_SEED` names one seed, only that
+    /// seed.
     ///
     /// # Panics
     /// If a line of the list is not a seed.

@@ -1,10 +1,10 @@
 //! Histories of concurrent clients, and checks that must hold for every history.
 //!
-//! A workload writes its calls and their answers into a [`Recorder`] and judges nothing. The
-//! checkers judge the history afterwards and know nothing of the workload. A [`Model`] says what a
-//! single client would see. [`check`] looks for an order of the calls in which the model gives the
-//! recorded answers; each call takes effect at some time between its begin and its end. If there is
-//! no such order, the history is not linearizable.
+//! A workload only records its calls and their answers in a [`Recorder`]. Afterwards a checker
+//! judges the history, without knowing the workload. A [`Model`] says what a single client would
+//! see. [`check`] looks for an order of the calls in which the model gives the recorded answers;
+//! each call takes effect at some time between its begin and its end. If there is no such order,
+//! the history is not linearizable.
 //!
 //! **Invariant:** a call without an answer (a lost reply, a timeout) is *unknown*: it may have
 //! happened, may happen at any later time, or never. Only [`Recorder::never_happened`] removes a

@@ -1,7 +1,8 @@
 //! The checks that every store must pass, each with a name.
 //!
 //! A check is an async function that panics if its statement does not hold for the store. All
-//! checks of a run share one store. Each uses objects named after the check.
+//! checks of a run use the same store. The names of a check's objects begin with its own name, so
+//! checks do not disturb each other.
 
 /// The checks of a module: the functions named, what they need, whether they watch.
 macro_rules! checks {
