@@ -89,8 +89,8 @@ impl Mailbox {
     /// `Unavailable` if the cluster does not answer, or if the engine is being closed; any other
     /// error of a watch.
     pub async fn listen(self: &Arc<Self>, object: &str) -> Result<Arc<EventQueue>> {
-        // The watch is opened by a task of its own. If the caller stops waiting, the watch still
-        // belongs to the mailbox and ends with it.
+        // A task of its own opens the watch. If the caller stops waiting, the watch still belongs
+        // to the mailbox, and ends together with the mailbox.
         let opened = self.runtime.spawn(self.clone().watched()).await;
         opened.unwrap_or_else(|_| Err(closed()))?;
         let queue = Arc::new(EventQueue::default());

@@ -41,7 +41,7 @@ impl Watches {
         Self { mailboxes: Mutex::default(), free: permits(), open: permits(), patience }
     }
 
-    /// Watches an object; `mail` is the namespace of its pool's mailboxes.
+    /// Watches an object. `mail` is the namespace that holds the mailboxes of the object's pool.
     ///
     /// # Errors
     /// `Exhausted` past [`MAX_WATCHES`]; any error of a watch.

@@ -12,10 +12,10 @@ use crate::cluster::key_search::{KeySearch, KeySettings};
 use crate::ffi::{Cluster, IoContext, Library};
 use crate::in_flight::{LIBRADOS_BYTES, LIBRADOS_OPERATIONS};
 
-/// Connects. Waits for the monitors at most as long as the options say.
+/// Connects to a cluster. Waits for the monitors for at most the `connect_timeout` of the options.
 ///
 /// # Errors
-/// `Unsupported` without librados; `Invalid`, `Denied` or `Unavailable` with what to check.
+/// `Unsupported` without librados; `Invalid`, `Denied` or `Unavailable`. Each says what to check.
 pub fn connect(options: &RadosOptions) -> Result<Arc<Cluster>> {
     let library = Library::load()?;
     let conf = options.conf.as_ref().map_or_else(

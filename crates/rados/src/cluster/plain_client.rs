@@ -115,7 +115,7 @@ impl PlainClient {
         self.call(object, Call { class, method, input, writes: false, asks_existence: false }).await
     }
 
-    /// Runs a script by Ceph's class `lua`. Returns its output.
+    /// Runs a script in Ceph's object class `lua`. Returns the output of the script.
     ///
     /// # Errors
     /// Those of the cluster and of the script.

@@ -1,8 +1,8 @@
 //! The binding of librados' C interface: the only unsafe code of the crate.
 //!
 //! Its interface is safe: an operation owns every buffer that librados writes to until librados
-//! reports that it is done, even if its caller waits no longer. Statuses are those of librados
-//! (zero or positive, or a negated errno); [`crate::cluster::failure`] explains them.
+//! reports the end of the operation, even if the caller has stopped waiting. Statuses are those of
+//! librados (zero or positive, or a negated errno); [`crate::cluster::failure`] explains them.
 
 mod cluster;
 mod completion;

@@ -58,8 +58,8 @@ fn enter(entry: Entry) -> usize {
 }
 
 impl IoContext {
-    /// Watches an object, which must exist. The cluster drops a watch that it has not heard of for
-    /// `timeout`.
+    /// Watches an object, which must exist. If this client is silent for `timeout`, the cluster
+    /// drops the watch.
     ///
     /// # Errors
     /// librados' status.

@@ -1,4 +1,4 @@
-//! The known parts of an object at one version.
+//! An image: those parts of an object that were fetched so far, all at the same version.
 //!
 //! **Invariant:** everything in an image is of that version: later fetches assert the version.
 

@@ -3,8 +3,9 @@
 //! There are three steps, and a request stops at the first that suffices:
 //!
 //! 1. **Write only**: one compound write ([`mod@crate::transaction::write_only`]).
-//! 2. **Read**: one compound read fetches what the request needs, and the request runs on that
-//!    ([`crate::transaction::partial_view`]), including its methods. If it changed nothing, it is done.
+//! 2. **Read**: one compound read fetches what the request needs, and the request, with its
+//!    methods, runs on that ([`crate::transaction::partial_view`]). If it changed nothing, it is
+//!    done.
 //! 3. **Write**: its changes become one compound write, guarded by the version that was read. If
 //!    another client has changed the object meanwhile, the request begins again. Each time some
 //!    client has made progress, so not all clients can repeat forever.
