@@ -22,8 +22,8 @@ use crate::{Mode, OsdClass};
 use ffi::{CallContext, RawBytes, Sink};
 use osd_log::{ERROR, OsdLog};
 
-/// The version of Ceph that the shim was compiled for, marked so that it can be found in the
-/// library file.
+/// The version of Ceph that the shim was compiled for. The text before it makes it easy to find in
+/// the library file.
 static BUILT_FOR: &str = concat!("nacre-built-for-ceph:", env!("NACRE_CEPH_VERSION"));
 const EIO: c_int = 5;
 
