@@ -1,7 +1,7 @@
 //! Predicts the cost of a workload in a layout. The workload's transactions run on an object in
-//! memory that records their shapes, and the engine's profile gives the cost of such transactions.
-//! The methods of the profile compute almost nothing, so the program's own computation is measured
-//! during the runs and added.
+//! memory that records their accesses. The engine's profile gives the cost of transactions with
+//! such accesses. The methods that the profile measured compute almost nothing. So the time of the
+//! program's own computation is measured during the runs, and added.
 
 use std::sync::Arc;
 

@@ -13,8 +13,9 @@
 //! `fill N` is done N times on each object before the measurement, in the order of the lines. `mix
 //! W` is a share of the measured requests. Each column of a request's row is a number, a string in
 //! quotes, `true`, `false`, `nil`, or drawn at random: `next` counts up for each object from 0;
-//! `used` is a number that `next` has given already; `below(N)` is any number below N; `bytes(N)`
-//! is N bytes; `text(N of COUNT)` is one of COUNT different strings of N bytes.
+//! `used` is one of the numbers that `next` has already given for the object; `below(N)` is any
+//! number below N; `bytes(N)` is N bytes; `text(N of COUNT)` is one of COUNT different strings of N
+//! bytes.
 
 use std::fmt;
 
