@@ -164,7 +164,7 @@ fn the_place_of_a_removed_row_is_reused() {
 }
 
 #[test]
-fn holes_read_as_absent() {
+fn slots_without_a_row_read_as_absent_rows() {
     for text in ["log: slots(32)", "log: appended(stream, 1000)"] {
         let subject = Subject::new(&with_layout(PROGRAM, &layout(text), &[]));
         for pos in [10, 900, 5_000_000_000, -3] {

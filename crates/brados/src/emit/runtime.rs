@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sections_use_earlier_ones_only() {
+    fn a_section_uses_only_earlier_sections() {
         let mut seen = vec![];
         for section in sections() {
             assert!(section.uses.iter().all(|name| seen.contains(name)), "{}", section.name);
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_section_brings_the_sections_that_it_uses() {
+    fn a_section_is_emitted_with_the_sections_that_it_uses() {
         let mut runtime = Runtime::default();
         runtime.need("pend");
         let text = runtime.text();
