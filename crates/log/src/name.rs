@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_and_its_map_lead_to_each_other() {
+    fn a_log_name_and_the_name_of_its_map_follow_from_each_other() {
         let name = LogName::new("orders-2").unwrap();
         assert_eq!((name.as_str(), name.map().as_str()), ("orders-2", "log.orders-2"));
         assert_eq!(LogName::of_map(name.map()), Some(name));

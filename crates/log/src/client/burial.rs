@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn every_place_is_found_with_the_last_position_it_may_hold() {
+    fn every_object_is_found_with_the_last_position_that_it_may_hold() {
         let view = two_ranges();
         assert_eq!(found(&view, 0), [(0, 0, 0)]);
         assert_eq!(found(&view, 7), [(0, 0, 7)]);

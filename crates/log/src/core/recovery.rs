@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_range_starts_where_it_was_cut_and_older_ranges_are_left_alone() {
+    fn recovery_of_an_empty_last_range_serves_from_its_start_and_seals_no_older_range() {
         let (mut core, claim) = claimed(&crate::testing::cut_at(&view_of(2, 4), 5));
         assert_eq!(core.start(), seal(&claim, 0));
         assert_eq!(claim.last_range().id, 1);

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_ends_with_the_objects_of_the_view() {
+    fn a_grant_has_only_positions_with_objects_in_the_view() {
         let mut core = core();
         assert_eq!(core.next(2, 100).map(|grant| grant.count), Ok(5));
         assert_eq!(core.next(2, 1), Err(TokenRefusal::Full));

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_sort_by_position_and_foreign_ones_are_none() {
+    fn keys_sort_by_position_and_a_foreign_key_has_no_position() {
         let positions = [0, 1, 255, 256, 1 << 40, POSITION_END - 1];
         assert!(positions.map(key).is_sorted());
         for position in positions {
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_marker_with_something_behind_it_is_damaged() {
+    fn a_filled_or_trimmed_entry_with_further_bytes_is_damaged() {
         for value in [&b""[..], b"FF", b"T ", b"d", b"\0"] {
             let value = Bytes::copy_from_slice(value);
             assert_eq!(EntryState::of_value(&value), EntryState::Damaged, "{value:?}");

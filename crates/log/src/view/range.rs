@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn positions_go_round_the_columns_and_on_to_the_next_stripe() {
+    fn positions_use_the_columns_in_turn_and_then_the_next_stripe() {
         let places: Vec<_> = (100..114).map(|position| range().place(position)).collect();
         let stripes: Vec<_> = places.iter().map(|place| place.stripe).collect();
         let columns: Vec<_> = places.iter().map(|place| place.column).collect();
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stripe_ends_the_log_only_by_its_own_positions() {
+    fn the_tail_of_a_stripe_ignores_positions_outside_the_stripe() {
         let tails = |maxima: [Option<u64>; 4]| maxima.map(|maximum| range().tail_in(1, maximum));
         assert_eq!(
             tails([None, Some(105), Some(106), Some(111)]),
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_of_a_column_share_a_target_and_no_two_places_an_object() {
+    fn objects_of_a_column_have_the_same_placement_and_those_of_other_columns_do_not() {
         let (pool, log) = (PoolName::new("log").unwrap(), LogName::new("a").unwrap());
         let name =
             |stripe, column| range().object(&pool, &log, Place { range: 4, stripe, column }).name;

@@ -86,7 +86,7 @@ async fn a_target_that_stays_away_costs_one_range_and_is_used_again_when_it_is_b
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_log_of_many_ranges_gets_new_layouts_only_around_lost_targets() {
+async fn a_log_of_many_ranges_gets_new_layouts_only_to_avoid_lost_targets() {
     let cluster = Cluster::new(3, 1).await;
     let log = log_of_many_ranges(&cluster).await;
     append(&log, MANY).await;

@@ -62,7 +62,7 @@ async fn a_reader_finds_all_entries_when_the_sequencer_is_dead() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_without_a_sequencer_gets_past_what_was_issued_and_never_written() {
+async fn a_reader_without_a_sequencer_gets_past_positions_that_were_never_written() {
     let cluster = Cluster::new(3, 1).await;
     let log = cluster.filled("l", 3).await;
     assert_eq!(log.take_positions(2).await.unwrap(), 3..5);

@@ -39,7 +39,7 @@ async fn an_append_of_a_lone_client_asks_no_sequencer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_clients_fall_back_to_round_trips_and_lose_nothing() {
+async fn two_clients_that_take_turns_ask_the_sequencer_and_lose_nothing() {
     let cluster = Cluster::new(3, 1).await;
     let log = cluster.create("l", of_slots(1000)).await;
     alone_with(&cluster, &log).await;
