@@ -60,7 +60,7 @@ fn an_interrupted_measurement_fails_and_keeps_nothing() {
 }
 
 #[test]
-fn a_measurement_whose_reader_is_gone_ends_all_it_started() {
+fn a_measurement_whose_reader_is_gone_succeeds_and_leaves_no_files() {
     let folder = tempfile::tempdir().unwrap();
     let mut bench = Command::new(NACRE_BENCH)
         .args(["read", "--seconds", "0.05", "--rounds", "1"])
