@@ -24,7 +24,7 @@ fn judge<O>(checker: impl Fn(&[O]) -> Result<(), String>, cases: Vec<(&str, bool
 }
 
 #[test]
-fn an_object_that_forgets_doubles_or_goes_back_is_refused() {
+fn a_history_of_an_object_that_loses_or_repeats_a_change_is_refused() {
     use ObjectAnswer::{Differs, Done, Offset, Stream, Value};
     use ObjectCall::{Append, CompareAndSet, Get, Read, Replace, Set};
     let text = str::to_owned;
@@ -271,7 +271,7 @@ fn a_log_that_invents_a_record_or_brings_a_trimmed_one_back_is_refused() {
 }
 
 #[test]
-fn a_log_without_one_order_is_refused() {
+fn a_log_whose_positions_contradict_the_order_of_appends_is_refused() {
     use LogAnswer::{At, Tail};
     use LogCall::{Append, Read};
     let cases = vec![
@@ -328,7 +328,7 @@ fn a_log_that_doubles_or_invents_records_is_refused() {
 }
 
 #[test]
-fn a_recorder_keeps_what_is_unknown_and_drops_only_what_never_happened() {
+fn a_recorder_keeps_unknown_calls_and_drops_only_calls_that_never_happened() {
     let recorder = Recorder::<&str, u64>::default();
     let (known, unknown) = (recorder.begin("known"), recorder.begin("unknown"));
     let absent = recorder.begin("absent");
