@@ -82,7 +82,7 @@ async fn an_object_can_be_located() {
 }
 
 #[tokio::test]
-async fn clients_that_overtake_each_other_lose_nothing() {
+async fn clients_that_change_one_object_at_the_same_time_lose_nothing() {
     const ROUNDS: usize = 50;
     let subjects = [subject("shared").await, subject("shared").await, subject("shared").await];
     let count = |subject: &Subject| {

@@ -72,7 +72,7 @@ fn networks() -> BTreeSet<PathBuf> {
 }
 
 #[test]
-fn an_osd_is_cut_off_and_its_network_goes_with_the_cluster() {
+fn an_osd_can_be_cut_off_and_no_network_outlives_the_cluster() {
     let cluster = CephCluster::start(&["--osds", "2", "--networks"]);
     let number = std::fs::read_to_string(cluster.folder().join("run/network")).unwrap();
     let bridge = format!("nacre{}", number.trim());

@@ -168,7 +168,7 @@ async fn a_watcher_that_was_cut_off_is_told_of_possible_losses() {
 }
 
 #[tokio::test]
-async fn a_full_cluster_takes_no_writes_and_says_so() {
+async fn a_full_cluster_refuses_writes_as_exhausted() {
     let cluster = CephCluster::start(&["--osds", "1"]);
     let subject = Subject::new(Arc::new(engine(&cluster, Duration::from_secs(40)).await));
     let object = subject.object("a");

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bound_begins_where_its_range_does() {
+    fn a_bound_made_from_the_first_key_of_a_range_begins_at_that_key() {
         let cases: [(&[u8], &[u8]); 7] = [
             (b"", b""),
             (b"a", b""),
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_before_a_key_includes_that_key_and_none_below() {
+    fn a_bound_before_a_key_excludes_all_lower_keys() {
         let after = after_of(b"b", b"");
         assert!(after.as_slice() < &b"b"[..] && after.as_slice() >= &[b'a', 255, 255][..]);
     }

@@ -224,7 +224,7 @@ mod tests {
     use crate::ffi::Fetched;
 
     #[test]
-    fn each_fetch_of_a_map_is_at_most_as_large_as_all_before() {
+    fn each_fetch_of_a_map_is_at_most_as_large_as_all_earlier_fetches() {
         let entry = |n: usize| (Bytes::from(format!("{n:04}")), Bytes::from_static(b"small"));
         let mut image = Image::default();
         let first = range_from(b"", b"", FIRST_FETCHED_ENTRIES, Keep::All);
