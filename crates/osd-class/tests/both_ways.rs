@@ -94,12 +94,12 @@ impl Store for BothWays {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn both_ways_together_pass_the_suite() {
+async fn the_class_and_the_engine_together_pass_the_suite() {
     run_all(&BothWays::start("suite").await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn random_transactions_going_both_ways_have_the_effect_the_model_predicts() {
+async fn random_transactions_of_class_and_engine_have_the_effect_the_model_predicts() {
     let subject = BothWays::start("random").await;
     for seed in seeds(SEEDS) {
         compare(&subject, seed, STEPS).await;

@@ -137,7 +137,7 @@ fn two_programs_of_one_name_and_version_are_not_mixed_up() {
 }
 
 #[test]
-fn a_failure_is_an_answer_and_leaves_nothing() {
+fn a_failed_request_is_answered_and_changes_nothing() {
     let mut osd = Osd::new();
     let ops = vec![
         Op::WriteFull { data: Bytes::from_static(b"never") },
