@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_the_lengths_of_texts_are_read() {
+    fn numbers_and_the_lengths_of_strings_are_read() {
         let row = request(&[Value::Int(7), Value::Int(1 - END), text("abc")]);
         assert_eq!(read(&row, b"iis"), Some(vec![7, 1 - END, 3]));
         assert_eq!(read(&request(&[text(""), Value::Int(END - 1)]), b"si"), Some(vec![0, END - 1]));
