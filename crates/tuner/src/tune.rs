@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn of_layouts_with_equal_predictions_the_plainest_is_foreseen() {
+    fn of_layouts_with_equal_predictions_the_plainest_is_chosen() {
         assert_eq!(plainest_of_best(&[1.2, 1.05, 1.0]), Some(1));
         assert_eq!(plainest_of_best(&[]), None);
     }

@@ -45,7 +45,7 @@ fn log_requests(reads: u64, bytes: usize) -> Vec<(&'static str, Vec<Value>)> {
 }
 
 #[test]
-fn the_observed_workload_of_a_log_asks_like_its_clients() {
+fn the_observed_workload_of_a_log_resembles_the_requests_of_its_clients() {
     let seen = counted(LOG, log_requests(3, 1000));
     let objects = Objects { count: Some(4), rows: Rows::About(200) };
     let derived = workload_of(&compile(LOG).unwrap(), &seen, objects).unwrap();
