@@ -31,7 +31,7 @@ impl Compiled {
     }
 }
 
-/// A program that does not compile: everything that is wrong with it, and what is doubtful.
+/// A program that does not compile: its errors, and its warnings too.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompileErrors(pub Vec<Diagnostic>);
 

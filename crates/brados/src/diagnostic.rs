@@ -10,7 +10,8 @@ use crate::span::{LineColumn, LineIndex, Span};
 pub enum Severity {
     /// It cannot.
     Error,
-    /// It can, but hardly means what it says, or costs more than it seems to.
+    /// The program can be compiled, but the rule probably does not mean what it says, or costs more
+    /// than it seems to.
     Warning,
 }
 

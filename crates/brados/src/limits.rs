@@ -11,11 +11,13 @@ pub const MAX_COLLECTIONS: usize = 96;
 pub use nacre_calls::{MAX_COLUMNS, MAX_INTEGER};
 /// Rules of a program.
 pub const MAX_RULES: usize = 512;
-/// Collections of one join: each is a loop within the loop of the one before.
+/// Collections of one join. Each is a loop within the loop of the collection before it.
 pub const MAX_JOINED: usize = 6;
-/// Brackets, operators and blocks within each other: the passes over expressions are recursive.
+/// Brackets, operators and blocks within each other. They are bounded because the passes over
+/// expressions are recursive.
 pub const MAX_NESTING: usize = 48;
-/// Mistakes told at once: past these the first ones are worth more than the next.
+/// Mistakes that are reported at once. If there are more, the first ones are worth more than the
+/// others.
 pub const MAX_DIAGNOSTICS: usize = 50;
 /// Mistakes that are collected, and as many warnings. Each new one is compared with all earlier
 /// ones.
@@ -40,11 +42,12 @@ pub const MAX_ROUNDS: usize = 10_000;
 /// The bytes of an object's stream that a layout may use. This is the greatest length of a stream
 /// in nacre, and by default in Ceph.
 pub const MAX_STREAM_BYTES: u32 = 128 * 1024 * 1024;
-/// Bytes of a slot: one says what is in it, so there is room for one more.
+/// Bytes of a slot. One byte says what is in the slot, and there must be room for one more.
 pub const MIN_SLOT_BYTES: u32 = 2;
-/// As much as a value of the map, where a row lies that does not fit.
+/// The greatest size of a slot, which is that of a value of the map. A row that does not fit into
+/// its slot is kept in the map.
 pub const MAX_SLOT_BYTES: u32 = 1024 * 1024;
-/// Former layouts of a program: each adds to its class what reads it.
+/// Former layouts of a program. For each of them the class contains code that reads it.
 pub const MAX_FORMER_LAYOUTS: usize = 8;
 /// Objects that one striped object is divided among. A spread request is sent to all of them.
 pub const MAX_STRIPES: u32 = 1024;

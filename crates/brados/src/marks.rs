@@ -33,7 +33,8 @@ impl Marks {
 
     /// Where an object is whose entry this is.
     pub fn whereabouts(&self, entry: &[u8]) -> Whereabouts {
-        // The first character tells an object between two layouts from one that is in it.
+        // The first character tells an object that is on its way between two layouts from one that
+        // is in a layout.
         let is = |signature: &&String| entry.starts_with(signature.as_bytes());
         let concerns = |signature: &&String| {
             entry.get(1..).is_some_and(|rest| rest.starts_with(&signature.as_bytes()[1..]))

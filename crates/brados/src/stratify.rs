@@ -91,7 +91,8 @@ fn components(program: &Program, edges: &[Edge]) -> Vec<Stratum> {
     strata
 }
 
-/// Visits what can be reached and was not seen, each after all that follows from it.
+/// Visits all nodes that can be reached and were not visited yet. Each comes after all nodes that
+/// follow from it.
 fn walk(
     start: CollectionId,
     seen: &mut [bool],
@@ -117,7 +118,7 @@ fn walk(
     }
 }
 
-/// The way from where an edge ends back to where it begins, if it closes a cycle.
+/// The path from the end of an edge back to its beginning, if the edge closes a cycle.
 fn path(strata: &[Stratum], edges: &[Edge], edge: &Edge) -> Option<Vec<Edge>> {
     let stratum = strata.iter().find(|stratum| stratum.collections.contains(&edge.to))?;
     if !stratum.collections.contains(&edge.from) {

@@ -37,7 +37,8 @@ end
 
 #[test]
 fn library_methods_that_look_up_single_rows_are_brief() {
-    // Not a seal, which tells the greatest position, and no trim of many.
+    // `seal` is not brief, because it finds the greatest position, and neither is a trim of many
+    // positions.
     assert_eq!(brief(&library("log")), ["read", "write", "fill", "trim"]);
     assert_eq!(brief(&library("kv")), ["put", "put_if", "delete", "delete_if", "get"]);
 }

@@ -1,4 +1,4 @@
-//! The formatter: it changes blanks and nothing else, and what is formatted not at all.
+//! Tests of the formatter: it changes only blanks, and does not change a formatted source at all.
 
 mod support;
 

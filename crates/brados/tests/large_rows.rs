@@ -8,7 +8,7 @@ use nacre_calls::{OutputRows, decode_reply};
 use support::{Subject, shown};
 
 const BYTES: usize = 1_000_000;
-/// So many that neither a run's memory nor a transaction holds them all.
+/// The rows are so many that neither the memory of a run nor a transaction can hold all of them.
 const ROWS: i64 = 40;
 const PROGRAM: &str = "state do
   table :t, [:k:int] => [:prio:int, :data:bytes]
@@ -130,6 +130,7 @@ fn large_rows_are_migrated_from_every_layout_to_every_other() {
             assert_eq!(number(&subject, "most", 0), expected, "{from} to {to}");
         }
     }
-    // Slots move none, as rows that are longer are in the map already.
+    // A layout with slots moves no rows, because rows that are longer than a slot are in the map
+    // already.
     assert!(steps > 100, "only {steps} steps");
 }

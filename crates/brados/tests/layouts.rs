@@ -1,4 +1,5 @@
-//! Layouts: which are possible and why others are not; what lies where; no object is ever misread.
+//! Tests of layouts: which are possible and why others are not, what lies where, and that no object
+//! is misread.
 
 mod support;
 

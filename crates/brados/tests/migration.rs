@@ -228,7 +228,7 @@ fn rows_that_leave_slots_keep_no_bytes_of_the_slot() {
         fill(&fresh, 20);
         for becomes in [Subject::becomes, Subject::becomes_slow] {
             let subject = Subject::new(&with_layout(PROGRAM, &wide, &[]));
-            // What was in the slots before is still behind what is there now.
+            // Behind the present data of a slot are bytes of the slot's earlier data.
             fill(&subject, 90);
             each(&subject, "drop", None);
             fill(&subject, 20);

@@ -73,7 +73,7 @@ fn messages(subject: &Subject) -> Vec<String> {
 
 /// Draws what is about layouts apart from programs and requests.
 const LAYOUT_SEED: u64 = 0x6c61_796f_7574;
-/// Widths of slots: too few bytes for some rows, and enough for most.
+/// Two widths of slots: one is too small for some rows, the other is large enough for most.
 const SLOT_BYTES: [u32; 2] = [6, 24];
 
 /// A layout that is legal for a program, other than in the map if there is one.

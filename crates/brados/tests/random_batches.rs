@@ -18,7 +18,7 @@ const PROGRAMS: u64 = 80;
 const ROUNDS: usize = 12;
 /// Requests drawn at a time; those of one method are a batch.
 const REQUESTS: usize = 8;
-/// Widths of slots: too few bytes for some rows, and enough for most.
+/// Two widths of slots: one is too small for some rows, the other is large enough for most.
 const SLOT_BYTES: [u32; 2] = [6, 24];
 
 /// Runs one seed's program; how many requests of it were refused, if it compiles.

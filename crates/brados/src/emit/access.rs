@@ -144,7 +144,7 @@ impl MethodWriter<'_> {
         self.bind_if_there(&format!("{there}{name}.get(object, {key})"), blocks)
     }
 
-    /// The row of a table with this key, if one look-up for the whole request suffices.
+    /// The row of a table with this key, if a single look-up is enough for the whole request.
     pub(super) fn look_up_point(
         &mut self,
         scope: &Scope,

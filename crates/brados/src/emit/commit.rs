@@ -103,7 +103,8 @@ impl MethodWriter<'_> {
         self.declare(&changes, &format!("{settle}(object, {pending}, {stored})"));
     }
 
-    /// What `<=` put into a table is stored at the end, like what was inserted.
+    /// The rows that `<=` put into a table are stored at the end of the request, like inserted
+    /// rows.
     fn note_rows_now(&mut self, table: CollectionId, pending: &str, stored: &str) {
         let (name, pend) = (self.name(Relation::Local(table)), self.runtime.need("pend"));
         match self.rows_now(table) {

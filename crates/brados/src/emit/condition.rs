@@ -11,7 +11,8 @@ use crate::plan::{Access, Phase, Relation, RulePlan, Step};
 use crate::syntax::ast::BinaryOp;
 use crate::syntax::token::MergeOp;
 
-/// The condition under which such a rule gives a row, and what is at hand then.
+/// The condition under which a rule without a loop gives its row, and the rows that are available
+/// then.
 pub(super) struct Condition {
     /// All of them have to hold; none is left out but those that always do.
     tests: Vec<String>,
@@ -52,7 +53,8 @@ impl MethodWriter<'_> {
         Some(condition)
     }
 
-    /// The one row of a relation, if it is no table and known without looking for it.
+    /// The only row of a relation, if the relation is not a table and its row is known without a
+    /// search.
     fn row_at_hand(&mut self, relation: Relation, access: &Access) -> Option<Scalars> {
         match (relation, access) {
             (_, Access::Only) => self.scalars_of(relation),
@@ -103,7 +105,7 @@ impl MethodWriter<'_> {
         Some(self.expr(scope, filter))
     }
 
-    /// That the one row of a relation is not there, or does not match.
+    /// The condition that the only row of a relation does not exist, or does not match.
     pub(super) fn absent(
         &mut self,
         scope: &Scope,

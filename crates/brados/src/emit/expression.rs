@@ -37,7 +37,7 @@ pub(super) fn value(value: &Value) -> String {
     }
 }
 
-/// Whether one of these conditions holds, as shallow as can be: compilers of Lua are recursive.
+/// Joins conditions by `or`, nested as little as possible, because compilers of Lua are recursive.
 fn one_of(conditions: &[String]) -> String {
     match conditions {
         [] => "false".to_owned(),

@@ -110,7 +110,8 @@ impl HeaderWriter<'_> {
         }
     }
 
-    /// `kept_object(object)`: what the next request of a batch may know, which is the header.
+    /// Writes `kept_object(object)`, which returns what the next request of a batch may know: the
+    /// header.
     fn write_keep(&mut self) {
         let count = self.fields();
         self.out.open("local function kept_object(object)");

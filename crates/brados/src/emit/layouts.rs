@@ -1,4 +1,5 @@
-//! The layouts a class knows: the present one, and those in which objects may still lie.
+//! The layouts that a class knows: the present one, and the former ones in which objects may still
+//! be.
 
 use super::stored::signature;
 use crate::ir::{CollectionId, Program};

@@ -14,7 +14,7 @@ use crate::ir::CollectionId;
 use crate::plan::Relation;
 use nacre_calls::{Base, Type};
 
-/// Locals that rows which were looked up may take, besides those of other rows.
+/// How many local variables looked-up rows may take, in addition to those of other rows.
 const MAX_LOOKED_UP_LOCALS: usize = 30;
 
 /// The rows that a method looks up.

@@ -22,10 +22,11 @@ use crate::syntax::token::MergeOp;
 /// and a method needs others too. Further relations are fields of a Lua table.
 const MAX_LOCALS: usize = 80;
 
-/// Further locals of a table that is written: the pending row, its key, and the old row.
+/// Additional local variables for a table that the method writes: the pending row, its key and the
+/// old row.
 const PENDING_LOCALS: usize = 3;
 
-/// Rows of a set that are gone over one by one to find some.
+/// The most rows of a set that are searched one by one, instead of by key.
 const MAX_FEW: usize = 8;
 
 pub(super) struct MethodWriter<'a> {

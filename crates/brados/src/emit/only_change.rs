@@ -145,7 +145,8 @@ impl MethodWriter<'_> {
         let Row::Table(row) = self.row(&pending) else { return };
         let new = if op == MergeOp::Delete { "nil" } else { &row };
         self.out.open(format!("if {row} then"));
-        // All states are read before one is written: two aggregates of one meaning share theirs.
+        // All states are read before one is written, because two aggregates with the same meaning
+        // share a state.
         for view in &views {
             self.out.put(format!("{view}.update(object, {row}_o, {new})"));
         }
@@ -226,7 +227,8 @@ impl MethodWriter<'_> {
         self.out.put(stored);
     }
 
-    /// A text at the end is not copied to be put behind the rest.
+    /// Emits the storing of a value. If its last column is a string, the string is not copied to
+    /// join it with the rest.
     fn store_value(&mut self, key: &str, columns: &[Typed]) {
         match ends_in_text(columns) {
             Some((before, (text, _))) => {

@@ -26,7 +26,7 @@ fn said_number(
     (column, ty): &Typed,
     numbers: &BTreeSet<i64>,
 ) -> String {
-    // What is tried first is what most requests come to: that all went well.
+    // The most frequent reply, which says that all went well, is tried first.
     let mut numbers: Vec<_> = numbers.iter().copied().collect();
     numbers.sort_by_key(|number| (*number != 0, number.unsigned_abs()));
     let last = numbers.len() - 1;

@@ -21,7 +21,7 @@ const NUMBER_END: i64 = MAX_INTEGER + 1;
 const NUMBER_BYTES: usize = 9;
 const TEXT_HEAD_BYTES: usize = 5;
 
-/// A request whose columns lie at fixed places: numbers, and perhaps a text after them.
+/// A request whose columns are at fixed places: numbers, and perhaps a string after them.
 struct FixedRequest {
     numbers: usize,
     ends_in_text: bool,

@@ -11,7 +11,7 @@ use crate::ir::{Body, CollectionId, Expr, ExprKind};
 use crate::plan::{Phase, Relation, Rows, RulePlan};
 use crate::syntax::ast::Kind;
 
-/// Locals that rows of a method may take, of the 200 a Lua function has.
+/// How many of the 200 local variables of a Lua function the rows of a method may take.
 const MAX_ROW_LOCALS: usize = 100;
 
 impl MethodWriter<'_> {

@@ -33,7 +33,7 @@ use crate::plan::View;
 use crate::syntax::ast::Kind;
 use nacre_calls::Type;
 
-/// Sixteen characters that differ where what is stored differs (FNV-1a of its description).
+/// Sixteen characters that identify a stored format: a hash (FNV-1a) of the format's description.
 pub(super) fn signature(program: &Program, views: &[View], layout: &Layout) -> String {
     let mut text = String::from("map 2\n");
     for table in program.of_kind(Kind::Table) {

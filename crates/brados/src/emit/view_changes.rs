@@ -44,7 +44,7 @@ impl ViewWriter<'_> {
         self.write_flush();
     }
 
-    /// Whether a state says only if there are rows, and not how many.
+    /// Whether a state says only whether the group has rows, and not how many.
     fn is_edge(&self) -> bool {
         matches!(self.kept_as, KeptAs::EdgeInHeader(_))
     }
@@ -94,7 +94,8 @@ impl ViewWriter<'_> {
         self.out.close("end");
     }
 
-    /// `update(object, old, row)`: a row of the table goes, or comes, or is replaced.
+    /// Writes `update(object, old, row)`, which is called when a row of the table is removed, added
+    /// or replaced.
     fn write_update(&mut self) {
         self.out.open(format!("function {}.update(object, old, row)", self.name));
         self.write_going();
@@ -104,7 +105,7 @@ impl ViewWriter<'_> {
 
     fn write_going(&mut self) {
         let name = &self.name;
-        // The key of a row that is replaced stays: then the end of the table does, too.
+        // If a row is replaced, its key stays, and so does the end of the table.
         self.out.open(if self.is_edge() { "if old and not row then" } else { "if old then" });
         self.out.put(format!("local state = {name}.state_of(object, old)"));
         if !self.is_edge() {
@@ -177,8 +178,8 @@ impl ViewWriter<'_> {
         self.out.close("end");
     }
 
-    /// `repair(object, group, state, changes)`: goes over a group's rows again, those that change as they
-    /// will be.
+    /// Writes `repair(object, group, state, changes)`, which reads the rows of a group again, with
+    /// the changes of this request applied.
     fn write_repair(&mut self) {
         let name = self.name.clone();
         self.out.open(format!("function {name}.repair(object, group, state, changes)"));

@@ -21,7 +21,7 @@ pub(super) struct Writer {
     text: String,
     lines: Vec<u32>,
     indent: usize,
-    /// The line of the program that is being carried out; 0 for none.
+    /// The line of the program whose Lua is being written; 0 if there is none.
     pub line: u32,
 }
 

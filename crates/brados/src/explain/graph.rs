@@ -104,7 +104,8 @@ fn edges(program: &Program) -> Vec<(CollectionId, CollectionId, &'static str)> {
 fn edge(svg: &mut String, from: (usize, usize), to: (usize, usize), style: &str) {
     let (x1, y1) = (from.0 + BOX_WIDTH, from.1 + BOX_HEIGHT / 2);
     let (x2, y2) = (to.0, to.1 + BOX_HEIGHT / 2);
-    // A curve that leaves to the right and comes from the left, also where it goes back.
+    // A curve leaves its box to the right and arrives from the left, even if it leads back to the
+    // left.
     let bend = 40;
     let _ = writeln!(
         svg,

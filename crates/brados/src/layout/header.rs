@@ -86,7 +86,8 @@ impl Header {
         self.blank.extend(blank);
     }
 
-    /// Bytes of its fields, where nothing is unbounded: `i8` has eight, `B` one.
+    /// The size of the header's fields in bytes, if none of them is unbounded: `i8` has eight, `B`
+    /// one.
     pub fn size(&self) -> u32 {
         let size = |c: char| match c {
             'B' => 1,

@@ -91,9 +91,9 @@ pub enum TablePlace {
 pub enum IndexPlace {
     /// In the map.
     Map,
-    /// At the beginning of the byte stream, with room for so many rows.
+    /// At the beginning of the byte stream, with room for this many rows.
     Stream {
-        /// How many rows it has room for; those of other keys are in the map.
+        /// How many rows the index has room for. Rows with other keys are in the map.
         count: u32,
     },
 }

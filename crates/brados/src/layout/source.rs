@@ -1,4 +1,4 @@
-//! The layout of a source exchanged for another, everything else as it is.
+//! Replaces the layouts in a source and leaves the rest of the source as it is.
 
 use super::Layout;
 use crate::diagnostic::Diagnostics;

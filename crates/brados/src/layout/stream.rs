@@ -111,7 +111,8 @@ pub(crate) fn divide(stored: &Stored<'_>, layout: &Layout) -> Result<Stream, Ill
                 (INDEX_BYTES, count)
             }
         };
-        // Where it lies depends on the header's size, which depends on how many fields there are.
+        // The place of the slots depends on the header's size, which depends on the number of
+        // fields. So the place is set later.
         stream.add_slots(id, 0, width, count);
     }
     match growing {
@@ -148,7 +149,8 @@ fn place(stored: &Stored<'_>, stream: &mut Stream, mut base: u64) -> Result<(), 
     Ok(())
 }
 
-/// Notes what grows at the end; only one can, but all appended tables share one heap.
+/// Records the part that grows at the end of the stream. Only one part can grow, but all appended
+/// tables share one heap.
 fn grow<'a>(growing: &mut Option<Growing<'a>>, own: Growing<'a>) -> Result<(), Illegal> {
     let (first, second) = match (&*growing, &own) {
         (None, _) => {

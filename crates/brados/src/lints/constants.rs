@@ -14,7 +14,7 @@ use nacre_calls::Value;
 /// as able to hold any string.
 const MAX_TEXTS: usize = u128::BITS as usize;
 
-/// What is ever written into a column: some of the program's texts, or anything.
+/// The strings that rules write into a column, or `None` if it can be any string.
 type Domain = Option<u128>;
 
 struct Domains<'a> {
@@ -42,7 +42,8 @@ impl Domains<'_> {
                 self.columns.insert((id, column), if is_anything { None } else { Some(0) });
             }
         }
-        // Texts only ever join a domain, and there are finitely many: it ends.
+        // This loop ends, because strings are only ever added to a domain, and there are finitely
+        // many.
         while self.widen_all() {}
     }
 

@@ -30,7 +30,8 @@ pub(crate) fn check(program: &Program, diagnostics: &mut Diagnostics) {
     }
 }
 
-/// A join of collections that nothing connects, each of which may have many rows.
+/// Warns of a join of collections that no condition connects, if more than one of them may have
+/// many rows.
 fn check_product(program: &Program, select: &Select, span: Span, diagnostics: &mut Diagnostics) {
     let many = sources_of_many(program, select);
     // The first of many rows in each part.
@@ -77,7 +78,8 @@ fn is_given(select: &Select, column: &ExprKind, unknown: u32) -> bool {
     })
 }
 
-/// The sources in parts, each a set of bits: those that equalities connect are in one.
+/// Divides the sources into sets, each a bit set. Sources that an equality connects are in the same
+/// set.
 fn connected_sources(select: &Select) -> Vec<u32> {
     let mut parts: Vec<u32> = (0..select.sources.len()).map(|source| 1 << source).collect();
     for (equality, ..) in equalities(select) {

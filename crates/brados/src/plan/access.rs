@@ -21,7 +21,8 @@ pub(super) struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    /// Plans a join over these relations; `new` is the source of which only new rows are wanted.
+    /// Plans a join over these relations. `new` is the source of which only the newly added rows
+    /// are read.
     pub fn join(
         &self,
         rule: usize,

@@ -66,7 +66,8 @@ impl Method<'_> {
     fn recursion(&mut self, stratum: &Stratum) {
         let mut live: Vec<CollectionId> = vec![];
         let rules: Vec<_> = stratum.collections.iter().flat_map(|id| self.rules_of(*id)).collect();
-        // A collection has rows once a rule gives it some, which may take others of the stratum.
+        // A collection has rows as soon as one of its rules gives some. The rule possibly reads
+        // other collections of the same stratum, so this is repeated.
         loop {
             let before = live.len();
             for rule in &rules {

@@ -185,7 +185,8 @@ pub(crate) fn parts(program: &Program, views: &[View], id: CollectionId) -> Vec<
     }
 }
 
-/// Plans every method; scans of tables are told. `None`, with the reason told, past the bound.
+/// Plans every method, and reports scans of tables. Returns `None` and reports the reason if the
+/// plan exceeds a bound.
 pub(crate) fn plan(
     program: &Program,
     strata: &[Stratum],

@@ -68,7 +68,8 @@ impl<'a> Resolver<'a> {
         CollectionId(self.program.collections.len() - 1)
     }
 
-    /// Classes with channels and those with former layouts have methods of their own.
+    /// Refuses the names of methods that classes with channels, or with former layouts, have of
+    /// their own.
     fn check_reserved(&mut self, declaration: &Declaration) {
         let name = &declaration.name;
         let of = match name.text.as_str() {
@@ -83,7 +84,8 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// A key says which row of a collection another replaces; messages replace nothing.
+    /// Refuses a key in a channel. A key says which row a new row replaces, but messages replace
+    /// nothing.
     fn check_channel_key(&mut self, declaration: &Declaration) {
         if let (Kind::Channel, Schema::Columns { values: Some(_), .. }) =
             (declaration.kind, &declaration.schema)
@@ -100,7 +102,7 @@ impl<'a> Resolver<'a> {
         named: &HashMap<&str, &Declaration>,
     ) -> (usize, Vec<Column>) {
         let mut schema = &declaration.schema;
-        // A chain of `.schema` that is longer than there are declarations goes in circles.
+        // If a chain of `.schema` is longer than the number of declarations, it is circular.
         for _ in 0..=named.len() {
             match schema {
                 Schema::Columns { keys, values } => {

@@ -150,7 +150,7 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// In alphabetical order, so that of equally good suggestions it is always the same.
+/// Sorted, so that of equally good suggestions always the same one is made.
 fn sorted<'s>(names: impl Iterator<Item = &'s str>) -> Vec<&'s str> {
     let mut names: Vec<_> = names.collect();
     names.sort_unstable();

@@ -29,8 +29,8 @@ use crate::plan::{ClassPlan, MethodPlan};
 use crate::syntax::ast::Kind;
 use nacre_calls::Value;
 
-/// Assignments of dividing columns that are compared: more than six tables with three key columns each
-/// have.
+/// The most choices of dividing columns that are compared. Six tables with three key columns each
+/// have fewer.
 const MAX_ASSIGNMENTS: usize = 4096;
 
 /// How a program is striped.
@@ -163,7 +163,7 @@ struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// How a method is sent, or why it would come to something else than on one object.
+    /// How a method is sent. If the stripes would give another result than one object, the reason.
     fn route(&self, method: &MethodPlan) -> Result<Route, String> {
         if !self.touches_divided(method) && !self.writes_copies(method) {
             return Ok(Route::Any);
@@ -230,8 +230,8 @@ impl Stripes {
     }
 }
 
-/// Neighbouring numbers are in different stripes; of the rest, FNV-1a decides. Changing this is losing
-/// rows.
+/// Adjacent numbers are in different stripes; all other values are distributed by FNV-1a. If this
+/// function changed, stored rows would not be found any more.
 fn hash(value: &Value) -> u64 {
     match value {
         Value::Int(number) => number.rem_euclid(1 << 53).unsigned_abs(),

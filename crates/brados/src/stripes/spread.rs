@@ -72,9 +72,11 @@ impl Spread<'_> {
         }
     }
 
-    /// What comes of a phase: of its relations the worst that any of their rules gives.
+    /// Finds the share of each relation of a phase: the worst share that any of the relation's
+    /// rules gives.
     fn phase(&mut self, phase: &crate::plan::Phase) {
-        // What is repeated may make it worse in as many rounds as there are relations.
+        // Each round of repeated rules can make the share of a relation worse, so as many rounds
+        // are made as there are relations.
         for _ in 0..=phase.relations.len() {
             for plan in phase.once.iter().chain(&phase.repeated) {
                 let head = Relation::Local(self.attempt.program.rules[plan.rule].head);

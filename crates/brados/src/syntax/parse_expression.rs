@@ -22,7 +22,8 @@ impl Parser<'_> {
         })
     }
 
-    /// The operands after the first: each makes the tree, which leans left, one level deeper.
+    /// Parses the operands after the first. The tree leans to the left, and each operand makes it
+    /// one level deeper.
     fn more_operands(&mut self, left: Expr, lowest: usize) -> Parsed<Expr> {
         let Some(op) = self.binary_op(lowest) else { return Ok(left) };
         self.deeper(|parser| {

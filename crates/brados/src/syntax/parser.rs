@@ -208,7 +208,8 @@ impl<'a> Parser<'a> {
     pub fn recover(&mut self, start: usize) {
         self.open = 0;
         self.depth = 0;
-        // What is open hides line ends, so the mistake may have been noticed on the next line.
+        // An open bracket hides line ends, so the mistake was possibly noticed only on the next
+        // line.
         if self.at == start || !self.is_at_line_start() || !self.begins() {
             loop {
                 self.skip_line();
@@ -250,7 +251,7 @@ impl<'a> Parser<'a> {
         self.report(Diagnostic::error(span, message).maybe_help(help.map(str::to_owned)))
     }
 
-    /// Reports a mistake, unless its line had one before that this follows from.
+    /// Reports a mistake, unless it follows from an earlier mistake on the same line.
     pub fn report(&mut self, error: Diagnostic) -> Reported {
         let follows = |at: u32| {
             let line = self.source[..at as usize].rfind('\n').map_or(0, |newline| newline + 1);

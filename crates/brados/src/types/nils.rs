@@ -16,7 +16,8 @@ pub(super) fn infer(program: &mut Program, source: &str, diagnostics: &mut Diagn
     }
 }
 
-/// Marks columns until nothing changes: each round marks one, so there are as many as columns.
+/// Marks columns until nothing changes. Each round marks at least one, so there are at most as many
+/// rounds as columns.
 fn spread(program: &mut Program) {
     loop {
         let mut found = vec![];

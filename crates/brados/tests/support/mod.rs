@@ -39,7 +39,7 @@ const BOUNDS: [(&str, &str); 3] = [
     ("local OWN_PAGE, OWN_BYTES = 64, 1048576", "local OWN_PAGE, OWN_BYTES = 1, 64"),
     ("local SLOT_GROUP, SLOT_CHUNK = 64, 65536", "local SLOT_GROUP, SLOT_CHUNK = 2, 20"),
 ];
-/// Widths of slots: too few bytes for some rows, and enough for most.
+/// Two widths of slots: one is too small for some rows, the other is large enough for most.
 pub const SLOT_BYTES: [u32; 2] = [12, 64];
 
 /// An object with a program's class.
@@ -75,7 +75,8 @@ fn class_of(source: &str) -> String {
     compiled.class.lua
 }
 
-/// A class with small bounds: what many rows would need several steps for, a few do.
+/// Makes the bounds in a class small, so that a few rows need as many steps as many rows usually
+/// do.
 fn in_small_steps(mut lua: String) -> String {
     for (bound, small) in BOUNDS {
         lua = lua.replace(bound, small);
@@ -168,7 +169,8 @@ impl Subject {
         }
     }
 
-    /// Delivers what objects sent, and what that causes, as a courier does where nothing goes wrong.
+    /// Delivers the messages that objects sent, and the messages that those cause, as a courier
+    /// does if nothing fails.
     pub fn deliver(&self) {
         while let Some((object, key, message)) = self.first_message() {
             // Before it who sent it, after its length.
