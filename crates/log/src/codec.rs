@@ -1,4 +1,5 @@
-//! Little-endian fields, decoded strictly: what is short, long or out of range is refused.
+//! Encodes little-endian fields, and decodes them strictly: an input that is too short, too long or
+//! out of range is refused.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use nacre_object::limits::MAX_EXACT_INTEGER;

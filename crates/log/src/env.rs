@@ -40,7 +40,8 @@ impl ClassVersions for AnyVersion {
     }
 }
 
-/// How long to wait for what. Each default is said with its reason.
+/// How long the log waits for each kind of operation. The fields give the reasons for their
+/// defaults.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
     /// How long one append may take, from the call to its answer. A killed node is back within
@@ -49,7 +50,7 @@ pub struct Patience {
     pub append: Duration,
     /// A read, fill or trim, retries included.
     pub operation: Duration,
-    /// One call on one object. The slowest sync of a busy disk is well below.
+    /// How long one call on one object may take. The slowest sync of a busy disk takes far less.
     pub call: Duration,
     /// If a call waits for a target this long, new records avoid the target until it answers again.
     /// If the target stays silent for the same time once more, the log gets a layout without it.
@@ -78,7 +79,7 @@ impl Default for Patience {
 /// log's limits (512 records, 2 MiB). No record is ever delayed to gather more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Batching {
-    /// Calls one object is sent at a time; while they are under way records gather.
+    /// How many calls on one object may be in flight. During these calls further records gather.
     pub calls: usize,
     /// Records of one call.
     pub records: usize,

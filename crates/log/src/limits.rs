@@ -4,9 +4,10 @@ use nacre_object::limits::{MAX_MAP_VALUE_BYTES, MAX_REQUEST_BYTES};
 
 /// A log's name is part of its map's and its objects' names.
 pub const MAX_LOG_NAME_BYTES: usize = 64;
-/// Objects of one stripe: a view lists a salt for each, and recovery seals each.
+/// Objects of one stripe. A view has a number for each of them (its salt), and recovery seals each.
 pub const MAX_WIDTH: u32 = 64;
-/// Entries of one object: an object can then be removed, or compacted, in one go.
+/// Entries of one object. The bound keeps an object small enough to be removed or compacted at
+/// once.
 pub const MAX_SLOTS: u32 = 1 << 20;
 /// The most ranges of one view. Every client that follows a log's views reads all ranges with each
 /// new view, and a range takes some 100 bytes.
@@ -20,25 +21,26 @@ pub const RANGES_TO_GO_ROUND: usize = 16;
 /// This is the greatest number of names to try. Even a target with a thousandth of the cluster's
 /// weight is then found almost certainly.
 pub const MAX_SALT_TRIES: u32 = 16 * 1024;
-/// One record, with what is stored around it, is one value of a map.
+/// The length of a record. A record and what is stored with it must fit into one value of a map.
 pub const MAX_RECORD_BYTES: usize = MAX_MAP_VALUE_BYTES - 64;
 /// Positions one request may take from a sequencer.
 pub const MAX_TOKENS: u32 = 4096;
-/// Logs one node hands out positions for: each costs a few hundred bytes and an open view.
+/// Logs for which one node issues positions. Each takes a few hundred bytes and an open view.
 pub const MAX_HOSTED_LOGS: usize = 16 * 1024;
 
-/// Entries written by one call. Larger batches gain nothing and delay what waits behind them.
+/// Entries that one call writes. Larger batches gain nothing, and delay the calls that wait behind
+/// them.
 pub(crate) const MAX_WRITE_ENTRIES: usize = 512;
 /// Data written by one call.
 pub(crate) const MAX_WRITE_BYTES: usize = 2 * 1024 * 1024;
 /// How many bytes one read requests in total. The objects that are read share this number. Each
 /// object may exceed its share by one entry.
 pub(crate) const READ_BYTES: u32 = 4 * 1024 * 1024;
-/// The least share of an object, so that small entries travel together from wide stripes too.
+/// The least share of an object. So even in wide stripes an answer carries many small entries.
 pub(crate) const READ_SHARE_BYTES: u32 = 64 * 1024;
 /// Positions read at a time.
 pub const MAX_READ_POSITIONS: usize = 4096;
-/// Objects trimmed, or buried, at a time when many positions are given up.
+/// How many objects are trimmed or buried at the same time.
 pub(crate) const MAX_BURIALS: usize = 16;
 /// Records one log handle appends at a time; the next `append` waits.
 pub(crate) const MAX_APPENDS: usize = 16 * 1024;
@@ -51,7 +53,8 @@ const _: () = assert!(MAX_WRITE_BYTES + MAX_RECORD_BYTES < MAX_REQUEST_BYTES);
 const _: () =
     assert!(READ_BYTES as usize + MAX_MAP_VALUE_BYTES < nacre_object::limits::MAX_REPLY_BYTES);
 const _: () = assert!(MAX_RECORD_BYTES < MAX_APPEND_BYTES);
-/// What a range and a column take in the stored view, at most.
+/// How many bytes a range takes in the stored view at most. The next constant is the same for a
+/// column.
 const RANGE_BYTES: usize = 128;
 const COLUMN_BYTES: usize = 11;
 const _: () = assert!(

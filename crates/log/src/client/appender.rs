@@ -81,7 +81,7 @@ impl Appender {
         }
     }
 
-    /// Starts to append a record; waits only while too much is on its way.
+    /// Starts to append a record. Waits only while too many records are in flight.
     pub async fn start(self: &Arc<Self>, data: &[u8]) -> Result<oneshot::Receiver<Result<u64>>> {
         check_size(data)?;
         let permits = self.permits(data).await;
@@ -277,7 +277,7 @@ impl Appender {
         self.conclude(batch, outcome, object);
     }
 
-    /// Writes; if that takes long the target becomes suspect and whoever waits goes elsewhere.
+    /// Writes records. If that takes long, the target becomes suspect, and other records avoid it.
     async fn call(
         self: &Arc<Self>,
         to: Addressed<'_>,
@@ -300,7 +300,7 @@ impl Appender {
         }
     }
 
-    /// Takes note that an object's target does not answer, and has the log avoid it.
+    /// Records that an object's target does not answer, and makes the log avoid the target.
     pub fn suspect(self: &Arc<Self>, object: &ObjectId) -> Suspicion {
         let suspicion = self.suspects.suspect(self.env.placement.locate(object));
         self.evade();

@@ -32,7 +32,7 @@ pub(super) async fn bury_all(
     removed: &View,
     deadline: Instant,
 ) -> Result<()> {
-    // Made before anything is waited for, so that the future can move between threads.
+    // This list is made before the first wait, so that the future can move between threads.
     let places = places_to(removed, removed.end() - 1).into_iter();
     let objects: Vec<_> =
         places.filter_map(|(place, last)| Some((removed.object(place)?, last))).collect();

@@ -1,4 +1,5 @@
-//! Following: entries in order as they come, holes filled so that nobody waits for a dead writer.
+//! Follows a log: returns its entries in order as they arrive. Fills holes, so that no follower
+//! waits for a dead writer for ever.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -17,7 +18,7 @@ pub type Follow = Pin<Box<dyn Stream<Item = Result<(u64, Entry)>> + Send>>;
 
 /// Positions read ahead.
 const WINDOW: u64 = 1024;
-/// The tail is asked for again after this even if nothing was appended.
+/// How long a question for a greater tail waits before it is asked again.
 const TAIL_WAIT: Duration = Duration::from_secs(10);
 /// A hole is looked at again after this: about the time a write takes.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);

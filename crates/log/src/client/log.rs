@@ -327,7 +327,8 @@ impl Log {
     pub async fn first_readable(&self) -> Result<u64> {
         let view = self.0.views.later_than(self.view().epoch()).await?;
         let mut at = view.kept_from();
-        // What is kept begins in the stripe that holds the last position trimmed, unless single ones were.
+        // The first kept position is in the stripe of the last trimmed one, unless single positions
+        // were trimmed.
         loop {
             let slots = self.read_range(at, MAX_READ_POSITIONS).await?;
             let Some(last) = slots.last() else { return Ok(at) };
@@ -401,7 +402,7 @@ impl Log {
     }
 }
 
-/// The first view of a log, whose objects are there. A target that is silent is avoided.
+/// The first view of a log, after its objects were sealed. Targets that do not answer are left out.
 async fn sealed_first(
     env: &LogEnv,
     name: &LogName,

@@ -49,7 +49,8 @@ impl LogOptions {
 pub enum Entry {
     /// A record.
     Data(Bytes),
-    /// Nothing: somebody did not wait for the record that was to come here.
+    /// The position holds no data and never will: a client filled it because it did not want to
+    /// wait.
     Filled,
     /// Nothing any more.
     Trimmed,
@@ -79,7 +80,8 @@ pub struct LogStat {
     pub sequencer: Option<NodeName>,
     /// The class that implements the storage interface.
     pub class: ClassName,
-    /// The program that decides who holds the sequencer's capability; `None` for best effort.
+    /// The program that decides which client holds the sequencer's capability. `None` for the
+    /// default policy.
     pub capability: Option<ProgramName>,
     /// Objects of a stripe, where records go now.
     pub width: u32,

@@ -95,7 +95,8 @@ impl Positions {
         Ok(())
     }
 
-    /// A view whose sequencer has issued `position`; `None` past the tail. The tail is taken.
+    /// A view whose sequencer has issued `position`, or `None` past the tail. If `position` is the
+    /// tail, takes it from the sequencer first.
     async fn issuing_view(&self, position: u64, deadline: Instant) -> Result<Option<Arc<View>>> {
         loop {
             if let Some(view) = self.views.issued(position) {
@@ -108,7 +109,8 @@ impl Positions {
             if position == tail {
                 let (grant, _) = self.sequencer.next(1, deadline).await?;
                 if grant.first > position {
-                    // Somebody was faster. Nobody shall wait for what this one does not need.
+                    // Another client took the position first, so this one got a later position. It
+                    // fills that position, so that no reader waits for it.
                     Box::pin(self.run(Operation::Fill(&[grant.first]), deadline)).await?;
                 }
             }
@@ -205,7 +207,8 @@ enum Outcome {
     Trimmed { is_left: bool },
     /// Nothing was to be done: what is there is forgotten as trimmed.
     Forgotten,
-    /// Nothing to do: the stored view names an object that was lost, and no client recreates it.
+    /// Nothing to do: the stored view names an object that was lost, and no client creates it
+    /// again.
     Lost,
     /// Nothing was done: nobody was given the position yet.
     PastTail,

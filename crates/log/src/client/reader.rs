@@ -95,12 +95,13 @@ impl Reader {
         }
     }
 
-    /// The stored view, read now: it says the last word on all that was there before.
+    /// Reads the stored view now. It is final for all positions that were issued before.
     async fn stored(&self) -> Result<KnownView> {
         Ok(KnownView::stored(self.views.read_now().await?))
     }
 
-    /// Reads once whatever is not found yet; answers one of the failures, if any.
+    /// Reads once every position that is not found yet. Returns one of the failures, if there was
+    /// any.
     async fn read_round(
         &self,
         known: &KnownView,

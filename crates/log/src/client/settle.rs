@@ -17,7 +17,7 @@ use crate::storage::{Addressed, CallFailure, EntryState};
 use crate::view::View;
 
 impl Appender {
-    /// Carries an append on from `command` until it is done, gets another position, or is late.
+    /// Continues an append from `command` until it is done, gets another position, or is too late.
     pub(super) async fn settle(
         self: Arc<Self>,
         mut append: Append,
@@ -42,7 +42,7 @@ impl Appender {
             };
             let event = match event {
                 Ok(event) => event,
-                // The log was removed: whether the record was in it matters to nobody.
+                // The log was removed, so it does not matter any more whether the record was in it.
                 Err(gone) if is_gone(&gone) && matches!(command, AppendCommand::Refresh { .. }) => {
                     return append.end(Err(gone.during("append")));
                 }

@@ -31,7 +31,7 @@ pub(crate) struct Issued {
     below: u64,
 }
 
-/// A view, and of which positions it is known that it says the last word.
+/// A view, and the bound below which it is known to be final for a position.
 #[derive(Debug, Clone)]
 pub(crate) struct KnownView {
     pub view: Arc<View>,
@@ -64,7 +64,7 @@ impl ViewCache {
         Arc::clone(&self.0)
     }
 
-    /// The view at hand, with what is known of it: both of one moment.
+    /// The cached view and what is known of it, both read at the same time.
     pub fn known(&self) -> KnownView {
         let known = self.0.read();
         KnownView { view: known.record.clone(), final_below: known.facts.below }
@@ -121,7 +121,7 @@ impl ViewCache {
         })
     }
 
-    /// The stored view, read now. Positions that were issued before are where it says, for good.
+    /// Reads the stored view now. Its objects for positions that were issued before are final.
     pub async fn read_now(&self) -> Result<Arc<View>> {
         self.0.read_now().await
     }

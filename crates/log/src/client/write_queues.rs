@@ -59,7 +59,8 @@ impl WriteQueues {
         starts
     }
 
-    /// The writes of the next call: all of one epoch. None ends the call's turn.
+    /// Takes the writes of the next call. All have the same epoch. If there are none, the call
+    /// ends.
     pub fn take(&self, place: Place) -> Vec<Write> {
         let mut queues = self.queues();
         let Some(queue) = queues.get_mut(&place) else { return vec![] };
@@ -73,7 +74,7 @@ impl WriteQueues {
         batch
     }
 
-    /// Takes everything that waits for an object, though not what is under way.
+    /// Takes all writes that wait for an object, but not those in flight.
     pub fn drain(&self, place: Place) -> Vec<Write> {
         let mut queues = self.queues();
         queues.get_mut(&place).map(|queue| queue.waiting.drain(..).collect()).unwrap_or_default()

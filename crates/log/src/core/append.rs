@@ -63,7 +63,7 @@ pub enum AppendEvent {
         /// The epoch at which that view's sequencer was installed.
         sequencer: u64,
     },
-    /// The position is not to be used: its target is known not to answer. Nothing was sent.
+    /// The position is given up, because its target is known not to answer. Nothing was sent.
     Avoided,
     /// The write was done.
     Accepted,
@@ -132,7 +132,7 @@ impl AppendCore {
         AppendCommand::TakeToken
     }
 
-    /// The position at which the record may be although that is not certain.
+    /// The position at which the record possibly is, if that is not certain.
     pub fn doubtful_position(&self) -> Option<u64> {
         self.doubt.then_some(self.position)
     }
@@ -151,7 +151,8 @@ impl AppendCore {
             }
             (Step::Write, Avoided) if !self.doubt => self.take_token(),
             (Step::Write, Accepted) => self.done(),
-            // Somebody filled it; or something on the way repeated our write, so look even then.
+            // Another client filled the position, or the network repeated our write. So read the
+            // position even then.
             (Step::Write, Taken) => self.read(),
             (Step::Write, NoAnswer) => {
                 self.doubt = true;
@@ -166,7 +167,8 @@ impl AppendCore {
             (Step::Refresh, NoAnswer) => AppendCommand::Refresh { epoch: self.epoch },
             (Step::Refresh, View { epoch, sequencer }) => {
                 (self.epoch, self.sequencer) = (epoch, sequencer);
-                // Refused, but something on the way may have repeated a write that was not.
+                // The write was refused, but the network possibly repeated an earlier write that
+                // was accepted.
                 self.read()
             }
             (step, event) => panic!("{event:?} does not answer {step:?}"),
@@ -263,7 +265,7 @@ mod tests {
     fn a_position_that_somebody_trimmed_may_have_held_the_record() {
         let lost = (Holds(ReadBack::Trimmed), Lost { position: 7 });
         check(&[(TOKEN, WRITE), (NoAnswer, WRITE), (Taken, READ), lost]);
-        // Something on the way may have repeated the write, and the first copy was not answered.
+        // The network possibly repeated the write, and the first copy got no answer.
         check(&[(TOKEN, WRITE), (Taken, READ), lost]);
     }
 

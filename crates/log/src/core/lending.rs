@@ -141,7 +141,8 @@ impl SequencerCore {
         self.next(epoch, count)
     }
 
-    /// Takes a question in; returns its ticket, by which [`SequencerCore::fetch`] finds the answer, now or later.
+    /// Takes a question. Returns its ticket, with which [`SequencerCore::fetch`] finds the answer,
+    /// now or later.
     pub fn ask(&mut self, now: Time, wanted: Wanted) -> u64 {
         let wish = if wanted.number.is_some() { Wish::Exclusive } else { Wish::Write };
         let (asker, number) = (wanted.asker.clone(), wanted.number.unwrap_or_default());

@@ -49,7 +49,7 @@ pub enum RecoveryEvent {
     AlreadySealed(Place),
     /// The maximum position of an object that was sealed already.
     Maximum(Place, Option<u64>),
-    /// There is no such object any more: it was lost with its storage target.
+    /// The object does not exist any more: it was lost with its storage target.
     Lost(Place),
     /// The object did not answer; nobody knows whether it is sealed.
     NoAnswer(Place),
@@ -86,7 +86,8 @@ impl Recovery for RecoveryCore {
 
     fn start(&mut self) -> Vec<RecoveryStep> {
         let lowest_tail = self.view.lowest_tail();
-        // Objects that are wholly forgotten take no record under any epoch; buried ones refuse every seal.
+        // Objects of forgotten positions accept no record under any epoch, and buried objects
+        // refuse every seal.
         if self.view.last_range().stripe_end(self.stripe) <= lowest_tail {
             return vec![Step::Serve(lowest_tail)];
         }
@@ -222,7 +223,8 @@ mod tests {
         assert_eq!(answer_all(&mut core, &claim, 1, None), [Step::Serve(8)]);
     }
 
-    /// Whoever may read may fill, and objects take whatever position they are told.
+    /// A client with the right to read may also fill, and an object accepts whatever position it is
+    /// given.
     #[test]
     fn positions_outside_a_stripe_do_not_move_the_tail() {
         let stored = view_of(2, 4).extended(2).unwrap();

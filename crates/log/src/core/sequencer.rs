@@ -26,7 +26,7 @@ pub struct Grant {
     pub first: u64,
     /// How many; at least one, maybe fewer than asked for.
     pub count: u32,
-    /// Whoever uses them must know a view of this epoch, or a later one.
+    /// A client that uses these positions must know the view of this epoch, or a later one.
     pub epoch: u64,
 }
 
@@ -48,7 +48,8 @@ impl Grant {
 pub enum TokenRefusal {
     /// The caller's epoch does not fit.
     Epoch(EpochRefusal),
-    /// No position is left with an object, or they are held back: wait for the next view.
+    /// No position with an object is left, or the sequencer is held still. The client must wait for
+    /// the next view.
     Full,
     /// A client holds the sequencer's capability.
     Lent,
@@ -76,7 +77,8 @@ impl SequencerCore {
         Self { serving: Serving::new(view), tail, limit, lending }
     }
 
-    /// Lends the capability by the policy that the view names. Without this it is best effort.
+    /// Makes the sequencer lend its capability by the policy that the view names. Without this call
+    /// it uses the default policy.
     #[must_use]
     pub fn with_policies(self, policies: Arc<dyn Policies>) -> Self {
         let lending = Lending::by(policies, self.view().capability().map(ProgramName::as_str));
@@ -129,7 +131,7 @@ impl SequencerCore {
         self.serving.record()
     }
 
-    /// Whether less than half of a stripe is left, so that the next should be made ready.
+    /// Whether less than half of a stripe is left, so that the next stripe should be created.
     pub fn is_running_short(&self) -> bool {
         self.view().end().saturating_sub(self.tail)
             < self.view().last_range().stripe_positions().div_ceil(2)

@@ -90,7 +90,7 @@ struct Borrowed {
     /// The last question of the sequencer that was heard.
     asked: u64,
     is_followed: bool,
-    /// The tail that was told last, and since when it is the tail.
+    /// The tail that was reported last, and since when it is the tail.
     told: u64,
     idle_since: Time,
     /// Whether the task has been woken since it looked last.
@@ -185,7 +185,8 @@ impl Borrower {
         };
         let view = self.views.note(grant, view)?;
         if grant.is_void_in(&view) {
-            // Another sequencer is in charge, which has sealed off what is issued here.
+            // Another sequencer is in charge. It has sealed the objects against the epoch of this
+            // grant.
             self.drop_lent(number);
             return None;
         }
@@ -221,7 +222,8 @@ impl Borrower {
         !state.is_unsupported && state.asks > ASKS_BEFORE && now >= state.again_at
     }
 
-    /// Positions, and the capability if it is this client's turn. `None` if the sequencer's node knows none.
+    /// Asks for positions, and for the capability if it is this client's turn. Returns `None` if
+    /// the sequencer's node does not know capabilities.
     pub async fn acquire(
         self: &Arc<Self>,
         count: u32,

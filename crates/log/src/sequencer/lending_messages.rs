@@ -1,4 +1,5 @@
-//! The questions and answers by which a sequencer's capability is lent; [`messages`](super::messages) has the table.
+//! The questions and answers by which a sequencer's capability is lent;
+//! [`messages`](super::messages) has the table.
 
 use std::time::Duration;
 

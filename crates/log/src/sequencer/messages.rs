@@ -14,8 +14,8 @@
 //! | `hand-over` | node (text): the successor; and 1 (u8) if this node is to forward questions to the successor afterwards | epoch u64 |
 //! | `reconfigure` | kind u8 and: 0, width u32, slots u32 (0 keeps), count u16 and names of targets to avoid; 1, class (text); 2, position u64; 3, capability program (text; empty: the default policy) | epoch u64 |
 //!
-//! A node of an earlier release does not know `acquire`, and a client of an earlier release does not ask it: both go on
-//! with `next`.
+//! A node of an earlier release does not know `acquire`, and a client of an earlier release does
+//! not ask it: both go on with `next`.
 
 use std::time::Duration;
 
