@@ -8,7 +8,8 @@ use crate::Mode;
 /// Failures of the policy that are kept one by one. All are counted.
 pub const MAX_KEPT_FAILURES: usize = 1000;
 
-/// What came of a scenario under a policy. docs/balancing-simulator.md says which results are near real runs.
+/// What came of a scenario under a policy. docs/balancing-simulator.md says which results are near
+/// real runs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Simulation {
@@ -77,7 +78,8 @@ pub struct SimulationTotals {
     pub late_moves: u64,
     /// Operations that a rank passed on.
     pub forwards: f64,
-    /// Moves that brought a unit back to a rank that it had left within [`THRASH_TICKS`](super::THRASH_TICKS) ticks.
+    /// Moves that brought a unit back to a rank that it had left within
+    /// [`THRASH_TICKS`](super::THRASH_TICKS) ticks.
     pub thrash: u64,
     /// The mean of the ticks' imbalance.
     pub mean_imbalance: f64,

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::{RankLoad, State, Unit};
 use crate::limits::{MAX_RANKS, MAX_UNITS};
 
-/// Everything that a decision depends on, besides the policy. The same inputs give the same decision.
+/// Everything that a decision depends on, besides the policy. The same inputs give the same
+/// decision.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Inputs {
