@@ -1,5 +1,6 @@
-//! Figures of the Malacology paper that are measured on nodes: `nacre-bench experiment malacology-sequencer`, and
-//! `malacology-updates`. They use the code of the benches `sequencer-caps` and `propagate`.
+//! Figures of the Malacology paper that are measured on nodes: `nacre-bench experiment
+//! malacology-sequencer`, and `malacology-updates`. They use the code of the benches
+//! `sequencer-caps` and `propagate`.
 
 use std::str::FromStr;
 
