@@ -9,7 +9,8 @@ use tokio::sync::{Semaphore, watch};
 use crate::faults::{Fault, FaultPlan, Operation, no_faults};
 use crate::wait::within_deadline;
 
-/// The handle by which a test controls the faults of a [`FaultLayer`](crate::FaultLayer). Clones control the same.
+/// The handle by which a test controls the faults of a [`FaultLayer`](crate::FaultLayer). Clones
+/// control the same.
 #[derive(Clone)]
 pub struct FaultControl(Arc<Inner>);
 

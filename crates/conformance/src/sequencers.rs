@@ -97,7 +97,8 @@ pub async fn a_lone_client_makes_room_for_another_without_a_gap(cluster: &dyn Se
     }
 }
 
-/// Concurrent clients get different positions, each client in order, and no position is left out.
+/// Concurrent clients get different positions, each client in rising order. No position is left
+/// out.
 pub async fn clients_at_the_same_time_share_the_positions(cluster: &dyn SequencerCluster) {
     let (first, second) = (cluster.client().await, cluster.client().await);
     let (first, second) = tokio::join!(take(&*first, TAKEN), take(&*second, TAKEN));

@@ -8,7 +8,8 @@ use std::process::Command;
 pub struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    /// Of so many bytes, on this folder; `None`, with the reason printed, where mounting is not permitted.
+    /// Of so many bytes, on this folder; `None`, with the reason printed, where mounting is not
+    /// permitted.
     pub fn mount(folder: &Path, bytes: u64) -> Option<Self> {
         let size = format!("size={bytes}");
         let mount = Command::new("mount")

@@ -20,18 +20,18 @@ pub const DEADLINE: Duration = Duration::from_secs(120);
 /// The pause between two looks at a state that gives no notification.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// The outcome of something that ends by the deadline.
+/// Waits for `work` and returns its outcome.
 ///
 /// # Panics
-/// If it does not.
+/// If `work` does not end by the deadline.
 pub async fn within_deadline<T>(what: &str, work: impl Future<Output = T>) -> T {
     within(DEADLINE, what, work).await
 }
 
-/// The same with another deadline.
+/// Waits for `work` as [`within_deadline`] does, with another deadline.
 ///
 /// # Panics
-/// If it does not end by then.
+/// If `work` does not end by the deadline.
 pub async fn within<T>(deadline: Duration, what: &str, work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
     // Most is there already, and needs no alarm.
@@ -64,7 +64,7 @@ fn alarm(deadline: Duration) -> (mpsc::Sender<()>, oneshot::Receiver<()>) {
 /// Waits until a state is reached.
 ///
 /// # Panics
-/// If that is not so by the deadline.
+/// If the state is not reached by the deadline.
 pub async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let reached = async {
         while !is_so().await {

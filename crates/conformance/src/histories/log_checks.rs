@@ -197,7 +197,8 @@ fn calls_on(position: u64, operations: &[LogOperation]) -> Vec<Operation<OnPosit
                 let (call, answer) = (OnPosition::Write(record), Some(LogAnswer::Done));
                 return Some(Operation { call, answer, invoked, returned });
             }
-            // It may be anywhere, but it is in one place: where it was read, if it was.
+            // An unknown append has its record at one position at most: the position where a client
+            // read it, if any did.
             LogCall::Append(record) if answer.is_none() && read_here(record) => {
                 OnPosition::Write(record)
             }

@@ -25,7 +25,7 @@ const KEYS: [&[u8]; 10] =
 const PREFIXES: [&[u8]; 7] = [b"", b"", b"a", b"ab", b"\xff", b"log/", b"none"];
 const ATTRIBUTES: [&str; 4] = ["a", "b", "ab", "ä"];
 const SNAPSHOTS: [&str; 3] = ["s1", "s2", "s3"];
-/// Where engines may cut streams into pieces: sizes and offsets fall near these.
+/// Sizes and offsets at which engines may divide streams. Random sizes and offsets fall near these.
 const SEAMS: [u64; 6] = [0, 512, 4096, 16_384, 65_536, 131_072];
 /// All of [`TestClasses`](crate::TestClasses) whose outcome is the model's: not those that tell
 /// versions and times.

@@ -1,4 +1,4 @@
-//! Whole seeds, and what to do about one that fails: cut it down, print it, name it.
+//! Runs whole seeds. If a seed fails, reduces it to a few steps and prints how to run it again.
 
 use super::comparison::Comparison;
 use super::generator::{Generator, Step};
@@ -64,7 +64,7 @@ impl Runs<'_> {
         Ok(())
     }
 
-    /// Drops ever smaller parts as long as what is left fails, then single ops.
+    /// Drops ever smaller groups of steps as long as the rest still fails, and then single ops.
     async fn shrink(&mut self, mut steps: Vec<Step>, mut failure: String) -> (Vec<Step>, String) {
         let mut part = steps.len().div_ceil(2);
         while part > 0 {

@@ -9,7 +9,8 @@ use tokio::time::Instant;
 
 use super::subject::{Subject, TestObject};
 
-/// A check that takes longer hangs: the slowest takes seconds on a machine that is busy.
+/// How long one check may take. The slowest takes seconds on a busy machine, so a check that takes
+/// longer hangs.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(120);
 /// After this time no further check begins. The whole suite usually takes seconds. If the store is
 /// stuck, this bound keeps the run from taking many minutes.
@@ -79,7 +80,7 @@ impl Check {
 
     async fn run_on(&self, subject: &Subject) -> Result<(), String> {
         let bench = Bench { subject: subject.clone(), check: self.name };
-        // In a task of its own, so that a panic ends this check and no more.
+        // The check runs in its own task, so that a panic ends only this check.
         let task = tokio::spawn((self.run)(bench));
         let abort = task.abort_handle();
         match tokio::time::timeout(CHECK_TIMEOUT, task).await {
@@ -117,7 +118,8 @@ pub async fn run(checks: &[Check], subject: &Subject) -> Report {
         match check.run_on(subject).await {
             Ok(()) => report.passed.push(check.name),
             Err(text) => {
-                // Past the capture of tests, which tells nothing of a test that is ended from outside.
+                // Written to standard error directly: the test harness would show nothing if the
+                // test were killed.
                 let _ = writeln!(
                     std::io::stderr(),
                     "{} after {:?}: {text}",

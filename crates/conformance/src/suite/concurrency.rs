@@ -26,7 +26,7 @@ async fn at_once<T: Send + 'static>(
     count: usize,
     task: impl Fn(usize) -> futures::future::BoxFuture<'static, T>,
 ) -> Vec<T> {
-    // A busy machine would have the first ones done before the last are there.
+    // All tasks begin together. Otherwise the first ones would end before the last ones begin.
     let all_there = Arc::new(Barrier::new(count));
     let spawn = |task: futures::future::BoxFuture<'static, T>| {
         let all_there = Arc::clone(&all_there);

@@ -140,7 +140,7 @@ impl TestObject {
         async move { results.await.pop().expect("one result an op") }
     }
 
-    /// Runs a transaction that must fail, and leave no trace; returns the error.
+    /// Runs a transaction that must fail and change nothing. Returns the error.
     #[track_caller]
     pub fn refuses(&self, ops: impl IntoIterator<Item = Op>) -> impl Future<Output = Error> + Send {
         let (ops, caller) = (ops.into_iter().collect::<Vec<_>>(), Location::caller());

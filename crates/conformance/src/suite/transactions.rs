@@ -1,4 +1,5 @@
-//! A list of ops happens wholly or not at all, and sees itself.
+//! Checks of transactions: a list of ops happens wholly or not at all, and each op sees the effects
+//! of those before it.
 
 use nacre_object::ErrorKind::{Exists, Invalid, NotFound};
 use nacre_object::{ErrorKind, Op, OpResult};
