@@ -34,7 +34,8 @@ use crate::{RadosOptions, cluster::connection};
 /// Open namespaces that are remembered: opening one again is cheap.
 const MAX_CONTEXTS: usize = 256;
 
-/// Notifications that may wait at a time. Each holds a payload, and most wait for their watchers.
+/// How many notifications may wait at a time. Each holds a payload, and most wait for their
+/// watchers.
 const MAX_NOTIFICATIONS: usize = 256;
 
 const _: () = assert!(MAX_NOTIFICATIONS < in_flight::MAX_NOTIFICATIONS, "there is room for them");
@@ -231,7 +232,7 @@ impl RadosEngine {
         let letter = encode_letter(object.name.as_str(), payload);
         let mail = self.mail(object)?;
         let name = mailbox(object.name.as_str());
-        // librados waits as long as it takes for the end of one that an OSD has begun.
+        // If an OSD has begun a notification, librados waits for its end without any deadline.
         let notified = async {
             let _turn = self.0.notifying.acquire().await;
             let room = mail.admit_notification().ok_or_else(too_many_notifications)?;

@@ -1,4 +1,5 @@
-//! How much may be under way: past it callers wait, rather than librados' callers block.
+//! Bounds how much is in flight. Past the bound callers wait in a queue; otherwise librados would
+//! block their threads.
 
 use std::sync::Arc;
 

@@ -29,11 +29,13 @@ use crate::ffi::{Change, IoContext, Listener, WatchId};
 
 /// The cluster forgets a watcher that it has not heard of for this long, Ceph's default.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(30);
-/// A watcher that has not acknowledged a notification by then is not there; it will hear `Lost`.
+/// A watcher that has not acknowledged a notification in this time counts as gone. It will get
+/// `Lost`.
 pub const NOTIFY_TIMEOUT: Duration = Duration::from_secs(8);
-/// The cluster is asked this often whether a watch is there, as Ceph has it (`objecter_tick_interval`).
+/// How often the cluster is asked whether a watch still exists. This is Ceph's default
+/// (`objecter_tick_interval`).
 const PING_INTERVAL: Duration = Duration::from_secs(5);
-/// A cluster that was silent for longer than this may have dropped a notification meanwhile.
+/// If the cluster was silent for longer than this, it has possibly dropped a notification.
 const LAPSE: Duration = Duration::from_millis(6_500);
 /// How often we check how long the cluster has been silent. If the cluster drops a notification
 /// after a lapse, at least one check falls between the lapse and that notification.
@@ -43,7 +45,8 @@ const _: () = assert!(PING_INTERVAL.as_millis() < LAPSE.as_millis());
 const _: () = assert!(LAPSE.as_millis() + LOOK_INTERVAL.as_millis() < NOTIFY_TIMEOUT.as_millis());
 const _: () = assert!(NOTIFY_TIMEOUT.as_millis() < WATCH_TIMEOUT.as_millis());
 
-/// Between attempts to make a watch again: the cluster is busy with what broke it.
+/// The pause between attempts to watch again. The cluster is busy with the failure that broke the
+/// watch.
 const REOPEN_INTERVAL: Duration = Duration::from_millis(500);
 
 /// A mailbox that is watched.
@@ -131,7 +134,7 @@ impl Mailbox {
             let id = context.watch(&name, WATCH_TIMEOUT, slot).await;
             Ok(OpenWatch { id: id.map_err(operation_failed)?, _permit: permit })
         });
-        // librados gives none up: it waits for the object's OSD as long as that takes.
+        // librados does not give up a watch: it waits for the object's OSD without a deadline.
         match timeout(self.patience, &mut opening).await {
             Ok(opened) => {
                 let opened = opened.unwrap_or_else(|_| Err(closed()))?;

@@ -14,7 +14,8 @@ const STANDARD_POOL: &str = "nacre";
 /// How long a client waits for a monitor; then it takes the monitor for dead. An election of
 /// monitors takes at most 5 s.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(8);
-/// An OSD's fail-over takes up to 20 s of missed heartbeats; operations wait for it.
+/// How long an operation may take. A failed OSD is replaced after up to 20 s of missed heartbeats,
+/// and operations wait for that.
 const OPERATION_TIMEOUT: Duration = Duration::from_secs(40);
 
 /// How to reach a cluster.

@@ -12,7 +12,7 @@ use crate::cluster::placement_seed::{PlacementSeed, SEEDS};
 
 /// Places: enough that few of the things in use share one, and one for each placement seed.
 const SLOTS: usize = SEEDS;
-/// How long it counts: a daemon that was restarted may offer what it did not before.
+/// How long a finding counts. A daemon that was restarted may have other classes than before.
 pub const VALIDITY: Duration = Duration::from_secs(30);
 
 /// A set of things that forgets.

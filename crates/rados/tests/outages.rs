@@ -36,7 +36,7 @@ async fn an_acknowledged_change_survives_a_crash_of_its_osd() {
     assert_eq!(error.kind(), Unavailable, "{error}");
     assert!(error.hint_text().is_some(), "{error}");
 
-    // What waits while the OSD is away is answered when it is back.
+    // A request that waited while the OSD was down is answered when the OSD is back.
     let object = patient.object("a");
     let waiting = tokio::spawn(async move { object.replies([append("!")]).await });
     cluster.restart("osd.0");
@@ -93,7 +93,8 @@ async fn a_notification_whose_osd_is_gone_is_given_up() {
     let engine = engine(&cluster, OPERATION_TIMEOUT).await;
     let object: ObjectId = "data/watched".parse().unwrap();
     let _events = engine.watch(&object).await.unwrap();
-    // Who is killed does not acknowledge what the cluster goes on telling him for a while.
+    // The killed client cannot acknowledge the notifications that the cluster still sends to it for
+    // a while.
     let (namespace, name) = (mailbox_namespace("data"), mailbox("watched"));
     let mut other = Command::new("rados")
         .arg("-c")

@@ -78,9 +78,10 @@ pub struct OsdRequest<'a> {
 enum Attempt<T> {
     /// The class has answered.
     Answered(T),
-    /// Certainly nothing happened: the OSD has failed it, for a reason that the client will find.
+    /// Certainly nothing happened: the OSD has refused the request. The client will find the
+    /// reason.
     Refused,
-    /// Certainly nothing happened: the OSD does not have the class, or not for us.
+    /// Certainly nothing happened: the OSD does not have the class, or denies it to this client.
     Lacking,
     /// The OSD does not have the class. But possibly an OSD before it had the class and made the
     /// change.

@@ -1,4 +1,4 @@
-//! Methods whose answers OSDs do not let through, so that the client runs them.
+//! The methods whose answers are too long for an OSD, so that the client runs them.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -9,7 +9,7 @@ use nacre_telemetry::Counter;
 
 use crate::recent_set::{RecentSet, VALIDITY};
 
-/// Methods that are told by name; of more only that there are some.
+/// How many methods are remembered by name. Of further methods only their existence is remembered.
 const MAX_NAMED: usize = 64;
 
 /// What has been found out of them, which counts for a while.

@@ -190,7 +190,7 @@ fn remote(fault: pb::OsdFault) -> RemoteFault {
     RemoteFault { program, version, method, line, limit }
 }
 
-/// librados reports a time in whole seconds, so every way to ask must round to them.
+/// librados reports times in whole seconds, so every way to run a request must round to seconds.
 fn in_seconds(result: OpResult) -> OpResult {
     match result {
         OpResult::Stat(mut stat) => {

@@ -8,7 +8,8 @@ use crate::cluster::key_search::KeySearch;
 pub mod status {
     /// `ENOENT`: the object is not there.
     pub const ABSENT: i32 = -2;
-    /// `ENXIO`: the pool is not there any more. librados does not say it; [`crate::ffi`] does.
+    /// `ENXIO`: the pool does not exist any more. librados does not report this; [`crate::ffi`]
+    /// finds it out.
     pub const POOL_GONE: i32 = -6;
     /// `E2BIG`: the operation is larger than allowed. [`crate::ffi`] returns it for operations that
     /// librados would accept.
@@ -19,7 +20,7 @@ pub mod status {
     pub const NEWER: i32 = -34;
     /// `EOVERFLOW`: its version is lower than the one asserted.
     pub const OLDER: i32 = -75;
-    /// `EOVERFLOW`, of a method: what it answered was dropped, and what it changed.
+    /// `EOVERFLOW` from a method: the OSD dropped its answer and its changes.
     pub const OVERFLOW: i32 = OLDER;
     /// `ETIMEDOUT`: no answer came in time.
     pub const TIMED_OUT: i32 = -110;
@@ -32,7 +33,8 @@ pub mod status {
     /// `ENOTCONN`, `ESHUTDOWN`, `ECANCELED`: the connection ended.
     const CUT_OFF: [i32; 3] = [-107, -108, -125];
 
-    /// Whether a change that ended so may have happened: librados says it, rather than an OSD.
+    /// Whether a change with this status has possibly happened. That is so if librados made the
+    /// status, not an OSD.
     pub fn may_have_happened(status: i32) -> bool {
         status == TIMED_OUT || CUT_OFF.contains(&status)
     }

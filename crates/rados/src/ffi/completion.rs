@@ -52,7 +52,8 @@ pub fn start<K: Send + 'static>(
     // SAFETY: the box is not shared before the operation is submitted.
     let status = submit(completion, unsafe { &raw mut (*pending).kept });
     if status < 0 {
-        // SAFETY: what was not submitted is not completed: completion and box are ours.
+        // SAFETY: an operation that was not submitted is never completed, so the completion and the
+        // box are ours.
         let pending = unsafe {
             (library.rados_aio_release)(completion);
             *Box::from_raw(pending)

@@ -17,7 +17,7 @@ pub fn exit_if_connected(status: u8) {
     if connected() == 0 {
         return;
     }
-    // Flushes as an ordinary exit does. An error could not be reported any more.
+    // Flushes the output, as an ordinary exit does. An error could not be reported any more.
     let _ = std::io::stdout().flush();
     // SAFETY: the function takes any number and never returns.
     unsafe { _exit(status.into()) }

@@ -1,4 +1,4 @@
-//! A compound read: several parts of one object, as they are at one moment.
+//! A compound read: it reads several parts of one object in the same state.
 
 use std::ffi::{CStr, CString, c_int};
 use std::ptr;

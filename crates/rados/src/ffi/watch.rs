@@ -15,7 +15,7 @@ use super::completion::{self, Answer};
 use super::io_context::IoContext;
 use crate::in_flight::Permit;
 
-/// Who is told what comes of a watch, on a thread of librados: it must not wait.
+/// Gets the events of a watch. It is called on a thread of librados, so it must not wait.
 pub trait Listener: Send + Sync {
     /// The object was notified.
     fn notified(&self, letter: &[u8]);

@@ -17,7 +17,7 @@ use nacre_object::{
 /// How much CPU time all runs of a request may take. It is enough for some calls that use their
 /// whole budgets, or for one long call that runs again after each of many fetches.
 const RUNNING_TIME: Duration = Duration::from_secs(5);
-/// How often a request is run: a walk over a whole map takes many fetches.
+/// How many times a request may run. A walk over a whole map takes many fetches.
 const MAX_ROUNDS: usize = 10_000;
 
 /// What is left of it.

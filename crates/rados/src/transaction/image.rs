@@ -119,7 +119,7 @@ impl Image {
         Ok(())
     }
 
-    /// Of more than a reply carries the rest is fetched again, if it is needed after all.
+    /// If there are more keys than a reply carries, the rest is fetched again if it is needed.
     fn learn_keys(&mut self, asked: &[Vec<u8>], found: Vec<(Bytes, Bytes)>) -> Result<()> {
         let found: BTreeMap<_, _> = found.into_iter().collect();
         let mut learned = 0;
@@ -142,7 +142,7 @@ impl Image {
         Ok(())
     }
 
-    /// Of more than a reply carries the rest is fetched again, if it is needed after all.
+    /// If there are more entries than a reply carries, the rest is fetched again if it is needed.
     fn learn_range(
         &mut self,
         after: &[u8],

@@ -26,7 +26,7 @@ pub fn after_of(first: &[u8], prefix: &[u8]) -> Vec<u8> {
     match first.split_last() {
         Some((last, before)) if first > prefix => match last.checked_sub(1) {
             None => before.to_vec(),
-            // Nothing that can be a key lies between the longest below and `first`.
+            // No possible key lies between this greatest lower key and `first`.
             Some(below) => [before, &[below], &[u8::MAX; MAX_MAP_KEY_BYTES]].concat(),
         },
         _ => vec![],

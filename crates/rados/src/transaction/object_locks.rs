@@ -24,7 +24,8 @@ impl Default for ObjectLocks {
 }
 
 impl ObjectLocks {
-    /// Waits for the object's turn, which lasts as long as what this answers.
+    /// Waits until it is the caller's turn on the object. The turn ends when the returned guard is
+    /// dropped.
     pub async fn take(&self, object: &ObjectId) -> MutexGuard<'_, ()> {
         let mut hasher = DefaultHasher::new();
         object.hash(&mut hasher);

@@ -113,7 +113,7 @@ impl<'a> PartialMap<'a> {
             Some(known) => {
                 let wanted = limit - range.entries.len() + 1;
                 let affordable = match range.entries.len() {
-                    // Of entries nothing is known of, some could be as large as they may.
+                    // Nothing is known of the entries, so some are possibly as large as allowed.
                     0 => FIRST_FETCHED_ENTRIES,
                     // The next may be larger than those seen.
                     found => {
@@ -183,7 +183,7 @@ impl<'a> PartialMap<'a> {
 /// Entries asked for where their size is not known: with the largest values still bearable.
 const FIRST_FETCHED_ENTRIES: usize = 64;
 
-/// Two sorted sequences as one; where both have a key, the changes count.
+/// Merges two sorted sequences. If both have a key, the change counts.
 struct Merged<B: Iterator, C: Iterator> {
     base: Peekable<B>,
     changes: Peekable<C>,

@@ -18,9 +18,9 @@ use crate::transaction::image::{self, Image};
 use crate::transaction::missing::Missing;
 use crate::transaction::partial_map::PartialMap;
 
-/// What one op notes at most: that the object is made, cut, and extended.
+/// How many changes one op makes at most: it creates, cuts and extends the object.
 const MAX_CHANGES_OF_OP: usize = 3;
-/// What the end adds to what ops noted: the guard, and what becomes of the map.
+/// How many changes are added at the end: the guard, and the changes of the map.
 const MAX_CHANGES_OF_END: usize = 8;
 /// How many changes a transaction may record. They become parts of one operation, which has a
 /// bound, and methods may make any number of changes.
@@ -109,7 +109,7 @@ impl<'a> PartialView<'a> {
         if self.exists { Ok(()) } else { Err(Error::not_found("no such object")) }
     }
 
-    /// Fails because this part is not known. If it can be fetched, no client sees the error.
+    /// Fails because this part is not known. If the part can be fetched, no client sees the error.
     fn lack<T>(&mut self, fetch: Fetch) -> Result<T> {
         let fits = self.missing.data_bytes() + fetch.data_bytes() <= self.image.room();
         if fits {

@@ -11,12 +11,12 @@ use crate::ffi::{Fetch, Keep};
 use crate::transaction::image::{header, range_from};
 use crate::transaction::map_bounds::first_of_range;
 
-/// Entries of a range that are asked for before anything is known of their size.
+/// Entries of a range that are requested while nothing is known of their size.
 const PLANNED_ENTRIES: usize = 128;
-/// Ranges that are planned for: the entries of many could be too much at once.
+/// How many ranges are planned for. The entries of more ranges could be too much at once.
 const PLANNED_RANGES: usize = 4;
 
-/// Keys that are asked for before anything is known of their values' size.
+/// Keys that are requested while nothing is known of the size of their values.
 const FIRST_KEYS: usize = 64;
 /// Keys that are asked for at once later on, when what has come fits a reply.
 const NEXT_KEYS: usize = 256;

@@ -21,7 +21,7 @@ pub struct WriteOnly {
     pub exists: bool,
 }
 
-/// Whether a status says that the object was not as it had to be.
+/// Whether a status says that the object did not have the expected state.
 pub fn needs_knowledge(status: i32) -> bool {
     use status::{ABSENT, NEWER, OLDER, PRESENT};
     [ABSENT, PRESENT, NEWER, OLDER].contains(&status)
