@@ -1,4 +1,5 @@
-//! The classes that one request may call: the native ones, and the programs it names.
+//! The classes that one request may call: the native classes, and the programs that the request
+//! names.
 
 use std::sync::Arc;
 

@@ -30,7 +30,7 @@ pub(crate) fn last_stored(
     let first = object.range(&[], prefix, LOOK_ENTRIES)?;
     let Some(mut last) = first.entries.last().cloned() else { return Ok(None) };
     let mut more = first.more;
-    // No key with the prefix lies behind this; `None` if that is not known yet.
+    // No key with the prefix lies after this key; `None` if no such key is known yet.
     let mut behind: Option<Vec<u8>> = None;
     for _ in 0..MAX_LOOKS {
         if !more {

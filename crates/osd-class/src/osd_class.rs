@@ -23,7 +23,7 @@ use crate::fault_capture::FaultCapture;
 use crate::program_cache::{ProgramCache, ProgramKey};
 use crate::{Change, OsdObject, View};
 
-/// Programs that one request may name: as many classes as a sensible one calls.
+/// How many programs one request may name. A sensible request calls fewer classes.
 const MAX_REQUEST_PROGRAMS: usize = 64;
 
 /// The greatest length of an error's text in an answer to `submit`. Every replica of an OSD's log
@@ -70,7 +70,7 @@ impl Done {
         } else if self.changes.iter().any(|change| matches!(change, Change::RemoveAttribute(_))) {
             Some(Unsuited::RemovesAttribute)
         } else if mode == Mode::Submit && self.reply.len() > max_reply_bytes {
-            // If nothing changes the OSD lets it through, and keeps it in its log.
+            // If nothing changed, the OSD sends even a long answer, and keeps it in its log.
             Some(Unsuited::LongReply)
         } else {
             None

@@ -148,7 +148,7 @@ impl<'a> View<'a> {
 
     /// As [`Self::must_exist`], after a look into its map: one that held something exists.
     fn must_hold(&mut self, something: bool) -> Result<()> {
-        // What the transaction itself has put there says nothing of what is stored.
+        // Entries that the transaction itself has put there do not show that the object is stored.
         self.found |= something && self.presence == Presence::AsStored;
         self.must_exist()
     }

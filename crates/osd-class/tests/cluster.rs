@@ -25,7 +25,7 @@ objclass.register(fail)
 function version(input, output) output:append(tostring(objclass.current_version())) end
 objclass.register(version, 'readonly')";
 
-/// The time that a program may take (`nacre_script`), and what a busy machine adds.
+/// How long a program may run (`nacre_script`), with a reserve for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 fn bytes(text: &str) -> Bytes {

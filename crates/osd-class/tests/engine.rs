@@ -286,7 +286,7 @@ async fn without_the_class_cls_lua_runs_marked_programs_and_the_engine_the_other
         assert_eq!(node.call("sum", "counter", "add", input).await.unwrap().output, sum);
     }
     assert_eq!(node.counts(), (0, 3));
-    // What fails there is run by the engine, which has the proper error.
+    // If the class in the OSD fails at a call, the engine runs it, and finds the proper error.
     let refused = node.call("sum", "counter", "add", "0.5").await.unwrap_err();
     assert!(refused.message().contains("add whole numbers"), "{refused}");
     assert_eq!(node.call("notes", "notes", "put", "x").await.unwrap().output, "put x");

@@ -74,7 +74,8 @@ unsafe extern "C" fn nacre_osd_call(
     let mode = if mode == ffi::INSPECT { Mode::Inspect } else { Mode::Submit };
     // SAFETY: the caller's promise.
     let input = Bytes::copy_from_slice(unsafe { input.as_slice() });
-    // What a panic leaves half-done is thrown away with the operation, and with the thread's VM.
+    // The OSD drops the operation after a panic, and the VM of the thread is dropped too. So
+    // nothing half-done remains.
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         let class = CLASS.get().ok_or(-EIO)?;
         // SAFETY: the context is used during the call only.
