@@ -32,12 +32,13 @@ use nacre_object::{CallReply, Error, Result, Status};
 /// The ending that turns the name of a method into the name of its batch. No method of a Brados
 /// class has a name with this ending.
 pub const BATCH_SUFFIX: &str = ".batch";
-/// Requests of one batch: at some microseconds each they stay far below a call's time budget.
+/// Requests of one batch. Each takes some microseconds, so a batch stays far below the time budget
+/// of a call.
 pub const MAX_BATCH_REQUESTS: usize = 1024;
 
 /// Before each request, its length; before all, the limit and the count.
 const LENGTH_BYTES: usize = 4;
-/// Before each answer, how often it was given, the status and its length.
+/// The bytes before each answer: how many requests had it, its status and its length.
 const ANSWER_HEAD_BYTES: usize = 12;
 
 /// The input of a batch.
@@ -267,7 +268,7 @@ mod tests {
 
     #[test]
     fn the_output_of_a_batch_stays_within_the_bound_of_a_run() {
-        // Of answers of ten bytes, which are 22 each with what is before them.
+        // Each answer has ten bytes, and 22 with the bytes before it.
         for (bytes, carried_out) in [(0, 1), (44, 1), (46, 2), (88, 2), (90, 3), (10_000, 4)] {
             let requests = [vec![1], vec![2], vec![3], vec![4]];
             let batch = Batch::decode(encode_batch(u32::MAX, &requests)).unwrap().within(bytes);

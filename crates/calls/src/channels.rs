@@ -1,4 +1,5 @@
-//! The names of channels whose messages the runtime delivers. `nacre_brados::delivery` says what each does.
+//! The names of channels whose messages the runtime delivers. `nacre_brados::delivery` says what
+//! each of them does.
 
 /// Removes the object.
 pub const REMOVE_OBJECT: &str = "remove_object";
