@@ -1,4 +1,4 @@
-//! The layouts there are to choose from, and what simple rules would take.
+//! The layouts from which the tuner chooses, and the layouts that simple rules would choose.
 
 use nacre_brados::layout::{Choices, HeaderPlace, TablePlace};
 use nacre_brados::{Compiled, Layout};

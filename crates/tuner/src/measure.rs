@@ -58,7 +58,7 @@ impl Subject {
         Ok(())
     }
 
-    /// Does the mix for a while, after some of it that does not count.
+    /// Sends requests of the mix for a while. The first part of that time does not count.
     pub async fn run(&self, workload: &Workload, span: Duration) -> Result<Outcome> {
         let workers = workload.concurrency;
         load::run(workers, span, |worker| {

@@ -20,7 +20,7 @@ use crate::sketch::Sketch;
 use crate::workload::{Line, Pattern, Workload};
 
 const CLASS: &str = "tuner_sketch";
-/// Requests of a filling line that are tried: more make no other shapes.
+/// How many requests of a filling line are tried. Further requests would make the same accesses.
 const MAX_FILL_TRIED: u64 = 256;
 /// Requests of each line of the mix that are tried.
 const SAMPLES: usize = 24;

@@ -25,7 +25,8 @@ const MANY: u8 = 4;
 const DEPTH: usize = 32;
 /// Sizes that are measured.
 const SIZES: [usize; 5] = [16, 1024, 4096, 16384, 131_072];
-/// What one access adds is at least so much, however the measurement comes out.
+/// The least cost of an access in seconds. A measurement with noise could give less, even a
+/// negative cost.
 const LEAST_SECONDS: f64 = 1e-8;
 
 /// What an engine takes.
@@ -41,7 +42,8 @@ pub struct Profile {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Depth {
     depth: usize,
-    /// Seconds of a transaction that reads nothing, and of one that writes next to nothing.
+    /// The seconds of a transaction that reads nothing. The next field is for one that writes
+    /// almost nothing.
     read_seconds: f64,
     write_seconds: f64,
     /// What each access adds, by its bytes, in their order.

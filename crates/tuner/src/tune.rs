@@ -272,7 +272,7 @@ mod tests {
     fn of_layouts_with_equal_measurements_the_plainest_is_chosen() {
         assert_eq!(chosen(&tried(&[98.0, 100.0, 99.0]), &BTreeSet::from([2, 1, 0])), 0);
         assert_eq!(chosen(&tried(&[90.0, 100.0, 99.0]), &BTreeSet::from([2, 1, 0])), 1);
-        // What was not predicted well is not chosen, even if a sweep has found it good.
+        // A layout that was not predicted to be good is not chosen, even if a sweep found it good.
         assert_eq!(
             chosen(&tried(&[80.0, 200.0, 90.0, 100.0, 99.0]), &BTreeSet::from([4, 2, 3, 0])),
             3

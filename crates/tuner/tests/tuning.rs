@@ -6,7 +6,8 @@ use nacre_tuner::{Access, Effort, OwnEngine, Profile, Shape, Tuned, Workload, tu
 
 const LOG: &str = include_str!("../../../programs/class/log.brados");
 const WRITES: &str = include_str!("../../../programs/workloads/log-writes.workload");
-/// What counts here is that everything is tried, not how long it takes.
+/// The test checks only that everything is tried, not how long it takes. So each measurement is
+/// short.
 const SPAN: Duration = Duration::from_millis(20);
 
 struct Subject {

@@ -14,7 +14,8 @@ use crate::workload::{Column, MAX_DRAWN_BYTES, MAX_DRAWN_TEXTS};
 const RISING: f64 = 0.3;
 /// Numbers that differ as often as this hardly repeat.
 const FRESH: f64 = 0.6;
-/// As many different numbers are few: they say which way, or which epoch, not which row.
+/// If a column has at most this many different numbers, they are few: they name a choice or an
+/// epoch, not a row.
 const FEW: f64 = 8.0;
 /// A column with at most this share of different values hardly changes. An example is an epoch,
 /// which is raised now and then.
