@@ -11,7 +11,8 @@ pub(crate) const PARALLEL_OBJECTS: usize = 16;
 /// How many objects wait in memory for a round of delivery. If there are more, the next sweep finds
 /// them by their marks.
 pub(crate) const MAX_QUEUED_OBJECTS: usize = 65_536;
-/// Marks a process remembers; past it those of idle objects are forgotten, and made again when needed.
+/// Marks a process remembers; past it those of idle objects are forgotten, and made again when
+/// needed.
 pub(crate) const MAX_REMEMBERED_MARKS: usize = 65_536;
 /// How many senders an object remembers, at some hundred bytes each. It must remember those whose
 /// messages wait, and remembers others as [`Pace`] allows. Past this number, it receives no
