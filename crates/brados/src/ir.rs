@@ -402,12 +402,12 @@ impl Expr {
 }
 
 impl BinaryOp {
-    /// Whether it gives a truth value.
+    /// Whether its result is a boolean.
     pub fn is_condition(self) -> bool {
         self.is_logical() || self.is_comparison()
     }
 
-    /// Whether it takes truth values.
+    /// Whether its operands are booleans.
     pub fn is_logical(self) -> bool {
         matches!(self, Self::Or | Self::And)
     }

@@ -85,7 +85,8 @@ impl Locks {
         for (xid, blockers) in RESOURCES.iter().flat_map(|resource| self.blockers(resource)) {
             waiting.entry(xid).or_default().extend(blockers);
         }
-        // Whoever waits for none of those that wait is taken away, until nobody can be.
+        // A transaction that waits for no other waiting transaction is removed, until there is
+        // none.
         while let Some(free) = waiting
             .iter()
             .find(|(_, blockers)| !blockers.iter().any(|xid| waiting.contains_key(xid)))
@@ -117,7 +118,7 @@ impl Locks {
     }
 }
 
-/// Runs one seed; how often each status was told.
+/// Runs one seed. Returns how many requests had each status.
 fn run(seed: u64, told: &mut BTreeMap<String, usize>) {
     let mut random = Random::seeded(seed);
     let subject = Subject::new(PROGRAM);

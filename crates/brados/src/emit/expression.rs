@@ -98,7 +98,7 @@ impl MethodWriter<'_> {
         format!("({guards}{a} {symbol} {b})")
     }
 
-    /// A truth value, for which nil is false.
+    /// A boolean expression. Nil counts as false.
     fn truth(&mut self, scope: &Scope, expr: &Expr) -> String {
         let text = self.expr(scope, expr);
         if self.may_be_nil(scope, expr) { format!("({text} == true)") } else { text }

@@ -12,7 +12,7 @@ use crate::syntax::token::MergeOp;
 impl ClassPlan {
     /// The methods that are brief.
     pub fn brief(&self, program: &Program) -> impl Iterator<Item = &MethodPlan> {
-        // An object of a former layout is migrated by whoever asks.
+        // The first request on an object in a former layout migrates it, which takes longer.
         let is_settled = program.former_layouts().next().is_none();
         self.methods.iter().filter(move |method| is_settled && self.is_brief(program, method))
     }
