@@ -21,7 +21,7 @@ pub(super) struct Append {
     /// The record as it will be stored.
     pub entry: Bytes,
     pub deadline: Instant,
-    /// From its start to its end, if whoever asked is traced.
+    /// The span from the start of the append to its end, if the caller is traced.
     pub span: Option<OpenSpan>,
     answer: oneshot::Sender<Result<u64>>,
     _permits: Permits,
@@ -56,7 +56,7 @@ impl Append {
         Some(span)
     }
 
-    /// Ends it. Whoever asked may have stopped listening.
+    /// Ends the append. Possibly its caller does not wait any more.
     pub fn end(mut self, result: Result<u64>) {
         if let (Some(mut span), Ok(position)) = (self.span.take(), &result) {
             span.field("position", *position);

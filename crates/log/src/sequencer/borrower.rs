@@ -84,7 +84,7 @@ struct Borrowed {
     /// The next position to issue, and one past the last.
     next: u64,
     end: u64,
-    /// Whoever uses its positions knows a view of this epoch.
+    /// A caller that uses these positions knows a view of this epoch.
     epoch: u64,
     view: Arc<View>,
     /// The last question of the sequencer that was heard.
@@ -433,7 +433,7 @@ impl Borrower {
 
     /// Takes in that the grant stands.
     async fn hear(&self, number: u64, sent: Time, news: News) {
-        // Whoever uses the positions that are new must know their view.
+        // A caller that uses the new positions must know their view.
         let view = self.views.at_least(news.epoch).await.ok();
         let mut state = self.state();
         let lent = state.lent.as_mut().filter(|lent| lent.holder.number() == number);

@@ -30,9 +30,11 @@ use crate::view::{Place, View};
 /// How long a client waits for a sequencer's answer. A sequencer answers from memory, unless it is
 /// in recovery. If a client asks again during recovery, both questions wait for the same recovery.
 const ASK_PATIENCE: Duration = Duration::from_secs(2);
-/// A reader that no sequencer answers for so long asks the objects: longer than replacing one takes.
+/// How long a reader waits for a sequencer before it asks the objects. A writer needs less time to
+/// have a sequencer replaced.
 const READER_PATIENCE: Duration = Duration::from_secs(5);
-/// Objects that had nothing new are asked again after this: whoever writes brings a sequencer along.
+/// The pause before objects that had nothing new are asked again. A client that writes has a
+/// sequencer installed, so the wait ends soon.
 const WRITTEN_AGAIN: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
@@ -63,7 +65,8 @@ impl SequencerClient {
         Self { env, views, authority, borrower }
     }
 
-    /// Positions that this client issues itself, with a view that knows them, if it may.
+    /// Issues positions itself, with a view that includes them, if this client holds the
+    /// capability.
     pub fn next_at_once(&self, count: u32) -> Option<(Grant, Arc<View>)> {
         self.borrower.take(count)
     }
@@ -247,7 +250,7 @@ fn reader_deadline(deadline: Instant) -> Instant {
     deadline.min(Instant::now() + READER_PATIENCE)
 }
 
-/// Whether no sequencer can be had now, or not by whoever asks.
+/// Whether there is no sequencer now, or this client may not have one installed.
 fn is_out_of_reach(error: &Error) -> bool {
     // Exhausted: a full disk takes no claim.
     matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Denied | ErrorKind::Exhausted)

@@ -151,7 +151,8 @@ impl SequencerHost {
         {
             return Ok(encode_grant(grant));
         }
-        // Apart, as it is large, and what is answered at once shall not pay for it.
+        // The future of the answer is boxed below, because it is large, and questions that are
+        // answered at once must not pay for it.
         let log = LogName::new(log)?;
         // A follower and a holder wait for news, and what is passed on for another node.
         let is_held_up = !matches!(question, Question::Tail { .. } | Question::Hold(_))
@@ -339,7 +340,8 @@ impl SequencerHost {
                 Ok(acquired) => return Ok(acquired),
                 Err(NoGrant::NotReady(why)) => self.host.get_ready(log, why, &mut looks).await?,
                 Err(NoGrant::Full) => match changed.take() {
-                    // Listens before it looks once more, so that no change falls in between.
+                    // Listens for changes before it looks once more, so that it misses no change in
+                    // between.
                     None => {
                         let mut heard = Box::pin(slot.changed());
                         heard.as_mut().enable();

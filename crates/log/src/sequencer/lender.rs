@@ -93,7 +93,8 @@ impl SequencerHost {
         self.wait(log, slot, due_at)
     }
 
-    /// Does what is due. Returns when the next is; an error if the holder must be evicted.
+    /// Does what is due. Returns the time when something is due next, or an error if the holder
+    /// must be evicted.
     fn due_at(&self, serving: &mut SequencerCore) -> std::result::Result<Option<Instant>, Overdue> {
         serving.tick(self.now());
         match serving.is_overdue() {
@@ -311,7 +312,8 @@ fn installed(serving: &SequencerCore) -> u64 {
     serving.view().sequencer().map_or(0, |sequencer| sequencer.epoch)
 }
 
-/// A question that may have to wait for a holder. Dropped, it is withdrawn.
+/// A question that possibly has to wait for a holder. If this value is dropped, the question is
+/// withdrawn.
 struct Waiting<'a> {
     host: &'a SequencerHost,
     slot: &'a LogSlot,
@@ -395,7 +397,8 @@ impl Drop for Recalled {
     }
 }
 
-/// Counts who waits for the tail to move: a holder tells of its tail more often then.
+/// Counts the clients that wait for a greater tail. While there are any, a holder reports its tail
+/// more often.
 pub(super) struct Following<'a>(&'a LogSlot);
 
 impl<'a> Following<'a> {

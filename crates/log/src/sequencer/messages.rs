@@ -58,7 +58,7 @@ pub enum Reconfiguration {
     Class(ClassName),
     /// Forget the positions below, which are trimmed.
     Forget(u64),
-    /// Lend the sequencer's capability by this program; `None` for best effort.
+    /// Lend the sequencer's capability by this program; `None` for the default policy.
     Capability(Option<ProgramName>),
 }
 

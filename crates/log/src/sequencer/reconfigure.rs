@@ -44,7 +44,7 @@ const SEAL_PATIENCE: Duration = Duration::from_secs(1);
 /// check. With the default number of slots, the remaining half of the current stripe lasts longer
 /// than that.
 const BACK_PATIENCE: Duration = Duration::from_millis(200);
-/// How often another class or policy is proposed while others change the view.
+/// How many times another class or policy is proposed while other changes of the view win.
 const MAX_PROPOSALS: usize = 3;
 
 /// Adds a stripe before the last one is full. If the layout has columns for targets that are unused
@@ -91,8 +91,8 @@ async fn won_back(env: &LogEnv, view: &View) -> Option<Vec<TargetName>> {
     (away.len() < asked.len()).then_some(away)
 }
 
-/// Whether an optional layout may use a range, because enough ranges remain for layouts around lost
-/// targets.
+/// Whether an optional layout may use a range. It may if enough ranges remain for layouts that
+/// avoid lost targets.
 fn may_choose(view: &View, layout: Layout) -> bool {
     view.ranges_left(layout.width) > RANGES_TO_GO_ROUND
 }
@@ -179,7 +179,8 @@ fn changes_all_the_time() -> Error {
     .hint("try again")
 }
 
-/// Opens a new range at the tail, away from `avoid` and from whatever else does not answer.
+/// Opens a new range at the tail, without the targets in `avoid` and without others that do not
+/// answer.
 async fn relayout(
     env: &LogEnv,
     slot: &LogSlot,

@@ -16,7 +16,8 @@ use super::packed::{
 use super::status::{EINVAL, EIO, ENODATA, ENOENT, ERANGE, EROFS, ESPIPE};
 use crate::codec::Undecodable;
 
-/// Entries one call removes at most, so that a trim of a million takes many short calls.
+/// The most entries that one call removes, so that a trim of a million entries takes many short
+/// calls.
 const RECLAIM_ENTRIES: usize = 256;
 
 /// The storage interface as a native class, named [`NATIVE_CLASS`].

@@ -27,7 +27,7 @@ pub(crate) struct Addressed<'a> {
 }
 
 impl<'a> Addressed<'a> {
-    /// An object of a view, as whoever knows that view calls it.
+    /// An object of a view, as a client with that view addresses it.
     pub fn by(view: &'a View, object: &'a ObjectId) -> Self {
         Self { object, class: view.class(), epoch: view.epoch() }
     }

@@ -40,7 +40,7 @@ impl ObjectHeader {
         encoded.freeze()
     }
 
-    /// A checksum that a script computes exactly, and in no time, on doubles.
+    /// A checksum that a script can compute exactly and quickly with doubles.
     fn checksum(self) -> u32 {
         let numbers = [self.epoch, self.trim_end, self.reclaim_end];
         let sum = numbers.into_iter().fold(u64::from(FORMAT), |sum, number| {

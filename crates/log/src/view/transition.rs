@@ -140,7 +140,8 @@ impl View {
         &self.class
     }
 
-    /// The program that decides who holds the sequencer's capability; `None` for best effort.
+    /// The program that decides which client holds the sequencer's capability; `None` for the
+    /// default policy.
     pub fn capability(&self) -> Option<&ProgramName> {
         self.capability.as_ref()
     }
@@ -175,7 +176,8 @@ impl View {
         self.last_range().first.max(self.kept_from)
     }
 
-    /// Where a position lives; `None` if that is not decided yet, or forgotten.
+    /// The object of a position, or `None` if the position is forgotten or its object is not
+    /// decided yet.
     pub fn place(&self, position: u64) -> Option<Place> {
         self.range_of(position).map(|range| range.place(position))
     }

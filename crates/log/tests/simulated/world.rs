@@ -199,7 +199,7 @@ impl World {
         true
     }
 
-    /// Carries out what was asked, if whoever was asked is there.
+    /// Carries out a question, if the party that got it is alive.
     fn serve(&mut self, question: Delivery<Party, Ask, Answer>) {
         let answer = match question.to {
             Party::Views => Some(match &question.ask {

@@ -54,7 +54,7 @@ pub async fn log_of_many_ranges(cluster: &Cluster) -> Log {
     log
 }
 
-/// Appends while a target is away until the log is laid out round it.
+/// Appends while a target is away, until the log has a layout without that target.
 pub async fn append_until_another_range(cluster: &Cluster, log: &Log) {
     let before = ranges_of(cluster).await;
     while ranges_of(cluster).await == before {

@@ -56,7 +56,7 @@ async fn a_reader_finds_all_entries_when_the_sequencer_is_dead() {
         assert!(followed.iter().all(Result::is_ok), "{followed:?}");
     }
     assert_eq!(cluster.open("l").await.view().epoch(), epoch, "nobody was deposed");
-    // Whoever may write has it replaced, and then readers find that.
+    // A client that may write has the sequencer replaced, and then readers find the new one.
     assert_eq!(log.append("next").await.unwrap(), 30);
     assert_eq!(reader_of(&cluster, "l").await.tail().await.unwrap(), 31);
 }

@@ -127,12 +127,13 @@ async fn the_next_client_finishes_a_removal_that_died_at_any_request() {
                     assert_eq!(kept, Entry::Data(Bytes::from_static(b"record 8")), "{log}");
                     remove(&cluster, &log).await.unwrap();
                 }
-                // Whoever removes it again goes on, unless nothing is left to do.
+                // A client that removes the log again continues the removal, unless nothing is left
+                // to do.
                 None if count % 2 == 0 => {
                     let again = remove(&cluster, &log).await;
                     assert!(again.is_ok() || kind(again) == ErrorKind::NotFound, "{log}");
                 }
-                // So does whoever makes another.
+                // A client that creates a log of the same name continues the removal too.
                 None => {}
             }
             let new = cluster.create(&log, of_slots(4)).await;

@@ -110,7 +110,8 @@ async fn a_stale_client_looks_up_a_reissued_position_anew() {
     assert_eq!(log.read(3).await.unwrap(), data("slow"));
 }
 
-/// Whoever waits for a view that another began to read gets one from before it asked.
+/// A caller that waits for a read of the view which another caller began can get a view from before
+/// it asked.
 #[tokio::test(start_paused = true)]
 async fn a_view_read_for_an_earlier_request_is_not_final() {
     let cluster = Cluster::new(3, 2).await;

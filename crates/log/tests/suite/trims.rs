@@ -7,7 +7,7 @@ use nacre_log::{Entry, Log, LogEnv, Patience};
 use nacre_object::ErrorKind;
 
 const RECORDS: u64 = 40;
-/// What whoever meets a dead target has.
+/// The patience of a client that meets a dead target.
 const LITTLE_PATIENCE: Duration = Duration::from_millis(50);
 
 #[tokio::test(start_paused = true)]

@@ -71,7 +71,7 @@ pub struct Nodes {
 const BREAKS_AFTER: Duration = Duration::from_millis(500);
 
 impl Nodes {
-    /// Whether a question is lost, as whoever asks it is cut off.
+    /// Whether a question is lost because the client that sends it is cut off.
     fn is_lost(&self, method: &str, input: &[u8]) -> bool {
         let name = usize::from(u16::from_le_bytes([input[0], input[1]]));
         let client = input.get(2 + name + 8..2 + name + 16).unwrap_or_default().to_vec();

@@ -10,7 +10,7 @@ pub const TURN_OPERATIONS: u64 = 10;
 /// How long one turn is at most.
 pub const TURN: Duration = Duration::from_millis(50);
 
-/// `turns`, `never` and, whatever the name, best effort.
+/// The policies `turns` and `never`; any other name stands for the default policy.
 #[derive(Debug)]
 pub struct TestPolicies;
 
@@ -24,7 +24,7 @@ impl Policies for TestPolicies {
     }
 }
 
-/// Whoever asks gets a grant of some operations.
+/// Every client that asks gets a grant of some operations.
 #[derive(Debug)]
 struct Turns;
 

@@ -1,4 +1,4 @@
-//! Targets that are lost again and again, until there is no range left to go round them.
+//! Targets are lost again and again, until no range is left for a layout without them.
 
 use nacre_log::limits::MAX_RANGES;
 use nacre_object::ErrorKind;
