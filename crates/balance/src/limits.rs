@@ -44,7 +44,7 @@ pub(crate) const UNITS_AT_ONCE: usize = 8;
 /// and loads of this many units fit into the cache of a CPU.
 pub(crate) const BLOCK_UNITS: usize = 512;
 
-/// What a unit that a policy looks at takes of its memory, with room to spare.
+/// The memory of a run that one unit takes if the policy reads it, with a reserve.
 const UNIT_BYTES: usize = 400;
 
 const _: () = assert!(BLOCK_UNITS.is_multiple_of(UNITS_AT_ONCE));

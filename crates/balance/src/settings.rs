@@ -1,4 +1,4 @@
-//! `BalancerSettings`: which policy balances a cluster, and how often.
+//! `BalancerSettings`: which policy balances a cluster, and at which interval.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize};
 pub const DEFAULT_TICK: Duration = Duration::from_secs(10);
 /// The shortest tick: heartbeats must reach all ranks in half of it.
 pub const MIN_TICK: Duration = Duration::from_millis(100);
-/// The longest: a policy that decides less often than this is switched off.
+/// The longest tick. A policy that decides less often counts as switched off.
 pub const MAX_TICK: Duration = Duration::from_secs(3600);
 
 /// The key of the settings in their map.
 const KEY: &str = "settings";
 
-/// Which policy balances a cluster, and how often.
+/// Which policy balances a cluster, and at which interval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BalancerSettings {
     /// The program, of kind `balancer`; `None` if nothing is balanced.

@@ -46,7 +46,8 @@ pub(crate) fn script_of(
     script.piece(&Piece { text: &without_preamble(source), line: Some(1), is_verbatim: true });
     script.code("end\nnacre_policy()", None);
     for part in parts {
-        // By itself, so that what is wrong is told of the hook in which it is wrong.
+        // Each hook is compiled by itself too, so that an error names the hook in which the mistake
+        // is.
         part.clone().compile(name, version)?;
         script.append(&part);
     }
@@ -234,6 +235,6 @@ fn is_open(piece: &Piece<'_>) -> bool {
         script.code(end, None);
         script.is_sound()
     };
-    // With a mistake in it, the string is what its last word says.
+    // If the string has a mistake, its last word decides whether the `if` counts as open.
     compiles("end\nend") || !compiles("end") && piece.text.trim_end().ends_with("then")
 }

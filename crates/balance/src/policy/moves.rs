@@ -93,7 +93,7 @@ impl Choice<'_> {
         Ok(Candidates { rank, is_left, is_allowed })
     }
 
-    /// Of what the selectors choose, what is nearest to the target, and the selector's name.
+    /// The selection that is nearest to the target, and the name of its selector.
     fn best(
         &self,
         orders: &Orders<'_>,

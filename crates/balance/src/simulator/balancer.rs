@@ -17,7 +17,8 @@ pub(super) struct Balancer<'a> {
     units: &'a [UnitPlan<'a>],
     /// What the policy keeps on each rank.
     states: Vec<State>,
-    /// It stands still: only the steps of a program bound it, so that all machines decide alike.
+    /// A clock that stands still. So only the number of steps limits a program, and all machines
+    /// decide alike.
     clock: Arc<dyn Clock>,
 }
 

@@ -20,7 +20,8 @@ pub struct CostModel {
     /// How long the operations of a unit are held back while the unit moves. A rank moves one unit
     /// after another.
     pub migration_seconds: f64,
-    /// What each client of a unit that moves takes of the rank that the unit leaves.
+    /// How much time a move of a unit takes on the rank that the unit leaves, for each client of
+    /// the unit.
     pub session_flush_seconds: f64,
     /// The time that a tick with moves takes on the sending rank, and on each receiving rank.
     pub coordination_seconds: f64,
