@@ -28,7 +28,7 @@ pub(crate) const PROCESSORS: f64 = 0.03;
 /// How many questions are in flight for each log. They keep the node of the log busy. The
 /// measurement of the costs has the same number in flight.
 const IN_FLIGHT: usize = 64;
-/// Handles of a log, which contend, so that each question takes a round trip.
+/// Handles of a log. They contend for it, so that each question goes to the sequencer.
 const HANDLES: usize = 2;
 /// Load in a simulation, in comparison with what a node can serve: enough to keep it busy.
 pub(crate) const SIMULATED_LOAD: f64 = 1.5;

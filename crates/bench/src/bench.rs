@@ -169,7 +169,7 @@ pub struct Setup {
     pub in_process: OnceCell<LocalCluster>,
     /// How long each side is measured in a round.
     pub span: Duration,
-    /// How often each side is measured; the medians count.
+    /// How many times each side is measured. The medians count.
     pub rounds: usize,
     /// Measure only figures whose names hold this; empty for all.
     pub only: String,

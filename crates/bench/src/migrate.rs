@@ -28,7 +28,7 @@ const METADATA_NODES: usize = 2;
 const MOVES: usize = 1000;
 /// Positions read at a time at the end.
 const READ_PAGE: usize = 1024;
-/// How often it is looked whether every task has been answered since a move.
+/// The interval at which the bench checks whether every task has had an answer since a move.
 const LOOK: Duration = Duration::from_micros(500);
 /// A task that is not answered by then never will be.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -28,7 +28,7 @@ pub struct PaperReport {
     /// What was measured, when and where.
     #[serde(flatten)]
     pub measurement: Measurement,
-    /// How often each side was measured.
+    /// How many times each side was measured.
     pub rounds: usize,
     /// How long each time, in seconds.
     pub span_seconds: f64,
