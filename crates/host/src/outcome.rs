@@ -1,4 +1,4 @@
-//! What an error of a host or of a proposal means for whoever asked.
+//! What an error of a host, or of a proposal, means for the caller.
 
 use nacre_object::{Error, ErrorKind, Status};
 

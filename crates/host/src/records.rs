@@ -11,7 +11,7 @@ use nacre_registry::{Change, Maps};
 
 use crate::record::{MapRecord, Record};
 
-/// How often a proposal is repeated because another key of the machine's map was changed.
+/// How many times a proposal is repeated if another key of the machine's map was changed meanwhile.
 const MAX_PROPOSAL_ATTEMPTS: usize = 10;
 /// Records read side by side to list the machines.
 const READS_AT_ONCE: usize = 32;

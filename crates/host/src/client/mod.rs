@@ -1,4 +1,5 @@
-//! The side of whoever asks: find the authority, ask it, have it replaced if it is silent.
+//! The client's side: it finds the authority and asks it. If the authority is silent, the client
+//! asks another node to replace it.
 
 mod authority_client;
 mod record_cache;

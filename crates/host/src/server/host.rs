@@ -45,7 +45,7 @@ struct Inner<K: Hosting> {
     forwards: Counter,
 }
 
-/// How often one question has made the host look at the record.
+/// How many times the host has read the record for one question.
 #[derive(Debug, Default)]
 pub struct Looks(usize);
 

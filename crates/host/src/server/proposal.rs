@@ -16,7 +16,7 @@ use crate::outcome::is_undecided;
 use crate::record::{Record, deposed};
 use crate::records::{RecordStore, stored};
 
-/// How often a step is proposed that nobody answered.
+/// How many times a change is proposed if no answer comes.
 const MAX_ATTEMPTS: usize = 3;
 
 /// Proposes `next`, a record that cannot contradict anything that is issued meanwhile. The machine
