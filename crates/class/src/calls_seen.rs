@@ -23,7 +23,7 @@ pub struct CallsSeen {
 /// What a method was asked.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MethodSeen {
-    /// How often.
+    /// The number of requests.
     pub requests: u64,
     /// The bytes of all requests.
     pub bytes: u64,
@@ -41,9 +41,9 @@ pub struct ColumnSeen {
     pub seen: u64,
     /// In how many it was nil.
     pub nils: u64,
-    /// The least number and the greatest, if there were numbers; truth values are 0 and 1.
+    /// The least and the greatest number, if there were numbers. Booleans count as 0 and 1.
     pub range: Option<(i64, i64)>,
-    /// How often a number was greater than all before it.
+    /// How many times a number was greater than all before it.
     pub risen: u64,
     /// The bytes of all texts.
     pub bytes: u64,
@@ -52,7 +52,7 @@ pub struct ColumnSeen {
 }
 
 impl CallsSeen {
-    /// How often all methods were asked.
+    /// The number of requests of all methods.
     pub fn requests(&self) -> u64 {
         self.methods.values().map(|method| method.requests).sum()
     }
