@@ -203,7 +203,7 @@ pub(crate) struct Received {
 pub(crate) struct Inbox {
     #[prost(uint64, tag = "1")]
     pub senders: u64,
-    /// How often it forgot some.
+    /// How many times the receiver has forgotten senders.
     #[prost(uint64, tag = "2")]
     pub generation: u64,
 }

@@ -361,7 +361,7 @@ async fn a_mark_of_another_process_stays_as_long_as_it_may_be_trusted() {
     first.pass("a", "b", 1).await.unwrap();
     world.until_empty("data/a").await;
     drop(first);
-    // Whoever has the engine alone knows that nobody trusts it.
+    // A process that alone serves the engine knows that no other process trusts the mark.
     let begun = tokio::time::Instant::now();
     let _alone = world.start(4, PACE, true);
     until(async || world.marks().await == 0).await;

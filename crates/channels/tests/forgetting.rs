@@ -182,7 +182,7 @@ async fn a_dead_letter_is_resent_on_behalf_of_its_original_sender() {
     process.entities.reached(added.unwrap()).await.unwrap();
     process.pass_as("alice", "a", "b", 1).await.unwrap();
     until(async || process.courier.stats().dead == 1).await;
-    // Whoever may do anything has it delivered again: alice still may not.
+    // An entity with all rights has the message delivered again, but alice still may not.
     resend_from(&process, "data/a", &DeadLetters::All).await.unwrap();
     until(async || process.courier.stats().dead == 2).await;
     let granted = entities.change(&alice, |alice| {

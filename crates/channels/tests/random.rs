@@ -33,7 +33,7 @@ const FORGETFUL: Pace = Pace { forget_every: 2, ..PACE };
 /// What was sent from one object to another, in order: numbers, and whether that was acknowledged.
 type Sent = BTreeMap<(&'static str, &'static str), Vec<(i64, bool)>>;
 
-/// How often what the run is about happened.
+/// How many times each of the events that the run is about happened.
 #[derive(Debug, Default)]
 struct Seen {
     acknowledged: u64,

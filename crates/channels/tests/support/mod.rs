@@ -257,7 +257,8 @@ impl World {
         until(async || self.is_empty(object).await).await;
     }
 
-    /// How often an object forgot senders: the second field of `@inbox`, a varint below 128 here.
+    /// How many times an object forgot senders: the second field of `@inbox`, here a varint below
+    /// 128.
     pub async fn generation(&self, object: &str) -> u64 {
         let keys = vec![Bytes::from_static(b"@inbox")];
         match &submit(&self.memory, object, vec![Op::MapGet { keys }]).await.unwrap()[..] {
