@@ -27,7 +27,7 @@ async fn append(store: &dyn Store) -> Result<Reply> {
     store.submit(Request::new(object(), vec![ops::append("x")]).unwrap()).await
 }
 
-/// How often `x` was appended.
+/// How many times `x` was appended.
 async fn appended(store: &dyn Store) -> usize {
     match store.submit(Request::new(object(), vec![ops::read_all()]).unwrap()).await {
         Ok(reply) => match &reply.results[0] {
