@@ -38,7 +38,7 @@ use crate::cluster::failure::{operation_failed, status};
 use crate::cluster::placement_seed::PlacementSeed;
 use crate::ffi::{Answer, Call, Called, IoContext};
 
-/// What is known of the OSDs' classes, and how often which was used.
+/// What is known of the OSDs' classes, and how many requests each class ran.
 #[derive(Debug, Default)]
 pub struct InOsd {
     /// nacre's class.
@@ -96,7 +96,7 @@ struct PluginAnswer {
 }
 
 impl InOsd {
-    /// How often which class was used.
+    /// How many requests each class ran.
     pub fn counts(&self) -> OsdCounts {
         OsdCounts {
             by_plugin: self.by_plugin.get(),

@@ -44,7 +44,7 @@ use crate::transaction::partial_view::{Outcome, PartialView};
 use crate::transaction::plan::plan;
 use crate::transaction::write_only::{needs_knowledge, write_only};
 
-/// How often others may be faster before a request gives up.
+/// How many times other clients may change the object first before a request gives up.
 const MAX_ATTEMPTS: usize = 100;
 
 /// One request with what it takes to run it.
