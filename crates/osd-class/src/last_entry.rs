@@ -92,7 +92,7 @@ mod tests {
     use crate::Change;
     use crate::osd_object::{OsdStat, StoredRange};
 
-    /// The map of an object, and how often it was looked at.
+    /// The map of an object, and the number of looks at it.
     #[derive(Default)]
     struct Omap {
         entries: BTreeMap<Bytes, Bytes>,
