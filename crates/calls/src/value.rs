@@ -11,7 +11,7 @@ pub enum Base {
     String,
     /// Any bytes.
     Bytes,
-    /// A truth value.
+    /// A boolean.
     Bool,
 }
 
@@ -53,7 +53,7 @@ impl fmt::Display for Type {
 pub enum Value {
     /// Nothing.
     Nil,
-    /// A truth value.
+    /// A boolean.
     Bool(bool),
     /// A whole number.
     Int(i64),
