@@ -38,7 +38,7 @@ const MEASUREMENT_NOISE: f64 = 0.03;
 pub struct Effort {
     /// How long each layout is measured in a round.
     pub span: Duration,
-    /// How often; the medians count.
+    /// The number of rounds. The medians count.
     pub rounds: usize,
     /// Whether all layouts are measured, not the best few alone.
     pub sweep: bool,

@@ -51,7 +51,7 @@ pub struct Workload {
     pub mix: Vec<Line>,
 }
 
-/// A request, and how often.
+/// A request, and the number of times or the weight with which it is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
     /// How many times, or which weight.
