@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use nacre_program::{Budget, DEFAULT_MEMORY_BYTES, DEFAULT_OUTPUT_BYTES, DEFAULT_STEPS};
 
-/// The most ranks of one tick. The largest Ceph clusters have some dozens of ranks. There cannot be
-/// many more, because a policy may compare every rank with every other.
+/// The most ranks of one tick. It is far more than the largest Ceph clusters have, which is some
+/// dozens. It is bounded because a policy may compare every rank with every other.
 pub const MAX_RANKS: usize = 1024;
 /// Units of one rank. A policy that looks at them one by one needs memory for each.
 pub const MAX_UNITS: usize = 262_144;
