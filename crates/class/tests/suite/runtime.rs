@@ -337,7 +337,11 @@ fn a_program_is_checked_before_it_is_stored() {
     assert_eq!(error.excerpt, "    2 | local y = x.z.w\n");
     assert_eq!(refused("\nobjclass.stat()").line, Some(2), "there is no object yet");
     assert!(refused("").message.contains("no method"));
-    assert!(refused("local function m() end objclass.register(m)").message.contains("not a global function"));
+    assert!(
+        refused("local function m() end objclass.register(m)")
+            .message
+            .contains("not a global function")
+    );
     assert!(refused("while true do end").message.contains("longer than"));
     let node = Node::new();
     let error = node.install("m", 1, "x = = 1").unwrap_err();
