@@ -186,7 +186,9 @@ impl Chains {
     }
 }
 
-/// The last message of a sender. **Invariant:** of two the later one is greater.
+/// The last message of a sender.
+///
+/// **Invariant:** of two such values, the later one is greater.
 #[derive(Clone, Copy, PartialEq, PartialOrd, Message)]
 pub(crate) struct Received {
     #[prost(uint64, tag = "1")]

@@ -1,7 +1,9 @@
 //! A whole store in memory: the specification of [`Store`] and [`Watch`] as running code.
 //!
-//! One mutex is held for a whole transaction. **Invariant:** a transaction becomes visible and is
-//! reported to watchers in one step, or not at all.
+//! One mutex is held for a whole transaction.
+//!
+//! **Invariant:** a transaction becomes visible and is reported to watchers in one step, or not at
+//! all.
 
 use std::collections::BTreeMap;
 use std::fmt;

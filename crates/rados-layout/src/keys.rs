@@ -1,8 +1,10 @@
 //! Keys of the map, as omap keys.
 //!
 //! librados' C interface passes the bounds of a range as C strings, which end at a zero byte. So a
-//! byte 0 is stored as `1 1` and a byte 1 as `1 2`. **Invariant:** order and prefixes stay: the codes
-//! of single bytes are ordered as the bytes are, and none begins another.
+//! byte 0 is stored as `1 1` and a byte 1 as `1 2`.
+//!
+//! **Invariant:** order and prefixes stay: the codes of single bytes are ordered as the bytes are,
+//! and none begins another.
 
 /// Stands for a byte that cannot stand for itself.
 const ESCAPE: u8 = 1;

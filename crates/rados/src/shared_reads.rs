@@ -2,8 +2,10 @@
 //!
 //! When a map changes, all its watchers in this process read the same part of the map, and then the
 //! same program's source. A caller that asks while such a read is in flight shares the *next* read
-//! with all other callers that ask meanwhile. **Invariant:** a read begins only after all callers
-//! that share it have asked. So no caller gets a state that is older than its request.
+//! with all other callers that ask meanwhile.
+//!
+//! **Invariant:** a read begins only after all callers that share it have asked. So no caller gets
+//! a state that is older than its request.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

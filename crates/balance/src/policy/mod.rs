@@ -7,8 +7,10 @@
 //!    (`when`) and how much load has to move to which rank (`where`). Then it chooses the units
 //!    (`howmuch`).
 //!
-//! **Invariant:** the same policy and inputs give the same decision. **Invariant:** a policy that
-//! fails moves nothing. Its error names the program, the version and, if known, the line.
+//! **Invariant:** the same policy and inputs give the same decision.
+//!
+//! **Invariant:** a policy that fails moves nothing. Its error names the program, the version and,
+//! if known, the line.
 
 mod ceph;
 mod decide;

@@ -16,8 +16,10 @@
 //! ```
 //!
 //! The crc covers the header after the crc, the meta and the number of the group. The length must
-//! be the sum of the parts. The payloads have their own crcs. **Invariant:** the sequence number of
-//! a shard's records rises by one from record to record, so a missing record is noticed.
+//! be the sum of the parts. The payloads have their own crcs.
+//!
+//! **Invariant:** the sequence number of a shard's records rises by one from record to record, so a
+//! missing record is noticed.
 
 use std::collections::HashMap;
 

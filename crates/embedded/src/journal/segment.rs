@@ -121,8 +121,9 @@ impl Segment {
 ///
 /// `"NGRP"`, crc32c u32 of the rest, segment u32, length u32 with the header, number u64, records
 /// u32, 0 u32, salt u64. Groups are numbered from 1 without gaps, over all segments. A group is
-/// written only when the one before it is synced. **Invariant:** a group on disk proves that all
-/// groups before it were synced.
+/// written only when the one before it is synced.
+///
+/// **Invariant:** a group on disk proves that all groups before it were synced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct GroupHeader {
     pub segment: u32,

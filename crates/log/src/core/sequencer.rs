@@ -7,7 +7,9 @@
 //! [`Lending`](super::lending::Lending).
 //!
 //! **Invariant:** the sequencer issues each position with an epoch, and the position has an object
-//! in the view of that epoch. **Invariant:** while the sequencer is lent, it issues nothing itself.
+//! in the view of that epoch.
+//!
+//! **Invariant:** while the sequencer is lent, it issues nothing itself.
 
 use std::sync::Arc;
 

@@ -1,10 +1,11 @@
 //! The library that an OSD loads: the entry points, and one [`OsdClass`] for the process.
 //!
 //! An OSD calls [`__cls_init`] once, when it loads the library. It calls the methods from its
-//! worker threads, several at a time, but never two that write one object. **Invariant:** no panic
-//! leaves this module. The class API is C++ and may change between versions of Ceph. So an OSD of
-//! another version than the one that the shim was compiled for gets no methods, and its log says
-//! why.
+//! worker threads, several at a time, but never two that write one object.
+//!
+//! **Invariant:** no panic leaves this module. The class API is C++ and may change between versions
+//! of Ceph. So an OSD of another version than the one that the shim was compiled for gets no
+//! methods, and its log says why.
 
 #![allow(unsafe_code, reason = "this is the border to Ceph; see the SAFETY comments")]
 

@@ -3,9 +3,10 @@
 //! There are three ways to run a request. First, nacre's own class in the OSD is tried. If the OSD
 //! lacks it, Ceph's class `lua` runs programs that are made for it
 //! ([`crate::classes::stock_call`]). Otherwise the client itself runs the request, as
-//! [`crate::transaction`] describes. **Invariant:** the next way is tried only if it is certain
-//! that the one before changed nothing. So nothing is done twice. If no answer comes at all, the
-//! request fails with an unknown outcome.
+//! [`crate::transaction`] describes.
+//!
+//! **Invariant:** the next way is tried only if it is certain that the one before changed nothing.
+//! So nothing is done twice. If no answer comes at all, the request fails with an unknown outcome.
 //!
 //! If an OSD answers a change with "I lack the class", the change has possibly happened all the
 //! same. librados resends a change to the OSD that replaces a dead one. The dead OSD possibly had

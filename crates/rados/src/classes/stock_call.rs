@@ -3,9 +3,11 @@
 //! That class runs Lua 5.3 instead of Luau, and a method does not see its own writes. It knows
 //! neither nacre's additions to the API nor the form in which nacre stores objects. So the call
 //! carries a script (`stock.lua`). The script provides each function that means the same in both,
-//! and fails at all others. **Invariant:** only a successful call counts. A failed operation
-//! changed nothing; the client then runs the call, and finds the proper error. Only programs that
-//! declare with [`MARK`] that they are made for both are run in this way.
+//! and fails at all others.
+//!
+//! **Invariant:** only a successful call counts. A failed operation changed nothing; the client
+//! then runs the call, and finds the proper error. Only programs that declare with [`MARK`] that
+//! they are made for both are run in this way.
 //!
 //! The script cannot intercept one operator: Lua 5.3 joins numbers by `..` in its own notation,
 //! `3.0` where Luau writes `3`. So [`stock_source`] replaces that operator.

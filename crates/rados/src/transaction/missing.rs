@@ -15,8 +15,9 @@ pub const MAX_MISSES: usize = 128;
 /// Ranges among them: each may bring the same entries.
 const MAX_RANGES: usize = 4;
 
-/// The missing parts of a run. **Invariant:** no part is in this list twice, and all keys together
-/// are one part of the read.
+/// The missing parts of a run.
+///
+/// **Invariant:** no part is in this list twice, and all keys together are one part of the read.
 #[derive(Debug, Default)]
 pub struct Missing {
     keys: BTreeSet<Vec<u8>>,

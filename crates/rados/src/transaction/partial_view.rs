@@ -1,8 +1,10 @@
 //! Runs a transaction on an object of which only some parts are known, and records its changes.
 //!
 //! If the transaction looks at a part that is not known, it notes what to fetch and fails. It then
-//! runs again from the start (see [`crate::transaction`]). **Invariant:** if a run asked for a part
-//! that is not known, its outcome is not used, even if a method went on after the error.
+//! runs again from the start (see [`crate::transaction`]).
+//!
+//! **Invariant:** if a run asked for a part that is not known, its outcome is not used, even if a
+//! method went on after the error.
 
 use std::collections::BTreeMap;
 

@@ -9,9 +9,10 @@
 //! read of the map's epoch confirms them. Answers that are found during a confirmation wait for the
 //! next one.
 //!
-//! **Invariant:** a repeated call gets the same answer as before (see [`Stored`]). **Invariant:** a
-//! failed commit ends this authority. The state is read anew, so no answer depends on a lost
-//! change, unless the file type is recovered.
+//! **Invariant:** a repeated call gets the same answer as before (see [`Stored`]).
+//!
+//! **Invariant:** a failed commit ends this authority. The state is read anew, so no answer depends
+//! on a lost change, unless the file type is recovered.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
