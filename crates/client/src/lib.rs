@@ -35,6 +35,7 @@ mod neighbours;
 mod object;
 mod pool;
 mod pools;
+mod program_removal;
 mod put;
 #[cfg(test)]
 mod put_tests;

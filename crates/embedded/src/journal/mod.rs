@@ -20,6 +20,7 @@ pub(crate) mod released_payloads;
 pub(crate) mod segment;
 pub(crate) mod segment_source;
 pub(crate) mod segment_table;
+mod slot;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,12 +34,13 @@ use nacre_object::{Error, Result};
 use crate::errors;
 use crate::health::Health;
 use crate::stats::Counters;
-use crate::transaction::commit::{Commit, PendingReply, Recorded};
+use crate::transaction::commit::{Commit, PendingReply};
 pub(crate) use group::Group;
-use record::{RecordAddress, RecordBuilder};
+use record::RecordAddress;
 use segment::{BLOCK_BYTES, GroupHeader, Salt, Segment, SyncMark, round_up_to_block};
 use segment_source::{Fill, SegmentSource};
 use segment_table::SegmentTable;
+use slot::Slot;
 
 /// The length of a segment. It is small enough that a new store takes little space, and that the
 /// next segment is filled with zeros within some 10 ms in the background. It is large enough that a
@@ -88,31 +90,6 @@ pub(crate) struct End {
     pub salt: Salt,
     /// What was replayed: the tables are to be sealed so much earlier.
     pub replayed_bytes: u64,
-}
-
-/// Room for a record, with the journal held until it is filled.
-pub(crate) struct Slot<'a> {
-    journal: &'a Journal,
-    state: MutexGuard<'a, State>,
-    place: RecordAddress,
-}
-
-impl Slot<'_> {
-    /// Where the record will lie.
-    pub fn place(&self) -> RecordAddress {
-        self.place
-    }
-
-    /// Puts the record into the slot, with its changes to the tables and the reply that waits for
-    /// it.
-    pub fn fill(mut self, builder: &RecordBuilder, recorded: Recorded, held: PendingReply) {
-        let group = &mut self.state.filling;
-        builder.append_to(&mut group.bytes, self.place.group);
-        group.records += 1;
-        self.state.waiting.recorded.push(recorded);
-        self.state.waiting.held.push(held);
-        self.journal.wake_committer(self.state);
-    }
 }
 
 /// The journal, open for writing.
@@ -272,7 +249,7 @@ impl Journal {
             offset: group.position.offset + group.bytes.len() as u32,
             group: group.position.group,
         };
-        Ok(Slot { journal: self, state, place })
+        Ok(Slot::new(self, state, place))
     }
 
     /// Whether records of this many bytes can be appended without a wait for the committer or for a

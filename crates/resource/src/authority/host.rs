@@ -15,7 +15,7 @@
 //! on a lost change, unless the file type is recovered.
 
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -93,28 +93,6 @@ impl<'a> Asker<'a> {
             false => Err(Error::denied("only nodes may forward calls of other clients")),
         }
     }
-}
-
-/// How much one resource was used on this node.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ResourceUse {
-    /// The resource.
-    pub name: ResourceName,
-    /// Its file type.
-    pub file_type: String,
-    /// Calls of methods that read, since the node started.
-    pub reads: u64,
-    /// Calls of methods that write, since the node started.
-    pub writes: u64,
-}
-
-/// What a host has lent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LendingCounts {
-    /// Resources of which clients hold capabilities now.
-    pub lent: u64,
-    /// How many holders did not return a capability in time since the node started.
-    pub evictions: u64,
 }
 
 /// Serves the resources of a node. A clone is another handle to the same host.
@@ -352,30 +330,6 @@ impl ResourceHost {
         let _recalled = self.recall(name).await?;
         let transport = Arc::clone(&self.env().transport);
         self.0.hand_over(name, to, transport, RESOURCE_SERVICE, routing).await
-    }
-
-    /// How much each resource was used that this node serves now.
-    pub fn uses(&self) -> Vec<ResourceUse> {
-        let used = |name: ResourceName| {
-            let slot = self.0.known_slot(name.as_str())?;
-            let file_type = slot.machine().as_ref()?.serving_type().to_owned();
-            let Uses { reads, writes } = &slot.beside.uses;
-            let [reads, writes] = [reads, writes].map(|count| count.load(Ordering::Relaxed));
-            Some(ResourceUse { name, file_type, reads, writes })
-        };
-        self.0.serving().into_iter().filter_map(used).collect()
-    }
-
-    /// What it has lent.
-    pub fn lending_counts(&self) -> LendingCounts {
-        let is_lent = |name: &ResourceName| {
-            let slot = self.0.known_slot(name.as_str());
-            let is_lent =
-                |slot: Arc<ResourceSlot>| Some(slot.machine().as_ref()?.lending.is_lent());
-            slot.and_then(is_lent).unwrap_or_default()
-        };
-        let lent = self.0.serving().iter().filter(|name| is_lent(name)).count() as u64;
-        LendingCounts { lent, evictions: self.0.kind().evictions.get() }
     }
 
     fn store_for_holder(

@@ -7,5 +7,7 @@ mod lending;
 mod machine;
 mod readiness;
 mod recovery;
+mod usage;
 
-pub use host::{Asker, LendingCounts, ResourceEnv, ResourceHost, ResourceUse};
+pub use host::{Asker, ResourceEnv, ResourceHost};
+pub use usage::{LendingCounts, ResourceUse};
