@@ -71,7 +71,7 @@ async fn a_layout_is_chosen_by_the_profile_of_this_engine() {
     for (profile, workload, what) in [
         (text.replace("\"cpus\": ", "\"cpus\": 9"), WORKLOAD, "is of another engine"),
         ("{}".to_owned(), WORKLOAD, "this is not a profile of an engine"),
-        (text.clone(), "mix 1 get 'key', maybe", "w: line 1: no column `maybe`"),
+        (text.clone(), "mix 1 get 'key', maybe", "w: line 1: `maybe` is not a column"),
         (text.clone(), "mix 1 got 'key'", "got"),
         (text.clone(), "mix 1 put 'key'", "put"),
     ] {

@@ -158,7 +158,7 @@ async fn a_string_repeated_in_many_changes_is_copied_only_up_to_the_bound() {
         let store = store();
         bind(&store, "m", &format!("function commit(proposal, map) {body} end")).await;
         let error = maps(&store).commit(&name("m"), 0, set("a", "1")).await.unwrap_err();
-        assert_refused(&error, ErrorKind::Invalid, "a commit of 8388610 bytes");
+        assert_refused(&error, ErrorKind::Invalid, "a commit of 8388610 bytes is too long");
         assert_eq!(error.fault().expect("it is the program's").program, "map/m", "{body}");
         assert!(peak_memory_kib() < MAX_PEAK_KIB, "{body}: {} KiB", peak_memory_kib());
     }
