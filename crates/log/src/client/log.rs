@@ -10,7 +10,7 @@ use nacre_clock::Random;
 use nacre_host::ClientRouting;
 use nacre_object::{Error, ErrorKind, NodeName, Result};
 use tokio::sync::oneshot;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 use super::appender::Appender;
 use super::follow::{Follow, follow};
@@ -22,7 +22,7 @@ use super::view_cache::ViewCache;
 use crate::LogName;
 use crate::env::LogEnv;
 use crate::limits::{MAX_READ_POSITIONS, MAX_TOKENS};
-use crate::sequencer::{Reconfiguration, SequencerClient, dismiss, seal_first};
+use crate::sequencer::{Reconfiguration, SEAL_PATIENCE, SequencerClient, dismiss, seal_first};
 use crate::storage::StorageClient;
 use crate::storage::status::EROFS;
 use crate::view::{FIRST_RANGE_BOUND, View};
@@ -403,30 +403,44 @@ impl Log {
 }
 
 /// The first view of a log, after its objects were sealed. Targets that do not answer are left out.
+/// If no target answers, all are asked again, with twice the patience: on a busy machine targets
+/// that have just started are slow.
+///
+/// # Errors
+/// `Unavailable` if no target has answered when the time of an operation is over.
 async fn sealed_first(
     env: &LogEnv,
     name: &LogName,
     former: Option<&View>,
     options: &LogOptions,
 ) -> Result<View> {
-    let targets = env.placement.targets().len();
-    let layout = options.layout(targets * env.columns as usize);
+    let targets = env.placement.targets();
+    let layout = options.layout(targets.len() * env.columns as usize);
     let first_range = Random::from_system().below(FIRST_RANGE_BOUND.into()) as u32;
     let (placement, mut avoid) = (&*env.placement, vec![]);
-    // Each round finds a silent target more, or is the last.
-    for _ in 0..=targets {
+    let (deadline, mut patience) = (Instant::now() + env.patience.operation, SEAL_PATIENCE);
+    loop {
         let (pool, class) = (options.pool.clone(), options.class.clone());
         let view = match former {
             Some(former) => former.reborn(pool, class, layout, placement, &avoid)?,
             None => View::first(name.clone(), pool, class, layout, first_range, placement, &avoid)?,
         };
-        let silent = seal_first(env, &view).await?;
+        let again_at = Instant::now() + patience;
+        let silent = seal_first(env, &view, patience).await?;
         if silent.is_empty() {
             return Ok(view);
         }
         avoid.extend(silent);
+        if targets.iter().all(|target| avoid.contains(target)) {
+            if again_at >= deadline {
+                return Err(Error::unavailable("no storage target answers")
+                    .hint("bring a target back, and try again"));
+            }
+            sleep_until(again_at).await;
+            avoid.clear();
+            patience *= 2;
+        }
     }
-    Err(Error::unavailable("no storage target answers").hint("bring a target back, and try again"))
 }
 
 impl Inner {

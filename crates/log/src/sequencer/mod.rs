@@ -15,4 +15,4 @@ mod recovery;
 pub(crate) use client::{SequencerClient, dismiss};
 pub use host::{SEQUENCER_SERVICE, SequencerCaller, SequencerCounts, SequencerHost, SequencerUse};
 pub use messages::{Reconfiguration, is_question_of_producers};
-pub(crate) use reconfigure::seal_first;
+pub(crate) use reconfigure::{SEAL_PATIENCE, seal_first};

@@ -38,7 +38,7 @@ use crate::storage::{Addressed, CallFailure, StorageClient, speaks_rows};
 use crate::view::{Layout, Place, View};
 
 /// A target that does not seal an empty object in this time gets no new stripe.
-const SEAL_PATIENCE: Duration = Duration::from_secs(1);
+pub(crate) const SEAL_PATIENCE: Duration = Duration::from_secs(1);
 /// How long a check waits for a target that is unused because it was silent. If the target does not
 /// seal an empty object in this time, it counts as still away. Each new stripe waits for this
 /// check. With the default number of slots, the remaining half of the current stripe lasts longer
@@ -252,8 +252,12 @@ fn places(view: &View, stripe: u64) -> Vec<Place> {
 ///
 /// # Errors
 /// Those of the log's class.
-pub(crate) async fn seal_first(env: &LogEnv, view: &View) -> Result<Vec<TargetName>> {
-    seal(env, view, places(view, 0), SEAL_PATIENCE).await
+pub(crate) async fn seal_first(
+    env: &LogEnv,
+    view: &View,
+    patience: Duration,
+) -> Result<Vec<TargetName>> {
+    seal(env, view, places(view, 0), patience).await
 }
 
 /// Seals new objects of a view; answers the targets that did not answer in time.

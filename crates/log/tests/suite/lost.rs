@@ -2,10 +2,11 @@
 //! They never take a leftover object of an earlier log for part of a new log.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use crate::support::{Cluster, of_slots};
 use futures::StreamExt;
-use nacre_log::{Entry, Log, LogOptions};
+use nacre_log::{Entry, Log, LogName, LogOptions};
 use nacre_object::{ErrorKind, ListRequest, ObjectId, Op, PoolName, Request};
 use nacre_registry::Maps;
 
@@ -98,6 +99,29 @@ async fn a_new_log_avoids_a_target_that_is_silent() {
     let targets: BTreeSet<_> =
         (0..RECORDS).map(|position| cluster.target_of_position(&log, position)).collect();
     assert_eq!(targets, BTreeSet::from([0, 2]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn creating_a_log_waits_for_targets_while_none_answers() {
+    let cluster = Cluster::new(3, 1).await;
+    (0..3).for_each(|target| cluster.kill_target(target));
+    let creating = cluster.create("l", LogOptions::default());
+    let starting = async {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        (0..3).for_each(|target| cluster.revive_target(target));
+    };
+    let (log, ()) = tokio::join!(creating, starting);
+    assert_eq!(log.append("first").await.unwrap(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn creating_a_log_without_any_target_ends_with_an_error() {
+    let cluster = Cluster::new(3, 1).await;
+    (0..3).for_each(|target| cluster.kill_target(target));
+    let name = LogName::new("l").unwrap();
+    let refused = Log::create(cluster.env.clone(), name, LogOptions::default()).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Unavailable);
+    assert!(refused.message().contains("no storage target answers"), "{refused}");
 }
 
 #[tokio::test(start_paused = true)]
