@@ -96,6 +96,19 @@ async fn a_holder_returns_its_capability_with_the_state_when_another_client_call
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_authority_runs_a_call_whose_grants_end_on_their_way_to_the_client() {
+    let (cluster, resource) = sequencer(1).await;
+    sleep(ms(1_100)).await;
+    // A grant lasts for 300 ms from the request on.
+    cluster.nodes.delay_answers_to("acquire", ms(400));
+    let began = Instant::now();
+    for position in 0..10 {
+        assert_eq!(next(&resource).await, position);
+    }
+    assert!(began.elapsed() > ms(4 * 400), "grants were on their way: {:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_released_capability_is_returned_with_the_state() {
     let (cluster, holder) = sequencer(1).await;
     work_alone(&cluster, &holder).await;

@@ -43,7 +43,7 @@ const IDLE: Duration = Duration::from_millis(500);
 /// the lease to end.
 const RETURN_ATTEMPTS: usize = 3;
 /// How many times at most one call asks for a capability, if each grant ends before the call has
-/// run.
+/// run. Then the authority runs the call.
 const MAX_GRANTS: usize = 3;
 
 /// The side of one handle.
@@ -214,8 +214,9 @@ impl Holding {
                 Acquired::Granted(granted) => self.hold(*granted)?,
             }
         }
-        Err(Error::unavailable("the capability ended each time before the call had run")
-            .hint("try again"))
+        // Answers take longer than grants last, so a grant gains nothing.
+        self.return_grant().await;
+        self.call_of_authority(call, deadline).await
     }
 
     async fn call_of_authority(&self, call: &Call, deadline: Instant) -> Result<Value> {
@@ -397,6 +398,11 @@ impl Holding {
     /// Gives the grant back, if there is one.
     pub async fn give_back(&self) {
         let _turn = self.turn.lock().await;
+        self.return_grant().await;
+    }
+
+    /// As [`Self::give_back`], for a caller that holds `turn`.
+    async fn return_grant(&self) {
         let Some(returned) = self.end() else { return };
         let mut backoff = Backoff::new();
         for _ in 0..RETURN_ATTEMPTS {

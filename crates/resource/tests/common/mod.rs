@@ -42,6 +42,8 @@ pub struct Nodes {
     are_holders_cut_off: AtomicBool,
     /// The method whose answers are lost, and how many more of them.
     lost: Mutex<Option<(&'static str, usize)>>,
+    /// The method whose answers are late, and how late they are.
+    late: Mutex<Option<(&'static str, Duration)>>,
     /// While there is one, messages are late or lost.
     storm: Mutex<Option<Random>>,
 }
@@ -82,6 +84,16 @@ impl Nodes {
     /// Loses so many answers to a method.
     pub fn lose_answers_to(&self, method: &'static str, count: usize) {
         *self.lost.lock().unwrap() = Some((method, count));
+    }
+
+    /// From now on answers to a method are on their way for so much longer.
+    pub fn delay_answers_to(&self, method: &'static str, by: Duration) {
+        *self.late.lock().unwrap() = Some((method, by));
+    }
+
+    fn delay_of(&self, method: &str) -> Duration {
+        let late = *self.late.lock().unwrap();
+        late.filter(|(late, _)| *late == method).map_or(Duration::ZERO, |(_, by)| by)
     }
 
     /// From now on messages are late or lost, as a seed says.
@@ -160,6 +172,7 @@ impl HostTransport for Nodes {
         let answered = timeout(patience, host.handle(asker, method, &input)).await;
         let answer = answered.map_err(|_| Error::unavailable(format!("node {node} is silent")))?;
         late(self.way()).await.ok_or_else(lost)?;
+        tokio::time::sleep(self.delay_of(method)).await;
         if self.loses(method) {
             return Err(lost());
         }
