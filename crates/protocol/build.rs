@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+#[expect(clippy::disallowed_methods, reason = "Cargo passes a build script its settings so")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo:rerun-if-changed=proto");
     let mut compiler = protox::Compiler::new(["proto"])?;

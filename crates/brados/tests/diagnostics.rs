@@ -65,6 +65,7 @@ fn as_it_is(text: &str) -> (String, usize) {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a person has the expected text written anew")]
 fn programs_are_diagnosed_as_the_cases_say() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/diagnostics");
     let mut count = 0;

@@ -125,6 +125,7 @@ fn an_interrupted_append_names_its_last_line_and_leaves_no_hole() {
     let rest: String = rest.split_inclusive('\n').skip(told as usize).take(1000).collect();
     fs::write(&file, numbered(told) + &rest).unwrap();
     let folder = Path::new(NACRE).parent().unwrap().display();
+    #[expect(clippy::disallowed_methods, reason = "the shell finds its commands by PATH")]
     let path = format!("{folder}:{}", std::env::var("PATH").unwrap());
     let mut shell = Command::new("sh");
     shell.args(["-c", go_on]).env("PATH", path).env("NACRE_CLUSTER", cluster.folder());

@@ -14,6 +14,7 @@ impl Random {
     }
 
     /// A generator seeded by the operating system, for the runtime's jitter and fresh identities.
+    #[expect(clippy::disallowed_methods, reason = "this is the one place randomness comes from")]
     pub fn from_system() -> Self {
         use std::hash::{BuildHasher, RandomState};
         Self::seeded(RandomState::new().hash_one(std::process::id()))

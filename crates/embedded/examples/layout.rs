@@ -151,6 +151,7 @@ impl Bench {
     }
 
     /// Transactions of the engine a second.
+    #[expect(clippy::disallowed_methods, reason = "an example reads its own settings")]
     fn ours(&self, runtime: &tokio::runtime::Runtime, folder: &Path, op: MakeOp) -> Figure {
         let engine = self.open(folder);
         let (done, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));

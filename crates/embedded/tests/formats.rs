@@ -28,6 +28,7 @@ fn unpack(sample: &str) -> TempDir {
 }
 
 #[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "a person has a new sample written")]
 async fn the_sample_of_format_1_opens_reads_right_and_goes_on() {
     let fresh = TempDir::new().unwrap();
     let engine = make_store(fresh.path()).await;

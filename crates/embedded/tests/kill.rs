@@ -29,6 +29,7 @@ const CHILD_FOLDER: &str = "NACRE_TEST_KILLED_CHILD_FOLDER";
 /// prints `acknowledged writer n` for each acknowledged transaction, and `seen writer n` for each
 /// one that it reads.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[expect(clippy::disallowed_methods, reason = "the test below tells its child by the environment")]
 async fn child() {
     let Some(folder) = std::env::var_os(CHILD_FOLDER) else { return };
     let engine = EmbeddedEngine::open(options(Path::new(&folder))).unwrap();

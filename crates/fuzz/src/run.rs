@@ -38,6 +38,7 @@ pub fn fuzz(
 ///
 /// # Panics
 /// As [`fuzz`].
+#[expect(clippy::disallowed_methods, reason = "a person says whether samples are kept")]
 pub fn fuzz_slow(
     manifest_dir: &str,
     target: &str,
@@ -92,6 +93,7 @@ pub fn fuzz_slow(
     println!("{target}: seed {seed}, {tried} inputs, {accepted} made sense");
 }
 
+#[expect(clippy::disallowed_methods, reason = "a person chooses the length of a fuzz run")]
 fn plan(short_run: u64) -> (u64, Length) {
     let number = |name| env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     match number("NACRE_FUZZ_SECONDS") {

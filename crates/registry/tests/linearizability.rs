@@ -6,12 +6,12 @@ mod common;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{name, seeds};
+use common::name;
 use futures::future::join_all;
 use nacre_clock::{Random, SystemClock};
-use nacre_conformance::FaultyStore;
 use nacre_conformance::faults::{FaultOdds, seeded};
 use nacre_conformance::histories::{MapAnswer, MapCall, MapModel, Recorder, check};
+use nacre_conformance::{FaultyStore, seeds};
 use nacre_embedded::{EmbeddedEngine, Options};
 use nacre_object::ErrorKind;
 use nacre_registry::{Change, Maps};

@@ -5,11 +5,11 @@ mod common;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use common::{faulty_maps, maps, name, program, programs, seeds, store, store_reporting_to};
+use common::{faulty_maps, maps, name, program, programs, store, store_reporting_to};
 use nacre_class::{FaultSink, ProgramFault};
 use nacre_conformance::faults::{FaultOdds, Operation, seeded};
 use nacre_conformance::wait::within_deadline;
-use nacre_conformance::{Fault, MemoryStore, peak_memory_kib};
+use nacre_conformance::{Fault, MemoryStore, peak_memory_kib, seeds};
 use nacre_object::{EntityName, Error, ErrorKind, Op};
 use nacre_registry::limits::{MAX_PENDING_TRIGGERS, MAX_TRIGGER_CHAIN};
 use nacre_registry::{Change, Maps};

@@ -4,11 +4,11 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::{NOW_MICROS, faulty_maps, maps, name, seeds, store};
+use common::{NOW_MICROS, faulty_maps, maps, name, store};
 use futures::future::join_all;
-use nacre_conformance::Fault;
 use nacre_conformance::faults::{FaultOdds, Operation, scripted, seeded, unreachable};
 use nacre_conformance::wait::within_deadline;
+use nacre_conformance::{Fault, seeds};
 use nacre_object::{Capabilities, Capability, EntityName, ErrorKind};
 use nacre_registry::limits::{
     MAX_CHANGES, MAX_ENTRIES, MAX_HISTORY_EPOCHS, MAX_KEY_BYTES, MAX_VALUE_BYTES,

@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{TestNode, faulty_maps, maps, name, node_hooks, program, programs, seeds, store};
+use common::{TestNode, faulty_maps, maps, name, node_hooks, program, programs, store};
 use futures::future::join_all;
 use nacre_conformance::faults::{FaultOdds, Operation, no_faults, seeded, unreachable};
 use nacre_conformance::wait::within_deadline;
-use nacre_conformance::{Fault, MemoryStore};
+use nacre_conformance::{Fault, MemoryStore, seeds};
 use nacre_object::{Error, ErrorKind, FaultSite, NodeName, Op, Request, Result, Store};
 use nacre_registry::{
     Change, LiveProgram, Maps, Node, NodeStatus, Nodes, ProgramId, Programs, Removal, Severity,

@@ -11,6 +11,7 @@ const MAX_SHRINK_RUNS: usize = 400;
 
 /// The seeds to try. There are `count` of them, times `NACRE_SEEDS` if that environment variable is
 /// set. If `NACRE_SEED` is set, there is only that seed.
+#[expect(clippy::disallowed_methods, reason = "a person chooses the seeds of a test run")]
 pub fn seeds(count: u64) -> std::ops::Range<u64> {
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     match number("NACRE_SEED") {

@@ -1,7 +1,8 @@
 //! Hashes of keys of the tables.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
+use std::hash::{BuildHasher, Hasher};
 
+use nacre_clock::Random;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// A fast hash for keys. The standard library's hash took 0.2 us of each appended log record.
@@ -13,7 +14,7 @@ pub(crate) struct KeyHashes {
 impl KeyHashes {
     /// Of a seed that is drawn: clients choose keys.
     pub fn drawn() -> Self {
-        Self { seed: RandomState::new().hash_one(()) }
+        Self { seed: Random::from_system().next_u64() }
     }
 }
 

@@ -135,9 +135,3 @@ pub fn program(text: &str) -> ProgramId {
 pub fn name(text: &str) -> MapName {
     MapName::new(text).expect("a well-formed literal")
 }
-
-/// How many seeds a random test tries: `NACRE_SEEDS` times as many as it says.
-pub fn seeds(usual: u64) -> std::ops::Range<u64> {
-    let times = std::env::var("NACRE_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
-    0..usual * times
-}
