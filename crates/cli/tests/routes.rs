@@ -25,6 +25,8 @@ async fn a_routed_object_answers_as_if_it_were_not_routed() {
     cluster.run_with_input(&["object", "write", &object, "--offset", "4", "-"], "abc");
     assert_eq!(number(status(&cluster, &home).as_ref(), "routed_bytes"), Some(3));
     assert_eq!(cluster.run(&["object", "get", &object]), "0123abc789");
+    let routed = number(status(&cluster, &home).as_ref(), "routed_bytes");
+    assert_eq!(routed, Some(3), "a read of the whole object leaves its bytes where they are");
     cluster.run_with_input(&["object", "write", &object, "--offset", "0", "-"], "ABCDEF");
     assert_eq!(cluster.run(&["object", "get", &object]), "ABCDEFc789", "a write is split");
     cluster.run_with_input(&["object", "write", &object, "--offset", "12", "-"], "end");
@@ -40,7 +42,6 @@ async fn a_routed_object_answers_as_if_it_were_not_routed() {
     let routed = client.locate(&object.parse().unwrap());
     assert_eq!(routed.as_str(), home);
 
-    // `object get` reads the whole object, and that brings its bytes home.
     cluster.run_with_input(&["object", "write", &object, "--offset", "4", "-"], "EF");
     let io = ["route", "trace", "r", &object, "0..20", "--json"];
     let ways = cluster.run(&io);

@@ -10,7 +10,8 @@
 //!    controller stores the rules durably on the node, holds and drains IO, installs the rules, and
 //!    lets IO continue.
 //! 3. [`node_switch`] and [`layer`]: the runtime of the pure switch. [`pieces`] sends the pieces of
-//!    an IO. [`programs`] runs the programs that rules name.
+//!    an IO. [`read_with_stat`] answers reads of whole objects. [`programs`] runs the programs that
+//!    rules name.
 //! 4. [`service`]: the requests of switches to the nodes that keep routed bytes. [`places`] says
 //!    which object keeps them.
 //! 5. [`mover`]: brings bytes home when no rule sends them elsewhere any more.
@@ -33,6 +34,7 @@ mod node_switch;
 mod pieces;
 mod places;
 mod programs;
+mod read_with_stat;
 mod record;
 mod routed_changes;
 mod service;

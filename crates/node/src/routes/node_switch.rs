@@ -239,6 +239,10 @@ impl NodeSwitch {
         match request.ops.as_slice() {
             [Op::Stat] => self.stat(&next, request).await,
             [Op::Read { .. }] => self.run(next, request, None).await,
+            [read @ Op::Read { .. }, Op::Stat] => {
+                let read = read.clone();
+                self.read_with_stat(next, request, read).await
+            }
             [Op::Write { data, .. }] if !data.is_empty() => self.run(next, request, None).await,
             _ => self.run(next, request, Some(Span::WHOLE)).await,
         }
@@ -250,7 +254,7 @@ impl NodeSwitch {
         self.run(self.base.clone(), request, Some(span)).await.map(drop)
     }
 
-    async fn run(
+    pub(super) async fn run(
         self: &Arc<Self>,
         next: Stack,
         request: Request,
@@ -274,7 +278,7 @@ impl NodeSwitch {
 
     /// Returns size, time and version from home. If the last byte that lies elsewhere is beyond the
     /// end at home, the size includes this byte.
-    async fn stat(&self, next: &Stack, request: Request) -> Result<Reply> {
+    pub(super) async fn stat(&self, next: &Stack, request: Request) -> Result<Reply> {
         self.until_installed().await;
         // Bytes that come home meanwhile are at home when the answer is made.
         let routed_end = self.core().routed_end(&request.header.object);

@@ -1,0 +1,58 @@
+//! Reads that come with a `stat` in one request, as clients send them to read whole objects.
+//!
+//! The request is not one IO of the pure switch, which routes single reads and writes only. So the
+//! switch reads between two `stat`s. If both return the same version and size, the bytes and the
+//! answer to `stat` belong to one state of the object: each change at home raises the version, and
+//! routed bytes can only make the stream longer.
+
+use std::sync::Arc;
+
+use nacre_object::{Error, Op, OpResult, Reply, Request, Result, Stack};
+use nacre_route::Span;
+
+use super::NodeSwitch;
+
+/// How many times the bytes are read while the object changes. Then they are brought home, where
+/// one request reads and stats.
+const MAX_ATTEMPTS: u32 = 3;
+
+impl NodeSwitch {
+    /// Answers a request that consists of `read` and a `stat`, in this order. Routed bytes stay
+    /// where they are.
+    ///
+    /// # Errors
+    /// Those of the read, and of the object's store at home.
+    pub(super) async fn read_with_stat(
+        self: &Arc<Self>,
+        next: Stack,
+        request: Request,
+        read: Op,
+    ) -> Result<Reply> {
+        let only = |op| Request { header: request.header.clone(), ops: vec![op] };
+        let mut before = self.stat(&next, only(Op::Stat)).await?;
+        let has_routed_bytes = self.core().routed_end(&request.header.object) > 0;
+        for _ in 0..if has_routed_bytes { MAX_ATTEMPTS } else { 0 } {
+            let data = self.run(next.clone(), only(read.clone()), None).await?.results.pop();
+            let after = self.stat(&next, only(Op::Stat)).await?;
+            if is_unchanged(&before, &after) {
+                let data = data.ok_or_else(|| Error::unavailable("the read has no answer"))?;
+                let results = [data].into_iter().chain(after.results).collect();
+                return Ok(Reply { version: after.version, results });
+            }
+            before = after;
+        }
+        self.run(next, request, Some(Span::WHOLE)).await
+    }
+}
+
+/// Whether both replies to `stat` show the same version and size.
+fn is_unchanged(before: &Reply, after: &Reply) -> bool {
+    before.version == after.version && size(before) == size(after)
+}
+
+fn size(reply: &Reply) -> Option<u64> {
+    match reply.results.first() {
+        Some(OpResult::Stat(stat)) => Some(stat.size),
+        _ => None,
+    }
+}
