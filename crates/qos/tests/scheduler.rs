@@ -273,6 +273,26 @@ fn tenants_without_a_promise_share_by_weight() {
 }
 
 #[test]
+fn a_tenant_that_is_charged_for_other_work_waits_until_the_others_have_as_much() {
+    let mut scheduler = device(1);
+    let [background, other] = [0.5, 1.0].map(|weight| weighted(&mut scheduler, weight));
+    // Charges do not add up: one second of work, twice as much by the weight.
+    scheduler.charge(background, 1.0, ms(0));
+    scheduler.charge(background, 1.0, ms(0));
+    enqueue(&mut scheduler, background, 0.1, ms(0));
+    for _ in 0..25 {
+        enqueue(&mut scheduler, other, 0.1, ms(0));
+    }
+    let order = order(&mut scheduler, ms(0));
+    let at = order.iter().position(|tenant| *tenant == background).unwrap();
+    assert!((20..=21).contains(&at), "after two seconds of the other's work: {at}");
+
+    scheduler.charge(background, 9.0, ms(0));
+    enqueue(&mut scheduler, background, 0.1, ms(0));
+    assert_eq!(drain(&mut scheduler, ms(0)), [(background, false)], "nobody else waits");
+}
+
+#[test]
 fn a_tenant_outside_its_limits_counts_as_one_of_weight_1() {
     let mut scheduler = device(1);
     let greedy = promised(&mut scheduler, 0, &[(0.001, 0.01)]);

@@ -20,6 +20,7 @@ use crate::classes::in_osd::{InOsd, OsdCounts, OsdRequest};
 use crate::classes::survey::{PROBE_POOL, Survey, Surveyor};
 use crate::cluster::failure::{operation_failed, status};
 use crate::cluster::location::{self, Location};
+use crate::cluster::osd_counters::OsdCounters;
 use crate::cluster::osd_map::OsdMap;
 use crate::ffi::{Cluster, IoContext};
 use crate::in_flight;
@@ -147,6 +148,17 @@ impl RadosEngine {
         let targets = blocking(move || surveyor.find(&cluster, &options)).await;
         let targets = targets.map_err(|error| error.during("survey"))?;
         Ok(targets.ask(&self.context(PROBE_POOL)?).await)
+    }
+
+    /// What an OSD counts of the operations of all clients since it started.
+    ///
+    /// # Errors
+    /// `Denied` if the user may not ask the OSD for its counters; `Unavailable` if the OSD does not
+    /// answer.
+    pub async fn osd_counters(&self, osd: i32) -> Result<OsdCounters> {
+        let cluster = self.0.cluster.clone();
+        let counters = blocking(move || OsdCounters::ask(&cluster, osd)).await;
+        counters.map_err(|error| error.during("perf dump").on(format!("osd.{osd}")))
     }
 
     /// Ends the engine's watches. Returns when the cluster has forgotten them, or after some

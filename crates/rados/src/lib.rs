@@ -40,6 +40,7 @@ pub use classes::survey::{Offer, OsdClasses, Survey};
 pub use cluster::administrator::{Administrator, Expected, PoolObjects};
 pub use cluster::examination::{Examination, OsdFacts, OsdSettings, PoolFacts, examine};
 pub use cluster::location::Location;
+pub use cluster::osd_counters::OsdCounters;
 pub use cluster::placement_seed::PlacementSeed;
 pub use cluster::plain_client::{PlainAnswer, PlainClient};
 pub use engine::RadosEngine;

@@ -11,7 +11,8 @@
 //!    `programs`).
 //! 4. Gateways to one Ceph cluster [divide](share_among_gateways) the promises of tenants among
 //!    them.
-//! 5. [`NodeSlo::report`] reports the latencies of tenants, and [`NodeSlo::take_misses`] the missed
+//! 5. A gateway measures [direct traffic](NodeSlo::note_direct), which passes no gateway.
+//! 6. [`NodeSlo::report`] reports the latencies of tenants, and [`NodeSlo::take_misses`] the missed
 //!    promises.
 //!
 //! **Invariant:** a request is sent to the engine once or refused, even if the map changes
@@ -20,6 +21,7 @@
 //! **Invariant:** while promises are not enforced, no request waits.
 
 mod advice;
+mod direct;
 mod follower;
 mod gateway_sharing;
 mod layer;
@@ -33,6 +35,7 @@ mod traffic;
 mod windows;
 
 pub use advice::{Advice, AdvisedTarget, AdvisedTenant, Move, advise};
+pub use direct::{DirectTraffic, IoCounts, Reading};
 pub use follower::follow;
 pub use gateway_sharing::share_among_gateways;
 pub use layer::{

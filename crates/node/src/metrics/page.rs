@@ -66,10 +66,10 @@ impl Page<'_> {
     }
 
     /// Gauges that differ in their labels.
-    pub fn gauges<'l>(
+    pub fn gauges<'l, V: EncodeGaugeValue>(
         &mut self,
         title: Title,
-        values: impl IntoIterator<Item = (Vec<(&'static str, &'l str)>, u64)>,
+        values: impl IntoIterator<Item = (Vec<(&'static str, &'l str)>, V)>,
     ) -> Result {
         self.series(title, MetricType::Gauge, values, |encoder, (labels, value)| {
             let labels: &Labels<'_> = &labels;

@@ -263,6 +263,20 @@ impl Scheduler {
         true
     }
 
+    /// Charges a tenant without a promise for work that did not pass this scheduler. Its requests
+    /// wait until the other tenants without a promise have got as much, by weight. Only the largest
+    /// of several charges counts, so the tenant catches up once they end.
+    pub fn charge(&mut self, tenant: TenantId, work_seconds: f64, now: Time) {
+        let virtual_pass = self.virtual_pass;
+        let Some(slot) = self.slot(tenant) else { return };
+        if let Share::Weighted { weight } = slot.tenant.settings.share
+            && work_seconds > 0.0
+        {
+            slot.pass = slot.pass.max(Pass(virtual_pass.0 + work_seconds / weight));
+            self.stand(tenant, now);
+        }
+    }
+
     /// Cancels a waiting request. Returns whether it was waiting.
     pub fn cancel(&mut self, tenant: TenantId, request: RequestId, now: Time) -> bool {
         self.refresh(now);

@@ -6,6 +6,7 @@ pub(crate) mod examination;
 pub(crate) mod failure;
 pub(crate) mod key_search;
 pub(crate) mod location;
+pub(crate) mod osd_counters;
 pub(crate) mod osd_map;
 pub(crate) mod placement_seed;
 pub(crate) mod plain_client;

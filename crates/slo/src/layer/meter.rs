@@ -17,6 +17,8 @@ pub enum MissCause {
     NotEnforced,
     /// The tenant asked for more than its token bucket allows.
     OutsideEnvelope,
+    /// The target was busy with requests that passed no gateway.
+    DirectTraffic,
     /// The target was slower than its profile says.
     ProfileDrifted,
     /// The target was busy with work outside the queues: compaction, other processes, or clients of
@@ -30,6 +32,7 @@ impl MissCause {
         match self {
             Self::NotEnforced => "promises are not enforced",
             Self::OutsideEnvelope => "the tenant asked for more than it was promised",
+            Self::DirectTraffic => "clients that pass no gateway keep the target busy",
             Self::ProfileDrifted => "the target is slower than its profile: measure it again",
             Self::Background => "the target was busy with work that no queue orders",
         }
@@ -74,7 +77,7 @@ struct Untold {
     requests: u64,
     worst: Duration,
     /// By [`MissCause`].
-    causes: [u64; 4],
+    causes: [u64; 5],
 }
 
 impl Meter {
@@ -107,9 +110,10 @@ impl Meter {
     /// The requests, misses, longest latency and most frequent cause since the last call; `None` if
     /// there was no miss.
     pub fn take_untold(&mut self) -> Option<(u64, u64, Duration, MissCause)> {
-        const ALL: [MissCause; 4] = [
+        const ALL: [MissCause; 5] = [
             MissCause::NotEnforced,
             MissCause::OutsideEnvelope,
+            MissCause::DirectTraffic,
             MissCause::ProfileDrifted,
             MissCause::Background,
         ];

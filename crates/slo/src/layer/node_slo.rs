@@ -19,6 +19,7 @@ use super::cost::{Charging, Cost};
 use super::parts::Parts;
 use super::report::TargetReport;
 use super::target_queue::TargetQueue;
+use crate::direct::{IoCounts, Reading};
 use crate::limits::{MAX_WATCH, MAX_WATCHED_TENANTS};
 use crate::order::{NoOrders, Orders};
 use crate::records::{SloState, background_tenant, system_tenant};
@@ -188,6 +189,22 @@ impl NodeSlo {
     /// Promises that were missed since the last call.
     pub fn take_misses(&self) -> Vec<Miss> {
         self.all_queues().iter().flat_map(|queue| queue.take_misses()).collect()
+    }
+
+    /// The requests that this process has sent to each target since it started.
+    pub fn sent(&self) -> BTreeMap<TargetName, IoCounts> {
+        self.all_queues().iter().map(|queue| queue.sent()).collect()
+    }
+
+    /// Notes two readings of the counters of a target. The direct traffic between them is reported,
+    /// and its work is charged to nacre's background tenant. Without both readings it is unknown.
+    pub fn note_direct(
+        &self,
+        target: &TargetName,
+        earlier: Option<&Reading>,
+        now: Option<&Reading>,
+    ) {
+        self.queue(target).note_direct(earlier, now);
     }
 
     /// The target that a request on an object loads first.

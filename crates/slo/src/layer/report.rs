@@ -4,7 +4,7 @@ use nacre_object::Result;
 use nacre_qos::ArrivalCurve;
 use serde::{Deserialize, Serialize};
 
-use crate::Latencies;
+use crate::{DirectTraffic, Latencies};
 
 /// A target, as one node sees it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -23,6 +23,10 @@ pub struct TargetReport {
     /// target has become slower than promises assume. `None` without a profile, or if there was too
     /// little work.
     pub drift: Option<f64>,
+    /// The requests of clients that pass no gateway. `None` if the target is not an OSD, or if they
+    /// are unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub direct: Option<DirectTraffic>,
     /// How many decisions a program has made in place of the native order.
     #[serde(default)]
     pub decided_by_program: u64,

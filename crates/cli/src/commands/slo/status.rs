@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use nacre::{Cluster, ClusterFile};
 use nacre_object::Result;
-use nacre_slo::{PresentBound, Promise, SloState, TargetReport, TenantReport, present_bounds};
+use nacre_slo::{
+    DirectTraffic, PresentBound, Promise, SloState, TargetReport, TenantReport, present_bounds,
+};
 use serde::Serialize;
 use serde_json::json;
 
@@ -184,14 +186,17 @@ fn text(status: &Status) -> String {
         lines.push(format!("slo/{order} orders requests: {decided} decisions so far"));
     }
     for target in &status.targets {
-        let TargetReport { target, queued, outstanding, drift, .. } = target;
+        let TargetReport { target, queued, outstanding, drift, direct, .. } = target;
         let drift = match drift {
             Some(drift) if *drift > 1.0 => format!(
                 "; it takes {drift:.2} times as long as its profile says: nacre slo profile"
             ),
             _ => String::new(),
         };
-        lines.push(format!("{target}: {queued} requests wait, {outstanding} are at work{drift}"));
+        let direct = direct.map(|direct| beside(&direct)).unwrap_or_default();
+        lines.push(format!(
+            "{target}: {queued} requests wait, {outstanding} are at work{drift}{direct}"
+        ));
     }
     for (pool, tenant) in &status.pools {
         lines.push(format!("requests on the pool {pool} are those of {tenant}"));
@@ -200,4 +205,17 @@ fn text(status: &Status) -> String {
         lines.push(format!("the weight of {tenant} is {weight}"));
     }
     lines.join("\n")
+}
+
+/// Says what clients that pass no gateway ask of a target; nothing if there are none.
+fn beside(direct: &DirectTraffic) -> String {
+    if direct.operations_per_second == 0.0 {
+        return String::new();
+    }
+    format!(
+        "; clients that pass no gateway ask for {:.0} operations and {:.1} MB a second, {:.0}% of its time",
+        direct.operations_per_second,
+        direct.bytes_per_second / 1e6,
+        direct.load * 1e2
+    )
 }

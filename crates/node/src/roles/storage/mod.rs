@@ -102,10 +102,12 @@ impl OpenedRole for Storage {
         let room = engine.clone().map(|engine| {
             RoomWatch::start(engine, cluster.clone(), name.clone(), Arc::clone(node.clock))
         });
-        let gateway_clock = gateway.as_ref().map(|_| Arc::clone(node.clock));
+        let gateway_of =
+            |gateway: &Arc<CephGateway>| (gateway.engine.clone(), Arc::clone(node.clock));
+        let observed = gateway.as_ref().map(gateway_of);
         let slo = target
             .slo
-            .map(|slo| SloRuntime::start(slo, cluster.clone(), name.clone(), gateway_clock, offer));
+            .map(|slo| SloRuntime::start(slo, cluster.clone(), name.clone(), observed, offer));
         let (own_node, clock) = (&node.record.name, node.clock);
         let routes = target
             .switch

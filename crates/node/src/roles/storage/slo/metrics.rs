@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use nacre_slo::{NodeSlo, TargetReport, TenantReport};
+use nacre_slo::{DirectTraffic, NodeSlo, TargetReport, TenantReport};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 
@@ -32,6 +32,17 @@ impl Collector for SloCollector {
         page.counters(plain("slo_misses", help), of_tenants(|tenant| tenant.misses))?;
         let help = "Requests that wait in the tenant's queue";
         page.gauges(plain("slo_queued", help), of_tenants(|tenant| tenant.queued as u64))?;
+        let of_targets = |read: fn(&DirectTraffic) -> f64| {
+            let direct = report.iter().filter_map(|target| Some((target, target.direct?)));
+            let values = direct
+                .map(|(target, direct)| (vec![("target", target.target.as_str())], read(&direct)));
+            values.collect::<Vec<_>>()
+        };
+        let help = "Operations a second of clients that pass no gateway";
+        let title = plain("slo_direct_operations_per_second", help);
+        page.gauges(title, of_targets(|direct| direct.operations_per_second))?;
+        let help = "The part of the target's time that these operations take by its profile";
+        page.gauges(plain("slo_direct_load", help), of_targets(|direct| direct.load))?;
         let latencies = self.0.histograms();
         let latencies = latencies.iter().map(|(target, tenant, latency)| {
             (vec![("target", target.as_str()), ("tenant", tenant.as_str())], latency)

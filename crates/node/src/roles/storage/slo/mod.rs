@@ -2,6 +2,7 @@
 //! `nacre-slo`.
 
 mod background;
+mod direct_observer;
 mod metrics;
 mod miss_reporter;
 mod osd_targets;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use nacre::Cluster;
 use nacre_clock::Clock;
 use nacre_object::NodeName;
+use nacre_rados::RadosEngine;
 use nacre_slo::{NodeSlo, follow, share_among_gateways};
 use tokio::task::JoinHandle;
 
@@ -19,6 +21,7 @@ pub(super) use self::background::CompactionPace;
 pub(super) use self::osd_targets::OsdTargets;
 pub use self::service::{SLO_SERVICE, WatchRequest};
 
+use self::direct_observer::DirectObserver;
 use self::metrics::SloCollector;
 use self::miss_reporter::report_misses;
 use self::service::SloService;
@@ -30,21 +33,23 @@ use crate::roles::Offer;
 pub(super) struct SloRuntime(Vec<JoinHandle<()>>);
 
 impl SloRuntime {
-    /// Starts the tasks, and offers the service and the metrics. A gateway passes a clock for its
-    /// claims. Needs a tokio runtime.
+    /// Starts the tasks, and offers the service and the metrics. A gateway passes its engine and its
+    /// clock, for its claims and to observe direct traffic. Needs a tokio runtime.
     pub fn start(
         slo: Arc<NodeSlo>,
         cluster: Cluster,
         node: NodeName,
-        gateway_clock: Option<Arc<dyn Clock>>,
+        gateway: Option<(RadosEngine, Arc<dyn Clock>)>,
         offer: &mut Offer<'_>,
     ) -> Self {
         offer.service(SLO_SERVICE, Arc::new(SloService(Arc::clone(&slo))));
         offer.metrics(SloCollector(Arc::clone(&slo)));
         let mut tasks = vec![follow(cluster.maps().clone(), Arc::clone(&slo))];
-        if let Some(clock) = gateway_clock {
+        if let Some((engine, clock)) = gateway {
             let (maps, gateway) = (cluster.maps().clone(), node.to_string());
-            tasks.push(share_among_gateways(maps, gateway, Arc::clone(&slo), clock));
+            tasks.push(share_among_gateways(maps, gateway, Arc::clone(&slo), Arc::clone(&clock)));
+            let (slo, cluster) = (Arc::clone(&slo), cluster.clone());
+            tasks.push(tokio::spawn(DirectObserver { slo, engine, cluster, clock }.run()));
         }
         tasks.push(tokio::spawn(report_misses(slo, cluster, node)));
         Self(tasks)

@@ -4,8 +4,10 @@
 //! | --- | --- | --- |
 //! | `report` | – | the node's [`TargetReport`](nacre_slo::TargetReport)s in JSON |
 //! | `watch` | a [`WatchRequest`] in JSON | –; from then on reports contain the curves of that tenant |
+//! | `sent` | – | the requests that the node has sent to each target, as a JSON object of [`IoCounts`](nacre_slo::IoCounts) |
 //! | `locate` | `POOL/OBJECT` | the target that a request on the object loads first; on Ceph this is the primary OSD |
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +20,8 @@ use serde::{Deserialize, Serialize};
 
 /// The name of the service.
 pub const SLO_SERVICE: &str = "slo";
+/// The method by which a gateway tells its counts.
+pub(super) const SENT: &str = "sent";
 
 /// The tenant whose traffic is to be watched, and for how long.
 #[derive(Debug, Serialize, Deserialize)]
@@ -39,6 +43,12 @@ impl Service for SloService {
             "report" => {
                 let report = serde_json::to_vec(&self.0.report());
                 report.map(Bytes::from).map_err(|cause| Error::corrupt(cause.to_string()))
+            }
+            SENT => {
+                let sent = self.0.sent().into_iter();
+                let sent = sent.map(|(target, counts)| (target.to_string(), counts));
+                let sent = serde_json::to_vec(&sent.collect::<BTreeMap<_, _>>());
+                sent.map(Bytes::from).map_err(|cause| Error::corrupt(cause.to_string()))
             }
             "watch" => {
                 let request: WatchRequest = serde_json::from_slice(&input)

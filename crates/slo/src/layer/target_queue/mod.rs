@@ -7,6 +7,8 @@
 //! **Invariant:** each request that the scheduler has sent is completed once. Waiters are woken
 //! under the lock, and therefore in the order in which the scheduler sent them.
 
+mod permit;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -21,6 +23,8 @@ use nacre_qos::{Envelope, RateBurst};
 use nacre_telemetry::HistogramSnapshot;
 use tokio::sync::oneshot;
 
+pub(super) use self::permit::Permit;
+use super::Miss;
 use super::cost::{Charging, Cost};
 use super::device_clock::{DeviceClock, Share};
 use super::drift::Drift;
@@ -29,7 +33,7 @@ use super::ordering::Ordering;
 use super::parts::{Parts, shared};
 use super::report::TargetReport;
 use super::tenant::{Tenant, Watched};
-use super::{Miss, MissCause};
+use crate::direct::{DirectTraffic, IoCounts, Reading};
 use crate::limits::{
     BACKGROUND_WEIGHT, MAX_METERED_TENANTS, MAX_OUTSTANDING_IN_GROUPS, MAX_QUEUE_WAIT,
     SYSTEM_BURST_SECONDS, SYSTEM_RATE,
@@ -59,6 +63,10 @@ struct Inner {
     waiting: BTreeMap<RequestId, oneshot::Sender<Admission>>,
     device: DeviceClock,
     drift: Drift,
+    /// The requests sent to the target.
+    sent: IoCounts,
+    /// The direct traffic between the last two readings, if it is known.
+    direct: Option<DirectTraffic>,
     ordering: Ordering,
 }
 
@@ -69,20 +77,6 @@ enum Admission {
     Sent { is_within: bool, begun: Share },
     /// It waited for too long.
     Expired,
-}
-
-/// A request that may go to the engine.
-#[derive(Debug)]
-pub(super) struct Permit {
-    queue: Arc<TargetQueue>,
-    tenant: TenantName,
-    came_at: Duration,
-    cost: Cost,
-    begun: Share,
-    is_within: bool,
-    /// `None` if it passed no scheduler.
-    request: Option<RequestId>,
-    is_left: bool,
 }
 
 /// A waiting request. Dropping it takes the request out of the queue.
@@ -114,6 +108,8 @@ impl TargetQueue {
             waiting: BTreeMap::new(),
             device: DeviceClock::new(MAX_OUTSTANDING_IN_GROUPS.writes.requests),
             drift: Drift::default(),
+            sent: IoCounts::default(),
+            direct: None,
             ordering: Ordering::new(orders),
         };
         let queue = Arc::new(Self { target, clock, inner: Mutex::new(inner) });
@@ -243,8 +239,31 @@ impl TargetQueue {
             outstanding: inner.device.outstanding(),
             busy_seconds: inner.device.busy_seconds(now),
             drift: inner.drift.ratio(now),
+            direct: inner.direct,
             decided_by_program: inner.ordering.decided(),
             tenants,
+        }
+    }
+
+    /// The requests that this process has sent to the target.
+    pub fn sent(&self) -> (TargetName, IoCounts) {
+        (self.target.clone(), self.lock().sent)
+    }
+
+    /// See [`NodeSlo::note_direct`](super::NodeSlo::note_direct).
+    pub fn note_direct(&self, earlier: Option<&Reading>, now: Option<&Reading>) {
+        let at = self.clock.monotonic();
+        let inner = &mut *self.lock();
+        let profile = inner.state.profiles.get(&self.target).map(|stored| &stored.profile);
+        inner.direct = match (earlier, now, profile) {
+            (Some(earlier), Some(now), Some(profile)) => now.direct_since(earlier, profile),
+            _ => None,
+        };
+        let (Some(direct), Some(earlier), Some(now)) = (inner.direct, earlier, now) else { return };
+        let background = inner.tenant_id(&background_tenant(), &self.target, at);
+        if let Ok(background) = background {
+            let passed = now.at.saturating_sub(earlier.at).as_secs_f64();
+            inner.scheduler.charge(background, direct.load * passed, at);
         }
     }
 
@@ -412,67 +431,6 @@ impl Inner {
                 }
                 Next::Nothing { .. } => return,
             }
-        }
-    }
-}
-
-impl Permit {
-    /// Handles the end of a request. `moved_bytes` counts request and reply; it is `None` after a
-    /// failure.
-    pub fn leave(mut self, moved_bytes: Option<u64>) {
-        self.end(moved_bytes, true);
-    }
-
-    fn end(&mut self, moved_bytes: Option<u64>, is_answered: bool) {
-        self.is_left = true;
-        let queue = Arc::clone(&self.queue);
-        let now = queue.clock.monotonic();
-        let inner = &mut *queue.lock();
-        let took = inner.device.end(self.begun, now);
-        let bytes = moved_bytes.unwrap_or(self.cost.bytes.into());
-        let by_profile = inner.profile_work(&queue.target, &self.cost, bytes);
-        let work = match (self.cost.charging, by_profile) {
-            (Charging::Before | Charging::ByReply, Some(seconds)) => {
-                inner.drift.add(took.seconds, seconds, now);
-                seconds
-            }
-            (Charging::ByTime, Some(seconds)) => took.call_seconds.max(seconds),
-            (Charging::ByTimeAlone, _) | (_, None) => took.call_seconds,
-        };
-        if let Some(request) = self.request {
-            inner.scheduler.complete(request, Some(work), now);
-        }
-        inner.meter(&self.tenant).work_seconds += work;
-        inner.watch(&self.tenant, work, self.came_at, now);
-        if is_answered {
-            self.measure(inner, now.saturating_sub(self.came_at), now);
-        }
-        inner.send_what_may_go(now);
-    }
-
-    fn measure(&self, inner: &mut Inner, latency: Duration, now: Duration) {
-        let promised = inner.state.promises.get(&self.tenant).map(|promise| promise.slo_seconds);
-        let is_missed = promised.is_some_and(|slo| latency.as_secs_f64() > slo);
-        let cause = match () {
-            () if self.request.is_none() => MissCause::NotEnforced,
-            () if !self.is_within => MissCause::OutsideEnvelope,
-            () if inner.drift.ratio(now).is_some_and(|drift| drift > 1.0) => {
-                MissCause::ProfileDrifted
-            }
-            () => MissCause::Background,
-        };
-        let meter = inner.meter(&self.tenant);
-        meter.record(latency, self.is_within, now);
-        if is_missed {
-            meter.miss(latency, cause);
-        }
-    }
-}
-
-impl Drop for Permit {
-    fn drop(&mut self) {
-        if !self.is_left {
-            self.end(None, false);
         }
     }
 }

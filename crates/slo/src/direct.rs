@@ -1,0 +1,198 @@
+//! Direct traffic: what clients ask of an OSD without passing a gateway.
+//!
+//! An OSD counts the operations of all its clients. Each gateway counts the requests that it sent
+//! to each OSD. A gateway reads both from time to time. The operations that the OSD counts beyond
+//! those of all gateways are direct traffic.
+//!
+//! No queue orders direct traffic. [`NodeSlo::note_direct`](crate::NodeSlo::note_direct) charges
+//! its work to nacre's background tenant, and reports show it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use nacre_qos::{IoKind, Profile};
+use serde::{Deserialize, Serialize};
+
+/// Direct operations below this part of the gateways' requests count as none. An OSD and the
+/// gateways are not read at the same instant, so their counts never match exactly.
+const LEAST_PART: f64 = 0.05;
+/// Fewer direct operations a second than this count as none. Gateways also send operations that are
+/// no requests, such as renewals of watches.
+const LEAST_OPERATIONS_PER_SECOND: f64 = 5.0;
+
+/// Counts of what one target did since some start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IoCounts {
+    /// Operations that only read.
+    pub reads: u64,
+    /// Operations that write.
+    pub writes: u64,
+    /// Bytes that reads returned.
+    pub read_bytes: u64,
+    /// Bytes that came with writes.
+    pub written_bytes: u64,
+}
+
+/// The counts of one target at one time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reading {
+    /// A reading of the observer's clock.
+    pub at: Duration,
+    /// What the target counts of all clients.
+    pub all: IoCounts,
+    /// What each gateway has sent to the target.
+    pub by_gateway: BTreeMap<String, IoCounts>,
+}
+
+/// The direct traffic to one target.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct DirectTraffic {
+    /// Operations a second.
+    pub operations_per_second: f64,
+    /// Bytes a second, both ways.
+    pub bytes_per_second: f64,
+    /// The work of these operations by the target's profile, in seconds of work a second.
+    pub load: f64,
+}
+
+impl IoCounts {
+    /// Counts an operation that moved so many bytes.
+    pub fn add(&mut self, kind: IoKind, bytes: u64) {
+        let (operations, moved) = match kind {
+            IoKind::Read => (&mut self.reads, &mut self.read_bytes),
+            IoKind::Write => (&mut self.writes, &mut self.written_bytes),
+        };
+        *operations += 1;
+        *moved = moved.saturating_add(bytes);
+    }
+
+    fn operations(&self) -> u64 {
+        self.reads + self.writes
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self {
+            reads: self.reads + other.reads,
+            writes: self.writes + other.writes,
+            read_bytes: self.read_bytes + other.read_bytes,
+            written_bytes: self.written_bytes + other.written_bytes,
+        }
+    }
+
+    /// The difference to an earlier count; `None` if the counter has started again since.
+    fn since(self, earlier: Self) -> Option<Self> {
+        Some(Self {
+            reads: self.reads.checked_sub(earlier.reads)?,
+            writes: self.writes.checked_sub(earlier.writes)?,
+            read_bytes: self.read_bytes.checked_sub(earlier.read_bytes)?,
+            written_bytes: self.written_bytes.checked_sub(earlier.written_bytes)?,
+        })
+    }
+
+    fn beyond(self, other: Self) -> Self {
+        Self {
+            reads: self.reads.saturating_sub(other.reads),
+            writes: self.writes.saturating_sub(other.writes),
+            read_bytes: self.read_bytes.saturating_sub(other.read_bytes),
+            written_bytes: self.written_bytes.saturating_sub(other.written_bytes),
+        }
+    }
+
+    /// The work of these operations, each of the mean size of its kind.
+    fn work_seconds(self, profile: &Profile) -> f64 {
+        let work = |kind, operations: u64, bytes: u64| match operations {
+            0 => 0.0,
+            _ => operations as f64 * profile.work_seconds(kind, bytes / operations),
+        };
+        work(IoKind::Read, self.reads, self.read_bytes)
+            + work(IoKind::Write, self.writes, self.written_bytes)
+    }
+}
+
+impl Reading {
+    /// The direct traffic since an earlier reading; `None` if it is unknown. It is unknown if no
+    /// time has passed, or if the target or a gateway started or ended in between.
+    pub fn direct_since(&self, earlier: &Self, profile: &Profile) -> Option<DirectTraffic> {
+        let seconds = self.at.checked_sub(earlier.at)?.as_secs_f64();
+        if seconds == 0.0 || !self.by_gateway.keys().eq(earlier.by_gateway.keys()) {
+            return None;
+        }
+        let all = self.all.since(earlier.all)?;
+        let mut sent = IoCounts::default();
+        for (now, before) in self.by_gateway.values().zip(earlier.by_gateway.values()) {
+            sent = sent.and(now.since(*before)?);
+        }
+        let operations = all.operations().saturating_sub(sent.operations()) as f64;
+        let is_noise = operations < LEAST_PART * sent.operations() as f64
+            || operations < LEAST_OPERATIONS_PER_SECOND * seconds;
+        if is_noise {
+            return Some(DirectTraffic::default());
+        }
+        let direct = all.beyond(sent);
+        Some(DirectTraffic {
+            operations_per_second: operations / seconds,
+            bytes_per_second: (direct.read_bytes + direct.written_bytes) as f64 / seconds,
+            load: direct.work_seconds(profile) / seconds,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nacre_qos::ProfileRow;
+
+    use super::*;
+
+    /// Any operation of 1,000 bytes takes 1 ms of the target.
+    fn profile() -> Profile {
+        let row =
+            |bytes| ProfileRow { bytes, read_bytes_per_second: 1e6, write_bytes_per_second: 1e6 };
+        Profile::new(vec![row(1_000), row(100_000)]).unwrap()
+    }
+
+    fn writes(writes: u64) -> IoCounts {
+        IoCounts { writes, written_bytes: 1_000 * writes, ..IoCounts::default() }
+    }
+
+    fn reading(seconds: u64, all: u64, by_gateway: &[(&str, u64)]) -> Reading {
+        let sent = by_gateway.iter().map(|(name, sent)| ((*name).to_owned(), writes(*sent)));
+        Reading { at: Duration::from_secs(seconds), all: writes(all), by_gateway: sent.collect() }
+    }
+
+    #[test]
+    fn operations_beyond_those_of_all_gateways_are_direct_traffic() {
+        let before = reading(10, 5_000, &[("gateway.0", 100), ("gateway.1", 0)]);
+        let now = reading(20, 11_000, &[("gateway.0", 1_100), ("gateway.1", 2_000)]);
+        let direct = now.direct_since(&before, &profile()).unwrap();
+        assert_eq!(direct.operations_per_second, 300.0);
+        assert_eq!(direct.bytes_per_second, 300_000.0);
+        assert!((direct.load - 0.3).abs() < 1e-9, "{direct:?}");
+    }
+
+    #[test]
+    fn a_difference_within_the_noise_is_no_direct_traffic() {
+        let before = reading(10, 0, &[("gateway.0", 0)]);
+        let none = Some(DirectTraffic::default());
+        let close = reading(20, 10_400, &[("gateway.0", 10_000)]);
+        assert_eq!(close.direct_since(&before, &profile()), none, "less than a twentieth");
+        let watches = reading(20, 49, &[("gateway.0", 0)]);
+        assert_eq!(watches.direct_since(&before, &profile()), none, "less than 5 a second");
+        let fewer = reading(20, 10, &[("gateway.0", 100)]);
+        assert_eq!(fewer.direct_since(&before, &profile()), none, "some needed no operation");
+    }
+
+    #[test]
+    fn direct_traffic_is_unknown_while_targets_or_gateways_start_or_end() {
+        let before = reading(10, 1_000, &[("gateway.0", 500)]);
+        let unknown = [
+            reading(20, 10, &[("gateway.0", 600)]),
+            reading(20, 2_000, &[("gateway.0", 1)]),
+            reading(20, 2_000, &[("gateway.0", 600), ("gateway.1", 4)]),
+            reading(20, 2_000, &[]),
+            reading(10, 2_000, &[("gateway.0", 600)]),
+        ];
+        for now in unknown {
+            assert_eq!(now.direct_since(&before, &profile()), None, "{now:?}");
+        }
+    }
+}
