@@ -82,7 +82,7 @@ async fn a_program_decides_where_writes_go_until_a_new_version_takes_over() {
     write(&cluster, &second, "1", "i");
     let told = program(&cluster, &home).unwrap();
     assert_eq!((&told["decided"], &told["inserted_rules"]), (&3.into(), &1.into()), "{told}");
-    assert_eq!(routed_bytes(&cluster, &home), Some(4), "the inserted rule sent both away");
+    assert_eq!(routed_bytes(&cluster, &home), Some(8), "the inserted rule sent both away");
     assert_eq!(cluster.run(&["object", "get", &second]), "ling");
 
     let (code, said) = cluster.fails(&["program", "rm", "route/p", "--force"]);
