@@ -46,7 +46,7 @@ const SAMPLES: [&str; 42] = [
     "log|read|l",
     "balancer|simulate|p.lua|--ranks|5|--units|9|--seconds|60|--tick|2.5|--seed|7",
     "balancer|cephfs|push|p.lua|--name|p|--fs|f|--ceph|/c?user=u|--watch|7",
-    "slo|admit|gold|--latency|20ms|--rate|100|--bytes|4k|--op|read|--burst|8|--few-objects|--violation|0.001",
+    "slo|admit|gold|--latency|20ms|--rate|100|--size|4k|--op|read|--burst|8|--few-objects|--violation|0.001",
     "slo|whatif|gold|--latency|0.5s|--trace-file|t|--format|msr|--pool|p|--percentile|99.9",
     "slo|replay|t|u|--pool|p|--speed|2|--hdr-log|h|--no-prepare",
     "slo|watch|gold|--seconds|30",

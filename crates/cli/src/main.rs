@@ -41,7 +41,7 @@ use crate::commands::{
     balancer, brados, ceph, class, entity, events, init, log, map, node, object, pool, program,
     resource, route, salvage, scrub, slo, status, trace, up,
 };
-use crate::out::Out;
+use crate::out::{Out, Sizes};
 
 /// One thread allocates the parts of a request, and another thread frees them. glibc's allocator
 /// takes a lock for each such part, so another allocator is used (docs/append-latency.md).
@@ -60,6 +60,9 @@ struct Arguments {
     /// Print JSON, one document a line
     #[arg(long, global = true)]
     json: bool,
+    /// Print sizes in bytes, not rounded to KiB, MiB or GiB
+    #[arg(long, global = true)]
+    bytes: bool,
     /// Trace the command, and print on standard error what took how long, on every node
     #[arg(long, global = true)]
     trace: bool,
@@ -230,7 +233,8 @@ fn main() -> ExitCode {
     if arguments.command.keeps_data() {
         nacre_files::restrict_process();
     }
-    let out = Out::new(arguments.json);
+    let sizes = if arguments.bytes { Sizes::Exact } else { Sizes::Rounded };
+    let out = Out::new(arguments.json).with_sizes(sizes);
     arguments.place = match arguments.place.settled(&arguments.command, &matches) {
         Ok(place) => place,
         Err(error) => return ExitCode::from(fail(&error, out)),

@@ -148,6 +148,11 @@ fn objects_keep_bytes_maps_attributes_and_snapshots() {
     cluster.run(&["object", "attr", "set", "data/a", "colour", "red"]);
     assert_eq!(cluster.json(&["object", "attr", "get", "data/a", "colour"])["value"], "red");
     assert_eq!(cluster.json(&["object", "stat", "data/a"])["size"], 11);
+    cluster.run(&["object", "truncate", "data/sizes", "1536"]);
+    assert!(cluster.run(&["object", "stat", "data/sizes"]).starts_with("size      1.5 KiB\n"));
+    let exact = cluster.run(&["object", "stat", "data/sizes", "--bytes"]);
+    assert!(exact.starts_with("size      1536 B\n"), "{exact}");
+    cluster.run(&["object", "rm", "data/sizes"]);
     for n in 0..5 {
         cluster.run(&["object", "create", &format!("data/many/{n}")]);
     }

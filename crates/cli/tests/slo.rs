@@ -157,7 +157,7 @@ fn a_cluster_promises_what_its_profile_allows_and_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
     let cluster = RunningCluster::start_with(folder.path(), &["--targets", "2", "--metadata", "1"]);
     let admit = |verb, tenant, rate| {
-        ["slo", verb, tenant, "--latency", "20s", "--rate", rate, "--bytes", "4096"]
+        ["slo", verb, tenant, "--latency", "20s", "--rate", rate, "--size", "4096"]
     };
     let (status, said) = cluster.fails(&admit("admit", "gold", "0.01"));
     assert!(status == 1 && said.contains("nacre slo profile"), "{said}");
@@ -211,7 +211,7 @@ fn stochastic_promises_are_told_apart(cluster: &RunningCluster) {
             "0.01",
             "--rate",
             "1",
-            "--bytes",
+            "--size",
             "4k",
         ]
     };
@@ -227,10 +227,10 @@ fn stochastic_promises_are_told_apart(cluster: &RunningCluster) {
     );
     let greedy = ["slo", "whatif", "greedy", "--latency", "20s", "--violation", "0.01"];
     let (_, said) =
-        cluster.fails(&[&greedy[..], &["--rate", "1000000000", "--bytes", "4k"]].concat());
+        cluster.fails(&[&greedy[..], &["--rate", "1000000000", "--size", "4k"]].concat());
     assert!(said.contains("by the stochastic bound for a violation of 0.01"), "{said}");
     let (status, _) =
-        cluster.fails(&[&greedy[..6], &["1.5", "--rate", "1", "--bytes", "4k"]].concat());
+        cluster.fails(&[&greedy[..6], &["1.5", "--rate", "1", "--size", "4k"]].concat());
     assert_eq!(status, 2, "a violation is below 1");
     cluster.run(&["slo", "evict", "web"]);
 }
@@ -354,7 +354,7 @@ fn advice_names_the_tenant_to_move_and_says_that_nacre_cannot_move_it() {
     std::fs::write(&file, watched.to_string()).unwrap();
     let curves = ["--curves", file.to_str().unwrap()];
     cluster.run(&[&["slo", "admit", "gold", "--latency", "20s"], &curves[..]].concat());
-    let ask = ["slo", "advise", "--for", "bulk", "--latency", "20s", "--bytes", "4096"];
+    let ask = ["slo", "advise", "--for", "bulk", "--latency", "20s", "--size", "4096"];
     let few = [&ask[..], &["--rate", "150000", "--few-objects"]].concat();
     let advice: Value = {
         let output = cluster.command(&[&few[..], &["--json"]].concat()).output().unwrap();

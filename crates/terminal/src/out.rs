@@ -8,6 +8,7 @@ use std::io::{self, ErrorKind, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
+use bytesize::ByteSize;
 use nacre_object::{Error, Result};
 use serde::Serialize;
 
@@ -36,12 +37,35 @@ pub fn status() -> u8 {
 #[derive(Debug, Clone, Copy)]
 pub struct Out {
     json: bool,
+    sizes: Sizes,
+}
+
+/// How people see sizes. JSON always has exact bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sizes {
+    /// Rounded, with a unit: `1.5 MiB`.
+    Rounded,
+    /// In bytes: `1572864 B`.
+    Exact,
 }
 
 impl Out {
     /// Text, or JSON.
     pub fn new(json: bool) -> Self {
-        Self { json }
+        Self { json, sizes: Sizes::Rounded }
+    }
+
+    /// Prints sizes like this from here on.
+    pub fn with_sizes(self, sizes: Sizes) -> Self {
+        Self { sizes, ..self }
+    }
+
+    /// A size for people: `1.5 MiB`, or `1572864 B` if exact sizes were asked for.
+    pub fn size(self, bytes: u64) -> String {
+        match self.sizes {
+            Sizes::Rounded => ByteSize(bytes).display().iec().to_string(),
+            Sizes::Exact => format!("{bytes} B"),
+        }
     }
 
     /// Whether JSON was asked for.
@@ -220,6 +244,16 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_size_is_rounded_unless_exact_bytes_are_asked_for() {
+        let out = Out::new(false);
+        let rounded = [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (3 << 40, "3.0 TiB")];
+        for (bytes, shown) in rounded {
+            assert_eq!(out.size(bytes), shown);
+        }
+        assert_eq!(out.with_sizes(Sizes::Exact).size(1536), "1536 B");
+    }
 
     #[test]
     fn a_printed_string_cannot_move_the_cursor_or_begin_a_line() {

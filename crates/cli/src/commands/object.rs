@@ -287,7 +287,7 @@ fn show_stat(stat: ObjectStat, out: Out) -> Result<()> {
     let ObjectStat { size, modified_micros, version } = stat;
     let value = json!({ "size": size, "modified_micros": modified_micros, "version": version });
     out.show(&value, || {
-        let modified = utc(modified_micros);
+        let (size, modified) = (out.size(size), utc(modified_micros));
         format!("size      {size}\nmodified  {modified}\nversion   {version}")
     })
 }

@@ -23,12 +23,12 @@ pub fn run(kind: Option<ProgramKind>, out: Out) -> Result<()> {
     };
     for hook in shown {
         let (kind, interface) = (hook.kind(), hook.interface());
-        out.show(&as_json(kind, interface), || as_text(kind, interface))?;
+        out.show(&as_json(kind, interface), || as_text(kind, interface, out))?;
     }
     Ok(())
 }
 
-fn as_text(kind: ProgramKind, interface: &Interface) -> String {
+fn as_text(kind: ProgramKind, interface: &Interface, out: Out) -> String {
     let mut text = format!(
         "{kind}: {}\n  written in {}\n  defines\n",
         interface.purpose,
@@ -46,11 +46,11 @@ fn as_text(kind: ProgramKind, interface: &Interface) -> String {
     }
     let budget = &interface.budget;
     text + &format!(
-        "  may use {} ms, {} steps, {} bytes of memory, {} bytes of output",
+        "  may use {} ms, {} steps, {} of memory, {} of output",
         budget.time.as_millis(),
         budget.steps,
-        budget.memory_bytes,
-        budget.output_bytes
+        out.size(budget.memory_bytes as u64),
+        out.size(budget.output_bytes as u64)
     )
 }
 

@@ -78,7 +78,7 @@ pub async fn run(command: ResourceCommand, cluster: &Cluster, out: Out) -> Resul
         ),
         C::Stat { resource } => {
             let stat = resources.open(&resource).await?.stat().await?;
-            out.show(&stat, || stat_text(&stat))
+            out.show(&stat, || stat_text(&stat, out))
         }
         C::Call { resource, method, input, input_file, repeat } => {
             let input = match (input, input_file) {
@@ -150,9 +150,9 @@ async fn watch(cluster: &Cluster, name: &ResourceName, out: Out) -> Result<()> {
     }
 }
 
-fn stat_text(stat: &ResourceStat) -> String {
+fn stat_text(stat: &ResourceStat, out: Out) -> String {
     let ResourceStat { node, epoch, file_type, type_version, survival, version, .. } = stat;
-    let state_bytes = stat.state_bytes;
+    let size = out.size(stat.state_bytes as u64);
     let capability = match (&stat.capability, &stat.capability_program) {
         (None, _) => "none: each call is a round trip".to_owned(),
         (Some(mode), None) => format!("{mode}, by best effort"),
@@ -173,7 +173,7 @@ fn stat_text(stat: &ResourceStat) -> String {
     };
     format!(
         "file type  {file_type}, version {type_version}, {survival}\nnode       {node}, since epoch {epoch}\n\
-         state      {state_bytes} bytes, changed {version} times\nmethods    {methods}\n\
+         state      {size}, changed {version} times\nmethods    {methods}\n\
          capability {capability}\nheld by    {holders}"
     )
 }

@@ -167,6 +167,6 @@ fn show(folder: &Path, found: &Found, out: Out) -> Result<()> {
             0 => "nothing is damaged".to_owned(),
             damages => damaged_places(damages),
         };
-        format!("{name}: {entries} entries, {bytes} bytes can be read; {damaged}")
+        format!("{name}: {entries} entries, {} can be read; {damaged}", out.size(bytes))
     })
 }

@@ -124,7 +124,7 @@ async fn scrub(sessions: &Sessions, node: &NodeEntry, out: Out) -> Result<Total>
         if strays > 0 {
             found += &format!(", {strays} strays");
         }
-        format!("{}: {entries} entries, {bytes} bytes read, {found}", node.name)
+        format!("{}: {entries} entries, {} read, {found}", node.name, out.size(bytes))
     })?;
     Ok(total)
 }

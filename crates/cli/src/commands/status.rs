@@ -41,7 +41,7 @@ pub async fn run(file: &ClusterFile, out: Out) -> Result<()> {
             out.show(&line, String::new)?;
         }
     } else {
-        out.line(&render(&reports))?;
+        out.line(&render(&reports, out))?;
         out.line(&traits(&reports))?;
         out.line(&full_disks(file, &reports))?;
         out.line(&ends(&kept))?;
@@ -140,23 +140,26 @@ async fn ask<'a>(sessions: &Sessions, node: &'a NodeEntry) -> (&'a NodeEntry, Re
     (node, report.await)
 }
 
-fn state(report: &NodeReport) -> String {
+fn state(report: &NodeReport, out: Out) -> String {
     let silent = report.rados.as_ref().and_then(|rados| rados.silent_since_micros);
     let refused = report.refusal.as_ref().map(|_| "refused".to_owned());
-    let kept = refused.or_else(|| report.storage.as_ref().and_then(state_of_storage));
+    let kept = refused
+        .or_else(|| report.storage.as_ref().and_then(|storage| state_of_storage(storage, out)));
     let state = kept.or_else(|| silent.map(|since| format!("Ceph silent since {}", utc(since))));
     state.unwrap_or_else(|| "up".into())
 }
 
-fn state_of_storage(storage: &StorageReport) -> Option<String> {
+fn state_of_storage(storage: &StorageReport, out: Out) -> Option<String> {
     if let Some(failure) = &storage.failure {
         return Some(format!("read-only: {failure}"));
     }
     let (free, reserve) = (storage.free_bytes, storage.reserve_bytes);
-    storage.is_full().then(|| format!("full: {free} of {reserve} bytes reserved left"))
+    storage
+        .is_full()
+        .then(|| format!("full: {} of {} reserved are left", out.size(free), out.size(reserve)))
 }
 
-fn render(reports: &[(&NodeEntry, Result<NodeReport>)]) -> String {
+fn render(reports: &[(&NodeEntry, Result<NodeReport>)], out: Out) -> String {
     let row = |(node, report): &(&NodeEntry, Result<NodeReport>)| {
         let roles: Vec<_> = node.roles.iter().map(|role| role.as_str()).collect();
         let roles = roles.join(",");
@@ -173,13 +176,13 @@ fn render(reports: &[(&NodeEntry, Result<NodeReport>)]) -> String {
             report.classes.iter().map(|(name, version)| format!("{name}@{version}")).collect();
         vec![
             node.name.clone(),
-            state(report),
+            state(report, out),
             roles,
             report.pid.to_string(),
             utc(report.started_at_micros),
             number(storage.map(|storage| storage.transactions)),
             number(storage.map(|storage| storage.syncs)),
-            number(storage.map(|storage| storage.journal_bytes)),
+            storage.map_or("-".into(), |storage| out.size(storage.journal_bytes)),
             report.metrics.to_string(),
             if classes.is_empty() { "-".into() } else { classes.join(" ") },
         ]
@@ -192,7 +195,7 @@ fn render(reports: &[(&NodeEntry, Result<NodeReport>)]) -> String {
         "since",
         "transactions",
         "syncs",
-        "journal bytes",
+        "journal",
         "metrics",
         "classes",
     ];

@@ -72,9 +72,9 @@ pub(super) async fn status(file: &ClusterFile, out: Out) -> Result<()> {
                 ));
             }
             lines.push(format!(
-                "{}: {} bytes of {} objects lie elsewhere; {} IOs are in flight, {} wait; {} spans are in doubt",
+                "{}: {} of {} objects lie elsewhere; {} IOs are in flight, {} wait; {} spans are in doubt",
                 status.target,
-                status.routed_bytes,
+                out.size(status.routed_bytes),
                 status.routed_objects,
                 status.in_flight,
                 status.held,

@@ -37,12 +37,12 @@ pub struct AdmitArguments {
         long,
         value_name = "PER_SECOND",
         required_unless_present_any = ["trace_file", "curves"],
-        requires = "bytes"
+        requires = "size"
     )]
     rate: Option<f64>,
     /// The size of each, as 4096 or 4k
     #[arg(long, value_name = "BYTES", value_parser = units::size)]
-    bytes: Option<u64>,
+    size: Option<u64>,
     /// Whether they read or write
     #[arg(long, value_name = "KIND", default_value = "write", value_parser = ["read", "write"])]
     op: String,
@@ -100,7 +100,7 @@ pub(super) async fn admit(
     };
     let locate = |object: &ObjectId| places[&object.name].clone();
     let watched = arguments.curves.as_deref().map(watched_curves).transpose()?;
-    let traffic = match (&trace, arguments.rate, arguments.bytes) {
+    let traffic = match (&trace, arguments.rate, arguments.size) {
         _ if watched.is_some() => Traffic::Curves(watched.unwrap_or_default()),
         (Some(trace), ..) => Traffic::Trace {
             trace,
@@ -114,7 +114,7 @@ pub(super) async fn admit(
             let spread = if arguments.few_objects { Spread::Anywhere } else { Spread::Even };
             Traffic::Rate(Rate { kind, bytes, per_second, burst: arguments.burst }, spread)
         }
-        _ => return Err(Error::invalid("give --rate and --bytes, --trace-file or --curves")),
+        _ => return Err(Error::invalid("give --rate and --size, --trace-file or --curves")),
     };
     let ask = Ask {
         tenant: arguments.tenant.clone(),

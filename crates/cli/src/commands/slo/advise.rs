@@ -18,7 +18,7 @@ use crate::out::{Out, table};
 #[derive(Debug, clap::Args)]
 pub struct AdviseArguments {
     /// A tenant that is to be promised something as well, such as one that was refused
-    #[arg(long = "for", value_name = "TENANT", requires_all = ["latency", "rate", "bytes"])]
+    #[arg(long = "for", value_name = "TENANT", requires_all = ["latency", "rate", "size"])]
     newcomer: Option<TenantName>,
     /// The latency that its requests must not exceed, as 20ms or 0.5s
     #[arg(long, value_name = "TIME", value_parser = units::latency, requires = "newcomer")]
@@ -31,7 +31,7 @@ pub struct AdviseArguments {
     violation: Option<f64>,
     /// The size of each, as 4096 or 4k
     #[arg(long, value_name = "BYTES", value_parser = units::size, requires = "newcomer")]
-    bytes: Option<u64>,
+    size: Option<u64>,
     /// Whether they read or write
     #[arg(long, value_name = "KIND", default_value = "write", value_parser = ["read", "write"])]
     op: String,
@@ -83,7 +83,7 @@ impl AdviseArguments {
         let (tenant, latency) = (self.newcomer.clone()?, self.latency?);
         let kind = if self.op == "read" { IoKind::Read } else { IoKind::Write };
         let spread = if self.few_objects { Spread::Anywhere } else { Spread::Even };
-        let (per_second, bytes) = (self.rate?, self.bytes?);
+        let (per_second, bytes) = (self.rate?, self.size?);
         Some(Ask {
             tenant,
             slo_seconds: latency.as_secs_f64(),

@@ -70,7 +70,7 @@ pub(super) async fn profile(
         blocking_seconds: stored.blocking_seconds(),
         profile: stored.clone(),
     });
-    out.show(&printed.collect::<Vec<_>>(), || text(&profiles))
+    out.show(&printed.collect::<Vec<_>>(), || text(&profiles, out))
 }
 
 /// Stores the profiles of a file.
@@ -140,7 +140,7 @@ async fn tell_what_to_do(
     Ok(())
 }
 
-fn text(profiles: &[(TargetName, StoredProfile)]) -> String {
+fn text(profiles: &[(TargetName, StoredProfile)], out: Out) -> String {
     let mut rows = vec![];
     for (target, stored) in profiles {
         for row in stored.profile.rows() {
@@ -148,13 +148,13 @@ fn text(profiles: &[(TargetName, StoredProfile)]) -> String {
                 |kind| format!("{:.0}", 1.0 / stored.profile.work_seconds(kind, row.bytes));
             rows.push(vec![
                 target.to_string(),
-                row.bytes.to_string(),
+                out.size(row.bytes),
                 a_second(IoKind::Read),
                 a_second(IoKind::Write),
             ]);
         }
     }
-    let mut parts = vec![table(&["target", "bytes", "reads a second", "writes a second"], &rows)];
+    let mut parts = vec![table(&["target", "size", "reads a second", "writes a second"], &rows)];
     for (target, stored) in profiles {
         parts.push(format!(
             "{target}: the samples differ by {:.0}%; a request may wait {} for those that were sent before it",
