@@ -16,7 +16,7 @@ impl IoKind {
     /// Both kinds, in declaration order.
     pub const ALL: [Self; 2] = [Self::Read, Self::Write];
 
-    /// The place of this kind in [`IoKind::ALL`].
+    /// The index of this kind in [`IoKind::ALL`].
     pub const fn index(self) -> usize {
         self as usize
     }

@@ -1,5 +1,5 @@
-//! Tail-latency promises: which latency can be promised to a tenant, and which request must be next
-//! so that promises are kept.
+//! Tail-latency promises: decides which latency can be promised to a tenant, and which request a
+//! target serves next so that promises are kept. `nacre-slo` carries these decisions out.
 //!
 //! The crate follows PriorityMeister, WorkloadCompactor and the thesis *Supporting Tail Latency
 //! SLOs in Ceph*.
@@ -9,14 +9,14 @@
 //! 3. An [`ArrivalCurve`] is the most work that the tenant brings in any time span.
 //! 4. [`queue_delays`] bounds the latency of tenants that share a device.
 //! 5. [`Admission`] decides which tenants can be promised their latency, and finds the token bucket
-//!    of each tenant and target.
+//!    of each tenant at each target.
 //! 6. A [`scheduler::Scheduler`] at each target sends requests in an order that keeps the promises.
-//! 7. Several gateways to one target [share](sharing) the buckets of a tenant.
+//! 7. Several gateways to one target [share](sharing) the token buckets of a tenant.
 //! 8. [`simulate::simulate`] simulates tenants, devices and schedulers, to check that promises are
 //!    kept.
 //!
-//! **Invariant:** the crate only makes decisions and carries none out. It reads no clock, no random
-//! numbers and no environment.
+//! **Invariant:** the crate makes decisions and does no IO. It reads no clock, no random numbers
+//! and no environment.
 
 mod admission;
 mod calculus;

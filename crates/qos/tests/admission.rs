@@ -30,8 +30,8 @@ fn admit(admission: &mut Admission, candidate: Candidate) -> Verdict {
 #[test]
 fn a_tenant_gets_the_least_rate_that_keeps_its_slo() {
     let mut admission = admission(1);
-    // The rate is 0.75 for a burst of 1 s, and 0.125 for a burst of 4 s. An SLO of 2 s allows a
-    // burst between the two.
+    // The curve's corners are a rate of 0.75 with a burst of 1 s, and a rate of 0.125 with a burst
+    // of 4 s. An SLO of 2 s allows a burst of 2 s, between the two corners.
     let verdict = admit(&mut admission, candidate("a", 2.0, &[(0.75, 1.0), (0.125, 4.0)]));
     assert_eq!(verdict, Verdict::Admitted);
     let own = admission.tenants()[0].buckets[0];
@@ -132,7 +132,7 @@ fn a_change_of_the_placement_admits_all_tenants_anew() {
     let on = |tenant, queue| Candidate::on_devices(name(tenant), 1.0, vec![flow(queue)]);
     admit(&mut admission, on("a", 0));
     admit(&mut admission, on("b", 1));
-    // The placement puts the objects of both on one target.
+    // In the new placement, the objects of both tenants are on one target.
     let moved = |tenant| Candidate { placement_epoch: 1, ..on(tenant, 1) };
     let (anew, refused) = admission.readmit(1, vec![moved("a"), moved("b")]).unwrap();
     assert_eq!(refused, [name("b")]);
@@ -208,7 +208,7 @@ fn a_refusal_names_the_missed_promises_and_what_would_fit() {
     );
     assert!(text.contains("instead of 12.0 ms"), "{text}");
     assert!(text.ends_with("with its objects on target 1"), "{text}");
-    // The longer SLO would be admitted, but one that is much shorter would not.
+    // The SLO that the refusal proposes is admitted. A 5% shorter one is not.
     let slo_seconds = refusal.fit.slo_seconds.unwrap();
     assert!(admission.fits(&Candidate { slo_seconds, ..late.clone() }).unwrap());
     assert!(!admission.fits(&Candidate { slo_seconds: slo_seconds * 0.95, ..late }).unwrap());
@@ -338,11 +338,11 @@ fn tiny_coefficients_make_no_bucket_unsafe() {
     });
 }
 
-/// The lowest sum of rates of two tenants at one queue, found by trying every corner of the
+/// The lowest sum of rates for two tenants at one queue. It tries every corner of the linear
 /// program.
 fn least_rates(tenants: [(&[(f64, f64)], f64); 2]) -> Option<f64> {
-    // The variables are the rate and the burst of each tenant. A row has four coefficients and the
-    // lowest value of their sum.
+    // The four variables are the rate and the burst of each tenant. Each row has their four
+    // coefficients and the least value of the weighted sum.
     let mut rows: Vec<([f64; 4], f64)> = vec![];
     let usable = tenants.map(|(_, slo)| slo * 0.999);
     for (at, (lines, _)) in tenants.iter().enumerate() {

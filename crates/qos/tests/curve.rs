@@ -50,7 +50,7 @@ fn pruning_joins_the_segments_that_rise_least() {
 }
 
 #[test]
-fn pruning_takes_late_segments_first() {
+fn pruning_removes_late_segments_first() {
     let starts = [0.0, 1.0, 2.0, 3.0, 100.0, 200.0];
     let whole = curve(1.0, &starts, &[6.0, 5.0, 4.0, 3.0, 2.0, 1.0]);
     let rates: Vec<_> = segments(&whole.pruned(4)).iter().map(|(_, _, slope)| *slope).collect();
@@ -58,7 +58,7 @@ fn pruning_takes_late_segments_first() {
 }
 
 #[test]
-fn pruning_may_take_the_first_segment() {
+fn pruning_may_remove_the_first_segment() {
     let starts = [0.0, 0.1, 1.0, 2.0, 3.0, 4.0];
     let whole = curve(0.6, &starts, &[10.0, 6.0, 5.0, 4.0, 3.0, 2.0]);
     let pruned = segments(&whole.pruned(5));

@@ -6,7 +6,7 @@ use nacre_qos::trace::{TraceFormat, read};
 use nacre_qos::{ArrivalCurve, BoundsQuestion, Estimator, Layout, Profile, QueueTraces, bounds};
 
 const CRATE: &str = env!("CARGO_MANIFEST_DIR");
-/// Each input is read in eight formats, and made into a curve.
+/// Reads each input in eight formats and computes a curve from it.
 const SHORT_RUN: u64 = 3000;
 
 struct OneTarget;

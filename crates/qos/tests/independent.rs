@@ -1,5 +1,6 @@
-//! Stochastic promises of independent tenants. No more requests are late than was promised. More
-//! tenants are admitted than by the deterministic bound. No deterministic promise is weakened.
+//! Stochastic promises of independent tenants, in simulations. Not more requests are late than was
+//! promised, more tenants are admitted than by the deterministic bound, and no deterministic
+//! promise is weakened.
 
 mod common;
 
@@ -21,13 +22,13 @@ const CASES: SeedCases =
     SeedCases { file: "independent_seeds.txt", text: include_str!("independent_seeds.txt") };
 /// The work of a request.
 const REQUEST_SECONDS: f64 = 0.002;
-/// How many requests the device may have when one of a higher priority comes.
+/// How many outstanding requests may delay a request of higher priority.
 const OUTSTANDING: usize = 2;
-/// The part of the requests that may be late.
+/// The fraction of requests that may be late.
 const VIOLATION: f64 = 0.01;
-/// Tenants that ask, one after the other.
+/// How many tenants ask for a promise, one after the other.
 const TENANTS: usize = 24;
-/// How long each brings requests.
+/// For how long each tenant sends requests.
 const TRAFFIC_SECONDS: f64 = 100.0;
 
 fn admission() -> Admission {
@@ -45,7 +46,7 @@ fn stochastic(candidate: Candidate) -> Candidate {
     Candidate { violation: Some(VIOLATION), ..candidate }
 }
 
-/// Tenants that are silent most of the time, and then bring a burst.
+/// Tenants that are idle most of the time, and then send a burst.
 fn candidates(random: &mut Random) -> Vec<Candidate> {
     let candidate = |number| {
         let slo_seconds = [0.06, 0.1, 0.1, 0.2][random.below(4) as usize];
@@ -56,7 +57,7 @@ fn candidates(random: &mut Random) -> Vec<Candidate> {
     (0..TENANTS).map(candidate).collect()
 }
 
-/// Brings bursts at random times, each as large as the bucket allows then.
+/// Sends bursts at random times, each as large as the token bucket allows.
 fn bursts(random: &mut Random, limit: RateBurst) -> Vec<SimulatedRequest> {
     let mut random_part = || random.below(1 << 20) as f64 / f64::from(1 << 20);
     let refill = limit.burst_seconds / limit.rate;
@@ -88,8 +89,8 @@ fn unbounded(settings: TenantSettings) -> TenantSettings {
     TenantSettings { queue_requests: usize::MAX, queue_bytes: u64::MAX, ..settings }
 }
 
-/// Simulates the admitted tenants, and one tenant without a promise that asks for half of the
-/// target. Returns for each tenant the part of its requests that took longer than promised.
+/// Simulates the admitted tenants, and a tenant without a promise that asks for half of the target.
+/// Returns for each admitted tenant the fraction of its requests that were late.
 fn late_parts(
     admission: &Admission,
     random: &mut Random,
@@ -164,7 +165,7 @@ fn stochastic_promises_are_kept_and_more_tenants_are_admitted() {
     assert!(count < 5 || more > deterministic / 4, "{more} more than {deterministic}");
 }
 
-/// Brings all that the bucket allows, as early as possible.
+/// Sends as much as the token bucket allows, as early as possible.
 fn greedy(limit: RateBurst) -> Vec<SimulatedRequest> {
     let come_at = |work: f64| ((work - limit.burst_seconds) / limit.rate).max(0.0);
     let times = (1..).map(|number| come_at(f64::from(number) * REQUEST_SECONDS));

@@ -54,8 +54,8 @@ fn a_request_that_waited_for_tokens_is_ranked_by_the_time_of_its_tokens() {
     let [greedy, modest] = [0, 1].map(|_| promised(&mut scheduler, 1, &[(0.1, 0.1)]));
     enqueue(&mut scheduler, busy, 2.0, ms(0));
     let Next::Send(sent) = scheduler.next(ms(0)) else { panic!("the device idles") };
-    // The second request of the greedy tenant is within its limits after 1 s. The request of the
-    // modest tenant is after 0.5 s.
+    // The bucket of the greedy tenant covers its second request after 1 s. The bucket of the modest
+    // tenant covers its request after 0.5 s.
     enqueue(&mut scheduler, greedy, 0.1, ms(0));
     enqueue(&mut scheduler, greedy, 0.1, ms(0));
     enqueue(&mut scheduler, modest, 0.1, ms(500));
@@ -125,7 +125,7 @@ fn a_tenant_that_keeps_to_its_limits_stays_within_them_while_it_waits() {
     let second = promised(&mut scheduler, 1, &[(0.1, 0.1)]);
     enqueue(&mut scheduler, first, 2.0, ms(0));
     let Next::Send(busy) = scheduler.next(ms(0)) else { panic!("the device is idle") };
-    // While the device is busy, the second tenant brings its burst at once, and then requests
+    // While the device is busy, the second tenant sends its burst at once, and then requests
     // exactly at its rate.
     enqueue(&mut scheduler, second, 0.1, ms(0));
     enqueue(&mut scheduler, second, 0.1, ms(1000));
@@ -326,8 +326,8 @@ fn a_tenant_that_was_idle_does_not_catch_up() {
     assert!((9..=11).contains(&count), "{count}");
 }
 
-/// When a shaper with these buckets lets each request go. This is the textbook shaper, whose tokens
-/// never exceed the burst.
+/// The times at which a textbook shaper lets each request pass. The tokens of its buckets never
+/// exceed the burst.
 fn shaped(buckets: &[(f64, f64)], requests: &[(f64, f64)]) -> Vec<f64> {
     let mut tokens: Vec<_> = buckets.iter().map(|(_, burst)| *burst).collect();
     let mut now = 0.0;
@@ -372,8 +372,8 @@ fn a_waiting_request_is_within_limits_from_the_moment_a_shaper_would_let_it_go()
             })
             .collect();
         let leaves = shaped(&buckets, &requests);
-        // The requests are sent in their order. Each one is sent some time after the shaper lets it
-        // go, and never before.
+        // The scheduler sends the requests in order. It sends each one some time after the shaper
+        // lets it pass, and never before.
         let (mut arrived, mut sent, mut now) = (0, 0, 0.0);
         while sent < requests.len() {
             let late = random.below(300) as f64 / 1000.0;

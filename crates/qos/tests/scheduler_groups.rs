@@ -1,5 +1,5 @@
-//! A target that commits writes in groups: how many writes are outstanding, in which order they are
-//! sent, and how long a promised write waits for writes without a promise.
+//! Tests of a target that commits writes in groups: how many writes are outstanding, in which order
+//! they are sent, and how long a promised write waits for other writes.
 
 mod scheduling;
 
@@ -81,7 +81,7 @@ fn a_promised_write_goes_first_when_a_group_is_done() {
 const SYNC: Duration = Duration::from_micros(160);
 const OWN_WORK: Duration = Duration::from_micros(10);
 
-/// The work of a write: its own work, and its part of the two syncs of a full target.
+/// The work of a write: its own work, plus its part of the two syncs of a full target.
 fn work(writes: usize) -> Duration {
     OWN_WORK + 2 * SYNC / u32::try_from(writes).unwrap()
 }
@@ -117,8 +117,8 @@ fn more_outstanding_writes_share_each_sync() {
 
 #[test]
 fn a_promised_write_waits_for_outstanding_writes_and_for_its_own_group() {
-    // All places but one are taken when the promised write comes. As soon as other writes are done,
-    // the next ones join the group of the promised write.
+    // All but one of the allowed writes are outstanding when the promised write arrives. As soon as
+    // some of them are done, the next writes join the group of the promised write.
     let others = vec![ms(0); 4 * WRITES - 1];
     let full = work(WRITES) * u32::try_from(WRITES).unwrap();
     let bound = Commits::InGroups.blocking_seconds(0.0, full.as_secs_f64());

@@ -1,6 +1,8 @@
-//! The scheduler makes the same decisions as a model that looks at everything at each decision.
+//! Compares the scheduler with a slow scheduler that recomputes everything for each decision. Both
+//! make the same decisions.
 //!
-//! Times, work and rates are multiples of powers of two, so that both compute without rounding.
+//! Times, work and rates are multiples of powers of two, so that both compute without rounding
+//! errors.
 
 mod common;
 mod slow_scheduler;

@@ -1,4 +1,4 @@
-//! Tests of properties that hold also when another order than the native one chooses the tenant.
+//! Properties that hold for any order of service, native or not.
 
 mod scheduling;
 
@@ -7,7 +7,7 @@ use nacre_qos::limits::MAX_OFFERED_TENANTS;
 use nacre_qos::scheduler::{NewRequest, Next, ServiceOrder, Waiting, Work};
 use scheduling::{device, enqueue, ms, promised, read_of, weighted};
 
-/// An order that chooses by a function, and records what it was offered.
+/// An order of service that calls a function, and records the lists that it was offered.
 struct By<F>(F, Vec<Vec<Waiting>>);
 
 impl<F: FnMut(&[Waiting]) -> Option<usize>> ServiceOrder for By<F> {
@@ -45,7 +45,7 @@ fn a_chosen_request_without_room_waits_only_while_the_device_is_busy() {
     let Next::Send(first) = scheduler.next_by(&mut order, ms(0)) else { panic!("nothing is sent") };
     enqueue(&mut scheduler, gold, 0.01, ms(0));
     scheduler.enqueue(write, ms(0)).unwrap();
-    // The order insists on a read, and the device takes only a write.
+    // The order chooses a read, but the device has room only for a write.
     assert_eq!(scheduler.next_by(&mut order, ms(0)), Next::Nothing { deadline: None });
     assert!(scheduler.complete(first.request, None, ms(1)));
     let Next::Send(second) = scheduler.next_by(&mut order, ms(1)) else { panic!("it idles") };

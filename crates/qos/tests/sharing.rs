@@ -11,13 +11,13 @@ const CASES: SeedCases =
     SeedCases { file: "sharing_seeds.txt", text: include_str!("sharing_seeds.txt") };
 const SHARED: &str = "osd.0/gold";
 
-/// A gateway with a clock that runs a little wrong.
+/// A simulated gateway, whose clock runs slightly fast or slow.
 struct Gateway {
     name: String,
     /// Seconds of its clock in one second.
     pace: f64,
     seen: ClaimAges,
-    /// The parts that it uses, and the reading of its clock when it began to publish them.
+    /// The fractions that it uses, with the time on its clock at which it began to publish them.
     uses: Claim,
     began: Duration,
     demand: f64,
@@ -27,7 +27,7 @@ struct Gateway {
     is_dead: bool,
 }
 
-/// The map: an epoch, and the claim of each gateway.
+/// The shared map: its epoch, and the claim of each gateway.
 #[derive(Default)]
 struct Map {
     epoch: u64,
@@ -60,7 +60,7 @@ impl Gateway {
         if holds { part } else { 0.0 }
     }
 
-    /// Reads the map and decides.
+    /// Reads the map and decides on the next claim.
     fn begin(&mut self, map: &Map, now: Duration) {
         let clock = self.clock(now);
         let own = map.claims.get(&self.name).cloned().unwrap_or_default();
@@ -75,7 +75,7 @@ impl Gateway {
         self.next_at = now + CLAIM_INTERVAL;
     }
 
-    /// The commit reaches the map; the answer may be lost.
+    /// The commit reaches the map. The reply to the gateway may be lost.
     fn arrive(&mut self, map: &mut Map, is_answered: bool) {
         let Some((epoch, began, claim)) = self.under_way.take() else { return };
         if epoch != map.epoch {
@@ -175,6 +175,7 @@ fn a_gateway_that_ignored_its_lease_would_break_the_invariant() {
     let kept = gateways[0].part(now);
     gateways[0].is_dead = true;
     let now = settle(&mut gateways, &mut map, now, 12);
-    // If the first gateway had continued, both together would use more than the whole.
+    // If the first gateway had gone on using its claim, the two would use more than the whole
+    // bucket.
     assert!(kept + gateways[1].part(now) > 1.2);
 }

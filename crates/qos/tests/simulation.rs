@@ -1,5 +1,5 @@
-//! No conforming request takes longer than its bound, for any traffic of others. The bound is also
-//! tight.
+//! No request within its token buckets takes longer than its bound, whatever other tenants send.
+//! The bound is also tight.
 
 mod common;
 mod simulated;
@@ -55,8 +55,8 @@ fn one_at_a_time(ties: Ties) -> SimulatedQueue {
     }
 }
 
-/// A tenant at queue 0 that brings `seconds` of work as early as its bucket `limit` allows, in
-/// requests of `size` seconds.
+/// A tenant at queue 0 that sends `seconds` of work as early as its bucket `limit` allows. Each
+/// request is `size` seconds of work.
 fn greedy(priority: u32, limit: RateBurst, size: f64, seconds: f64) -> SimulatedTenant {
     let count = (seconds / size) as usize;
     let requests = (0..count).map(|number| {

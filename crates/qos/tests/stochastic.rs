@@ -1,5 +1,5 @@
-//! The stochastic bound holds in the simulation, and admits more tenants than the deterministic
-//! one.
+//! Tests of the stochastic bound: it holds in simulations, and it admits more tenants than the
+//! deterministic bound.
 
 mod common;
 

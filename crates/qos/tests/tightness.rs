@@ -1,9 +1,10 @@
-//! Admission does not refuse too much. If it refuses a tenant, some tenant would miss its promise.
-//! It admits at least half as many tenants as the largest set that holds in the simulation.
+//! Tests that admission does not refuse too much. If it refuses a tenant, some tenant would miss
+//! its promise in the simulation. It admits at least half as many tenants as the largest set that
+//! holds.
 //!
-//! A set of tenants *holds* if no request takes longer than promised in the simulation. In it, each
-//! tenant brings all that its curve allows, as early as possible. Promises are made for such
-//! traffic, too.
+//! A set of tenants *holds* if no simulated request takes longer than promised while each tenant
+//! sends all that its arrival curve allows, as early as possible. A promise covers such traffic,
+//! too.
 
 mod common;
 
@@ -22,11 +23,11 @@ use nacre_qos::{
 
 /// The work of a request.
 const REQUEST_SECONDS: f64 = 0.002;
-/// How many requests the device may have when one of a higher priority comes.
+/// How many outstanding requests may delay a request of higher priority.
 const OUTSTANDING: usize = 2;
-/// Tenants that ask, one after the other.
+/// How many tenants ask for a promise, one after the other.
 const TENANTS: u64 = 8;
-/// How long each brings requests.
+/// For how long each tenant sends requests.
 const TRAFFIC_SECONDS: f64 = 1.5;
 
 /// A tenant that asks.
@@ -50,8 +51,8 @@ fn candidate(number: usize, asking: &Asking) -> Candidate {
     Candidate::on_devices(name(&format!("t{number}")), asking.slo_seconds, vec![flow])
 }
 
-/// A tenant that brings all that its curve allows, as early as possible. Its buckets are the lines
-/// of the curve.
+/// A tenant that sends all that its arrival curve allows, as early as possible. Its token buckets
+/// are the lines of the curve.
 fn greedy(priority: usize, asking: &Asking) -> SimulatedTenant {
     let lines = asking.curve.lines();
     let come_at = |work: f64| {
@@ -79,8 +80,8 @@ fn holds(set: &[&Asking]) -> bool {
     worst(set) <= 1.0
 }
 
-/// The largest ratio of a latency in the simulation to its promise. Infinite if the device cannot
-/// do the traffic in the long run.
+/// The largest ratio of a simulated latency to the promised latency. It is infinite if the tenants
+/// send more than the device can serve in the long run.
 fn worst(set: &[&Asking]) -> f64 {
     let rate: f64 = set.iter().map(|asking| asking.curve.least_rate()).sum();
     if rate >= 1.0 {
@@ -120,8 +121,8 @@ fn set_of(tenants: &[Asking], bits: u32) -> Vec<&Asking> {
     tenants.iter().enumerate().filter(|(place, _)| is_in(*place)).map(|(_, own)| own).collect()
 }
 
-/// The size of the largest set that holds in the simulation. A set that does not hold does not hold
-/// with more tenants either.
+/// The number of tenants in the largest set that holds. If a set does not hold, no larger set that
+/// contains it holds.
 fn largest_that_holds(tenants: &[Asking]) -> usize {
     let sizes = (1..=tenants.len()).take_while(|size| {
         let sets = (1_u32..1 << tenants.len()).filter(|bits| bits.count_ones() as usize == *size);
@@ -157,8 +158,8 @@ fn a_refused_tenant_would_make_a_promise_fail_or_nearly_fail() {
         let tenants = tenants(seed);
         let admitted = admitted(&tenants);
         for refused in (0..tenants.len()).filter(|place| !admitted.contains(place)) {
-            // Later tenants are left out: with the refused tenant admitted, they might have been
-            // refused.
+            // Later tenants are left out. If the refused tenant had been admitted, they might have
+            // been refused.
             let before = admitted.iter().filter(|place| **place < refused);
             let set = before.chain([&refused]).map(|place| &tenants[*place]).collect::<Vec<_>>();
             let worst = worst(&set);
@@ -168,7 +169,8 @@ fn a_refused_tenant_would_make_a_promise_fail_or_nearly_fail() {
         }
     }
     println!("{missed} of {forced} make somebody miss; the others come within {least:.3} of it");
-    // The bound assumes an outstanding request that may not be there, and it rounds up.
+    // The bound is slightly too high: it assumes an outstanding request that may not exist, and it
+    // rounds up.
     assert!(missed * 100 >= forced * 85, "{missed} of {forced}");
     assert!(
         least > 0.8,

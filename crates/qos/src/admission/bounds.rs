@@ -1,5 +1,4 @@
-//! Latency bounds of given token buckets, for `nacre slo bound`. The buckets are checked, not
-//! chosen.
+//! Computes the latency bounds of token buckets that a person chose, for `nacre slo bound`.
 
 use nacre_object::{Error, Result, TenantName};
 use serde::{Deserialize, Serialize};
@@ -26,15 +25,16 @@ pub struct BoundsQuestion {
 pub struct TenantQuestion {
     /// The tenant's name.
     pub tenant: String,
-    /// The promised latency. Tenants with shorter ones are served first.
+    /// The promised latency (SLO). Tenants with a shorter SLO are served first.
     pub slo_seconds: f64,
-    /// The part of its requests that may take longer, if it was promised a stochastic bound.
+    /// For a stochastic promise: the fraction of the tenant's requests that may take longer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub violation: Option<f64>,
-    /// What it brings to each queue.
+    /// The tenant's token bucket at each queue that its requests pass.
     pub flows: Vec<BucketAtQueue>,
-    /// The legs of a request. Each leg lists the indices of the flows that a request passes one
-    /// after the other. If there are none, each flow is a leg of its own.
+    /// The legs of a request: the paths that it takes in parallel, such as one for each copy of a
+    /// write. Each leg lists the queues that it passes in order, as indices into `flows`. If this
+    /// list is empty, each flow is a leg of its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub legs: Vec<Vec<usize>>,
 }
@@ -51,28 +51,29 @@ pub struct BucketAtQueue {
     pub burst_seconds: f64,
 }
 
-/// The bound of a tenant.
+/// The latency bound of a tenant.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TenantBound {
     /// The tenant's name.
     pub tenant: String,
     /// 0 is served first.
     pub priority: usize,
-    /// What it was promised.
+    /// The promised latency.
     pub slo_seconds: f64,
-    /// The part of its requests that may take longer, if it was promised a stochastic bound.
+    /// For a stochastic promise: the fraction of the tenant's requests that may take longer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub violation: Option<f64>,
-    /// No request takes longer, or only the part in `violation`; `None` if there is no bound.
+    /// No request takes longer; with a stochastic promise, only the fraction `violation` does.
+    /// `None` if there is no bound.
     pub latency_seconds: Option<f64>,
     /// Whether the promise is kept.
     pub is_kept: bool,
 }
 
-/// The bound on the latency of each tenant.
+/// Computes the latency bound of each tenant.
 ///
 /// # Errors
-/// `Invalid` if the question makes no sense.
+/// `Invalid` if a number is out of range, or if a name is unknown.
 pub fn bounds(question: &BoundsQuestion) -> Result<Vec<TenantBound>> {
     for queue in &question.queues {
         queue.check()?;

@@ -1,4 +1,4 @@
-//! What asks for admission.
+//! The tenants that ask admission for a latency promise, and the queues that their requests pass.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 use crate::ArrivalCurve;
 use crate::limits::{MAX_QUEUES_OF_TENANT, MAX_SLO_SECONDS};
 
-/// A device or one direction of a link. It does one second of work a second.
+/// A device, or one direction of a network link. It does one second of work a second.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Queue {
-    /// How errors name it.
+    /// The name that error messages use for the queue.
     pub name: String,
-    /// The longest time for which requests of lower priority keep the queue busy before it serves a
-    /// promised request. On a device this is the work of the requests that may be outstanding.
+    /// How long a promised request may wait for requests of lower priority that the device has
+    /// already got. At a device, this is the work of all requests that may be outstanding.
     #[serde(default)]
     pub blocking_seconds: f64,
 }
@@ -34,12 +34,12 @@ impl Queue {
     }
 }
 
-/// What a tenant brings to one queue.
+/// A tenant's traffic at one queue.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueueFlow {
-    /// The index of the queue among the queues of the admission.
+    /// The index of the queue in [`Admission::queues`](super::Admission::queues).
     pub queue: usize,
-    /// The work that comes to it.
+    /// The most work that the tenant brings to the queue in any time span.
     pub curve: ArrivalCurve,
 }
 
@@ -49,7 +49,7 @@ pub enum Sharing {
     /// Each queue has the bucket that its own traffic needs.
     #[default]
     OwnBuckets,
-    /// All queues have the same bucket, which is enough for the busiest queue, as in the thesis.
+    /// All queues have the same bucket, large enough for the busiest queue, as in the thesis.
     Uniform,
 }
 
@@ -87,34 +87,35 @@ pub(super) fn priorities_of(tenants: &[&Candidate]) -> Vec<usize> {
 pub struct Candidate {
     /// The tenant.
     pub tenant: TenantName,
-    /// The promised latency. No request exceeds it, or only the part in `violation`.
+    /// The promised latency. No request exceeds it; with a stochastic promise, only the fraction
+    /// `violation` does.
     pub slo_seconds: f64,
-    /// The part of the requests that may take longer, for a *stochastic* promise. Tenants with such
-    /// promises must be independent of each other. `None` means a *deterministic* promise: no
-    /// request may take longer.
+    /// For a *stochastic* promise: the fraction of requests that may take longer than the SLO.
+    /// `None` means a *deterministic* promise: no request may take longer. Tenants with stochastic
+    /// promises must send their requests independently of each other.
     pub violation: Option<f64>,
-    /// The traffic at each queue. The order does not matter, and each queue occurs once.
+    /// The traffic at each queue, in any order. Each queue occurs once.
     pub flows: Vec<QueueFlow>,
-    /// The legs of a request. Each leg lists the flows that a request passes one after the other. A
-    /// request takes its legs in parallel.
+    /// The legs of a request: the paths that it takes in parallel, such as one for each copy of a
+    /// write. Each leg lists the queues that it passes in order, as indices into `flows`.
     pub legs: Vec<Vec<usize>>,
-    /// Whether the buckets may differ.
+    /// Whether all queues get the same token bucket.
     pub sharing: Sharing,
-    /// The epoch of the placement that the curves were made for.
+    /// The epoch of the object placement for which the curves were computed.
     pub placement_epoch: u64,
 }
 
 impl Candidate {
-    /// A tenant on some devices. Each request goes to one device, or to several at once, and passes
-    /// no other queue.
+    /// A tenant whose requests each go to one device, or to several in parallel, and pass no link.
+    /// `flows` is its traffic at each device.
     pub fn on_devices(tenant: TenantName, slo_seconds: f64, flows: Vec<QueueFlow>) -> Self {
         let legs = (0..flows.len()).map(|flow| vec![flow]).collect();
         let (violation, sharing, placement_epoch) = (None, Sharing::default(), 0);
         Self { tenant, slo_seconds, violation, flows, legs, sharing, placement_epoch }
     }
 
-    /// The rank in the order of service. If SLOs are equal, deterministic promises come first, so
-    /// that no stochastic promise delays them.
+    /// The tenant's rank in the order of service. Of two tenants with equal SLOs, the one with a
+    /// deterministic promise is served first, so that no stochastic promise delays it.
     pub(super) fn rank(&self) -> Rank {
         Rank { slo_seconds: self.slo_seconds, is_stochastic: self.violation.is_some() }
     }
@@ -135,7 +136,7 @@ impl Candidate {
                 ));
             }
             if self.legs.iter().any(|leg| leg.len() != 1) {
-                return wrong("a stochastic promise on a way through several queues".to_owned());
+                return wrong("a stochastic promise for a leg through several queues".to_owned());
             }
         }
         if self.flows.is_empty() || self.flows.len() > MAX_QUEUES_OF_TENANT {
@@ -147,7 +148,7 @@ impl Candidate {
         let mut own: Vec<_> = self.flows.iter().map(|flow| flow.queue).collect();
         own.sort_unstable();
         if own.windows(2).any(|pair| pair[0] == pair[1]) || own.last() >= Some(&queues) {
-            return wrong("a queue that is named twice, or that there is not".to_owned());
+            return wrong("a queue is named twice or does not exist".to_owned());
         }
         let mut is_passed = vec![false; self.flows.len()];
         for flow in self.legs.iter().flatten() {

@@ -1,9 +1,8 @@
-//! Checks by network calculus whether token buckets keep the promises.
+//! Checks by network calculus whether token buckets keep all latency promises.
 //!
-//! The check of a deterministic promise assumes that all other tenants use their buckets fully,
-//! those with stochastic promises included. The check of a stochastic promise assumes that only
-//! tenants with stochastic promises are independent. The work of deterministic promises may come at
-//! the worst time.
+//! For a deterministic promise, the check assumes the worst: every other tenant uses up its buckets
+//! at once. For a stochastic promise, it assumes that the tenants with stochastic promises send
+//! independently of each other. All other tenants may still send at the worst time.
 
 use super::candidate::priorities_of;
 use super::{Candidate, Queue};
@@ -13,14 +12,14 @@ use crate::calculus::{
 use crate::limits::MAX_SLO_SECONDS;
 use crate::{RateBurst, Service};
 
-/// How many steps the search for the latency with a given probability takes. The result is exact to
+/// The number of steps in the binary search for a stochastic latency bound. The result is exact to
 /// a thousandth.
 const SEARCH_STEPS: usize = 16;
 /// The lowest latency that is tried, as a part of the SLO.
 const LEAST_PART: f64 = 1.0 / 1024.0;
 
-/// Tenants with their buckets, and the queues that they share. No other tenant may use these
-/// queues.
+/// Tenants with their buckets, and the queues that they share. No tenant outside this list may use
+/// these queues.
 pub(super) struct Check<'a> {
     queues: &'a [Queue],
     tenants: &'a [&'a Candidate],
@@ -45,7 +44,7 @@ impl<'a> Check<'a> {
         Self { queues, tenants, buckets, priorities: priorities_of(tenants), at_queue }
     }
 
-    /// Whether every tenant has what it was promised.
+    /// Whether the calculus confirms the promise of every tenant.
     pub(super) fn are_kept(&self) -> bool {
         let bounds = self.bounds();
         let mut tenants = self.tenants.iter().zip(bounds).enumerate();
@@ -57,8 +56,8 @@ impl<'a> Check<'a> {
         meets(bound, tenant.slo_seconds) || tenant.violation.is_some_and(is_likely)
     }
 
-    /// The latency bound of each tenant: no request exceeds it, or only the part that the promise
-    /// allows. `None` if there is no bound.
+    /// The latency bound of each tenant; `None` if there is no bound. No request exceeds the bound.
+    /// With a stochastic promise, only the promised fraction of requests does.
     pub(super) fn latencies(&self) -> Vec<Option<f64>> {
         let bounds = self.bounds().into_iter().zip(self.tenants).enumerate();
         let latency =
@@ -83,7 +82,7 @@ impl<'a> Check<'a> {
         bounds.map(probability).collect()
     }
 
-    /// The latency of each tenant that no request exceeds.
+    /// The deterministic latency bound of each tenant.
     fn bounds(&self) -> Vec<Option<f64>> {
         let mut delays: Vec<Vec<Option<f64>>> =
             self.tenants.iter().map(|tenant| vec![None; tenant.flows.len()]).collect();
@@ -111,8 +110,8 @@ impl<'a> Check<'a> {
         self.tenants[at].flows[flow].curve.shaper_delay(self.buckets[at][flow])
     }
 
-    /// An upper bound on the probability that a request of a tenant takes longer than `latency`.
-    /// The request may pass all flows of the tenant.
+    /// An upper bound on the probability that a request of the tenant takes longer than `latency`.
+    /// The check assumes that the request passes every queue of the tenant.
     fn probability(&self, at: usize, latency: f64) -> f64 {
         let of_flow = |flow: usize| match self.held_back(at, flow) {
             Some(held_back) => self.probability_at(at, flow, latency - held_back),
@@ -145,7 +144,7 @@ impl<'a> Check<'a> {
     }
 
     /// The lowest latency that a request exceeds with at most the probability `violation`. `bound`
-    /// is a latency that no request exceeds.
+    /// is the tenant's deterministic bound, from which the search starts.
     fn latency_with(&self, at: usize, violation: f64, bound: Option<f64>) -> Option<f64> {
         let holds = |latency: f64| self.probability(at, latency) <= violation;
         let mut high = match bound {

@@ -1,4 +1,4 @@
-//! The admitted tenants, and the decision about another one.
+//! `Admission`: the admitted tenants with their token buckets, and the decision about a new tenant.
 
 use nacre_object::{Error, Result, TenantName};
 
@@ -9,19 +9,19 @@ use super::{Candidate, Queue};
 use crate::RateBurst;
 use crate::limits::MAX_TENANTS;
 
-/// What came of a candidate.
+/// Whether a candidate was admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Everybody meets the promise, the candidate included.
+    /// All promises can be kept, the candidate's included.
     Admitted,
-    /// Somebody would miss it. Nothing has changed.
+    /// Some tenant would miss its promise. Nothing has changed.
     Refused,
 }
 
-/// A tenant that was admitted, and what was promised.
+/// An admitted tenant with its promise.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Admitted {
-    /// What it asked for.
+    /// What the tenant asked for.
     pub candidate: Candidate,
     /// The token bucket of each of its flows.
     pub buckets: Vec<RateBurst>,
@@ -39,8 +39,8 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// An admission without tenants for these queues. Candidates must have curves for this epoch of
-    /// the placement.
+    /// Creates an admission for these queues, without tenants. It accepts only candidates whose
+    /// curves were computed for the object placement of this epoch.
     ///
     /// # Errors
     /// `Invalid` if a blocking time is not a finite number from 0.
@@ -49,9 +49,8 @@ impl Admission {
         Ok(Self { queues, placement_epoch, tenants: vec![] })
     }
 
-    /// Restores the tenants of an earlier admission with their buckets. The promises are not
-    /// checked again here, although the queues may have become slower. The next admission checks
-    /// them.
+    /// Restores stored tenants with their buckets. This does not check the promises, although the
+    /// queues may have become slower since. The next admission checks them.
     ///
     /// # Errors
     /// As [`Admission::admit`]; also `Invalid` if a tenant does not have one bucket for each flow.
@@ -65,17 +64,16 @@ impl Admission {
             let Admitted { candidate, buckets } = &admitted;
             restored.check(candidate)?;
             if buckets.len() != candidate.flows.len() {
-                return Err(
-                    Error::invalid("not one token bucket for each flow").on(&candidate.tenant)
-                );
+                return Err(Error::invalid("there must be one token bucket for each flow")
+                    .on(&candidate.tenant));
             }
             restored.tenants.push(admitted);
         }
         Ok(restored)
     }
 
-    /// Admits tenants anew, in this order, after the placement has changed. Also returns the
-    /// tenants that were refused.
+    /// Admits all tenants anew, in this order, after the placement of objects has changed. Also
+    /// returns the tenants that no longer fit.
     ///
     /// # Errors
     /// As [`Admission::admit`].
@@ -105,16 +103,17 @@ impl Admission {
         &self.tenants
     }
 
-    /// The epoch of the placement that all curves were made for.
+    /// The epoch of the object placement for which all curves were computed.
     pub fn placement_epoch(&self) -> u64 {
         self.placement_epoch
     }
 
-    /// Admits a candidate if all promises can then be kept.
+    /// Admits the candidate if all promises, its own included, can then be kept.
     ///
     /// # Errors
-    /// `Invalid` if the candidate is malformed; `Exists` if the tenant has a promise; `Stale` if
-    /// its curves were made for another placement; `Exhausted` if there are too many tenants.
+    /// `Invalid` if the candidate is malformed; `Exists` if the tenant already has a promise;
+    /// `Stale` if its curves were computed for another placement; `Exhausted` if there are too many
+    /// tenants.
     pub fn admit(&mut self, candidate: Candidate) -> Result<Verdict> {
         self.check(&candidate)?;
         let group = self.group(&candidate);
@@ -136,21 +135,22 @@ impl Admission {
         Ok(self.fitting(candidate, &self.group(candidate)).is_some())
     }
 
-    /// Ends a promise; answers whether there was one.
+    /// Ends the tenant's promise. Returns whether it had one.
     pub fn evict(&mut self, tenant: &TenantName) -> bool {
         let before = self.tenants.len();
         self.tenants.retain(|admitted| admitted.candidate.tenant != *tenant);
         self.tenants.len() < before
     }
 
-    /// The latency bound of each tenant, in the order of their admission. No request exceeds it;
-    /// with a stochastic promise, only the part that the promise allows.
+    /// The latency bound of each tenant, in the order of admission; `None` if there is no bound. No
+    /// request exceeds the bound. With a stochastic promise, only the promised fraction of requests
+    /// does.
     pub fn latencies(&self) -> Vec<Option<f64>> {
         self.checked(|check| check.latencies())
     }
 
-    /// For each tenant, in the order of their admission: an upper bound on the probability that a
-    /// request takes longer than promised.
+    /// For each tenant, in the order of admission: an upper bound on the probability that a request
+    /// takes longer than promised.
     pub fn probabilities(&self) -> Vec<f64> {
         self.checked(|check| check.probabilities())
     }
@@ -162,7 +162,7 @@ impl Admission {
         check(&Check::new(&self.queues, &tenants, &buckets))
     }
 
-    /// The priority of each tenant, in the order of their admission: 0 is served first.
+    /// The priority of each tenant, in the order of admission. Priority 0 is served first.
     pub fn priorities(&self) -> Vec<usize> {
         let tenants: Vec<_> = self.tenants.iter().map(|admitted| &admitted.candidate).collect();
         priorities_of(&tenants)
@@ -177,10 +177,10 @@ impl Admission {
                 candidate.placement_epoch, self.placement_epoch
             ))
             .on(tenant)
-            .hint("make the curves again"));
+            .hint("compute the curves again"));
         }
         if self.tenants.iter().any(|admitted| admitted.candidate.tenant == *tenant) {
-            return Err(Error::exists("the tenant has a promise")
+            return Err(Error::exists("the tenant already has a promise")
                 .on(tenant)
                 .hint("evict it first"));
         }
@@ -190,8 +190,8 @@ impl Admission {
         Ok(())
     }
 
-    /// The tenants whose latency the candidate can change: they share a queue with it, directly or
-    /// through other tenants.
+    /// The indices of the admitted tenants whose latency the candidate can change: they share a
+    /// queue with the candidate, or with another such tenant.
     pub(super) fn group(&self, candidate: &Candidate) -> Vec<usize> {
         let mut is_shared = vec![false; self.queues.len()];
         let mut is_in = vec![false; self.tenants.len()];
@@ -216,7 +216,7 @@ impl Admission {
         (0..self.tenants.len()).filter(|at| is_in[*at]).collect()
     }
 
-    /// The candidates of a group, followed by this candidate.
+    /// The candidates of the tenants in `group`, followed by `candidate`.
     pub(super) fn members<'a>(
         &'a self,
         candidate: &'a Candidate,
@@ -226,7 +226,8 @@ impl Admission {
         present.chain([candidate]).collect()
     }
 
-    /// The buckets of the group and of the candidate, if all promises can then be kept.
+    /// Buckets for the group and the candidate with which all promises are kept; `None` if there
+    /// are none.
     pub(super) fn fitting(
         &self,
         candidate: &Candidate,

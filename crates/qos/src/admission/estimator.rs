@@ -1,4 +1,4 @@
-//! Computes the work at each queue from a trace, by the methods of the thesis.
+//! Computes from a trace how much work a tenant brings to each queue, by the methods of the thesis.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,20 +11,20 @@ use crate::trace::Trace;
 use crate::trace::TraceFormat;
 use crate::{ArrivalCurve, IoKind, Profile, WorkArrival, WorkTrace};
 
-/// How the targets of a pool are modelled.
+/// How the requests of a trace are divided among the targets of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Estimator {
-    /// Each target has the requests of the objects that it keeps.
+    /// Each target gets the requests on the objects that it stores.
     #[default]
     PerTarget,
-    /// Like [`Estimator::PerTarget`], but all targets of a tenant have the same bucket, as in the
-    /// thesis.
+    /// Like [`Estimator::PerTarget`], but a tenant has the same token bucket at all targets, as in
+    /// the thesis.
     Uniform,
-    /// All targets count as one target that is as fast as all of them together. If one target holds
-    /// most objects, it is overloaded nevertheless.
+    /// Models all targets as one target that is as fast as all of them together. It admits too many
+    /// tenants if one target stores most of the objects.
     Optimistic,
-    /// Assumes that all requests could go to one target. It admits too few tenants if objects are
-    /// spread.
+    /// Assumes that all requests of a tenant may go to the same target. It admits too few tenants
+    /// if their objects are spread over many targets.
     Pessimistic,
 }
 
@@ -51,7 +51,7 @@ impl Estimator {
         }
     }
 
-    /// How many queues stand for this many targets.
+    /// The number of queues with which this estimator models so many targets.
     pub const fn queues(self, targets: usize) -> usize {
         match self {
             Self::PerTarget | Self::Uniform => targets,
@@ -78,33 +78,33 @@ impl FromStr for Estimator {
     }
 }
 
-/// Which targets keep an object.
+/// Says which targets store an object.
 pub trait Layout {
     /// How many targets there are.
     fn targets(&self) -> usize;
 
-    /// The targets that keep this object. The target that serves reads comes first; a write loads
-    /// all of them. `object` is `None` if the trace does not name it.
+    /// The indices of the targets that store this object, first the one that serves its reads. A
+    /// write goes to all of them. `object` is `None` if the trace names no objects.
     ///
     /// # Errors
-    /// The layout's own, if it cannot place the object.
+    /// An error of the layout, if it cannot place the object.
     fn locate(&self, object: Option<&str>) -> Result<Vec<usize>>;
 }
 
-/// The work of a trace at each queue.
+/// The work that a trace brings to each queue.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueueTraces {
-    /// The queues that have any work, by their index.
+    /// By the index of the queue. Queues without work are left out.
     pub traces: BTreeMap<usize, WorkTrace>,
 }
 
 impl QueueTraces {
-    /// Computes the work of `trace` at the queues that stand for targets. A volume of the trace
-    /// consists of objects of `block_bytes`.
+    /// Computes the work that `trace` brings to each queue. A volume in the trace is assumed to
+    /// consist of objects of `block_bytes`.
     ///
     /// # Errors
-    /// `Unsupported` if the clock of the trace is too coarse; `Invalid` if the layout names no
-    /// target; the errors of the layout.
+    /// `Unsupported` if the clock of the trace has steps of a second; `Invalid` if the layout names
+    /// no target; the errors of the layout.
     pub fn new(
         trace: &Trace,
         profile: &Profile,
@@ -123,7 +123,7 @@ impl QueueTraces {
                 (targets.first(), targets.iter().all(|target| *target < layout.targets()))
             else {
                 return Err(Error::invalid(format!(
-                    "the targets {targets:?} of {} in all",
+                    "the layout names the targets {targets:?}; there are {} targets",
                     layout.targets()
                 ))
                 .on(object.unwrap_or_default()));
@@ -155,10 +155,10 @@ impl QueueTraces {
         Ok(Self { traces })
     }
 
-    /// The flows of a candidate.
+    /// The tenant's traffic at each queue, for a [`Candidate`](super::Candidate).
     ///
     /// # Errors
-    /// `Invalid` if all requests of a queue came at the same time.
+    /// `Invalid` if all requests at a queue arrived at the same time.
     pub fn flows(&self) -> Result<Vec<QueueFlow>> {
         let flow = |(queue, trace): (&usize, &WorkTrace)| {
             Ok(QueueFlow { queue: *queue, curve: ArrivalCurve::of_trace(trace)? })

@@ -1,4 +1,4 @@
-//! First fit: each tenant goes to the first target on which all promises can be kept.
+//! First fit: places each tenant on the first target where all promises can be kept.
 
 use nacre_object::{Result, TenantName};
 
@@ -6,7 +6,7 @@ use super::program::USABLE;
 use super::{Admission, Candidate, Queue, QueueFlow, Verdict};
 use crate::{ArrivalCurve, RateBurst};
 
-/// How many weights are tried for the row of the capacity.
+/// How many weights [`is_ruled_out`] tries for the row of the target's capacity.
 const WEIGHTS: u32 = 10;
 /// A bound on the rounding error of a sum of some hundred numbers up to 1.
 const ROUNDING: f64 = 1e-9;
@@ -16,38 +16,39 @@ const ROUNDING: f64 = 1e-9;
 pub struct PlacedTenant {
     /// The tenant.
     pub tenant: TenantName,
-    /// The promised latency. No request exceeds it, or only the part in `violation`.
+    /// The promised latency. No request exceeds it; with a stochastic promise, only the fraction
+    /// `violation` does.
     pub slo_seconds: f64,
-    /// The part of its requests that may take longer ([`Candidate::violation`]).
+    /// The fraction of the tenant's requests that may take longer ([`Candidate::violation`]).
     pub violation: Option<f64>,
     /// The work that it brings to its target.
     pub curve: ArrivalCurve,
 }
 
-/// How targets are tried.
+/// How [`first_fit`] decides whether a tenant fits on a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FirstFit {
-    /// The linear program is solved for each target.
+    /// It solves the linear program for each target.
     Plain,
-    /// A target is skipped if two rows of the program rule it out. The resulting placement is the
-    /// same.
+    /// Like `Plain`, but first skips each target on which two rows of the linear program cannot
+    /// both hold. The resulting placement is the same.
     #[default]
     Fast,
 }
 
-/// Where tenants were placed.
+/// Which target each tenant got.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Placement {
-    /// Who is where, and what was promised.
+    /// The admitted tenants with their buckets.
     pub admission: Admission,
-    /// The target of each tenant, in the order in which the tenants were given; `None` if a tenant
-    /// fits nowhere.
+    /// The target of each tenant, in the order in which the tenants were given; `None` if the
+    /// tenant fits on no target.
     pub targets: Vec<Option<usize>>,
-    /// Linear programs that were solved.
+    /// How many linear programs were solved.
     pub programs: u64,
 }
 
-/// Places tenants on targets, in the order in which the tenants are given.
+/// Places the tenants on targets, one after the other in the given order.
 ///
 /// # Errors
 /// As [`Admission::new`] and [`Admission::admit`].
@@ -95,12 +96,12 @@ impl PlacedTenant {
     }
 }
 
-/// What a tenant asks of its target.
+/// What a tenant requires of its target.
 #[derive(Debug, Clone)]
 struct Load {
     slo_seconds: f64,
     is_stochastic: bool,
-    /// The corners of its r-b curve.
+    /// The corners of the tenant's r-b curve, which says what burst the tenant needs at each rate.
     corners: Vec<RateBurst>,
 }
 
@@ -111,8 +112,8 @@ impl Load {
         Self { slo_seconds: tenant.slo_seconds * USABLE, is_stochastic, corners }
     }
 
-    /// The least amount that the load adds to a row with these weights of rates and bursts. The
-    /// minimum is at a corner of the r-b curve.
+    /// The least that this tenant adds to a row of the linear program with these weights. Its
+    /// bucket must lie on or above its r-b curve, so the minimum is at a corner of that curve.
     fn least(&self, rate_weight: f64, burst_weight: f64) -> f64 {
         let at =
             |corner: &RateBurst| rate_weight * corner.rate + burst_weight * corner.burst_seconds;
@@ -120,9 +121,9 @@ impl Load {
     }
 }
 
-/// Whether two rows of the linear program are enough to show that the tenants do not fit on a
-/// target. One row is the target's capacity, the other a promise. The two rows are combined with
-/// several weights. A stochastic promise has no row.
+/// Whether two rows of the linear program show that the tenants do not fit on a target together.
+/// One row is the target's capacity, the other is one tenant's promise. Several weighted sums of
+/// the two rows are tested. A stochastic promise has no row.
 fn is_ruled_out(loads: &[Load], more: &Load, blocking_seconds: f64) -> bool {
     let all = || loads.iter().chain([more]);
     let rates: f64 = all().map(|load| load.least(1.0, 0.0)).sum();

@@ -1,25 +1,26 @@
-//! Admission decides which tenants can be promised their latency together. It also finds the token
-//! buckets that limit each tenant.
+//! Admission: decides which tenants can be promised their latency together, and finds the token
+//! buckets that limit each tenant. `nacre-slo` calls it.
 //!
 //! The caller makes a [`Candidate`] of a tenant's SLO and its arrival curves, one curve for each
-//! queue that its requests pass. An [`Estimator`] makes these curves from a trace.
+//! queue that its requests pass. An [`Estimator`] computes these curves from a trace.
 //! [`Admission::admit`] then
 //!
-//! 1. takes all tenants that share a queue with the candidate, directly or through others;
+//! 1. takes all tenants that share a queue with the candidate, directly or through other tenants;
 //! 2. solves a linear program for the rate and burst of each tenant at each queue (`program`);
-//! 3. checks the solution again by network calculus (`check`), because the solver keeps its rows
-//!    only nearly;
-//! 4. stores the new rates and bursts if all promises are kept, and otherwise the former ones.
+//! 3. checks the solution by network calculus (`check`), because the solver satisfies its rows only
+//!    approximately;
+//! 4. stores the new rates and bursts if all promises are kept. Otherwise it changes nothing.
 //!
-//! A promise is deterministic or stochastic ([`Candidate::violation`]). A stochastic promise is
-//! kept if the deterministic bound meets it, or if the probability of a longer latency is as low as
-//! promised. The check of a deterministic promise assumes that all tenants burst at once, those
-//! with stochastic promises included. So a stochastic promise never weakens a deterministic one.
+//! A promise is deterministic (no request takes longer) or stochastic (a stated fraction may, see
+//! [`Candidate::violation`]). A stochastic promise is kept if the deterministic bound meets it, or
+//! if the probability of a longer latency is as low as promised. A stochastic promise never weakens
+//! a deterministic one: the check of a deterministic promise assumes that all tenants burst at
+//! once.
 //!
-//! [`Admission::refusal`] says which tenants would miss their promises, and what would fit.
-//! [`first_fit`] finds targets for many tenants.
+//! [`Admission::refusal`] says which tenants would miss their promises, and which smaller promise
+//! would fit. [`first_fit`] finds targets for many tenants.
 //!
-//! **Invariant:** at any time the calculus confirms the promise of every admitted tenant.
+//! **Invariant:** the calculus confirms the promise of every admitted tenant.
 
 mod bounds;
 mod candidate;

@@ -1,21 +1,25 @@
-//! The linear program that chooses rates and bursts.
+//! The linear program that chooses the token buckets of all tenants.
+//! [`Admission::admit`](super::Admission::admit) solves it.
 //!
-//! Each flow has a rate `r` and a burst `b`. The program minimises the sum of the rates, which
-//! leaves the most capacity for further tenants. SLOs are made a thousandth shorter. The rows are:
+//! Each flow (a tenant's traffic at one queue) has a rate `r` and a burst `b`. The program
+//! minimises the sum of the rates, which leaves the most capacity for further tenants. To leave a
+//! margin for rounding, it makes each SLO a thousandth shorter. The rows are:
 //!
-//! - `(r, b)` lies on or above the flow's r-b curve: one row for each two neighbouring segments.
-//! - The rates at each queue add up to 0.999 at most.
-//! - One row for each leg, each SLO `S` of a tenant that takes this leg, and each queue `j` of the
-//!   leg. It adds the bursts of all flows on the leg with an SLO up to `S`, divided by `S`. It also
-//!   adds the rates at `j` of the flows with a shorter SLO. The sum is 1 at most. This is the bound
-//!   of the calculus, solved for 1.
+//! - `(r, b)` lies on or above the flow's r-b curve: one row for each pair of neighbouring
+//!   segments.
+//! - The rates at each queue add up to at most 0.999.
+//! - The latency along each path of queues is at most the SLO. There is one row for each path, each
+//!   SLO `S` of a tenant that uses it, and each queue `j` on it. The row adds the bursts at the
+//!   queues of the path of all flows with an SLO up to `S`, divided by `S`. It also adds the rates
+//!   at `j` of all flows with a shorter SLO. The sum is at most 1. This is the bound of the
+//!   calculus, solved for 1.
 //!
-//! A stochastic promise has no such row of its own, because its bound is not linear. The caller
-//! tries several weights of the bursts of these tenants beside their rates ([`Stochastic`]). In the
-//! rows of deterministic promises these tenants count like all others.
+//! A stochastic promise has no such row, because its bound is not linear. Instead the caller tries
+//! several weights for the bursts of these tenants ([`Stochastic`]). In the rows of deterministic
+//! promises these tenants count like all others.
 //!
-//! Coefficients reach 6e-8, and the solver keeps rows within an absolute tolerance. So each row is
-//! scaled to a largest coefficient of 1, and a burst is expressed in SLOs of its tenant.
+//! Some coefficients are as small as 6e-8, but the solver's tolerance is absolute. So each row is
+//! scaled to a largest coefficient of 1, and the unit of a tenant's burst is its SLO.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,36 +29,36 @@ use super::candidate::Rank;
 use super::{Candidate, Queue, Sharing};
 use crate::RateBurst;
 
-/// The highest sum of rates, and the part of an SLO that may be used. The rest is room for
-/// rounding.
+/// The highest sum of rates at a queue, and the fraction of an SLO that the program uses. The
+/// remaining thousandth is a margin for rounding.
 pub(super) const USABLE: f64 = 0.999;
 /// How far the solution may violate a row, whose largest coefficient is 1.
 const ROW_TOLERANCE: f64 = 1e-10;
-/// The weight of the rates beside the overrun, in a program that may overrun.
+/// In a program that may overrun: the weight of the rates, compared with that of the overrun.
 const RATE_WEIGHT: f64 = 1e-6;
 
 /// Whether the program must keep the promises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Promises {
-    /// It must; otherwise it has no solution.
+    /// Yes. If it cannot, it has no solution.
     Kept,
-    /// All latencies may exceed their SLOs by a common factor, which is minimised, and queues may
-    /// have too much work.
+    /// No. All latencies may exceed their SLOs by a common factor, which the program minimises.
+    /// Queues may have more work than they can do.
     Overrun,
 }
 
 /// How the buckets of tenants with stochastic promises are chosen.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Stochastic {
-    /// The calculus must confirm their promises as if they were deterministic.
+    /// The buckets must keep these promises as if they were deterministic.
     Bounded,
-    /// Minimises the sum of their rates and of their bursts, where bursts are in SLOs and have this
-    /// weight.
+    /// The program minimises the sum of the tenants' rates plus this weight times the sum of their
+    /// bursts. The unit of a burst is the tenant's SLO.
     Weighted(f64),
 }
 
 impl Stochastic {
-    /// The choices that are tried one after the other, if there are stochastic promises.
+    /// All choices, in the order in which they are tried.
     pub(super) const ALL: [Self; 5] = [
         Self::Bounded,
         Self::Weighted(1.0),
@@ -63,7 +67,7 @@ impl Stochastic {
         Self::Weighted(0.0),
     ];
 
-    /// The choices to try for these tenants. Without stochastic promises all choices are equal.
+    /// The choices to try for these tenants: only the first if no tenant has a stochastic promise.
     pub(super) fn tried(tenants: &[&Candidate]) -> &'static [Self] {
         let is_stochastic = |tenant: &&Candidate| tenant.violation.is_some();
         if tenants.iter().any(is_stochastic) { &Self::ALL } else { &Self::ALL[..1] }
@@ -74,7 +78,8 @@ impl Stochastic {
         tenant.violation.is_none() || self == Self::Bounded
     }
 
-    /// The weight of a tenant's burst, in SLOs, beside its rate.
+    /// The weight of a tenant's burst in the sum that the program minimises. A rate has the weight
+    /// 1.
     fn burst_weight(self, tenant: &Candidate) -> f64 {
         match self {
             Self::Weighted(weight) if tenant.violation.is_some() => weight,
@@ -83,10 +88,10 @@ impl Stochastic {
     }
 }
 
-/// Finds the buckets of each tenant, one for each of its flows; `None` if there is no solution.
+/// Finds one token bucket for each flow of each tenant; `None` if there is no solution.
 ///
 /// Each bucket lies on or above the r-b curve of its flow, even if the solver rounded down. The
-/// caller must still check whether every promise is kept.
+/// caller must still check that every promise is kept.
 pub(super) fn solve(
     queues: &[Queue],
     tenants: &[&Candidate],
@@ -104,9 +109,9 @@ pub(super) fn solve(
 
 struct Program {
     problem: Problem,
-    /// The rate and the burst of each tenant's flow.
+    /// For each tenant and each of its flows: the variables of its rate and its burst.
     variables: Vec<Vec<(Variable, Variable)>>,
-    /// How far promises are overrun.
+    /// By how much latencies may exceed their SLOs, if they may.
     overrun: Option<Variable>,
 }
 
@@ -198,7 +203,7 @@ impl Program {
         }
     }
 
-    /// The row of one queue of a way.
+    /// The row of one queue on a path.
     fn promise(
         &self,
         tenants: &[&Candidate],
@@ -241,7 +246,7 @@ impl Program {
     }
 }
 
-/// The buckets, raised to the r-b curves if rounding left them below.
+/// Raises buckets to the r-b curves of their flows, if rounding left them below.
 fn raised(tenant: &Candidate, mut buckets: Vec<RateBurst>) -> Vec<RateBurst> {
     for (bucket, flow) in buckets.iter_mut().zip(&tenant.flows) {
         bucket.rate = bucket.rate.max(flow.curve.least_rate());
@@ -261,7 +266,7 @@ fn flow_at(tenant: &Candidate, queue: usize) -> Option<usize> {
     tenant.flows.iter().position(|flow| flow.queue == queue)
 }
 
-/// The legs through queues, each with the ranks of the tenants that take it.
+/// The paths through queues, each with the rank of a tenant that uses it.
 fn ways<'a>(tenants: impl Iterator<Item = &'a Candidate>) -> BTreeSet<(Vec<usize>, Rank)> {
     let of = |tenant: &'a Candidate| {
         let queues = |leg: &Vec<usize>| leg.iter().map(|flow| tenant.flows[*flow].queue).collect();

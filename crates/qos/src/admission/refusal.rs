@@ -11,7 +11,8 @@ use crate::ArrivalCurve;
 use crate::calculus::meets;
 use crate::limits::MAX_SLO_SECONDS;
 
-/// How many steps the search for a fitting SLO or rate takes. The result is exact to a hundredth.
+/// The number of steps in the search for a longer SLO or a lower rate that fits. The result is
+/// exact to a hundredth.
 const SEARCH_STEPS: usize = 10;
 
 /// A tenant that would miss its promise.
@@ -19,20 +20,20 @@ const SEARCH_STEPS: usize = 10;
 pub struct Miss {
     /// The tenant.
     pub tenant: TenantName,
-    /// What it was promised, or asks for.
+    /// The latency that the tenant was promised or asks for.
     pub slo_seconds: f64,
-    /// The latency that is possible for the tenant; `None` if there is no bound.
+    /// The latency bound that the tenant would have; `None` if there is no bound.
     pub latency_seconds: Option<f64>,
-    /// If the promise is stochastic.
+    /// How likely a longer latency would be, if the promise is stochastic.
     pub stochastic: Option<LikelyMiss>,
 }
 
-/// How many times more often than promised a request may take longer.
+/// For a stochastic promise: how many requests may take longer than promised, and how many could.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LikelyMiss {
-    /// The part of the requests that may take longer.
+    /// The fraction of requests that may take longer.
     pub violation: f64,
-    /// The part that could.
+    /// The fraction of requests that could take longer.
     pub probability: f64,
 }
 
@@ -41,7 +42,7 @@ pub struct LikelyMiss {
 pub struct Overload {
     /// The queue.
     pub queue: String,
-    /// The least work a second that all tenants bring to the queue, in seconds.
+    /// The average work a second that all tenants bring to the queue, in seconds.
     pub rate: f64,
 }
 
@@ -54,13 +55,12 @@ pub struct Alternative {
     pub candidate: Candidate,
 }
 
-/// What would be admitted. Each was checked.
+/// Smaller promises that would be admitted. Each of them was checked.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Fit {
     /// A longer SLO.
     pub slo_seconds: Option<f64>,
-    /// The part of the requested rate that would fit. The requests stay the same, but come less
-    /// often.
+    /// The fraction of the requested rate that would fit, if the same requests came less often.
     pub rate_share: Option<f64>,
     /// The alternatives that fit.
     pub alternatives: Vec<String>,
@@ -71,20 +71,22 @@ pub struct Fit {
 pub struct Refusal {
     /// The candidate's tenant.
     pub tenant: TenantName,
-    /// What it asked for.
+    /// The latency that the tenant asked for.
     pub slo_seconds: f64,
-    /// The part of its requests that may take longer, if it asked for a stochastic promise.
+    /// The fraction of its requests that may take longer, if it asked for a stochastic promise.
     pub violation: Option<f64>,
-    /// The tenants that would miss their promise, if the overrun were shared as evenly as possible.
+    /// The tenants that would miss their promise even with the buckets that keep the greatest
+    /// overrun as small as possible.
     pub misses: Vec<Miss>,
-    /// Where there would be too much work.
+    /// The queues that would have more work than they can do.
     pub overloads: Vec<Overload>,
-    /// What would fit.
+    /// Smaller promises that would fit.
     pub fit: Fit,
 }
 
 impl Admission {
-    /// Says why this candidate is refused; `None` if it is not refused.
+    /// Says why this candidate is refused; `None` if it is not refused. `alternatives` are other
+    /// ways to serve it, and the refusal names those that fit.
     ///
     /// # Errors
     /// As [`Admission::admit`], also for a malformed alternative.
@@ -171,7 +173,7 @@ impl Admission {
         Some(high)
     }
 
-    /// The part of the rate with which the candidate fits.
+    /// The fraction of its rate with which the candidate fits.
     fn fitting_rate(&self, candidate: &Candidate) -> Option<f64> {
         let (mut low, mut high) = (0.0, 1.0);
         for _ in 0..SEARCH_STEPS {
@@ -194,7 +196,7 @@ fn miss(member: &Candidate, latency_seconds: Option<f64>, probability: f64) -> M
     }
 }
 
-/// The candidate if its requests come this many times more slowly.
+/// The candidate with its rates multiplied by `share`.
 fn slower(candidate: &Candidate, share: f64) -> Option<Candidate> {
     let mut slower = candidate.clone();
     for flow in &mut slower.flows {

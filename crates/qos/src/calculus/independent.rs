@@ -1,10 +1,11 @@
-//! The probability that a request is late, for independent tenants of which only the buckets are
-//! known.
+//! Bounds the probability that a request is late, if tenants are independent and only their token
+//! buckets are known. Admission uses it for stochastic promises.
 //!
 //! The deterministic bound assumes that all tenants burst at once. [`late_probability`] bounds how
-//! often independent tenants do so. It needs no model of their traffic: a flow with the bucket
-//! `(r, b)` brings at most `b + r t` in any time `t`, and `r t` on average. Of all such flows, the
-//! flow that brings either all or nothing has the greatest mean of `exp(theta * work)`:
+//! often independent tenants do so. It needs no model of their traffic. A flow with the bucket `(r,
+//! b)` brings at most `b + r t` in any time `t`, and `r t` on average. Among all such flows, one
+//! has the greatest mean of `exp(theta * work)`: it brings either `b + r t` or nothing. That mean
+//! is
 //!
 //! ```text
 //! 1 + r t / (b + r t) * (exp(theta (b + r t)) - 1)
@@ -13,46 +14,46 @@
 //! This is the bound of Boorstyn, Burchard, Liebeherr and Oottamakorn (*Statistical service
 //! assurances for traffic scheduling algorithms*). The time before the request is cut into spans.
 //! For each span, Chernoff's bound with the best `theta` limits the probability that the flows have
-//! brought too much since then. The probabilities of all spans are added.
+//! brought too much work since its start. The result is the sum of these probabilities.
 //!
-//! The flow of the late request counts with all that its bucket allows, because its requests may
-//! come in bursts.
+//! The late request's own flow may send in bursts, so its bucket counts in full.
 //!
-//! **Invariant:** invalid numbers give the probability 1.
+//! **Invariant:** if a number is invalid, the probability is 1.
 
 use super::RateBurst;
 
 /// The length of the first spans, as a part of the latency.
 const FIRST_SPAN: f64 = 1.0 / 32.0;
-/// The least and the most growth of a span, as a part of the time back from the request.
+/// The length of a later span, as a fraction of the time from its end to the request: the least and
+/// the greatest fraction.
 const GROWTH: (f64, f64) = (0.01, 0.125);
 /// The most spans. A queue needs fewer unless its load is close to its capacity.
 const MAX_SPANS: usize = 4096;
-/// How many steps the search for the best `theta` takes. Each step narrows the range to 0.62 of its
-/// length.
+/// The number of steps in the search for the best `theta`. Each step narrows the range to 0.62 of
+/// its length.
 const THETA_STEPS: usize = 32;
-/// The search for `theta` begins at this number over the room, and ends at [`MOST_THETA`] over the
-/// least burst.
+/// The search for `theta` begins at this number divided by the work for which the queue has time.
+/// It ends at [`MOST_THETA`] divided by the work of the smallest flow.
 const LEAST_THETA: f64 = 1e-2;
 /// With this limit, the search finds the best `theta` for probabilities of `exp(-50)` or more.
 const MOST_THETA: f64 = 50.0;
 /// Exponentials of more than this are not computed.
 const LARGE_EXPONENT: f64 = 50.0;
 
-/// A queue that does one second of work a second. Its flows are all those that may be served before
-/// a request of the flow `own`.
+/// A queue that does one second of work a second, with all flows that it may serve before a request
+/// of the flow `own`.
 #[derive(Debug, Clone, Copy)]
 pub struct SharedQueue<'a> {
     /// The longest time for which requests of lower priority keep the queue busy.
     pub blocking_seconds: f64,
-    /// The sum of the flows that are served first and are not assumed to be independent. Their work
-    /// may come at the worst time.
+    /// The sum of the flows that are served first and may depend on each other. They may bring
+    /// their work at the worst time.
     pub certain: RateBurst,
     /// Independent flows that are served first.
     pub higher: &'a [RateBurst],
     /// Independent flows of the same priority.
     pub equals: &'a [RateBurst],
-    /// The flow whose request is looked at.
+    /// The flow of the request.
     pub own: RateBurst,
 }
 
@@ -76,7 +77,7 @@ impl AllOrNothing {
         if exponent <= LARGE_EXPONENT {
             return (self.probability * exponent.exp_m1()).ln_1p();
         }
-        // The same without numbers that are too large.
+        // The same value, computed without numbers that overflow.
         let all = exponent + self.probability.ln();
         match all > 0.0 {
             true => all + ((1.0 - self.probability) * (-all).exp()).ln_1p(),
@@ -92,9 +93,10 @@ impl SharedQueue<'_> {
         sum.plus(self.own)
     }
 
-    /// Bounds the probability that the flows brought too much work in one span before the request.
-    /// Their work counts from `back` seconds before the request. The queue's time counts from
-    /// `after` seconds before the request, which is later, until the latency has passed.
+    /// Bounds the probability that the flows overload the queue over one span of time, which lasts
+    /// from `back` to `after` seconds before the request. The bound counts the work that arrives
+    /// from the start of the span on, and the service from its end on, until the latency has
+    /// passed.
     fn is_too_much(&self, back: f64, after: f64, latency: f64) -> f64 {
         let certain = self.certain.work_within(back + latency) + self.own.work_within(back);
         let room = after + latency - self.blocking_seconds - certain;
@@ -112,7 +114,7 @@ impl SharedQueue<'_> {
     }
 }
 
-/// How likely independent flows bring more than `room`.
+/// Bounds the probability that independent flows bring more than `room` seconds of work.
 fn chernoff(flows: &[AllOrNothing], room: f64) -> f64 {
     /// The golden section.
     const SECTION: f64 = 0.618_033_988_749_894_9;
@@ -152,7 +154,8 @@ pub fn late_probability(queue: &SharedQueue<'_>, latency_seconds: f64) -> f64 {
             return 1.0;
         }
         let most = all.work_within(back) + latency_seconds * rate_of(queue.higher, queue.certain);
-        // From here on the queue finishes in time even if all flows burst together.
+        // If this holds, the queue finishes in time even if all flows burst together in an earlier
+        // span.
         if queue.blocking_seconds + most <= after + latency_seconds {
             return sum;
         }
@@ -161,7 +164,7 @@ pub fn late_probability(queue: &SharedQueue<'_>, latency_seconds: f64) -> f64 {
     1.0
 }
 
-/// The rate at which flows bring work that is served before a request that waits.
+/// The rate of all flows that are served before a waiting request.
 fn rate_of(higher: &[RateBurst], certain: RateBurst) -> f64 {
     higher.iter().fold(certain, |sum, flow| sum.plus(*flow)).rate
 }

@@ -1,12 +1,12 @@
 //! The latency of a tenant, computed from the delays at the queues that its requests pass.
 
-/// The latency of stages that a request passes one after the other: the sum.
+/// The latency of a request that passes these stages one after the other: the sum.
 pub fn stages_latency(delays: impl IntoIterator<Item = Option<f64>>) -> Option<f64> {
     delays.into_iter().sum()
 }
 
-/// The latency of legs that a request takes in parallel, like the copies of a write: the longest
-/// latency.
+/// The latency of a request that takes several paths in parallel, such as one for each copy of a
+/// write: the longest of their latencies.
 pub fn legs_latency(latencies: impl IntoIterator<Item = Option<f64>>) -> Option<f64> {
     latencies.into_iter().try_fold(0.0, |longest, latency| Some(f64::max(longest, latency?)))
 }

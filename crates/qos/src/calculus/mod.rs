@@ -1,8 +1,10 @@
-//! Deterministic network calculus with simple curves: it computes the longest delay from the
-//! arriving traffic and the service.
+//! Network calculus: bounds on the delay of requests, from limits on the arriving work and on the
+//! service. Admission uses it to check latency promises.
 //!
-//! Admission asks [`queue_delays`] whether every tenant gets its promised latency. All functions
-//! return `None` if there is no bound or if a number is NaN. So admission refuses in doubt.
+//! [`queue_delays`] computes deterministic bounds. [`late_probability`] and
+//! [`violation_probability`] compute stochastic ones. Deterministic functions return `None` if
+//! there is no bound or if a number is NaN, and stochastic functions return the probability 1. So
+//! in doubt admission refuses.
 
 mod independent;
 mod latency;

@@ -5,15 +5,16 @@ use super::{RateBurst, Service};
 /// A flow at a queue.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Flow {
-    /// What it brings at most.
+    /// The most work that it brings.
     pub bucket: RateBurst,
-    /// Lower numbers are served first; equal ones in the order of arrival.
+    /// Lower numbers are served first. Requests of equal priority are served in the order of
+    /// arrival.
     pub priority: usize,
 }
 
 /// The longest delay of each flow; `None` if there is no bound.
 ///
-/// All flows of one priority count as one flow. It gets the service that flows of higher priority
+/// Flows of equal priority count as one flow. It gets the service that flows of higher priority
 /// leave over.
 pub fn queue_delays(service: Service, flows: &[Flow]) -> Vec<Option<f64>> {
     let mut order: Vec<_> = (0..flows.len()).collect();

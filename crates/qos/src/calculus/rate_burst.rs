@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Service;
 
-/// A rate and a burst: the traffic brings at most `burst + rate * t` work in any time span `t`.
+/// A token bucket. Traffic that conforms to it brings at most `burst + rate * t` seconds of work in
+/// any time span `t`.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RateBurst {
@@ -15,7 +16,7 @@ pub struct RateBurst {
 }
 
 impl RateBurst {
-    /// Whether both are numbers from 0.
+    /// Whether the rate and the burst are finite numbers from 0.
     pub fn is_valid(&self) -> bool {
         let is_valid = |number: f64| number.is_finite() && number >= 0.0;
         is_valid(self.rate) && is_valid(self.burst_seconds)
@@ -35,7 +36,8 @@ impl RateBurst {
         }
     }
 
-    /// The flow after this service. Requests that waited leave the service together.
+    /// The traffic that leaves this service. Its burst is larger, because requests that waited
+    /// together leave together.
     #[must_use]
     pub fn after(self, service: Service) -> Self {
         let burst_seconds = self.burst_seconds + self.rate * service.latency_seconds;

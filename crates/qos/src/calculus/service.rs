@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::RateBurst;
 
-/// A service that may do nothing for `latency_seconds`, and then does `rate` seconds of work a second.
+/// A queue that may be idle for `latency_seconds`, and then does `rate` seconds of work a second.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Service {
@@ -18,8 +18,8 @@ impl Service {
     /// A device that starts to serve at once and does one second of work a second.
     pub const DEVICE: Self = Self { rate: 1.0, latency_seconds: 0.0 };
 
-    /// The service that is left for others if this flow is always served first; `None` if nothing
-    /// is left.
+    /// The service that remains for other flows if `first` is always served first; `None` if none
+    /// remains.
     pub fn left_over(self, first: RateBurst) -> Option<Self> {
         let rate = self.rate - first.rate;
         if rate.is_nan() || rate <= 0.0 {
@@ -29,7 +29,7 @@ impl Service {
         Some(Self { rate, latency_seconds: self.latency_seconds + waits })
     }
 
-    /// This service and then another.
+    /// The service of this queue followed by `next`.
     #[must_use]
     pub fn then(self, next: Self) -> Self {
         Self {
@@ -38,8 +38,8 @@ impl Service {
         }
     }
 
-    /// The longest time from the arrival of a request of this flow to its end; `None` if there is
-    /// no bound.
+    /// The longest time between the arrival and the completion of a request of this flow; `None` if
+    /// there is no bound.
     pub fn delay(self, flow: RateBurst) -> Option<f64> {
         if !(self.rate > 0.0 && flow.rate <= self.rate) {
             return None;

@@ -1,25 +1,27 @@
-//! Stochastic network calculus: a latency that requests exceed with at most a stated probability.
+//! Stochastic network calculus: bounds on a latency that only a stated fraction of requests
+//! exceeds.
 //!
-//! The deterministic bound assumes that all tenants burst at once. That is rare if tenants are
-//! independent. This is the idea of SNC-Meister: [`violation_probability`] is an alternative to
-//! [`queue_delays`](super::queue_delays) that admits more tenants.
+//! The deterministic bound assumes that all tenants burst at once, which is rare if tenants are
+//! independent. So [`violation_probability`] admits more tenants than
+//! [`queue_delays`](super::queue_delays). The idea is that of SNC-Meister.
 //!
-//! Time is cut into slots. A [`MarkovSource`] is on or off in each slot. It brings the same work at
-//! the beginning of every slot in which it is on. For each `theta > 0`, the mean of
+//! Time is cut into slots. A [`MarkovSource`] is on or off in each slot. In every slot in which it
+//! is on, it brings the same work at the start of the slot. For each `theta > 0`, the mean of
 //! `exp(theta * work of n slots)` is at most `prefactor * growth^n`. For every `n`, this bounds the
 //! probability that the last `n` slots brought too much work. The result is the sum of these
 //! probabilities, with the best `theta`.
 //!
-//! **Invariant:** invalid numbers give the probability 1.
+//! **Invariant:** if a number is invalid, the probability is 1.
 
 use nacre_object::{Error, Result};
 
 use crate::WorkTrace;
 use crate::limits::MAX_SLOTS;
 
-/// Values of `theta`, as powers of two over the work of a slot, in quarters.
+/// The tried values of `theta`: `2^(n/4)` divided by the largest work of a slot, for each `n` in
+/// this range.
 const THETA_QUARTERS: std::ops::Range<i32> = -48..20;
-/// How many steps the search for a latency takes. The result is exact to a thousandth of the
+/// The number of steps in the search for a latency. The result is exact to a thousandth of the
 /// longest latency that is tried.
 const SEARCH_STEPS: usize = 40;
 
@@ -31,19 +33,20 @@ pub struct MarkovSource {
     slot_work_seconds: f64,
 }
 
-/// How fast the mean of the exponential grows.
+/// The growth of the mean of `exp(theta * work)` with the number of slots.
 #[derive(Debug, Clone, Copy)]
 struct Growth {
-    /// With each slot, by this factor.
+    /// The factor of each slot.
     factor: f64,
-    /// At the end of any slot.
+    /// The prefactor at the end of any slot.
     prefactor: f64,
-    /// At the end of a slot in which the source is on.
+    /// The prefactor at the end of a slot in which the source is on.
     prefactor_on: f64,
 }
 
 impl MarkovSource {
-    /// A source that starts and stops with these probabilities from one slot to the next.
+    /// Creates a source. `start` is the probability that an idle source is on in the next slot, and
+    /// `stop` the probability that an active source is off in the next slot.
     ///
     /// # Errors
     /// `Invalid` if a probability is not above 0 and at most 1, or if the work is not above 0.
@@ -58,17 +61,17 @@ impl MarkovSource {
         }
     }
 
-    /// The source for a trace. It is on in the slots that have requests, and then brings the most
-    /// work that any slot has.
+    /// Creates a source that models a trace. It is on in the slots that have requests. In each of
+    /// them it brings the work of the busiest slot.
     ///
     /// # Errors
-    /// `Invalid` if the trace is never on or never off, or has too many slots.
+    /// `Invalid` if the trace has requests in all slots or in none, or if it has too many slots.
     pub fn of_trace(trace: &WorkTrace, slot_seconds: f64) -> Result<Self> {
         let slots = trace.duration_seconds() / slot_seconds;
         let is_count = slots >= 0.0 && slots <= MAX_SLOTS as f64;
         if !is_count {
             return Err(Error::invalid(format!("a trace of {slots} slots"))
-                .hint(format!("a trace has from 0 to {MAX_SLOTS} slots")));
+                .hint(format!("choose slots so long that there are at most {MAX_SLOTS}")));
         }
         let mut works = vec![0.0; slots as usize + 2];
         let first = trace.arrivals().first().map_or(0.0, |arrival| arrival.at_seconds);
@@ -88,7 +91,7 @@ impl MarkovSource {
         Self::new(start, stop, works.into_iter().fold(0.0, f64::max))
     }
 
-    /// The part of the slots in which the source is on.
+    /// The fraction of slots in which the source is on.
     pub fn on_share(&self) -> f64 {
         self.start / (self.start + self.stop)
     }
@@ -123,11 +126,11 @@ pub struct StochasticQueue<'a> {
     pub higher: &'a [MarkovSource],
     /// Other sources of the same priority.
     pub equals: &'a [MarkovSource],
-    /// The source whose latency is asked for.
+    /// The source whose requests the latency is computed for.
     pub own: MarkovSource,
 }
 
-/// An upper bound on the probability that a request of the source takes longer.
+/// An upper bound on the probability that a request of `queue.own` takes longer than the latency.
 pub fn violation_probability(queue: &StochasticQueue<'_>, latency_seconds: f64) -> f64 {
     let sources = queue.higher.iter().chain(queue.equals).chain([&queue.own]);
     let most = sources.map(|source| source.slot_work_seconds).fold(0.0, f64::max);
@@ -139,7 +142,8 @@ pub fn violation_probability(queue: &StochasticQueue<'_>, latency_seconds: f64) 
     probabilities.fold(1.0, f64::min)
 }
 
-/// The bound for one `theta`. It is not finite if the sources bring more than the queue can do.
+/// The bound for one value of `theta`. It is NaN if the sources bring more work than the queue can
+/// do.
 fn violation_at(queue: &StochasticQueue<'_>, theta: f64, latency_seconds: f64) -> f64 {
     let own = queue.own.growth(theta);
     let (mut factor, mut prefactor) = (own.factor, own.prefactor_on);
@@ -160,7 +164,7 @@ fn violation_at(queue: &StochasticQueue<'_>, theta: f64, latency_seconds: f64) -
     if left.is_nan() || left <= 0.0 {
         return f64::NAN;
     }
-    // The queue had `n - 1` slots and the latency to do the work of `n` slots.
+    // The queue has `n - 1` slots plus the latency to do the work of `n` slots.
     let done = (-theta * (latency_seconds - queue.blocking_seconds)).exp();
     prefactor * factor * done / left
 }

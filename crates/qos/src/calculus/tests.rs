@@ -1,4 +1,5 @@
-//! Values on which the public implementations and our own computation agree.
+//! Compares the calculus with values on which the papers' published code and our own computation
+//! agree.
 
 use super::*;
 

@@ -28,17 +28,18 @@ impl Segment {
     }
 }
 
-/// The most work that a flow brings in any time span of a given length.
+/// The most work that a flow (a tenant's traffic at one target) brings in any time span of a given
+/// length. The curve is the minimum of its lines.
 ///
-/// **Invariant:** there is at least one line. From one line to the next the rate falls and the
-/// burst grows. Each line is the lowest one for some time span.
+/// **Invariant:** there is at least one line. From each line to the next, the rate falls and the
+/// burst grows. Each line is the lowest one for some length of time span.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Segments", into = "Segments")]
 pub struct ArrivalCurve {
     lines: Vec<RateBurst>,
 }
 
-/// A curve as JSON has it.
+/// The JSON form of a curve.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Segments {
@@ -46,7 +47,7 @@ struct Segments {
 }
 
 impl ArrivalCurve {
-    /// Computes the pruned curve of a trace's work on one device.
+    /// Computes the curve of a trace's work on one device, with a limited number of segments.
     ///
     /// # Errors
     /// `Invalid` if all requests came at the same time, or if none of them needs any work.
@@ -56,7 +57,7 @@ impl ArrivalCurve {
         Ok(Self::lower_envelope(&bursts)?.pruned(MAX_CURVE_SEGMENTS))
     }
 
-    /// The lower envelope of some lines.
+    /// Creates the curve that is the minimum of these lines.
     ///
     /// # Errors
     /// `Invalid` if there are no lines, or if a rate or a burst is not a finite number from 0.
@@ -76,7 +77,8 @@ impl ArrivalCurve {
         });
         let mut hull: Vec<RateBurst> = vec![];
         for line in sorted {
-            // The line is below `last` everywhere: it rises more slowly, and does not start higher.
+            // The new line is below `last` everywhere: it rises more slowly, and does not start
+            // higher.
             while hull.last().is_some_and(|last| is_at_most(line.burst_seconds, last.burst_seconds))
             {
                 hull.pop();
@@ -94,7 +96,7 @@ impl ArrivalCurve {
         Ok(Self { lines: hull })
     }
 
-    /// The curve with at most this many segments. It is nowhere below this curve.
+    /// A curve with at most this many segments that lies nowhere below this curve.
     #[must_use]
     pub fn pruned(&self, segments: usize) -> Self {
         Self { lines: prune::pruned(self.segments(), segments) }
@@ -122,7 +124,7 @@ impl ArrivalCurve {
         self.lines.iter().map(|line| line.work_within(seconds)).fold(f64::INFINITY, f64::min)
     }
 
-    /// The curve of both flows together.
+    /// The curve of two flows together.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         let both = |one: &RateBurst| {
@@ -143,8 +145,9 @@ impl ArrivalCurve {
         self.lines.last().map_or(f64::NAN, |line| line.rate)
     }
 
-    /// The burst that a token bucket of this rate needs so that it never holds the flow back. This
-    /// function of the rate is the *r-b curve*. `None` if the rate is below that of the flow.
+    /// The smallest burst with which a token bucket of this rate never delays the flow. `None` if
+    /// the flow's own rate is higher. As a function of the rate, this burst is the flow's *r-b
+    /// curve*.
     pub fn burst_at(&self, rate: f64) -> Option<f64> {
         let steeper = self.lines.partition_point(|line| line.rate >= rate);
         if rate.is_nan() {
@@ -160,7 +163,7 @@ impl ArrivalCurve {
         }
     }
 
-    /// The curve whose r-b curve is the upper envelope of both r-b curves.
+    /// The curve whose r-b curve is the maximum of the two r-b curves.
     #[must_use]
     pub fn or_more(&self, other: &Self) -> Self {
         let rates = self.lines.iter().chain(&other.lines).map(|line| line.rate);
@@ -172,29 +175,27 @@ impl ArrivalCurve {
                 Some(RateBurst { rate, burst_seconds: burst })
             })
             .collect();
-        // If the two r-b curves cross between two of these rates, their maximum is below the
-        // straight line there. So these lines alone make a curve that is high enough.
+        // Between two of these rates, the two r-b curves may cross. Both are convex, so their
+        // maximum lies below the straight line there, and the result is high enough.
         lines.dedup();
         Self::lower_envelope(&lines).unwrap_or_else(|_| self.clone())
     }
 
-    /// The longest time for which a token bucket holds back a request of the flow; `None` if there
-    /// is no bound.
-    ///
-    /// The time is 0 if the bucket lies on or above the r-b curve.
+    /// The longest time for which a token bucket delays a request of the flow; `None` if there is
+    /// no bound. It is 0 if the bucket lies on or above the r-b curve.
     pub fn shaper_delay(&self, bucket: RateBurst) -> Option<f64> {
         self.gap(bucket.rate, |work| (work - bucket.burst_seconds) / bucket.rate)
     }
 
-    /// The longest time that this service takes for a request of the flow; `None` if there is no
-    /// bound.
+    /// The longest time from the arrival of a request of the flow until this service has completed
+    /// it; `None` if there is no bound.
     pub fn service_delay(&self, service: Service) -> Option<f64> {
         self.gap(service.rate, |work| service.latency_seconds + work / service.rate)
     }
 
-    /// The largest horizontal gap between this curve and a service curve. `done_after` says when
-    /// the service has done a given amount of work. The gap is largest at a corner, because both
-    /// curves are straight between corners.
+    /// The largest horizontal distance from this curve to a service curve. `done_after` returns the
+    /// time at which the service has done a given amount of work. Both curves are straight between
+    /// corners, so the distance is largest at a corner.
     fn gap(&self, rate: f64, done_after: impl Fn(f64) -> f64) -> Option<f64> {
         if !(rate > 0.0 && self.least_rate() <= rate) {
             return None;
@@ -214,19 +215,19 @@ impl ArrivalCurve {
     }
 }
 
-/// Whether a number is at most another one, apart from rounding. Two segments that differ only by
-/// rounding would no longer be concave when they are read back. Merging them raises the curve by a
-/// billionth.
+/// Whether `one` is at most `other`, apart from rounding. If two segments differ only by rounding,
+/// a curve that is stored and read back may no longer be concave. Merging such segments raises the
+/// curve by at most a billionth.
 fn is_at_most(one: f64, other: f64) -> bool {
     one <= other * (1.0 + 1e-9)
 }
 
-/// The time span at which two lines have the same work. The first line is the steeper one.
+/// The length of time span for which two lines have the same work. `steep` is the steeper line.
 fn crossing(steep: RateBurst, flat: RateBurst) -> f64 {
     (flat.burst_seconds - steep.burst_seconds) / (steep.rate - flat.rate)
 }
 
-/// Rates from the capacity of a device, which is 1, down to the lowest rate that is enough for the
+/// Equidistant rates from 1, the capacity of a device, down to `least`, the average rate of a
 /// trace.
 fn rates(least: f64) -> Vec<f64> {
     if least >= 1.0 {
@@ -247,16 +248,16 @@ impl TryFrom<Segments> for ArrivalCurve {
     fn try_from(Segments { segments }: Segments) -> Result<Self> {
         let begins_at_zero = segments.first().is_none_or(|first| first.start_seconds == 0.0);
         if !begins_at_zero || !segments.windows(2).all(|pair| is_concave(pair[0], pair[1])) {
-            return Err(Error::invalid("the segments are no concave curve").hint(
-                "from segment to segment the start grows, the rate falls, and the ends meet",
-            ));
+            return Err(Error::invalid("the segments are no concave curve")
+                .hint("begin each segment where the last one ends, later and with a lower rate"));
         }
         let lines: Vec<_> = segments.iter().map(Segment::line).collect();
         Self::lower_envelope(&lines)
     }
 }
 
-/// Whether a segment follows another one in a concave curve. Decimal numbers may be rounded.
+/// Whether `next` continues `segment` as a concave curve. A tolerance allows for rounded decimal
+/// numbers.
 fn is_concave(segment: Segment, next: Segment) -> bool {
     let end = segment.line().work_within(next.start_seconds);
     segment.start_seconds < next.start_seconds

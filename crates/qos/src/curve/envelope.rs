@@ -11,9 +11,9 @@ use crate::limits::{ENVELOPE_RATES, MAX_CURVE_SEGMENTS};
 /// The lowest rate of a leaky bucket. Traffic below this rate needs no promise.
 const LOWEST_RATE: f64 = 1e-4;
 
-/// Leaky buckets with fixed rates that measure traffic. They need little memory, while a trace
-/// keeps all its requests. But their rates are chosen beforehand, so the curve lies somewhat higher
-/// than that of a trace.
+/// Measures live traffic with leaky buckets of fixed rates, and computes its arrival curve. It
+/// needs little memory, while a trace keeps every request. Its curve lies somewhat higher than that
+/// of a trace, because the rates are fixed beforehand.
 #[derive(Debug, Clone)]
 pub struct Envelope {
     buckets: Vec<Bucket>,
@@ -30,7 +30,7 @@ struct Bucket {
 }
 
 impl Envelope {
-    /// Of traffic that begins now.
+    /// Starts to measure now.
     pub fn new(now: Duration) -> Self {
         let steps = (ENVELOPE_RATES - 1) as f64;
         let bucket = |step| Bucket {
@@ -42,7 +42,7 @@ impl Envelope {
         Self { buckets, began: now, leaked_at: now, work_seconds: 0.0 }
     }
 
-    /// A request with so much work comes.
+    /// Records a request that arrives now.
     pub fn record(&mut self, work_seconds: f64, now: Duration) {
         let passed = now.saturating_sub(self.leaked_at).as_secs_f64();
         self.leaked_at = self.leaked_at.max(now);
@@ -54,18 +54,18 @@ impl Envelope {
         }
     }
 
-    /// For how long it has been watched.
+    /// For how long the traffic has been measured.
     pub fn watched(&self, now: Duration) -> Duration {
         now.saturating_sub(self.began)
     }
 
-    /// The arrival curve of the traffic so far.
+    /// Computes the arrival curve of the traffic since the measurement began.
     ///
     /// # Errors
     /// `NotFound` if no request came; `Exhausted` if more work came than the target can do.
     pub fn curve(&self, now: Duration) -> Result<ArrivalCurve> {
         if self.work_seconds <= 0.0 {
-            return Err(Error::not_found("the tenant has sent nothing since it is watched"));
+            return Err(Error::not_found("the tenant has sent nothing since the watch began"));
         }
         // The longer the traffic was watched, the less a burst at the end raises the mean.
         let mean = self.work_seconds / self.watched(now).as_secs_f64().max(f64::MIN_POSITIVE);

@@ -1,12 +1,13 @@
-//! The burst that each rate needs.
+//! Computes the burst that a token bucket needs at each rate to let a trace pass without delay.
 
 use super::WorkArrival;
 use crate::calculus::RateBurst;
 
-/// For each rate, the highest level that a leaky bucket of this rate reaches.
+/// Simulates a leaky bucket for each rate, and returns the highest level that it reaches: the burst
+/// that this rate needs.
 ///
-/// At each request the bucket first leaks for the time since the last request, and then takes the
-/// work of the request.
+/// At each request the bucket first leaks for the time since the last request. Then the work of the
+/// request is added.
 pub(super) fn bursts(arrivals: &[WorkArrival], rates: &[f64]) -> Vec<RateBurst> {
     let mut levels = vec![0.0_f64; rates.len()];
     let mut highest = vec![0.0_f64; rates.len()];

@@ -4,11 +4,11 @@ use super::Segment;
 use crate::calculus::RateBurst;
 use crate::limits::LATE_SEGMENT;
 
-/// Prunes a curve to at most `wanted` segments, and returns their lines.
+/// Prunes a curve to at most `wanted` segments, and returns the lines of the remaining segments.
 ///
-/// First, segments that start late are removed, beginning with the last. Then the segment with the
-/// least rise in work is removed, again and again, and its neighbours are extended until they meet.
-/// Each removed line is one of the lower envelope, so the curve only rises.
+/// First it removes segments that start late, the last one first. Then it repeatedly removes the
+/// segment with the least rise in work, and extends the two neighbours until they meet. The curve
+/// is the minimum of its lines, so removing a line can only raise it.
 pub(super) fn pruned(mut segments: Vec<Segment>, wanted: usize) -> Vec<RateBurst> {
     let wanted = wanted.max(1);
     let late = LATE_SEGMENT.as_secs_f64();

@@ -1,19 +1,19 @@
-//! A trace as one device sees it: the times of requests, and the work of each.
+//! The requests of a trace at one device: the arrival time and the work of each.
 
 use nacre_object::{Error, Result};
 
 /// A request as a device sees it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WorkArrival {
-    /// When it came.
+    /// The time at which it arrives.
     pub at_seconds: f64,
-    /// How long it alone keeps the device busy.
+    /// How long the device needs for this request alone.
     pub work_seconds: f64,
 }
 
 /// The requests of a trace that one device serves.
 ///
-/// **Invariant:** the arrivals are in the order of their times, and no work is negative.
+/// **Invariant:** the arrivals are sorted by time, and no work is negative.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WorkTrace {
     arrivals: Vec<WorkArrival>,
@@ -21,14 +21,14 @@ pub struct WorkTrace {
 }
 
 impl WorkTrace {
-    /// The trace of these arrivals.
+    /// Creates a trace of these arrivals.
     ///
     /// `duration_seconds` is the time from the first to the last request of the whole trace. It is
-    /// longer than the time between these arrivals if other devices served the other requests.
+    /// longer than the time spanned by `arrivals` if other devices served the first or the last
+    /// request.
     ///
     /// # Errors
-    /// `Invalid` if the arrivals are not in the order of their times, or if a number is negative or
-    /// NaN.
+    /// `Invalid` if the arrivals are not sorted by time, or if a number is negative or NaN.
     pub fn new(arrivals: Vec<WorkArrival>, duration_seconds: f64) -> Result<Self> {
         let is_ordered = arrivals.windows(2).all(|pair| pair[0].at_seconds <= pair[1].at_seconds);
         let is_number = |arrival: &WorkArrival| {
@@ -37,7 +37,9 @@ impl WorkTrace {
                 && arrival.work_seconds >= 0.0
         };
         if !is_ordered || !arrivals.iter().all(is_number) {
-            return Err(Error::invalid("arrivals out of order, or with work that is no number"));
+            return Err(Error::invalid(
+                "the arrivals are not sorted by time, or a number is invalid",
+            ));
         }
         let own = match (arrivals.first(), arrivals.last()) {
             (Some(first), Some(last)) => last.at_seconds - first.at_seconds,
@@ -60,15 +62,15 @@ impl WorkTrace {
         self.duration_seconds
     }
 
-    /// All work.
+    /// The sum of the work of all requests.
     pub fn work_seconds(&self) -> f64 {
         self.arrivals.iter().map(|arrival| arrival.work_seconds).sum()
     }
 
-    /// The lowest rate at which a device does the work within the duration.
+    /// The lowest rate at which a device does all the work within the duration.
     ///
     /// # Errors
-    /// `Invalid` if the trace has no work, or no duration.
+    /// `Invalid` if the trace has no work, or if its duration is 0.
     pub fn least_rate(&self) -> Result<f64> {
         let rate = self.work_seconds() / self.duration_seconds;
         match rate.is_finite() && rate > 0.0 {
@@ -76,7 +78,7 @@ impl WorkTrace {
             false => Err(Error::invalid(
                 "the trace has no rate: all requests came at one time, or none takes any time",
             )
-            .hint("a curve needs requests at two times at least")),
+            .hint("use a trace with requests at two or more times")),
         }
     }
 }

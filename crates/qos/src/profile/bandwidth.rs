@@ -7,11 +7,10 @@
 pub(super) struct Bandwidths(Vec<(f64, f64)>);
 
 impl Bandwidths {
-    /// The bandwidths of these pairs of bytes and bytes per second. The caller has checked the
-    /// pairs.
+    /// Creates the table from pairs of bytes and bytes per second, which the caller has checked.
     ///
-    /// A bandwidth above that of a larger size is lowered to it. So the result is never above the
-    /// measured bandwidth.
+    /// If a larger size has a lower bandwidth, all smaller sizes get that bandwidth too. So the
+    /// table is never above the measured bandwidth.
     pub(super) fn lower_bound(mut pairs: Vec<(f64, f64)>) -> Self {
         let mut least = f64::INFINITY;
         for (_, bandwidth) in pairs.iter_mut().rev() {
@@ -26,10 +25,11 @@ impl Bandwidths {
         self.0.iter().map(|(_, bandwidth)| *bandwidth)
     }
 
-    /// The work of a request of this size.
+    /// The work of a request of this size, in seconds.
     ///
-    /// Between two sizes the bandwidth is interpolated linearly. A smaller request takes as long as
-    /// the first size; a larger one gets the last bandwidth.
+    /// Between two sizes the bandwidth is interpolated linearly. A request smaller than the first
+    /// size takes as long as the first size. A request larger than the last size gets the bandwidth
+    /// of the last size.
     pub(super) fn work_seconds(&self, bytes: u64) -> f64 {
         let bytes = bytes as f64;
         let above = self.0.partition_point(|(size, _)| *size <= bytes);

@@ -28,23 +28,24 @@ impl ProfileRow {
     }
 }
 
-/// A size at which more bandwidth was measured than at a larger size.
+/// A size that was measured to be faster than a larger size.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Dip {
     /// The size.
     pub bytes: u64,
     /// The kind of request.
     pub kind: IoKind,
-    /// What was measured.
+    /// The measured bandwidth.
     pub measured_bytes_per_second: f64,
-    /// The bandwidth that the profile uses: the lowest one of this and all larger sizes.
+    /// The bandwidth that the profile uses: the lowest one measured at this size or any larger
+    /// size.
     pub used_bytes_per_second: f64,
 }
 
-/// How much work a request is for one device.
+/// Says how much work a request is for one device.
 ///
 /// **Invariant:** the bandwidth never falls as the size grows, and is never above the measured
-/// bandwidth. So the work of a request is never below the measured work.
+/// bandwidth. So the profile never underestimates the work of a request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Rows", into = "Rows")]
 pub struct Profile {
@@ -53,7 +54,7 @@ pub struct Profile {
     bandwidths: [Bandwidths; 2],
 }
 
-/// A profile as JSON has it.
+/// The JSON form of a profile.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Rows {
@@ -61,7 +62,7 @@ struct Rows {
 }
 
 impl Profile {
-    /// The profile with these rows, which must be in ascending order of size.
+    /// Creates a profile of these rows, which must be sorted by size.
     ///
     /// # Errors
     /// `Invalid` if there are no rows or too many, if sizes do not ascend from 1, or if a bandwidth
@@ -69,14 +70,15 @@ impl Profile {
     pub fn new(rows: Vec<ProfileRow>) -> Result<Self> {
         if rows.is_empty() || rows.len() > MAX_PROFILE_ROWS {
             let message = format!("a profile of {} rows", rows.len());
-            return Err(Error::invalid(message)
-                .hint(format!("a profile has from 1 to {MAX_PROFILE_ROWS} rows")));
+            return Err(
+                Error::invalid(message).hint(format!("give from 1 to {MAX_PROFILE_ROWS} rows"))
+            );
         }
         let mut last = 0;
         for row in &rows {
             if row.bytes <= last {
                 let message = format!("the size {} after the size {last}", row.bytes);
-                return Err(Error::invalid(message).hint("the sizes of a profile ascend from 1"));
+                return Err(Error::invalid(message).hint("sort the rows by size, from 1 byte on"));
             }
             last = row.bytes;
             for kind in IoKind::ALL {
@@ -90,7 +92,7 @@ impl Profile {
         Ok(Self { rows, bandwidths })
     }
 
-    /// What was measured.
+    /// The measured rows.
     pub fn rows(&self) -> &[ProfileRow] {
         &self.rows
     }
@@ -139,7 +141,7 @@ fn check_bandwidth(row: &ProfileRow, kind: IoKind) -> Result<()> {
     }
     let (bytes, kind) = (row.bytes, kind.as_str());
     Err(Error::invalid(format!("{kind} bandwidth {bandwidth} at the size {bytes}"))
-        .hint("a bandwidth is a positive number of bytes per second"))
+        .hint("give a positive number of bytes per second"))
 }
 
 #[cfg(test)]

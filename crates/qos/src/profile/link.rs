@@ -1,10 +1,10 @@
-//! A network link. The work of a request is a constant plus a part for each of its bytes.
+//! A network link. A request costs it a constant amount of work, plus some for each byte.
 
 use nacre_object::{Error, Result};
 
 use crate::IoKind;
 
-/// The bytes of headers and frames that each message takes on a link, for any contents.
+/// The bytes of headers and frames in each message, independent of its contents.
 const MESSAGE_BYTES: f64 = 200.0;
 /// Bytes on the link for each byte of data: frames have headers of their own.
 const BYTES_PER_DATA_BYTE: f64 = 1.1;
@@ -39,7 +39,7 @@ impl Link {
             return Ok(Self { bytes_per_second });
         }
         Err(Error::invalid(format!("a link of {bytes_per_second} bytes per second"))
-            .hint("the speed of a link is a positive number"))
+            .hint("give a positive number of bytes per second"))
     }
 
     /// The work of one request for one direction of the link.

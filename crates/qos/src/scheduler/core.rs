@@ -1,4 +1,5 @@
-//! The scheduler of one target.
+//! `Scheduler`: the queues of all tenants at one target, and the decision whose request is sent
+//! next.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,14 +16,14 @@ use super::{
 use crate::IoKind;
 use crate::limits::{MAX_RETRY_WAIT, MAX_SCHEDULED_TENANTS};
 
-/// What to do next.
+/// What the caller must do next.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Next {
     /// Send this request to the device.
     Send(Sent),
-    /// Answer this request that its deadline has passed.
+    /// The deadline of this request has passed, so answer it with an error.
     Expired(RequestId),
-    /// Send nothing, until a request comes or is done, or a deadline passes.
+    /// Send nothing until a request arrives or completes, or until a deadline passes.
     Nothing {
         /// The earliest deadline of a request that waits.
         deadline: Option<Time>,
@@ -32,7 +33,7 @@ pub enum Next {
 /// A request that is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sent {
-    /// Whose it is.
+    /// The tenant of the request.
     pub tenant: TenantId,
     /// The request.
     pub request: RequestId,
@@ -40,14 +41,14 @@ pub struct Sent {
     pub is_within: bool,
 }
 
-/// Why a request is not taken.
+/// Why the scheduler refuses a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
     /// There is no such tenant.
     NoTenant,
-    /// The tenant's queue is full. It may have room after this time.
+    /// The tenant's queue is full. Try again after this time.
     QueueFull(Duration),
-    /// The requests before this one would take this long, which is longer than its deadline allows.
+    /// The request would wait for this long, which is past its deadline.
     TooLate(Duration),
 }
 
@@ -67,10 +68,10 @@ impl From<Refused> for Error {
 pub(super) struct Slot {
     id: TenantId,
     pub(super) tenant: Tenant,
-    /// Where it stands, if it has requests.
+    /// The tenant's entry in the order of service; `None` if it has no requests.
     pub(super) entry: Option<Entry>,
     turn: u64,
-    /// The work that it got among weighted tenants, divided by its weight.
+    /// For a tenant without a promise: its work that was sent, divided by its weight.
     pub(super) pass: Pass,
 }
 
@@ -80,26 +81,26 @@ pub struct Scheduler {
     ties: Ties,
     pub(super) slots: Vec<Option<Slot>>,
     free: Vec<usize>,
-    /// Tenants that were added so far.
+    /// How many tenants were added so far.
     added: u64,
     pub(super) order: Order,
     pub(super) outstanding: Outstanding,
-    /// The work that each tenant got while another order than the native one decides; `None` before
-    /// that.
+    /// The work of each tenant since an order program began to decide; `None` while the native
+    /// order decides.
     pub(super) fair: Option<FairShares>,
     deadlines: BTreeSet<(Time, RequestId, TenantId)>,
     next_request: u64,
     turns: u64,
-    /// The pass of the weighted tenant that was served last.
+    /// The pass of the tenant without a promise that was served last.
     virtual_pass: Pass,
     queued: usize,
 }
 
 impl Scheduler {
-    /// A scheduler without tenants.
+    /// Creates a scheduler without tenants.
     ///
     /// # Errors
-    /// `Invalid` if the device may have nothing outstanding.
+    /// `Invalid` if `limits` allow no outstanding request.
     pub fn new(limits: DeviceLimits, ties: Ties) -> Result<Self> {
         limits.check()?;
         Ok(Self {
@@ -118,7 +119,7 @@ impl Scheduler {
         })
     }
 
-    /// Changes what may be outstanding.
+    /// Changes how many requests may be outstanding at the device.
     ///
     /// # Errors
     /// As [`Scheduler::new`].
@@ -128,7 +129,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Adds a tenant with full buckets.
+    /// Adds a tenant. Its token buckets are full.
     ///
     /// # Errors
     /// `Invalid` if the settings are invalid; `Exhausted` if there are too many tenants.
@@ -148,7 +149,7 @@ impl Scheduler {
         Ok(id)
     }
 
-    /// Changes the settings of a tenant. Tokens that the tenant has used stay used.
+    /// Changes the settings of a tenant. The tokens that it has used stay used.
     ///
     /// # Errors
     /// `Invalid` if the settings are invalid; `NotFound` if there is no such tenant.
@@ -166,7 +167,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Removes a tenant; answers which of its requests were waiting. What it has outstanding stays so.
+    /// Removes a tenant. Returns its waiting requests. Its outstanding requests stay at the device.
     pub fn remove_tenant(&mut self, tenant: TenantId) -> Vec<RequestId> {
         if self.slot(tenant).is_none() {
             return vec![];
@@ -184,7 +185,7 @@ impl Scheduler {
         slot.tenant.queue.iter().map(|request| request.id).collect()
     }
 
-    /// Takes a request.
+    /// Puts a request into its tenant's queue.
     ///
     /// # Errors
     /// See [`Refused`].
@@ -214,13 +215,14 @@ impl Scheduler {
         Ok(id)
     }
 
-    /// Decides what to do next. Call it until it returns `Nothing`.
+    /// Decides what the caller must do next. Call it until it returns `Nothing`.
     pub fn next(&mut self, now: Time) -> Next {
         self.fair = None;
         self.next_of(now, Self::choose)
     }
 
-    /// Decides what to do next. `choose` names the tenant whose request goes, and the priority.
+    /// Like [`Scheduler::next`], but `choose` names the tenant that is served and the priority of
+    /// its request.
     pub(super) fn next_of(
         &mut self,
         now: Time,
@@ -239,8 +241,9 @@ impl Scheduler {
         }
     }
 
-    /// Records that the device has completed a request. `work_seconds` is its true work; with
-    /// `None` the charge stays as it is. Returns whether the request was outstanding.
+    /// Records that the device has completed a request. `work_seconds` is the true work of the
+    /// request, which corrects the charge to its tenant. `None` leaves the charge as it is. Returns
+    /// whether the request was outstanding.
     pub fn complete(&mut self, request: RequestId, work_seconds: Option<f64>, now: Time) -> bool {
         self.refresh(now);
         let Some(done) = self.outstanding.complete(request) else { return false };
@@ -263,9 +266,9 @@ impl Scheduler {
         true
     }
 
-    /// Charges a tenant without a promise for work that did not pass this scheduler. Its requests
-    /// wait until the other tenants without a promise have got as much, by weight. Only the largest
-    /// of several charges counts, so the tenant catches up once they end.
+    /// Charges a tenant without a promise for work that did not pass this scheduler. Then its
+    /// requests wait until other tenants without a promise have got as much work by weight. Charges
+    /// do not add up: the largest one counts, so the tenant catches up soon after they end.
     pub fn charge(&mut self, tenant: TenantId, work_seconds: f64, now: Time) {
         let virtual_pass = self.virtual_pass;
         let Some(slot) = self.slot(tenant) else { return };
@@ -288,17 +291,17 @@ impl Scheduler {
         true
     }
 
-    /// Requests that wait.
+    /// How many requests wait.
     pub fn queued(&self) -> usize {
         self.queued
     }
 
-    /// Requests at the device.
+    /// How many requests are at the device.
     pub fn outstanding(&self) -> usize {
         self.outstanding.len()
     }
 
-    /// What a tenant has now.
+    /// The present state of a tenant.
     pub fn tenant(&mut self, tenant: TenantId, now: Time) -> Option<TenantState> {
         Some(self.slot(tenant)?.tenant.state(now))
     }
@@ -307,7 +310,7 @@ impl Scheduler {
         self.slots.get_mut(tenant.slot)?.as_mut().filter(|slot| slot.id == tenant)
     }
 
-    /// Updates the place of tenants that have come within their limits by now.
+    /// Updates the order of service for the tenants that have come within their limits by now.
     fn refresh(&mut self, now: Time) {
         while let Some(tenant) = self.order.come_within(now) {
             self.stand(tenant, now);
@@ -320,7 +323,7 @@ impl Scheduler {
         }
     }
 
-    /// The tenant whose request goes next, and with which priority.
+    /// The tenant that is served next, and the priority of its request.
     pub(super) fn choose(&self) -> Option<(TenantId, u32)> {
         let (tenant, priority) = match self.order.first_within() {
             Some((priority, tenant)) => (tenant, priority),
@@ -365,7 +368,7 @@ impl Scheduler {
         Some(Sent { tenant, request: request.id, is_within })
     }
 
-    /// Puts a tenant behind its equals.
+    /// Moves a tenant behind the tenants that are equal to it in the order.
     fn take_turn(&mut self, tenant: TenantId) {
         self.turns += 1;
         let (turns, virtual_pass) = (self.turns, self.virtual_pass);
@@ -381,7 +384,7 @@ impl Scheduler {
         }
     }
 
-    /// Computes the standing of a tenant, and updates its place in the order.
+    /// Recomputes the standing of a tenant, and its entry in the order of service.
     fn stand(&mut self, tenant: TenantId, now: Time) {
         let Some(slot) = self.slots.get_mut(tenant.slot).and_then(Option::as_mut) else { return };
         let standing = match (slot.tenant.queue.front(), &slot.tenant.settings.share) {

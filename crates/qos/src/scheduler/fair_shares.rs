@@ -1,14 +1,14 @@
-//! `FairShares`: the work that each tenant got, divided by its weight. It counts tenants with and
-//! without a promise.
+//! `FairShares`: the work that each tenant got, divided by its weight, for order programs.
 //!
-//! An order program may use these shares. The native order counts only tenants without a promise.
+//! It counts tenants with and without a promise. The native order shares work only among tenants
+//! without a promise.
 
 use std::collections::BTreeMap;
 
 use super::TenantId;
 use super::order::{LEAST_SHARED_SECONDS, Pass};
 
-/// The shares of all tenants since another order than the native one decides.
+/// The shares of all tenants since an order program began to decide.
 #[derive(Debug, Default)]
 pub(super) struct FairShares {
     /// The share of the tenant that was served last.
@@ -17,21 +17,21 @@ pub(super) struct FairShares {
 }
 
 impl FairShares {
-    /// The share of a tenant. A tenant that was never served starts with the share of the tenant
+    /// The share of a tenant. A tenant that was never served has the share of the tenant that was
     /// served last.
     pub(super) fn of(&self, tenant: TenantId) -> f64 {
         self.passes.get(&tenant).unwrap_or(&self.virtual_pass).0
     }
 
-    /// Called when a tenant without requests gets one. Its share rises to that of the tenant served
-    /// last, so it gets no extra work for its idle time.
+    /// Records that an idle tenant gets a request. Its share rises at least to that of the tenant
+    /// that was served last, so that it gets no extra work for its idle time.
     pub(super) fn begin_to_wait(&mut self, tenant: TenantId) {
         let virtual_pass = self.virtual_pass;
         let pass = self.pass(tenant);
         *pass = (*pass).max(virtual_pass);
     }
 
-    /// A request of so much work is sent.
+    /// Records that a request with this work is sent to the device.
     pub(super) fn serve(&mut self, tenant: TenantId, work_seconds: f64, weight: f64) {
         let pass = self.pass(tenant);
         let before = *pass;
@@ -39,7 +39,7 @@ impl FairShares {
         self.virtual_pass = self.virtual_pass.max(before);
     }
 
-    /// Charges more work for a request that was sent before its size was known.
+    /// Corrects the share for a request whose work was unknown when it was sent.
     pub(super) fn charge(&mut self, tenant: TenantId, more_seconds: f64, weight: f64) {
         let pass = self.pass(tenant);
         pass.0 = (pass.0 + more_seconds / weight).max(0.0);

@@ -1,11 +1,12 @@
-//! What is outstanding at the device.
+//! The requests at the device, and whether it may get another one.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::{DeviceLimits, RequestId, TenantId};
 use crate::IoKind;
 
-/// The priority of requests sent outside limits or without a promise. It is below all others.
+/// The priority of a request of a tenant outside its limits or without a promise. It is below all
+/// other priorities.
 pub(super) const LOWEST_PRIORITY: u32 = u32::MAX;
 
 /// A request at the device.
@@ -14,9 +15,9 @@ pub(super) struct InFlight {
     pub(super) tenant: TenantId,
     pub(super) kind: IoKind,
     pub(super) bytes: u32,
-    /// What was charged when it came.
+    /// The work that was charged when the request arrived.
     pub(super) charged_seconds: f64,
-    /// With which priority it was sent.
+    /// The priority with which the request was sent.
     pub(super) priority: u32,
     is_overdue: bool,
 }
@@ -38,24 +39,26 @@ impl InFlight {
     }
 }
 
-/// The outstanding requests of the device, within its limits.
+/// The outstanding requests: sent to the device and not completed.
 ///
-/// A request is *overdue* once the requests sent after it could fill the device. Then no request of
-/// lower priority is sent.
+/// The device serves requests in any order. If the requests sent after some request could fill the
+/// device, that request is *overdue*. Then no request of lower priority is sent, so that it does
+/// not delay the overdue request further.
 #[derive(Debug)]
 pub(super) struct Outstanding {
     limits: DeviceLimits,
     requests: BTreeMap<RequestId, InFlight>,
-    /// By [`IoKind::index`].
+    /// The outstanding amount of each kind, by [`IoKind::index`].
     of_kind: [Amount; 2],
     sent: Amount,
-    /// Requests that are not overdue, or are done. Each has the amount that was sent up to it.
+    /// The requests that are not overdue, in the order of sending. Each has the total amount that
+    /// was sent up to it. Completed requests may remain in this list for a while.
     young: VecDeque<(RequestId, Amount)>,
-    /// The priorities of overdue requests, each with how many there are.
+    /// The priorities of overdue requests, each with the number of such requests.
     overdue: BTreeMap<u32, usize>,
 }
 
-/// Requests and their bytes.
+/// A number of requests, and the sum of their bytes.
 #[derive(Debug, Clone, Copy, Default)]
 struct Amount {
     requests: u64,
@@ -78,7 +81,7 @@ impl Outstanding {
         self.requests.len()
     }
 
-    /// Changes the limits. What is outstanding stays.
+    /// Changes the limits. Outstanding requests stay at the device.
     pub(super) fn set_limits(&mut self, limits: DeviceLimits) {
         self.limits = limits;
         self.find_overdue();
@@ -126,8 +129,8 @@ impl Outstanding {
         Some(request)
     }
 
-    /// Whether the requests sent since then could fill the device. They do if their number, or
-    /// their bytes, reach the limits of both kinds together.
+    /// Whether the requests sent since `up_to` could fill the device. They could if their number or
+    /// their bytes reach the sum of the limits for reads and writes.
     fn has_sent_full_device_since(&self, up_to: Amount) -> bool {
         let DeviceLimits { reads, writes } = self.limits;
         self.sent.requests - up_to.requests >= self.limits.blocking_requests() as u64

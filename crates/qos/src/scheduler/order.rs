@@ -1,9 +1,8 @@
-//! The tenants that have requests, sorted in the order of service.
+//! `Order`: the tenants that have requests, sorted in the native order of service.
 //!
-//! Tenants outside their limits or without a promise have one order for reads and one for writes,
-//! because the device may be full of one kind only. Tenants within their limits have a single
-//! order. While the first of them waits for room, no request of lower priority is sent: it would
-//! take the device's time.
+//! There is one list for tenants within their limits. While the first of them waits because the
+//! device is full, no request of lower priority is sent: it would delay that tenant. Other tenants
+//! are in one list for reads and one for writes, because the device may be full of one kind only.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -11,10 +10,11 @@ use std::collections::BTreeSet;
 use super::{RequestId, TenantId, Time};
 use crate::IoKind;
 
-/// The least work that a request of a weighted tenant counts as, also if its work is unknown.
+/// The least work that a request of a tenant without a promise counts as, for example if its work
+/// is unknown.
 pub(super) const LEAST_SHARED_SECONDS: f64 = 1e-6;
 
-/// A sum by which tenants are sorted. It is never NaN.
+/// The work that a tenant or group got, divided by its weight. It is never NaN.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Pass(pub(super) f64);
 
@@ -32,15 +32,16 @@ impl Ord for Pass {
     }
 }
 
-/// The second key among equal priorities: a time or a turn, and the request.
+/// The order among tenants of equal priority: a time or a turn first, then the number of the
+/// request.
 pub(super) type Tie = (Time, RequestId);
 
-/// Where a tenant that has requests stands.
+/// Where a tenant that has requests stands in the order of service.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Standing {
-    /// Within its limits; the lowest tie goes first among equal priorities.
+    /// Within its limits. Among equal priorities the lowest tie is served first.
     Within { priority: u32, tie: Tie },
-    /// Outside its limits until this time; `None` means for ever.
+    /// Outside its limits until this time; `None` if its buckets never cover its next request.
     Outside { until: Option<Time> },
     /// Without a promise.
     Weighted { pass: Pass, weight: f64 },
@@ -50,10 +51,10 @@ pub(super) enum Standing {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Entry {
     pub(super) tenant: TenantId,
-    /// The kind of its next request.
+    /// Whether its next request reads or writes.
     pub(super) kind: IoKind,
-    /// Grows each time a tenant is served or begins to wait. Equal tenants are served in the order
-    /// of their turns.
+    /// A number that grows each time a tenant is served or begins to wait. Among equal tenants the
+    /// lowest turn is served first.
     pub(super) turn: u64,
     pub(super) standing: Standing,
 }
@@ -62,7 +63,7 @@ pub(super) struct Entry {
 #[derive(Debug, Default)]
 pub(super) struct Order {
     within: BTreeSet<(u32, Tie, TenantId)>,
-    /// By [`IoKind::index`].
+    /// The other tenants, by the kind of their next request ([`IoKind::index`]).
     kinds: [LeftOver; 2],
     /// Tenants outside their limits, sorted by the time at which they come within their limits.
     coming_within: BTreeSet<(Time, TenantId)>,
@@ -70,7 +71,7 @@ pub(super) struct Order {
     groups: [Group; 2],
 }
 
-/// Who gets what is left over.
+/// The two groups of tenants that share the capacity left over by tenants within their limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum GroupName {
     /// Tenants outside their limits.
@@ -96,12 +97,12 @@ struct LeftOver {
     weighted: BTreeSet<(Pass, u64, TenantId)>,
 }
 
-/// A group of tenants. Two groups share the remaining capacity by the sums of their weights.
+/// A group of tenants. The two groups share the remaining capacity by the sums of their weights.
 #[derive(Debug, Default)]
 struct Group {
     tenants: usize,
     weight: f64,
-    /// The sum over served requests of 1 divided by the group's weight at that time.
+    /// The sum over all served requests of 1 divided by the weight that the group had at that time.
     pass: Pass,
 }
 
@@ -127,8 +128,8 @@ impl Group {
 }
 
 impl Order {
-    /// Replaces a tenant's entry in the order. A tenant that stays in its group neither leaves nor
-    /// enters it.
+    /// Replaces a tenant's entry in the order. If the tenant stays in its group with the same
+    /// weight, the group does not change.
     pub(super) fn replace(&mut self, old: Option<&Entry>, new: Option<&Entry>) {
         if let Some(old) = old {
             self.unlist(old);
@@ -197,8 +198,8 @@ impl Order {
         self.within.first().map(|(priority, _, tenant)| (*priority, *tenant))
     }
 
-    /// The next tenant outside its limits or without a promise whose request is of one of these
-    /// kinds.
+    /// The next tenant to serve when no tenant within its limits waits. Its next request is of one
+    /// of these kinds.
     pub(super) fn first_left_over(&self, kinds: &[IoKind]) -> Option<TenantId> {
         let outside = kinds.iter().filter_map(|kind| self.kinds[kind.index()].outside.first());
         let weighted = kinds.iter().filter_map(|kind| self.kinds[kind.index()].weighted.first());
@@ -212,9 +213,9 @@ impl Order {
         }
     }
 
-    /// The first tenants in the native order, `most` at most. Tenants within their limits come
-    /// first. Then come tenants from the two other groups in turn, if their requests are of these
-    /// kinds.
+    /// At most `most` tenants in the native order: first those within their limits, then one from
+    /// each of the two other groups in turn. Of the latter, only tenants whose next request is of
+    /// one of these kinds.
     pub(super) fn foremost(&self, most: usize, kinds: &[IoKind]) -> Vec<TenantId> {
         let within = self.within.iter().take(most).map(|(.., tenant)| *tenant);
         let mut foremost: Vec<_> = within.collect();
@@ -239,7 +240,7 @@ impl Order {
         foremost
     }
 
-    /// The share that the tenant's group has got; 0 for a tenant within its limits.
+    /// The share that the tenant's group has had; 0 for a tenant within its limits.
     pub(super) fn group_pass(&self, standing: Standing) -> f64 {
         standing.group_share().map_or(0.0, |(group, _)| self.groups[group as usize].pass.0)
     }

@@ -1,4 +1,4 @@
-//! What an operator, or admission, sets.
+//! The settings of tenants and devices. Admission or an operator chooses them.
 
 use nacre_object::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ pub enum Share {
     },
     /// The tenant has no promise. It gets a part of the remaining capacity, by weight.
     Weighted {
-        /// Work in proportion to that of other such tenants.
+        /// The tenant's work is to that of other such tenants as their weights.
         weight: f64,
     },
 }
@@ -40,11 +40,11 @@ impl Share {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TenantSettings {
-    /// How it shares the target.
+    /// Whether the tenant has a promise, and what it may use.
     pub share: Share,
-    /// Requests that may wait. The next is refused.
+    /// How many requests may wait. Further requests are refused.
     pub queue_requests: usize,
-    /// The most bytes of waiting requests. The last request may exceed them.
+    /// How many bytes the waiting requests may have. The last request may exceed this number.
     pub queue_bytes: u64,
 }
 
@@ -64,7 +64,7 @@ impl TenantSettings {
         Self { share, queue_requests, queue_bytes }
     }
 
-    /// Whether the settings make sense.
+    /// Checks the number and values of buckets, or the weight.
     pub(super) fn check(&self) -> Result<()> {
         match &self.share {
             Share::Promised { buckets, .. } => {
@@ -81,20 +81,20 @@ impl TenantSettings {
                     Some(RateBurst { rate, burst_seconds }) => Err(Error::invalid(format!(
                         "a token bucket with the rate {rate} and the burst {burst_seconds} s"
                     ))
-                    .hint("a rate is a number from 0, a burst is above 0")),
+                    .hint("give a rate from 0 and a burst above 0")),
                 }
             }
             Share::Weighted { weight } => match (MIN_WEIGHT..=MAX_WEIGHT).contains(weight) {
                 true => Ok(()),
-                false => Err(Error::invalid(format!("the weight {weight}"))
-                    .hint(format!("a weight is from {MIN_WEIGHT} to {MAX_WEIGHT}"))),
+                false => Err(Error::invalid(format!("the weight {weight} is out of range"))
+                    .hint(format!("give a weight from {MIN_WEIGHT} to {MAX_WEIGHT}"))),
             },
         }
     }
 }
 
-/// How many requests of one kind, and how many bytes, may be outstanding at the device. The last
-/// request may exceed the bytes.
+/// How many requests of one kind, and how many bytes of them, may be outstanding at the device. The
+/// last request may exceed the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KindLimits {
@@ -104,14 +104,14 @@ pub struct KindLimits {
     pub bytes: u64,
 }
 
-/// How many requests may be outstanding at a device. Without a limit, priorities would have no
-/// effect: the device serves its requests in its own order.
+/// How many requests may be outstanding at a device. The device serves outstanding requests in its
+/// own order, so without a limit priorities would have no effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceLimits {
-    /// Of reads.
+    /// The limits of reads.
     pub reads: KindLimits,
-    /// Of writes.
+    /// The limits of writes.
     pub writes: KindLimits,
 }
 
@@ -124,7 +124,7 @@ impl DeviceLimits {
         }
     }
 
-    /// The most requests of lower priority that the device serves before a new request: all that
+    /// How many requests of lower priority the device may serve before a new request: as many as
     /// may be outstanding.
     pub fn blocking_requests(&self) -> usize {
         self.reads.requests.saturating_add(self.writes.requests)
@@ -135,8 +135,8 @@ impl DeviceLimits {
         let is_limit = |limits: KindLimits| limits.requests > 0 && limits.bytes > 0;
         match IoKind::ALL.into_iter().all(|kind| is_limit(self.of(kind))) {
             true => Ok(()),
-            false => Err(Error::invalid("a device that may have nothing outstanding")
-                .hint("allow one request and one byte of each kind at least")),
+            false => Err(Error::invalid("the limits of the device allow no outstanding request")
+                .hint("allow at least one request and one byte for reads and for writes")),
         }
     }
 }
@@ -145,25 +145,25 @@ impl DeviceLimits {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Commits {
-    /// Each request is done by itself.
+    /// It commits each write by itself.
     #[default]
     Singly,
-    /// One sync commits all writes that wait. Reads are served at the same time.
+    /// One sync commits all writes that wait. The device serves reads at the same time.
     InGroups,
 }
 
 impl Commits {
-    /// Whether each request is done by itself.
+    /// Whether the device commits each write by itself.
     pub fn are_single(&self) -> bool {
         *self == Self::Singly
     }
 
-    /// The longest time for which a full device delays a new request. The arguments are the work of
-    /// all reads and of all writes that may be outstanding.
+    /// How long a full device may delay a new request. The arguments are the work of all reads, and
+    /// of all writes, that may be outstanding.
     ///
-    /// A write is done when its group is done. So its own group delays the write, in addition to
-    /// the requests that were outstanding when it came. A group is at most as large as the writes
-    /// that may be outstanding.
+    /// A write is done when its group is synced. So a new write waits for the outstanding requests,
+    /// and then for its own group. A group is at most as large as the writes that may be
+    /// outstanding.
     pub fn blocking_seconds(self, reads_seconds: f64, writes_seconds: f64) -> f64 {
         let own_group = match self {
             Self::Singly => 0.0,
@@ -173,21 +173,20 @@ impl Commits {
     }
 }
 
-/// Which tenant within its limits is next if priorities are equal.
+/// Which tenant is served first if several tenants within their limits have the same priority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ties {
-    /// The tenant whose request has been within its limits longest goes first. The latency bound of
-    /// equal priorities needs this.
+    /// The tenant whose next request came within its limits first. The latency bound needs this.
     #[default]
     FirstCome,
     /// The tenants take turns, as in the thesis. Then a tenant with small requests can wait for
-    /// many large requests that came later, so its latency can exceed the bound.
+    /// many large requests that arrived later, so its latency can exceed the bound.
     Turns,
 }
 
 impl Default for DeviceLimits {
-    /// The limits of the public enforcer.
+    /// The limits in the papers' published code.
     fn default() -> Self {
         Self {
             reads: KindLimits { requests: 48, bytes: 3 << 19 },

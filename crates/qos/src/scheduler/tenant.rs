@@ -1,9 +1,10 @@
 //! The queue and the token buckets of one tenant.
 //!
-//! A bucket is kept as a leaky bucket of the requests that *come*, not of those that are sent. Its
-//! level grows by the work of each request that comes, and falls at the rate of the bucket. The
-//! tokens are the burst minus the level plus the work that waits. So no tokens are lost while a
-//! request waits for the device: a tenant that keeps to its limits stays within them.
+//! Each token bucket is kept as a leaky bucket of the requests that *arrive*, not of those that are
+//! sent. Its level grows by the work of each request that arrives, and falls at the rate of the
+//! bucket. The tokens are the burst, minus the level, plus the work that waits. So no tokens are
+//! lost while a request waits for the device, and a tenant that conforms to its buckets stays
+//! within its limits.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -32,24 +33,24 @@ pub struct TenantId {
 pub struct RequestId(pub(super) u64);
 
 impl RequestId {
-    /// Its number: later requests have greater ones.
+    /// The request's number. Later requests have greater numbers.
     pub fn number(self) -> u64 {
         self.0
     }
 }
 
-/// How much work a request is.
+/// How much work a request is, if it is known.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Work(Option<f64>);
 
 impl Work {
-    /// That is known when the request is done.
+    /// The work is known only when the request is done.
     pub const UNKNOWN: Self = Self(None);
 
-    /// Work of this many seconds, by the profile.
+    /// Work of this many seconds, computed from a profile.
     ///
     /// # Errors
-    /// `Invalid` if it is not a finite number from 0.
+    /// `Invalid` if the work is not a finite number from 0.
     pub fn seconds(seconds: f64) -> Result<Self> {
         match seconds.is_finite() && seconds >= 0.0 {
             true => Ok(Self(Some(seconds))),
@@ -68,10 +69,10 @@ impl Work {
     }
 }
 
-/// A request that comes.
+/// A request that arrives.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NewRequest {
-    /// Whose it is.
+    /// The tenant that sent it.
     pub tenant: TenantId,
     /// Whether it reads or writes.
     pub kind: IoKind,
@@ -79,11 +80,11 @@ pub struct NewRequest {
     pub bytes: u32,
     /// How much work it is.
     pub work: Work,
-    /// Who sent it wants no answer after this.
+    /// After this time the sender does not want a reply.
     pub deadline: Option<Time>,
 }
 
-/// What a tenant has at one moment.
+/// The queue and the tokens of a tenant at one time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TenantState {
     /// Requests that wait.
@@ -103,14 +104,14 @@ pub(super) struct Queued {
     pub(super) work: Work,
     pub(super) deadline: Option<Time>,
     pub(super) came_at: Time,
-    /// When a shaper with the tenant's buckets would let the request go.
+    /// The time at which all token buckets of the tenant cover the request.
     pub(super) within_at: Time,
 }
 
 #[derive(Debug)]
 struct Bucket {
     limit: RateBurst,
-    /// The work that has come, minus the work that the rate has allowed since.
+    /// The work that has arrived, minus the work that the rate has allowed since.
     level_seconds: f64,
 }
 
@@ -119,14 +120,14 @@ struct Bucket {
 pub(super) struct Tenant {
     pub(super) settings: TenantSettings,
     buckets: Vec<Bucket>,
-    /// When the levels were true.
+    /// The time for which `level_seconds` of the buckets is correct.
     leaked_at: Time,
     pub(super) queue: VecDeque<Queued>,
     queued_seconds: f64,
     queued_bytes: u64,
-    /// Work that was sent. It fades over [`DRAIN_WINDOW`].
+    /// The work that was sent. It decays exponentially over [`DRAIN_WINDOW`].
     drained_seconds: f64,
-    /// The time in which requests waited. It fades over the same window.
+    /// The time during which requests waited. It decays in the same way.
     backlogged_seconds: f64,
     drained_at: Time,
 }
@@ -148,7 +149,7 @@ impl Tenant {
         tenant
     }
 
-    /// Changes the settings. Levels stay, so that a change gives the tenant no second burst.
+    /// Changes the settings. The levels of buckets stay, so that the tenant gets no second burst.
     pub(super) fn set(&mut self, settings: TenantSettings, now: Time) {
         self.leak(now);
         self.settings = settings;
@@ -202,8 +203,8 @@ impl Tenant {
         self.queue.push_back(request);
     }
 
-    /// Takes the next request out of the queue, to be sent. A request outside the limits takes only
-    /// the tokens that are left.
+    /// Takes the next request out of the queue to send it. If the tenant is outside its limits, the
+    /// request takes only the tokens that are left.
     pub(super) fn pop(&mut self, is_within: bool, now: Time) -> Option<Queued> {
         self.leak(now);
         self.fade(now);
@@ -239,7 +240,7 @@ impl Tenant {
         self.queued_bytes -= u64::from(request.bytes);
         self.queued_seconds -= request.work.known_seconds();
         if self.queue.is_empty() {
-            // So that rounding does not add up.
+            // Removes the rounding error that has added up.
             self.queued_seconds = 0.0;
         }
     }
@@ -296,7 +297,7 @@ impl Tenant {
         wait.clamp(MIN_RETRY_WAIT, MAX_RETRY_WAIT)
     }
 
-    /// Fades the sent work and the waiting time up to now.
+    /// Lets the averages decay up to now.
     fn fade(&mut self, now: Time) {
         let passed = now.saturating_sub(self.drained_at);
         self.drained_at = self.drained_at.max(now);
@@ -322,8 +323,8 @@ impl Tenant {
     }
 }
 
-/// A wait in whole nanoseconds, rounded up so that no token is missing at its end; `None` if it
-/// never ends.
+/// A time to wait in whole nanoseconds; `None` if it is too long to express. It is rounded up, so
+/// that no token is missing when it ends.
 fn rounded_up(seconds: f64) -> Option<Duration> {
     let nanos = (seconds * 1e9).ceil();
     (nanos < u64::MAX as f64).then(|| Duration::from_nanos(nanos as u64))

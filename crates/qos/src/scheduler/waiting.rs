@@ -1,8 +1,10 @@
-//! Orders of service other than the native one, and the list of tenants from which they choose.
+//! Lets an order other than the native one choose the tenant, from a list of the waiting tenants.
+//! Order programs use it.
 //!
-//! The scheduler offers the tenants that have requests, and the order names one of them. If the
-//! device has room for its request, the request is sent. Otherwise no request is sent until one is
-//! done. So the device never idles while requests wait, with any order.
+//! The scheduler passes the order a list of tenants with requests, and the order names one of them.
+//! If the device has room for that tenant's request, the request is sent. Otherwise no request is
+//! sent until the device completes one. So the device is never idle while requests wait, whatever
+//! the order chooses.
 
 use std::time::Duration;
 
@@ -19,7 +21,7 @@ pub struct Waiting {
     pub tenant: TenantId,
     /// Its next request.
     pub request: RequestId,
-    /// Whether that reads or writes.
+    /// Whether the request reads or writes.
     pub kind: IoKind,
     /// The bytes that it moves.
     pub bytes: u32,
@@ -29,25 +31,25 @@ pub struct Waiting {
     pub waited: Duration,
     /// Whether the tenant is within its limits.
     pub is_within: bool,
-    /// How long ago the tenant's buckets began to cover the request; negative if they do not cover
-    /// it yet.
+    /// How many seconds ago the tenant's buckets began to cover the request; negative if they do
+    /// not cover it yet.
     pub ready_seconds: f64,
     /// The priority of the tenant, if it has a promise. Lower numbers are served first.
     pub priority: Option<u32>,
     /// Its weight; 1 if it has a promise.
     pub weight: f64,
-    /// The tenant's work that was sent, divided by its weight. A tenant that begins to wait starts
-    /// at the share of the tenant served last.
+    /// The tenant's work that was sent, divided by its weight. When a tenant begins to wait, its
+    /// share is at least that of the tenant that was served last.
     pub share: f64,
-    /// The share as the native order counts it: only among tenants without a promise.
+    /// The share as the native order counts it, only among tenants without a promise.
     pub left_over_share: f64,
-    /// The number of the group's requests that were sent, divided by the weight of the group. The
-    /// native order divides the remaining capacity between two groups: tenants outside their
-    /// limits, and tenants without a promise.
+    /// How many requests of the tenant's group were sent, divided by the weight of the group. The
+    /// native order divides the remaining capacity between two groups: the tenants outside their
+    /// limits, and the tenants without a promise.
     pub group_share: f64,
-    /// Grows each time a tenant is served or begins to wait.
+    /// A number that grows each time a tenant is served or begins to wait.
     pub turn: u64,
-    /// Whether the device takes the request now.
+    /// Whether the device has room for the request now.
     pub has_room: bool,
 }
 
@@ -60,16 +62,16 @@ impl Waiting {
     }
 }
 
-/// Chooses whose request goes next.
+/// Chooses whose request is sent next.
 pub trait ServiceOrder {
-    /// Returns the index of the chosen tenant in the list, which has at least two tenants. `None`
+    /// Returns the index of the chosen tenant in `waiting`, which has at least two tenants. `None`
     /// leaves this decision to the native order.
     fn choose(&mut self, waiting: &[Waiting]) -> Option<usize>;
 }
 
 impl Scheduler {
-    /// Like [`Scheduler::next`], but `order` chooses the tenant. The order is not asked if only one
-    /// tenant waits, or if the device has no room for any of them.
+    /// Like [`Scheduler::next`], but `order` chooses the tenant. `order` is not called if only one
+    /// tenant waits, or if the device has no room for any request.
     pub fn next_by(&mut self, order: &mut dyn ServiceOrder, now: Time) -> Next {
         self.fair.get_or_insert_default();
         self.next_of(now, |scheduler| scheduler.choose_by(order, now))

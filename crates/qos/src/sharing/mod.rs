@@ -1,19 +1,19 @@
 //! Sharing: several gateways to one target divide the token buckets of a tenant among them by
-//! demand.
+//! demand. `nacre-slo` stores and applies the claims.
 //!
-//! A gateway publishes its *claim*: the part of each bucket that it uses, and its demand. Once a
-//! second it reads all claims and publishes its next one, by a compare-and-swap of all of them.
-//! [`next_claim`] decides:
+//! A gateway publishes its *claim*: the fraction of each bucket that it uses, and its demand. Once
+//! a second it reads the claims of all gateways, and publishes its next claim by a compare-and-swap
+//! of the whole set. [`next_claim`] computes it:
 //!
-//! - A gateway that uses more than its part by demand gives the rest back. It stops using the rest
-//!   before it publishes the new claim.
-//! - A gateway that uses less takes the part that no other gateway uses.
+//! - If a gateway uses more than its share by demand, it gives the excess back. It stops using the
+//!   excess before it publishes the new claim.
+//! - If a gateway uses less than its share, it takes what no other gateway uses.
 //!
-//! A claim ends with its lease. The gateway stops using a claim one [`LEASE`] after it *began* to
-//! publish it. The other gateways ignore the claim once they have seen it unchanged for
-//! [`IGNORED_AFTER`]. Clocks of two machines are never compared.
+//! A claim is a lease. The gateway stops using a claim one [`LEASE`] after it *began* to publish
+//! it. The other gateways ignore the claim once they have seen it unchanged for [`IGNORED_AFTER`].
+//! Clocks of two machines are never compared.
 //!
-//! **Invariant:** the parts of a bucket that all gateways use add up to 1 at most, even if a
+//! **Invariant:** the fractions of a bucket that all gateways use add up to at most 1, even if a
 //! gateway pauses, dies or cannot reach the others.
 
 use std::collections::BTreeMap;
@@ -21,18 +21,18 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// How long a gateway uses a claim that it cannot renew.
+/// How long a gateway uses a claim if it cannot renew it.
 pub const LEASE: Duration = Duration::from_secs(5);
-/// How long the other gateways see a claim unchanged before they ignore it. This is longer than
-/// [`LEASE`], because they see the claim later than it began. The difference of a tenth also covers
-/// clocks that run at different rates.
+/// After the other gateways have seen a claim unchanged for this long, they ignore it. They first
+/// see the claim after its gateway began to publish it, so this time ends later than [`LEASE`] even
+/// with equal clocks. It is a tenth longer to allow for clocks that run at different rates.
 pub const IGNORED_AFTER: Duration = Duration::from_millis(5500);
-/// Between two claims of a gateway.
+/// The time between two claims of a gateway.
 pub const CLAIM_INTERVAL: Duration = Duration::from_secs(1);
-/// The demand of a gateway without requests, as a part of the whole demand. With it, the gateway
-/// can serve a new request at once, without waiting for the next claim.
+/// The least demand that a gateway counts as, as a fraction of the total demand. So a gateway
+/// without requests keeps some tokens, and can serve a new request before its next claim.
 const LEAST_DEMAND: f64 = 0.02;
-/// A smaller part than this counts as no part.
+/// A smaller fraction than this counts as 0.
 const LEAST_PART: f64 = 1e-6;
 
 const _: () = assert!(IGNORED_AFTER.as_millis() * 10 >= LEASE.as_millis() * 11);
@@ -41,32 +41,33 @@ const _: () = assert!(CLAIM_INTERVAL.as_millis() * 4 <= LEASE.as_millis());
 /// The key of shared buckets: `TARGET/TENANT`.
 pub type Shared = String;
 
-/// What a gateway uses of one bucket.
+/// The fraction of one token bucket that a gateway uses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Part {
-    /// The part of the bucket, from 0 to 1.
+    /// The fraction of the bucket, from 0 to 1.
     pub part: f64,
-    /// The work that is asked of the gateway, in seconds of work a second.
+    /// The work that clients ask of the gateway, in seconds of work a second.
     pub demand: f64,
 }
 
-/// What a gateway has published.
+/// The fractions of token buckets that a gateway uses, as it has published them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
     /// Grows with each claim of the gateway.
     pub renewal: u64,
-    /// By what is shared.
+    /// The fraction of each shared bucket.
     pub parts: BTreeMap<Shared, Part>,
 }
 
-/// The times at which a gateway saw the claims of others change last.
+/// When this gateway last saw each claim of another gateway change.
 #[derive(Debug, Default)]
 pub struct ClaimAges(BTreeMap<String, (u64, Duration)>);
 
 impl ClaimAges {
-    /// The valid claims of other gateways, at a reading of this gateway's clock.
+    /// The claims of other gateways that have not expired at `now`, a reading of this gateway's
+    /// clock.
     pub fn holding<'a>(
         &mut self,
         claims: &'a BTreeMap<String, Claim>,
@@ -88,11 +89,11 @@ impl ClaimAges {
     }
 }
 
-/// Computes the claim that a gateway publishes next, from its last claim, the valid claims of
-/// others, and its demand.
+/// Computes the claim that a gateway publishes next. It depends on the gateway's last claim, the
+/// valid claims of other gateways, and the gateway's demand.
 ///
-/// The gateway must stop using a returned part before the claim is published. It may use a new part
-/// only afterwards.
+/// The gateway must stop using what it gives back before it publishes the claim. It may use what it
+/// gains only after the claim is published.
 pub fn next_claim(own: &Claim, others: &[&Claim], demand: &BTreeMap<Shared, f64>) -> Claim {
     let parts = demand.iter().map(|(shared, demand)| {
         let of_others = || others.iter().filter_map(|claim| claim.parts.get(shared));
@@ -101,7 +102,8 @@ pub fn next_claim(own: &Claim, others: &[&Claim], demand: &BTreeMap<Shared, f64>
         let whole = others_demand + demand;
         let least = LEAST_DEMAND * whole.max(f64::MIN_POSITIVE);
         let gateways = others.len() as f64 + 1.0;
-        // Every gateway has some demand, so that the parts still add up to 1.
+        // The demand of every gateway is raised by `least`, and so is the sum. So the fair shares
+        // still add up to 1.
         let fair = (demand + least) / (whole + gateways * least);
         let free = (1.0 - used).max(0.0);
         let part = fair.min(free);

@@ -13,19 +13,19 @@ pub(super) struct AtDevice {
     pub(super) id: RequestId,
     pub(super) kind: IoKind,
     pub(super) bytes: u32,
-    /// Its work, as its tenant was charged.
+    /// The work of the request, as it was charged to its tenant.
     pub(super) work: Duration,
 }
 
-/// Requests that are served one after the other, or in groups.
+/// Requests that the device serves one after the other, or in groups.
 #[derive(Debug, Default)]
 struct Lane {
     waiting: VecDeque<AtDevice>,
     serving: Vec<RequestId>,
 }
 
-/// A simulated device. A serial device has one lane. A device that commits in groups has a lane for
-/// reads and one for writes.
+/// A simulated device. A serial device has one lane for all requests. A device that commits in
+/// groups has a lane for reads and a lane for writes.
 #[derive(Debug)]
 pub(super) struct Device {
     kind: SimulatedDevice,
@@ -46,13 +46,13 @@ impl Device {
         self.lanes[lane].waiting.push_back(request);
     }
 
-    /// Whether the device begins with its present requests before it gets more.
+    /// Whether the device starts to serve its present requests before it gets further ones.
     pub(super) fn begins_at_once(&self) -> bool {
         matches!(self.kind, SimulatedDevice::Groups { next: NextGroup::AtOnce, .. })
     }
 
-    /// Begins to serve on each idle lane. Returns these lanes, each with the time at which it is
-    /// done.
+    /// Starts each idle lane that has requests. Returns these lanes, each with the time at which it
+    /// will be done.
     pub(super) fn begin(&mut self, now: Time) -> Vec<(usize, Time)> {
         let (kind, writes) = (self.kind, self.limits.writes);
         let mut begun = vec![];
@@ -71,7 +71,7 @@ impl Device {
         begun
     }
 
-    /// What a lane has served.
+    /// Takes the requests that a lane has served.
     pub(super) fn finish(&mut self, lane: usize) -> Vec<RequestId> {
         std::mem::take(&mut self.lanes[lane].serving)
     }
@@ -93,7 +93,7 @@ impl Lane {
     }
 }
 
-/// The part of a write in the two syncs of a full device.
+/// The part of a write's work that stands for the two syncs of a full device.
 fn part_of_syncs(request: &AtDevice, sync: Duration, limits: KindLimits) -> Duration {
     let by_requests = 1.0 / limits.requests as f64;
     let by_bytes = f64::from(request.bytes) / limits.bytes as f64;

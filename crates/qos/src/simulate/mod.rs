@@ -1,8 +1,8 @@
 //! Discrete-event simulation of tenants that share devices and links.
 //!
-//! Tests compare the latencies of [`simulate`] with the bounds of admission, and `whatif` questions
-//! can be simulated. Each queue has the real [`Scheduler`](crate::scheduler::Scheduler) and a
-//! [device](SimulatedDevice) behind it.
+//! Tests compare the latencies of [`simulate`] with the bounds of admission. Each queue has the
+//! real [`Scheduler`](crate::scheduler::Scheduler), with a [simulated device](SimulatedDevice)
+//! behind it.
 
 mod device;
 mod queue;

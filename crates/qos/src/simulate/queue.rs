@@ -12,13 +12,13 @@ use crate::scheduler::{
     NewRequest, Next, RequestId, Scheduler, TenantId, TenantSettings, Time, Work,
 };
 
-/// A request on one of its legs.
+/// One of the parallel paths of a request, and how far the request has come on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Traveller {
     pub(super) tenant: usize,
     pub(super) request: usize,
     pub(super) leg: usize,
-    /// Which step of the leg it takes.
+    /// The index of its present step on the path.
     pub(super) step: usize,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct Traveller {
 #[derive(Debug)]
 pub(super) struct Queue {
     scheduler: Scheduler,
-    /// Keys are indices of tenants in the scenario.
+    /// By the index of the tenant in the scenario.
     tenants: BTreeMap<usize, TenantId>,
     travellers: BTreeMap<RequestId, (Traveller, AtDevice)>,
     device: Device,
@@ -48,7 +48,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Takes a request in. Returns whether there was room.
+    /// Puts a request into its tenant's queue. Returns whether the queue had room.
     pub(super) fn arrive(
         &mut self,
         traveller: Traveller,
@@ -65,8 +65,8 @@ impl Queue {
         Ok(true)
     }
 
-    /// Sends the requests that may go, and lets the device begin. Returns the lanes of the device
-    /// that have begun, each with the time at which it is done.
+    /// Sends the requests that may go, and starts the idle lanes of the device. Returns these
+    /// lanes, each with the time at which it will be done.
     pub(super) fn begin(&mut self, now: Time) -> Vec<(usize, Time)> {
         let mut begun = vec![];
         if self.device.begins_at_once() {

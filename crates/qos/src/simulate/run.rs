@@ -1,4 +1,4 @@
-//! Runs a scenario.
+//! Runs a simulation: processes its events in the order of time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,32 +10,32 @@ use super::queue::{Queue, Traveller};
 use super::{Scenario, Step};
 use crate::scheduler::Time;
 
-/// What happens at a moment.
+/// An event of the simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     /// The device of a queue has served the requests on a lane.
     Done { queue: usize, lane: usize },
-    /// A request comes to the queue of its step.
+    /// A request arrives at the queue of its present step.
     Arrival(Traveller),
 }
 
 struct Run<'a> {
     scenario: &'a Scenario,
     queues: Vec<Queue>,
-    /// The number sorts events of the same time by the order in which they were created.
+    /// Events by time. The number orders events of the same time by their creation.
     events: BinaryHeap<Reverse<(Time, u64, Event)>>,
     made: u64,
-    /// Queues at which an event has happened at the present time.
+    /// Queues that had an event at the present time.
     touched: Vec<usize>,
-    /// By tenant and request: the time at which the last leg was done.
+    /// For each tenant and request: the time at which the last of its paths was done.
     done_at: Vec<Vec<Duration>>,
 }
 
 /// Simulates a scenario. Returns the latency of each request, by tenant.
 ///
 /// # Errors
-/// `Invalid` if a request passes a queue that does not exist, or one where its tenant has no
-/// settings; `Exhausted` if a queue of a tenant is full.
+/// `Invalid` if a request passes a queue that does not exist, or a queue where its tenant has no
+/// settings; `Exhausted` if a tenant's queue is full.
 pub fn simulate(scenario: &Scenario) -> Result<Vec<Vec<Duration>>> {
     let mut queues = scenario.queues.iter().map(Queue::new).collect::<Result<Vec<_>>>()?;
     for (tenant, own) in scenario.tenants.iter().enumerate() {
@@ -88,7 +88,7 @@ impl Run<'_> {
                     self.arrive(traveller, step, now)?;
                     step.queue
                 }
-                // The leg is done.
+                // This path of the request is done.
                 None => {
                     let done_at = &mut self.done_at[traveller.tenant][traveller.request];
                     *done_at = now.max(*done_at);
@@ -107,7 +107,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Lets devices choose what they serve next, once all events of the present time have happened.
+    /// Starts devices once all events of the present time have happened.
     fn choose(&mut self, now: Time) {
         let is_last = self.events.peek().is_none_or(|Reverse((at, _, _))| *at > now);
         if !is_last {
@@ -129,7 +129,7 @@ impl Run<'_> {
         let queue = self.queues.get_mut(step.queue).ok_or_else(|| no_queue(step.queue))?;
         match queue.arrive(traveller, step, request.kind, request.bytes, now)? {
             true => Ok(()),
-            false => Err(Error::exhausted("a request finds no room in a simulated queue")
+            false => Err(Error::exhausted("a simulated queue has no room for a request")
                 .on(format!("queue {}", step.queue))),
         }
     }

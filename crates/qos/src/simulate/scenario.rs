@@ -1,4 +1,4 @@
-//! What is simulated.
+//! The input of a simulation: queues, tenants and requests.
 
 use std::time::Duration;
 
@@ -8,60 +8,61 @@ use crate::scheduler::{DeviceLimits, TenantSettings, Ties};
 /// A device or a link with its scheduler.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SimulatedQueue {
-    /// What may be outstanding.
+    /// How many requests may be outstanding at the device.
     pub limits: DeviceLimits,
-    /// The order of equal priorities.
+    /// The order of tenants with equal priorities.
     pub ties: Ties,
-    /// How it serves what it is sent.
+    /// How the device serves requests.
     pub device: SimulatedDevice,
 }
 
 /// How a device serves requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SimulatedDevice {
-    /// One after the other, in the order in which they are sent.
+    /// It serves one request after the other, in the order in which they are sent.
     #[default]
     Serial,
-    /// Serves reads one after the other, and at the same time writes in groups. A group consists of
-    /// all writes that wait when it begins. They are done together.
+    /// It serves reads one after the other, and writes in groups at the same time. A group consists
+    /// of all writes that wait when it starts. The whole group is done together.
     Groups {
-        /// How long the sync of a group takes, independent of its size. The work of a write
-        /// includes its part of the two syncs of a full device; the device subtracts this part.
+        /// How long the sync of a group takes, independent of the size of the group. The work of
+        /// each write includes a part of the two syncs of a full device, which the simulated device
+        /// subtracts again.
         sync: Duration,
-        /// When the next group begins.
+        /// When the device starts the next group.
         next: NextGroup,
     },
 }
 
-/// When a device begins a group.
+/// When a device starts the next group of writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NextGroup {
-    /// As soon as the last group is done, with the writes that waited meanwhile.
+    /// As soon as the last group is done, with the writes that have arrived meanwhile.
     AtOnce,
     /// Once the tenants whose writes were in the last group have sent their next writes.
     Gathered,
 }
 
-/// What a request asks of one queue.
+/// The work of a request at one queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// The place of the queue in [`Scenario::queues`].
+    /// The index of the queue in [`Scenario::queues`].
     pub queue: usize,
-    /// How long it alone keeps the device busy.
+    /// How long the device needs for this request alone.
     pub work: Duration,
 }
 
 /// A request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SimulatedRequest {
-    /// When it comes.
+    /// The time at which it arrives.
     pub at: Duration,
     /// Whether it reads or writes.
     pub kind: IoKind,
     /// Bytes that it moves.
     pub bytes: u32,
-    /// The legs that the request takes in parallel. Each leg lists the queues that it passes in
-    /// turn.
+    /// The paths that the request takes in parallel, such as one for each copy of a write. Each
+    /// path lists the queues that the request passes in order.
     pub legs: Vec<Vec<Step>>,
 }
 

@@ -1,6 +1,6 @@
-//! The block traces of Alibaba: `device_id,opcode,offset,length,timestamp`.
+//! Reads the block traces of Alibaba: `device_id,opcode,offset,length,timestamp`.
 //!
-//! The opcode is `R` or `W`. Offset and length are in bytes. The timestamp is in microseconds.
+//! The opcode is `R` or `W`. Offset and length are in bytes, and the timestamp is in microseconds.
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
-//! The text that blkparse prints by default.
+//! Reads the text that blkparse prints by default.
 //!
 //! A line is `MAJOR,MINOR CPU SEQUENCE SECONDS PID ACTION RWBS SECTOR + SECTORS [PROCESS]`. A
-//! request arrives when it is queued (action `Q`); other actions are later steps of the same
-//! request. The summary at the end begins with `CPU` or `Total`.
+//! request arrives with the action `Q` (queued). Other actions are later steps of the same request
+//! and are skipped. The summary at the end begins with `CPU` or `Total`.
 
 use nacre_object::{Error, Result};
 

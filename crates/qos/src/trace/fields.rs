@@ -11,7 +11,7 @@ use crate::limits::MAX_TRACE_REQUEST_BYTES;
 pub(super) fn comma_fields<const N: usize>(line: &str) -> Result<[&str; N]> {
     let fields: Vec<_> = line.split(',').map(str::trim).collect();
     let count = fields.len();
-    fields.try_into().map_err(|_| Error::invalid(format!("{count} fields in place of {N}")))
+    fields.try_into().map_err(|_| Error::invalid(format!("{count} fields instead of {N}")))
 }
 
 /// A whole number.
@@ -44,10 +44,10 @@ pub(super) fn sectors(text: &str, what: &str) -> Result<u64> {
     let sectors = number(text, what)?;
     sectors
         .checked_mul(SECTOR_BYTES)
-        .ok_or_else(|| Error::invalid(format!("the {what} of {sectors} sectors is too great")))
+        .ok_or_else(|| Error::invalid(format!("the {what} of {sectors} sectors is too large")))
 }
 
-/// Whether a request reads or writes, by one of two words. Upper and lower case are the same.
+/// Parses the kind of a request: the word `read` or the word `write`, in upper or lower case.
 pub(super) fn kind(text: &str, read: &str, write: &str) -> Result<IoKind> {
     match text {
         text if text.eq_ignore_ascii_case(read) => Ok(IoKind::Read),

@@ -1,10 +1,10 @@
-//! The traces that fio writes with `write_iolog`.
+//! Reads the traces that fio writes with `write_iolog`.
 //!
 //! The first line is `fio version 2 iolog` or `fio version 3 iolog`.
 //!
-//! - Version 2: a line is `FILE ACTION [OFFSET LENGTH]`. `FILE wait MICROSECONDS` sets the time of
-//!   the requests after it, in microseconds since the `wait` before.
-//! - Version 3: a line begins with the microseconds since the run began. There is no `wait`.
+//! - Version 2: a line is `FILE ACTION [OFFSET LENGTH]`. A line `FILE wait MICROSECONDS` is the
+//!   time from the previous `wait` to the requests after it.
+//! - Version 3: a line begins with the microseconds since fio started. There is no `wait`.
 
 use std::time::Duration;
 
@@ -80,9 +80,9 @@ impl LineReader for Lines {
     fn end(&self) -> Result<()> {
         if self.version == Some(Version::Two) && self.waited.is_zero() && self.requests > 1 {
             return Err(Error::invalid(
-                "the iolog has no waits, so it does not say when requests came",
+                "the iolog has no waits, so it does not say when requests arrived",
             )
-            .hint("write it with fio 3.31 or later, which notes the time of each request"));
+            .hint("write it with fio 3.31 or later, which records the time of each request"));
         }
         Ok(())
     }
@@ -93,5 +93,5 @@ fn next<'a>(fields: &mut impl Iterator<Item = &'a str>, what: &str) -> Result<&'
 }
 
 fn too_late() -> Error {
-    Error::invalid("the sum of the waits is too great")
+    Error::invalid("the sum of the waits is too large")
 }

@@ -12,7 +12,7 @@ use super::{alibaba, blkparse, fio, msr, nacre, priority_meister, tencent};
 /// A format of traces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TraceFormat {
-    /// Our own, with the names of objects.
+    /// nacre's own format, which names objects.
     Nacre,
     /// The format of PriorityMeister and of WorkloadCompactor.
     PriorityMeister,
@@ -57,7 +57,7 @@ impl TraceFormat {
         }
     }
 
-    /// The only format that allows this first line; `None` if no format or several do.
+    /// The format of a trace with this first line; `None` if no format or several formats allow it.
     pub fn detect(first_line: &str) -> Option<Self> {
         let line = first_line.trim_end();
         if line == nacre::HEADER {
@@ -78,7 +78,7 @@ impl TraceFormat {
         needs_no_header && self.reader().is_ok_and(|mut reader| reader.read_line(line).is_ok())
     }
 
-    /// The clock step of traces in this format. A trace whose times are finer says so itself.
+    /// The resolution of times in this format. A single trace may have finer times.
     pub(super) const fn clock_step(self) -> Duration {
         match self {
             Self::Nacre | Self::PriorityMeister | Self::Blkparse => Duration::from_nanos(1),
@@ -88,7 +88,7 @@ impl TraceFormat {
         }
     }
 
-    /// What reads the lines of this format.
+    /// A reader for the lines of this format.
     pub(super) fn reader(self) -> Result<Box<dyn LineReader>> {
         Ok(match self {
             Self::Nacre => Box::new(nacre::Lines::default()),

@@ -1,8 +1,8 @@
 //! Traces: recorded requests, in the formats of several tools.
 //!
-//! [`read`] reads a trace for `nacre slo curve` and for admission. Each format has a file of its
-//! own, which describes its lines. A malformed line ends the reading with an error that has the
-//! line's number.
+//! [`read`] reads a trace for `nacre slo curve` and for admission. Each format has its own module,
+//! which describes its lines. At a malformed line, reading stops with an error that has the line's
+//! number.
 
 mod alibaba;
 mod blkparse;

@@ -1,6 +1,7 @@
-//! The block traces of MSR Cambridge: `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`.
+//! Reads the block traces of MSR Cambridge:
+//! `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`.
 //!
-//! The timestamp counts steps of 100 ns since 1601. Offset and size are in bytes.
+//! The timestamp counts steps of 100 ns since the year 1601. Offset and size are in bytes.
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
-//! nacre's own trace format, which names the objects.
+//! Reads nacre's own trace format. Unlike the others, it names objects.
 //!
 //! The first line is `nacre trace 1`. Each other line is `SECONDS read|write BYTES OBJECT`, with
-//! one space between fields; the name of the object may contain spaces. Empty lines and lines that
-//! begin with `#` are ignored. `samples/nacre.trace` is an example.
+//! one space between fields. The object name may contain spaces. Empty lines and lines that begin
+//! with `#` are ignored. `samples/nacre.trace` is an example.
 
 use nacre_object::{Error, Result};
 
@@ -32,7 +32,7 @@ impl LineReader for Lines {
         }
         let fields: Vec<_> = line.splitn(4, ' ').collect();
         let [at, kind_, bytes, object] = fields[..] else {
-            return Err(Error::invalid(format!("{} fields in place of 4", fields.len())));
+            return Err(Error::invalid(format!("{} fields instead of 4", fields.len())));
         };
         Ok(Line::Request(RawRecord {
             at: seconds(at)?,

@@ -1,8 +1,8 @@
-//! The traces of PriorityMeister: `arrival,size,type`.
+//! Reads the traces of PriorityMeister: `arrival,size,type`.
 //!
 //! The arrival is in nanoseconds, decimal. The size is in bytes, hexadecimal, with or without `0x`.
-//! The type is `DiskRead` or `DiskWrite`. A line names no object, so the placement must be given
-//! separately.
+//! The type is `DiskRead` or `DiskWrite`. A line names no object, so the caller must know the
+//! placement from elsewhere.
 
 use std::time::Duration;
 

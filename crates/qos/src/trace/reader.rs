@@ -13,18 +13,18 @@ use crate::limits::{
     MAX_TRACE_LINE_BYTES, MAX_TRACE_NAME_BYTES, MAX_TRACE_NAMES, MAX_TRACE_RECORDS,
 };
 
-/// What a line of a trace says.
+/// A parsed line of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Line<'a> {
     /// A line without a request: a header, a comment, or an event that moves no data.
     Nothing,
     /// A request.
     Request(RawRecord<'a>),
-    /// The rest of the file is no part of the trace.
+    /// The trace ends here; the remaining lines are something else.
     End,
 }
 
-/// A request as a line has it.
+/// A request as it is written in a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RawRecord<'a> {
     /// The time since a starting point that depends on the format.
@@ -34,7 +34,7 @@ pub(super) struct RawRecord<'a> {
     pub(super) place: RawPlace<'a>,
 }
 
-/// Where a request goes, as a line has it.
+/// The location that a request reads or writes, as it is written in a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RawPlace<'a> {
     Unknown,
@@ -44,23 +44,22 @@ pub(super) enum RawPlace<'a> {
 
 /// Reads the lines of one format.
 pub(super) trait LineReader {
-    /// Reads a line. Errors need not name the line.
+    /// Parses a line. The caller adds the line number to errors.
     fn read_line<'a>(&mut self, line: &'a str) -> Result<Line<'a>>;
 
-    /// Whether what was read is a whole trace.
+    /// Checks at the end of the input that the trace is complete.
     fn end(&self) -> Result<()> {
         Ok(())
     }
 }
 
-/// Reads a trace. Without a given format, the first line decides the format.
-///
-/// Records that are out of order are sorted by time.
+/// Reads a trace, and sorts its records by time. If `format` is `None`, the first line decides
+/// which format it is.
 ///
 /// # Errors
 /// `Invalid`, with the number of the line, if a line is malformed; `Exhausted` if the trace is too
-/// long; `Unsupported` if no curve can be made of traces in this format; `Unavailable` if the input
-/// fails.
+/// long; `Unsupported` if no curve can be computed from traces in this format; `Unavailable` if
+/// reading the input fails.
 pub fn read(input: impl BufRead, format: Option<TraceFormat>) -> Result<Trace> {
     let mut lines = Lines { input, number: 0, buffer: vec![] };
     let mut first = lines.next_line()?.map(str::to_owned);

@@ -5,21 +5,21 @@ use std::time::Duration;
 
 use crate::IoKind;
 
-/// Where a request goes, as far as the trace names it.
+/// The location that a request reads or writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Place {
-    /// The trace does not say it.
+    /// The trace does not name it.
     Unknown,
     /// An offset in a volume or a file.
     Block {
-        /// The place of the volume's name in [`Trace::names`].
+        /// The index of the volume's name in [`Trace::names`].
         volume: usize,
         /// Bytes from the volume's beginning.
         offset: u64,
     },
     /// An object.
     Object {
-        /// The place of the object's name in [`Trace::names`].
+        /// The index of the object's name in [`Trace::names`].
         name: usize,
     },
 }
@@ -27,31 +27,31 @@ pub enum Place {
 /// One request of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceRecord {
-    /// When it came: the time since the first request of the trace.
+    /// The time from the first request of the trace to this one.
     pub at: Duration,
     /// Whether it reads or writes.
     pub kind: IoKind,
     /// Bytes that it moves.
     pub bytes: u64,
-    /// Where it goes.
+    /// The location that it reads or writes.
     pub place: Place,
 }
 
 /// The requests of a trace.
 ///
-/// **Invariant:** the records are in the order of their times, and the first record is at time 0.
+/// **Invariant:** the records are sorted by time, and the first one is at time 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace {
     /// The requests.
     pub records: Vec<TraceRecord>,
     /// The volumes, files or objects that the records name.
     pub names: Vec<Arc<str>>,
-    /// The step of the clock that the times were read from.
+    /// The resolution of the clock that recorded the times.
     pub clock_step: Duration,
 }
 
 impl Trace {
-    /// The first byte of a record in its object.
+    /// The offset of the record's first byte in its object.
     pub fn offset_in_object(&self, record: &TraceRecord, block_bytes: u64) -> u64 {
         match record.place {
             Place::Block { offset, .. } => offset % block_bytes.max(1),
@@ -59,8 +59,8 @@ impl Trace {
         }
     }
 
-    /// The object of a record, if the record names one. A volume consists of objects of
-    /// `block_bytes`, as in the thesis.
+    /// The name of the record's object, if the trace names it. A volume is assumed to consist of
+    /// objects of `block_bytes`, as in the thesis.
     pub fn object(&self, record: &TraceRecord, block_bytes: u64) -> Option<String> {
         match record.place {
             Place::Unknown => None,

@@ -1,7 +1,8 @@
-//! The block traces of Tencent CBS: `Timestamp,Offset,Size,IOType,VolumeID`.
+//! Reads the block traces of Tencent CBS: `Timestamp,Offset,Size,IOType,VolumeID`.
 //!
-//! The timestamp is in seconds. Offset and size are in sectors of 512 bytes. The type is 0 for reads and 1 for writes.
-//! The public traces have whole seconds only, so no curve is made of them.
+//! The timestamp is in seconds. Offset and size are in sectors of 512 bytes. The type is 0 for
+//! reads and 1 for writes. The published traces have whole seconds only, so no curve can be
+//! computed from them.
 
 use nacre_object::Result;
 

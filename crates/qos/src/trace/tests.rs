@@ -1,4 +1,4 @@
-//! What each format says, and what is refused.
+//! Tests of the trace formats: what is read, and what is refused.
 
 use std::time::Duration;
 
@@ -180,7 +180,7 @@ fn an_error_names_its_line() {
     let message = refusal(text, TraceFormat::Alibaba);
     assert_eq!(message, "line 2: invalid: the size \"one\" is no whole number");
     let message = refusal("v,R,0,1\n", TraceFormat::Alibaba);
-    assert_eq!(message, "line 1: invalid: 4 fields in place of 5");
+    assert_eq!(message, "line 1: invalid: 4 fields instead of 5");
     let message = refusal("nacre trace 1\n0.1234567890 read 1 a\n", TraceFormat::Nacre);
     assert!(message.starts_with("line 2: invalid: the time"), "{message}");
 }

@@ -37,8 +37,7 @@ pub fn random_curve(random: &mut Random, rate: f64, burst: f64) -> ArrivalCurve 
     curve(&lines)
 }
 
-/// The point at which four rows of four coefficients hold with equality; `None` if it is not
-/// unique.
+/// Solves four linear equations, each with four coefficients. `None` if the solution is not unique.
 pub fn corner(rows: [([f64; 4], f64); 4]) -> Option<[f64; 4]> {
     let mut matrix = rows.map(|(row, bound)| [row[0], row[1], row[2], row[3], bound]);
     for column in 0..4 {

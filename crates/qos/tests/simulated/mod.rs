@@ -1,4 +1,5 @@
-//! Random topologies, tenants and traffic. A seed decides everything.
+//! Generates random topologies, tenants and traffic from a seed, and checks their simulated
+//! latencies.
 
 use std::time::Duration;
 
@@ -18,11 +19,11 @@ use crate::common::{name, random_curve};
 const LONGEST_SECONDS: f64 = 0.002;
 /// Requests of each tenant.
 const REQUESTS: u64 = 250;
-/// Clock readings are rounded to nanoseconds. The errors of thousands of requests add up to this at
-/// most.
+/// The simulated clock counts nanoseconds. This bounds the sum of the rounding errors of thousands
+/// of requests.
 const ROUNDING_SECONDS: f64 = 1e-5;
 
-/// How a tenant brings its requests.
+/// How a tenant sends its requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Habit {
     /// As soon as its buckets allow.
@@ -31,11 +32,11 @@ enum Habit {
     Bursty,
     /// At random times.
     Random,
-    /// Brings more than its buckets allow. Its traffic has no promise.
+    /// It sends more than its buckets allow, so the excess has no promise.
     Rogue,
 }
 
-/// What a run has shown.
+/// The results of a run.
 #[derive(Debug, Default)]
 pub struct Told {
     pub tenants: usize,
@@ -75,8 +76,7 @@ fn topology(random: &mut Random) -> Topology {
     }
 }
 
-/// A device that commits in groups, and the least work of a request, which is its part of the
-/// syncs.
+/// A random device that commits in groups, and the least work of a request: its part of the syncs.
 fn device(
     random: &mut Random,
     limits: DeviceLimits,

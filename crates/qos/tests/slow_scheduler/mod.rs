@@ -1,15 +1,16 @@
-//! A slow scheduler that is obviously right: it looks at everything at each decision.
+//! A slow scheduler that is obviously right, to compare the real one with. It recomputes everything
+//! for each decision.
 //!
-//! A bucket is a list of requests with their times. Every decision computes each standing from that
-//! list. No sorted or derived state is kept.
+//! It keeps a list of the charges to each bucket with their times, and no sorted or derived state.
+//! Each decision computes the standing of every tenant from these lists.
 
 use std::time::Duration;
 
 use nacre_qos::IoKind;
 use nacre_qos::scheduler::{DeviceLimits, RequestId, Share, TenantSettings, Ties};
 
-/// How much rounding may take from a bucket, in seconds of work. It is half of the least content of
-/// a bucket that is not empty.
+/// The largest error by rounding in the tokens of a bucket, in seconds of work. A bucket counts as
+/// not empty from twice this amount on.
 const ROUNDING: f64 = 1e-9;
 
 #[derive(Debug, Clone, Copy)]
@@ -276,8 +277,8 @@ impl Tenant {
         }
     }
 
-    /// When a shaper lets the request go that has just been poured in. The level must have fallen
-    /// to the burst, or to the request's work if that is larger.
+    /// The time at which a shaper lets the last charged request pass. Until then the level must
+    /// fall to the burst, or to the work of the request if that is more.
     fn within_at(&self, work: f64, now: Duration) -> Duration {
         let waits = buckets(&self.settings).iter().enumerate().map(|(at, bucket)| {
             let too_much = self.level(at, now) - bucket.burst_seconds.max(work);
