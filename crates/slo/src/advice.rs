@@ -1,13 +1,15 @@
-//! Placement advice: which tenants to move to which targets so that all promises can be kept.
+//! Placement advice for `nacre slo advise`: which tenants to move to which targets so that all
+//! latency promises can be kept.
 //!
-//! [`advise`] only decides; it moves nothing. It asks admission whether all tenants fit as they
-//! are. If not, it searches for the move of one tenant to one target after which the fewest tenants
-//! do not fit. It repeats this until all fit. It proposes moves only if all tenants fit after them;
-//! otherwise it reports that it found none.
+//! [`advise`] only decides; it moves nothing. It asks admission whether all tenants fit where they
+//! are. If not, it tries to move one tenant to one target, and chooses the move after which the
+//! fewest tenants do not fit. It repeats this until all fit. If some tenant still does not fit
+//! after the last move, it proposes no moves.
 //!
-//! If a tenant's rate is unknown, it is assumed to bring to its new target the traffic of all its
-//! targets together. Where the profiles of two targets differ, every request is scaled by the
-//! largest ratio over all sizes.
+//! After a move, a tenant brings all its traffic to one target. If its request rate is known, its
+//! traffic there is computed from the rate. Otherwise the curves of its present targets are added.
+//! If the profiles of two targets differ, the work of a request is scaled by the largest ratio over
+//! all sizes.
 
 use std::collections::BTreeMap;
 
@@ -23,13 +25,13 @@ use crate::traffic::{Spread, Traffic};
 /// Which tenants to move, and the result of these moves.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Advice {
-    /// Tenants whose promise cannot be kept as things are.
+    /// The tenants whose promise cannot be kept without moves.
     pub left_out: Vec<String>,
-    /// The moves, in this order. Empty if all tenants fit already, or if no moves were found.
+    /// The moves, in this order. Empty if all tenants fit without moves, or if no moves help.
     pub moves: Vec<Move>,
     /// Whether all promises can be kept after these moves.
     pub is_solved: bool,
-    /// The longest latencies before and after.
+    /// The latency bounds before and after the moves.
     pub tenants: Vec<AdvisedTenant>,
     /// The load of each target before and after.
     pub targets: Vec<AdvisedTarget>,
@@ -40,18 +42,18 @@ pub struct Advice {
 pub struct Move {
     /// The tenant.
     pub tenant: String,
-    /// The targets that it has requests at now.
+    /// The targets that serve the tenant's requests now.
     pub from: Vec<String>,
-    /// The only target that has the tenant's requests afterwards.
+    /// The only target that serves the tenant's requests after the move.
     pub to: String,
 }
 
-/// The longest latency of a tenant.
+/// The latency bounds of a tenant.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AdvisedTenant {
     /// The tenant.
     pub tenant: String,
-    /// What it was promised, or asks for.
+    /// The latency that the tenant was promised or asks for.
     pub slo_seconds: f64,
     /// The bound before the moves; `None` if the tenant does not fit.
     pub bound_seconds: Option<f64>,
@@ -59,14 +61,14 @@ pub struct AdvisedTenant {
     pub bound_seconds_after: Option<f64>,
 }
 
-/// What a target is asked for.
+/// The load of a target.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AdvisedTarget {
     /// The target.
     pub target: String,
-    /// The measured time of a request divided by the time in the profile; at least 1.
+    /// How many times longer a request takes than in the profile; at least 1.
     pub slowdown: f64,
-    /// The average work a second that all tenants ask for, in seconds.
+    /// The average work a second that all tenants bring, in seconds.
     pub load: f64,
     /// The same after the moves.
     pub load_after: f64,
@@ -79,11 +81,12 @@ struct Tenant {
     slo_seconds: f64,
     violation: Option<f64>,
     flows: Vec<QueueFlow>,
-    /// For each target, the flow if all requests of the tenant go there, if that is known.
+    /// For each target, the tenant's traffic if all its requests go there; `None` if the rate is
+    /// unknown.
     alone: Option<Vec<QueueFlow>>,
 }
 
-/// Who fits, and how well.
+/// For each tenant, its latency bound; `None` if it does not fit.
 #[derive(Debug)]
 struct Outcome {
     bounds: Vec<Option<f64>>,
@@ -94,13 +97,12 @@ struct Advisor<'a> {
     slowdowns: Vec<f64>,
 }
 
-/// Gives advice for the promises in `state`, and for a tenant that asks for a promise, if there is
-/// one. `slowdowns` holds, for each target, the measured time of a request divided by the time in
-/// the profile.
+/// Gives advice for the promises in `state` and for `newcomer`, a tenant that asks for a promise.
+/// `slowdowns` says for each target how many times longer requests take than in its profile.
 ///
 /// # Errors
-/// `NotFound` if no target has a profile; `Invalid` if the newcomer's question is malformed;
-/// `Stale` if a promise was made for a target that has no profile.
+/// `NotFound` if no target has a profile; `Invalid` if the newcomer's request for a promise is
+/// malformed; `Stale` if a promise was made for a target that has no profile.
 pub fn advise(
     state: &SloState,
     newcomer: Option<&Ask<'_>>,
@@ -129,7 +131,7 @@ pub fn advise(
 }
 
 impl Advisor<'_> {
-    /// The tenants that have promises, those with the shortest first.
+    /// The tenants with a promise, the shortest SLO first.
     fn promised(&self, state: &SloState) -> Result<Vec<Tenant>> {
         let mut tenants = vec![];
         for (name, promise) in &state.promises {
@@ -168,7 +170,7 @@ impl Advisor<'_> {
         }
         let is_solved = outcome.left_out() == 0;
         if !is_solved {
-            // Moves after which some tenant still does not fit are not worth their work.
+            // The moves do not make all tenants fit, so they are not worth their cost.
             moves.clear();
             after.clone_from(&before);
             outcome = self.outcome(&before)?;
@@ -200,8 +202,9 @@ impl Advisor<'_> {
         })
     }
 
-    /// The move after which the fewest tenants do not fit: the tenant, the target, the outcome.
-    /// `None` if no move reduces their number.
+    /// The best single move: the one after which the fewest tenants do not fit. Returns the index
+    /// of the tenant, the index of the target, and the outcome. `None` if no move reduces the
+    /// number of tenants that do not fit.
     fn best_move(
         &self,
         tenants: &[Tenant],
@@ -230,7 +233,7 @@ impl Advisor<'_> {
         Ok(best)
     }
 
-    /// The tenant with all its requests at one target.
+    /// The tenant as it would be with all its requests at one target.
     fn moved(&self, tenant: &Tenant, target: usize) -> Result<Tenant> {
         if let Some(alone) = &tenant.alone {
             return Ok(Tenant { flows: vec![alone[target].clone()], ..tenant.clone() });
@@ -247,8 +250,8 @@ impl Advisor<'_> {
         Ok(Tenant { flows, ..tenant.clone() })
     }
 
-    /// How much longer a request takes at the target `to` than at `from`, by their profiles: the
-    /// largest ratio over all sizes.
+    /// How many times longer a request takes at the target `to` than at the target `from`, by their
+    /// profiles. Of the ratios for all sizes, this is the largest.
     fn ratio(&self, from: usize, to: usize) -> f64 {
         if from == to {
             return 1.0;
@@ -305,8 +308,8 @@ impl Outcome {
     }
 }
 
-/// The tenants that may be moved. Tenants that do not fit come first, then those that ask for the
-/// least work. No tenant is moved twice.
+/// The indices of tenants to try to move: those that do not fit first, then those that bring the
+/// least work. A tenant that was moved is not moved again.
 fn movers(tenants: &[Tenant], now: &Outcome, moves: &[Move]) -> Vec<usize> {
     let is_moved = |at: usize| moves.iter().any(|done| done.tenant == tenants[at].name.as_str());
     let rate =

@@ -1,11 +1,11 @@
-//! Direct traffic: what clients ask of an OSD without passing a gateway.
+//! Direct traffic: requests of clients that go to a Ceph OSD without passing a gateway.
 //!
 //! An OSD counts the operations of all its clients. Each gateway counts the requests that it sent
-//! to each OSD. A gateway reads both from time to time. The operations that the OSD counts beyond
-//! those of all gateways are direct traffic.
+//! to each OSD. From time to time a gateway reads both counts, and the difference is the direct
+//! traffic.
 //!
-//! No queue orders direct traffic. [`NodeSlo::note_direct`](crate::NodeSlo::note_direct) charges
-//! its work to nacre's background tenant, and reports show it.
+//! No queue can delay direct traffic. Instead [`NodeSlo::note_direct`](crate::NodeSlo::note_direct)
+//! charges its work to nacre's background tenant, and reports show it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,14 +13,15 @@ use std::time::Duration;
 use nacre_qos::{IoKind, Profile};
 use serde::{Deserialize, Serialize};
 
-/// Direct operations below this part of the gateways' requests count as none. An OSD and the
-/// gateways are not read at the same instant, so their counts never match exactly.
+/// If the direct operations are fewer than this fraction of the gateways' requests, they count as
+/// 0. The counts of the OSD and of the gateways are not read at the same instant, so they always
+/// differ a little.
 const LEAST_PART: f64 = 0.05;
-/// Fewer direct operations a second than this count as none. Gateways also send operations that are
-/// no requests, such as renewals of watches.
+/// If there are fewer direct operations a second than this, they count as 0. Gateways send some
+/// operations that they do not count as requests, such as renewals of watches.
 const LEAST_OPERATIONS_PER_SECOND: f64 = 5.0;
 
-/// Counts of what one target did since some start.
+/// The operations that one target has served since a counter started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IoCounts {
     /// Operations that only read.
@@ -36,11 +37,11 @@ pub struct IoCounts {
 /// The counts of one target at one time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reading {
-    /// A reading of the observer's clock.
+    /// The time of the reading, on the reader's clock.
     pub at: Duration,
-    /// What the target counts of all clients.
+    /// The operations of all clients, as the target counts them.
     pub all: IoCounts,
-    /// What each gateway has sent to the target.
+    /// The requests that each gateway has sent to the target.
     pub by_gateway: BTreeMap<String, IoCounts>,
 }
 
@@ -49,7 +50,7 @@ pub struct Reading {
 pub struct DirectTraffic {
     /// Operations a second.
     pub operations_per_second: f64,
-    /// Bytes a second, both ways.
+    /// Bytes a second, read and written.
     pub bytes_per_second: f64,
     /// The work of these operations by the target's profile, in seconds of work a second.
     pub load: f64,
@@ -79,7 +80,7 @@ impl IoCounts {
         }
     }
 
-    /// The difference to an earlier count; `None` if the counter has started again since.
+    /// The operations since an earlier count; `None` if the counter has restarted in between.
     fn since(self, earlier: Self) -> Option<Self> {
         Some(Self {
             reads: self.reads.checked_sub(earlier.reads)?,
@@ -98,7 +99,7 @@ impl IoCounts {
         }
     }
 
-    /// The work of these operations, each of the mean size of its kind.
+    /// The work of these operations, if each has the mean size of its kind.
     fn work_seconds(self, profile: &Profile) -> f64 {
         let work = |kind, operations: u64, bytes: u64| match operations {
             0 => 0.0,
@@ -110,8 +111,8 @@ impl IoCounts {
 }
 
 impl Reading {
-    /// The direct traffic since an earlier reading; `None` if it is unknown. It is unknown if no
-    /// time has passed, or if the target or a gateway started or ended in between.
+    /// The direct traffic between an earlier reading and this one. `None` if it is unknown: the
+    /// readings have the same time, or the target or a gateway started or ended in between.
     pub fn direct_since(&self, earlier: &Self, profile: &Profile) -> Option<DirectTraffic> {
         let seconds = self.at.checked_sub(earlier.at)?.as_secs_f64();
         if seconds == 0.0 || !self.by_gateway.keys().eq(earlier.by_gateway.keys()) {
@@ -143,7 +144,7 @@ mod tests {
 
     use super::*;
 
-    /// Any operation of 1,000 bytes takes 1 ms of the target.
+    /// A profile by which each operation of 1,000 bytes takes 1 ms.
     fn profile() -> Profile {
         let row =
             |bytes| ProfileRow { bytes, read_bytes_per_second: 1e6, write_bytes_per_second: 1e6 };

@@ -1,4 +1,4 @@
-//! Follows the map `slo`: a node applies each commit within a moment.
+//! Follows the map `slo`: a node applies each commit of the map soon after it happens.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use tokio::time::sleep;
 use crate::limits::READ_AGAIN;
 use crate::{NodeSlo, SloState};
 
-/// Applies the map `slo` to a node, now and after every change, until the task is aborted. A
-/// malformed map changes nothing: the last valid state stays in force.
+/// Spawns a task that applies the map `slo` to a node, now and after each change. It runs until it
+/// is aborted. If the map is malformed, the node keeps the last valid state.
 pub fn follow(maps: Maps, node: Arc<NodeSlo>) -> JoinHandle<()> {
     tokio::spawn(async move {
         let Ok(name) = SLO_MAP.parse() else { return };
@@ -24,13 +24,13 @@ pub fn follow(maps: Maps, node: Arc<NodeSlo>) -> JoinHandle<()> {
                     continue;
                 }
             }
-            // The map is read again for any event.
+            // Any event, even an error, is a reason to read the map again.
             let _ = watcher.next().await;
         }
     })
 }
 
-/// What the map says now.
+/// The present contents of the map.
 pub(crate) async fn read(maps: &Maps) -> Result<SloState> {
     SloState::of(&maps.get(&SLO_MAP.parse()?).await?)
 }

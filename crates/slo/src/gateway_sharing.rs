@@ -1,5 +1,5 @@
-//! Gateways to one Ceph cluster divide the promises of tenants among them, by the rules of
-//! [`nacre_qos::sharing`]. The map `slo-claims` holds their claims, one entry for each gateway.
+//! Divides the promises of tenants among the gateways to one Ceph cluster, by the rules of
+//! [`nacre_qos::sharing`]. Each gateway stores its claim as one entry of the map `slo-claims`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,8 @@ use crate::NodeSlo;
 use crate::layer::Parts;
 use crate::records::encode;
 
-/// Makes a gateway use only its part of each promise, until the task is aborted.
+/// Spawns a task that makes a gateway use only its fraction of each promise. It runs until it is
+/// aborted.
 pub fn share_among_gateways(
     maps: Maps,
     gateway: String,
@@ -34,7 +35,7 @@ pub fn share_among_gateways(
             ticks.tick().await;
             let demand = sharing.demand();
             if !demand.is_empty() {
-                // A claim that cannot be renewed ends by itself. The next tick tries again.
+                // A claim that this call cannot renew expires by itself. The next tick tries again.
                 let _ = timeout(LEASE, sharing.claim(&demand)).await;
             }
         }
@@ -47,12 +48,14 @@ struct Sharing {
     node: Arc<NodeSlo>,
     clock: Arc<dyn Clock>,
     seen: ClaimAges,
-    /// The work that had been asked for at the last claim, and the time of that claim.
+    /// For each promise, the total work that was asked for at the last claim, and the time of that
+    /// claim.
     asked: BTreeMap<Shared, (f64, Duration)>,
 }
 
 impl Sharing {
-    /// The work a second that each tenant with a promise asked for since the last call.
+    /// The work a second that clients have asked for since the last call, for each tenant with a
+    /// promise.
     fn demand(&mut self) -> BTreeMap<Shared, f64> {
         let now = self.clock.monotonic();
         let asked = self.node.asked_seconds();

@@ -1,13 +1,13 @@
-//! Tail-latency promises in a running cluster: their records, the admission of tenants, and the
-//! layer that keeps the promises.
+//! Tail-latency promises in a running cluster: stores them, admits tenants, and orders requests so
+//! that the promises are kept. Nodes and gateways use it.
 //!
 //! `nacre-qos` makes the decisions. This crate stores the data for them and carries them out:
 //!
 //! 1. [`profile_targets`] measures how much work requests are on each target.
 //! 2. [`Slos`] admits tenants. Each decision is one commit of the map `slo` ([`SloState`]).
 //!    [`advise`] says which tenants to move so that all of them fit.
-//! 3. Each node [follows](follow) that map, and its [`SloLayer`] orders the requests before an
-//!    engine accordingly. A program may replace the native order ([`OrderPrograms`], feature
+//! 3. Each node [follows](follow) that map, and its [`SloLayer`] orders the requests in front of an
+//!    engine accordingly. An order program may replace the native order ([`OrderPrograms`], feature
 //!    `programs`).
 //! 4. Gateways to one Ceph cluster [divide](share_among_gateways) the promises of tenants among
 //!    them.
@@ -15,7 +15,7 @@
 //! 6. [`NodeSlo::report`] reports the latencies of tenants, and [`NodeSlo::take_misses`] the missed
 //!    promises.
 //!
-//! **Invariant:** a request is sent to the engine once or refused, even if the map changes
+//! **Invariant:** each request is sent to the engine once or refused, even if the map changes
 //! meanwhile.
 //!
 //! **Invariant:** while promises are not enforced, no request waits.

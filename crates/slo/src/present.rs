@@ -1,8 +1,8 @@
-//! The latency bounds of promises with the present profiles.
+//! Computes the latency bounds of promises with the present profiles, for `nacre slo ls`.
 //!
-//! A bound is computed when a tenant is admitted. Since then measurements may have changed the
-//! profiles, and other promises may have ended. [`present_bounds`] computes the bounds anew. They
-//! hold for requests within the token buckets that tenants have.
+//! A promise stores the bound of its admission. Since then a measurement may have changed the
+//! profiles, and other promises may have ended. [`present_bounds`] computes the bounds again. They
+//! hold for requests within the token buckets that the tenants have.
 
 use std::collections::BTreeMap;
 
@@ -11,18 +11,18 @@ use nacre_object::{Result, TenantName};
 use crate::records::SloState;
 use crate::slos::admission_of;
 
-/// The bound of a tenant as things are.
+/// The present latency bound of a tenant.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PresentBound {
     /// The bound, as in [`Promise::bound_seconds`](crate::Promise::bound_seconds); `None` if there
     /// is none.
     pub bound_seconds: Option<f64>,
-    /// Whether a profile has changed since the tenant was admitted. The tenant's traffic may then
+    /// Whether a profile has changed since the tenant was admitted. Then the promised traffic may
     /// be more work than its token buckets allow.
     pub has_drifted: bool,
 }
 
-/// Computes the bound of each tenant with the present profiles.
+/// Computes the latency bound of each tenant with the present profiles.
 ///
 /// # Errors
 /// `Stale` if a promise was made for other targets.

@@ -1,8 +1,8 @@
-//! Measures how much work requests are on each target.
+//! Measures how much work requests are on each target, for `nacre slo profile`.
 //!
-//! All targets are measured at the same time, because they are used at the same time and may share
-//! a machine. During the measurement each target has as many outstanding requests as the layer
-//! allows. The requests take the same path as those of tenants.
+//! All targets are measured at the same time, because they serve requests at the same time and may
+//! share a machine. Each target has as many outstanding requests during the measurement as the
+//! layer allows later. The requests take the same path as those of tenants.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,21 +28,21 @@ pub struct ProfilePlan {
     pub sizes: Vec<u64>,
     /// How long each size is measured, for reads and for writes.
     pub of_each: Duration,
-    /// What identifies the engine and the release.
+    /// Identifies the engine and the release.
     pub fingerprint: String,
     /// How the engine makes writes durable.
     pub commits: Commits,
 }
 
 impl ProfilePlan {
-    /// A plan for sizes from 512 bytes to 1 MiB that takes about this time.
+    /// A plan for sizes from 512 bytes to 1 MiB that takes about `total`.
     pub fn within(total: Duration, fingerprint: String, commits: Commits) -> Self {
         let sizes = [512, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20];
         let of_each = total / (sizes.len() * IoKind::ALL.len()) as u32;
         Self { sizes: sizes.into(), of_each, fingerprint, commits }
     }
 
-    /// How many requests may be outstanding at a target, while it is measured and later.
+    /// How many requests may be outstanding at a target, during the measurement and later.
     pub fn outstanding(&self) -> DeviceLimits {
         match self.commits {
             Commits::Singly => MAX_OUTSTANDING,
@@ -57,9 +57,9 @@ impl ProfilePlan {
     }
 }
 
-/// Measures targets. `objects` names some objects of each target, [as many](ProfilePlan::objects)
-/// as requests may be outstanding. They are written and read; the caller [removes](remove_objects)
-/// them. `progress` is told what is measured next.
+/// Measures targets. `objects` names [enough](ProfilePlan::objects) objects on each target, which
+/// are written and read. The caller [removes](remove_objects) them afterwards. `progress` is called
+/// before each size and kind of request.
 ///
 /// # Errors
 /// Those of the store; `Exhausted` if a target did not answer any request of some kind in time.
@@ -82,7 +82,9 @@ pub async fn profile_targets(
             for (target, samples) in objects.keys().zip(samples) {
                 if samples.iter().all(|sample| *sample == 0.0) {
                     let text = format!("{target} answered no {} of {bytes} bytes", kind.as_str());
-                    return Err(Error::exhausted(text).hint("is its disk full, or broken?"));
+                    return Err(
+                        Error::exhausted(text).hint("check whether its disk is full or broken")
+                    );
                 }
                 let (bandwidth, half_width) = StoredProfile::usable_bandwidth(&samples);
                 bandwidths.entry(target).or_default()[kind.index()] = bandwidth;
@@ -112,13 +114,13 @@ pub async fn profile_targets(
     rows.into_iter().map(stored).collect()
 }
 
-/// How many requests of a size fill a target.
+/// How many requests of this size may be outstanding at a target.
 fn depth(limits: DeviceLimits, kind: IoKind, bytes: u64) -> usize {
     let limits = limits.of(kind);
     limits.requests.min((limits.bytes / bytes.max(1)).max(1) as usize)
 }
 
-/// What is measured at a time.
+/// The requests that are measured at one time.
 #[derive(Debug, Clone, Copy)]
 struct Size {
     kind: IoKind,
@@ -127,8 +129,8 @@ struct Size {
     depth: usize,
 }
 
-/// Calls [`measure`]. If a target answered no request, measures again for twice as long: a busy
-/// disk may stall for a second.
+/// Calls [`measure`]. If a target answered no request, measures again for twice as long, because a
+/// busy disk may stall for a second.
 async fn measure_all(
     store: &Arc<dyn Store>,
     objects: &BTreeMap<TargetName, Vec<ObjectId>>,
@@ -146,7 +148,7 @@ async fn measure_all(
     }
 }
 
-/// Measures bytes a second of each target, in several samples.
+/// Measures the bytes a second of each target, in several samples.
 async fn measure(
     store: &Arc<dyn Store>,
     objects: &BTreeMap<TargetName, Vec<ObjectId>>,
@@ -190,7 +192,7 @@ async fn measure(
 }
 
 fn cut_off(cause: tokio::task::JoinError) -> Error {
-    Error::unavailable(format!("the measurement was cut off: {cause}"))
+    Error::unavailable(format!("the measurement was interrupted: {cause}"))
 }
 
 fn op(kind: IoKind, bytes: u64) -> Op {
@@ -200,7 +202,7 @@ fn op(kind: IoKind, bytes: u64) -> Op {
     }
 }
 
-/// Removes the objects that were measured with.
+/// Removes the objects that the measurement has written.
 ///
 /// # Errors
 /// Those of the store.

@@ -1,8 +1,8 @@
-//! `Slos`: admits tenants and ends promises. Each decision is one commit of the map `slo`.
+//! `Slos`: admits tenants and ends promises, each with one commit of the map `slo`.
 //!
-//! The decision is made from the state that the commit replaces, and is repeated if another commit
-//! came first. So two administrators can never both be told yes if there is room for only one
-//! tenant.
+//! A decision is made from the state that its commit replaces, and is repeated if another commit
+//! came first. So if there is capacity for only one of two tenants, two administrators cannot both
+//! admit one.
 
 use nacre_object::{Error, PoolName, ProgramName, Result, TargetName, TenantName};
 use nacre_qos::limits::{MAX_WEIGHT, MIN_WEIGHT};
@@ -16,28 +16,29 @@ use crate::records::{
 };
 use crate::traffic::{Traffic, placement_epoch};
 
-/// What a tenant asks to be promised.
+/// A request for a promise.
 #[derive(Debug)]
 pub struct Ask<'a> {
     /// The tenant.
     pub tenant: TenantName,
-    /// The latency, in seconds.
+    /// The latency to promise, in seconds.
     pub slo_seconds: f64,
-    /// The part of its requests that may take longer, for a stochastic promise
+    /// For a stochastic promise: the fraction of requests that may take longer
     /// ([`Candidate::violation`]).
     pub violation: Option<f64>,
-    /// The percentile of the measured latencies that is compared with the promised latency.
+    /// The percentile of the measured latencies that status reports compare with the promised
+    /// latency.
     pub percentile: f64,
-    /// For which traffic.
+    /// The traffic that the promise covers.
     pub traffic: Traffic<'a>,
-    /// Whether the new promise replaces one that the tenant has.
+    /// Whether the new promise replaces the tenant's present promise, if it has one.
     pub replaces: bool,
 }
 
-/// What came of it.
+/// The answer to a request for a promise.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
-    /// It is promised.
+    /// The tenant has this promise now.
     Admitted(Promise),
     /// Some promise would be missed. Nothing has changed.
     Refused(Box<Refusal>),
@@ -50,12 +51,12 @@ pub struct Slos {
 }
 
 impl Slos {
-    /// Those kept in these maps.
+    /// The promises that these maps store.
     pub fn new(maps: Maps) -> Self {
         Self { maps }
     }
 
-    /// What the map says.
+    /// The present contents of the map `slo`.
     ///
     /// # Errors
     /// `Unavailable`; `Corrupt`.
@@ -63,11 +64,12 @@ impl Slos {
         crate::follower::read(&self.maps).await
     }
 
-    /// Admits a tenant with the promise that it asks for, if all promises can then be kept.
+    /// Gives a tenant the promise that it asks for, if all promises can then be kept.
     ///
     /// # Errors
-    /// `Invalid` if the question is malformed; `Exists` if the tenant has a promise; `NotFound`
-    /// without profiles; `Stale` if earlier promises were made for other targets; `Unavailable`.
+    /// `Invalid` if `ask` is malformed; `Exists` if the tenant already has a promise; `NotFound` if
+    /// no target has a profile; `Stale` if earlier promises were made for other targets;
+    /// `Unavailable`.
     pub async fn admit(&self, ask: &Ask<'_>) -> Result<Outcome> {
         let mut outcome = None;
         let update = |state: &SloState| {
@@ -80,11 +82,11 @@ impl Slos {
             Ok(changes)
         };
         self.update(update).await?;
-        outcome.ok_or_else(|| Error::unavailable("nothing was decided"))
+        outcome.ok_or_else(|| Error::unavailable("admission made no decision"))
     }
 
-    /// Tells what [`Slos::admit`] would decide, without a commit. The present promise of the
-    /// tenant, if any, is ignored.
+    /// Returns what [`Slos::admit`] would answer, and changes nothing. A present promise of the
+    /// tenant is ignored.
     ///
     /// # Errors
     /// As [`Slos::admit`].
@@ -94,7 +96,7 @@ impl Slos {
         decide(&state, ask).map(|(outcome, _)| outcome)
     }
 
-    /// Ends a promise. What others were promised stays.
+    /// Ends the promise of a tenant. The promises of others stay as they are.
     ///
     /// # Errors
     /// `NotFound` if the tenant has none; `Unavailable`.
@@ -106,7 +108,7 @@ impl Slos {
         .await
     }
 
-    /// Says whether nodes order requests, or only measure them.
+    /// Sets whether nodes order requests, or only measure them.
     ///
     /// # Errors
     /// `Unavailable`.
@@ -114,7 +116,7 @@ impl Slos {
         self.update(|_| Ok(vec![Change::set(ENFORCE_KEY, encode(&is_enforced))])).await
     }
 
-    /// Says which program orders requests; `None`: the native order does.
+    /// Sets the program that orders requests; `None` for the native order.
     ///
     /// # Errors
     /// `Unavailable`.
@@ -126,11 +128,11 @@ impl Slos {
         self.update(|_| Ok(vec![change.clone()])).await
     }
 
-    /// Assigns all requests on a pool's objects to a tenant. With `None`, each request belongs to
-    /// its sender.
+    /// Assigns all requests on the objects of a pool to one tenant. With `None`, each request
+    /// belongs to its sender again.
     ///
     /// # Errors
-    /// `Invalid` for nacre's own tenant; `Unavailable`.
+    /// `Invalid` for one of nacre's own tenants; `Unavailable`.
     pub async fn set_pool(&self, pool: &PoolName, tenant: Option<&TenantName>) -> Result<()> {
         tenant.map_or(Ok(()), check_tenant)?;
         let key = format!("{POOL_PREFIX}{pool}");
@@ -141,12 +143,12 @@ impl Slos {
         self.update(|_| Ok(vec![change.clone()])).await
     }
 
-    /// Sets the weight of a tenant without a promise among other such tenants; `None` restores the
-    /// default. nacre's background work is such a tenant.
+    /// Sets the weight of a tenant among the tenants without a promise; `None` restores the
+    /// default. nacre's background work counts as such a tenant.
     ///
     /// # Errors
-    /// `Invalid` for a weight out of bounds, or for one of nacre's own tenants other than its
-    /// background work; `Unavailable`.
+    /// `Invalid` if the weight is out of range, or for another of nacre's own tenants;
+    /// `Unavailable`.
     pub async fn set_weight(&self, tenant: &TenantName, weight: Option<f64>) -> Result<()> {
         if *tenant != background_tenant() {
             check_tenant(tenant)?;
@@ -158,14 +160,14 @@ impl Slos {
                 Change::set(key, encode(&weight))
             }
             Some(weight) => {
-                return Err(Error::invalid(format!("the weight {weight}"))
-                    .hint(format!("a weight is from {MIN_WEIGHT} to {MAX_WEIGHT}")));
+                return Err(Error::invalid(format!("the weight {weight} is out of range"))
+                    .hint(format!("give a weight from {MIN_WEIGHT} to {MAX_WEIGHT}")));
             }
         };
         self.update(|_| Ok(vec![change.clone()])).await
     }
 
-    /// Stores the profiles of some targets. All other targets lose their profile.
+    /// Stores the profiles of targets. Targets that are missing in `profiles` lose their profile.
     ///
     /// # Errors
     /// `Unavailable`.
@@ -188,27 +190,27 @@ impl Slos {
     }
 }
 
-/// Checks that a tenant is none of nacre's own.
+/// Refuses nacre's own tenants.
 fn check_tenant(tenant: &TenantName) -> Result<()> {
     match tenant.as_str().starts_with("nacre.") {
-        true => Err(Error::invalid("tenants with this prefix are nacre's own")
+        true => Err(Error::invalid("tenants whose names begin with nacre. are nacre's own")
             .on(tenant)
             .hint("choose another name")),
         false => Ok(()),
     }
 }
 
-/// The outcome of a question in this state, and the changes of the map.
+/// Decides about a request for a promise. Also returns the changes of the map `slo`.
 fn decide(state: &SloState, ask: &Ask<'_>) -> Result<(Outcome, Vec<Change>)> {
     check_tenant(&ask.tenant)?;
     if ask.slo_seconds > MAX_QUEUE_WAIT.as_secs_f64() {
         let most = MAX_QUEUE_WAIT.as_secs();
-        return Err(Error::invalid(format!("a promise of {} s", ask.slo_seconds))
-            .hint(format!("requests wait for {most} s at most: promise less than that")));
+        return Err(Error::invalid(format!("a promise of {} s is too long", ask.slo_seconds))
+            .hint(format!("promise at most {most} s: no request waits longer")));
     }
     if !(ask.percentile > 0.0 && ask.percentile <= 100.0) {
-        return Err(Error::invalid(format!("the percentile {}", ask.percentile))
-            .hint("say one above 0 and up to 100, such as 99 or 99.9"));
+        return Err(Error::invalid(format!("the percentile {} is out of range", ask.percentile))
+            .hint("give one above 0 and at most 100, such as 99 or 99.9"));
     }
     let mut admission = admission_of(state)?;
     let flows = ask.traffic.flows(state)?;
@@ -220,7 +222,8 @@ fn decide(state: &SloState, ask: &Ask<'_>) -> Result<(Outcome, Vec<Change>)> {
     };
     if admission.admit(candidate.clone())? == Verdict::Refused {
         let refusal = admission.refusal(&candidate, &[])?;
-        let refusal = refusal.ok_or_else(|| Error::unavailable("the decision is not stable"))?;
+        let refusal = refusal
+            .ok_or_else(|| Error::unavailable("admission refused the tenant without a reason"))?;
         return Ok((Outcome::Refused(Box::new(refusal)), vec![]));
     }
     let promises = promises_of(state, &admission, ask);
@@ -230,11 +233,11 @@ fn decide(state: &SloState, ask: &Ask<'_>) -> Result<(Outcome, Vec<Change>)> {
         .map(|(tenant, promise)| Change::set(format!("{TENANT_PREFIX}{tenant}"), encode(promise)));
     let changes = changes.collect();
     let own = promises.into_iter().find(|(tenant, _)| *tenant == ask.tenant);
-    let own = own.ok_or_else(|| Error::unavailable("the newcomer is not among the admitted"))?;
+    let own = own.ok_or_else(|| Error::unavailable("the admitted tenant has no promise"))?;
     Ok((Outcome::Admitted(own.1), changes))
 }
 
-/// The admission that consists of the stored promises, on the targets that have a profile.
+/// Restores the admission from the stored promises and profiles.
 pub(crate) fn admission_of(state: &SloState) -> Result<Admission> {
     let targets: Vec<_> = state.profiles.keys().collect();
     let queues = state.profiles.iter().map(|(target, stored)| Queue {
@@ -247,7 +250,7 @@ pub(crate) fn admission_of(state: &SloState) -> Result<Admission> {
             Error::stale(what).on(tenant).hint(format!("admit it again: nacre slo evict {tenant}"))
         };
         if promise.placement_epoch != epoch {
-            return Err(stale("its promise was made when there were other targets".to_owned()));
+            return Err(stale("its promise was made for other targets".to_owned()));
         }
         let flow = |flow: &PromisedFlow| {
             let queue = targets.iter().position(|target| target.as_str() == flow.target);

@@ -1,4 +1,4 @@
-//! The traffic for which a tenant asks a promise, and the work that it brings to each target.
+//! The traffic for which a tenant asks a promise, and how much work it brings to each target.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,7 +14,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::records::{SloState, StoredProfile};
 
-/// The most requests a second in a question. No machine serves more.
+/// The most requests a second that a promise can cover. No machine serves more.
 const MAX_RATE: f64 = 1e9;
 
 /// Requests of one kind and size at a rate.
@@ -30,37 +30,38 @@ pub struct Rate {
     pub burst: u32,
 }
 
-/// How the objects of a tenant lie.
+/// How the objects of a tenant are spread over the targets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Spread {
-    /// Many objects: each target gets the same part of the rate. A burst may hit one target.
+    /// Many objects: each target gets the same fraction of the rate. A burst may go to one target.
     #[default]
     Even,
-    /// Few objects: all requests may hit one target, so each target is reserved for all of them.
+    /// Few objects: all requests may go to one target, so capacity for all of them is reserved on
+    /// each target.
     Anywhere,
 }
 
-/// Where an object of a trace is.
+/// Returns the target that stores an object of a trace.
 pub type Locator<'a> = dyn Fn(&ObjectId) -> TargetName + 'a;
 
-/// What a tenant will ask for.
+/// The expected traffic of a tenant.
 pub enum Traffic<'a> {
-    /// At a rate.
+    /// Equal requests at this rate.
     Rate(Rate, Spread),
-    /// As it did when this trace was recorded.
+    /// Requests like those of a recorded trace.
     Trace {
         /// The requests.
         trace: &'a Trace,
         /// The pool of its objects.
         pool: PoolName,
-        /// The size of the objects that a traced volume consists of.
+        /// The size of the objects of which a volume in the trace consists.
         block_bytes: u64,
-        /// How targets are modelled.
+        /// How requests are divided among the targets.
         estimator: Estimator,
-        /// Where objects are.
+        /// Returns the target that stores an object.
         locate: &'a Locator<'a>,
     },
-    /// The traffic that was watched: at most this much at each target.
+    /// Traffic like that of a watched tenant: at most this much work at each target.
     Curves(BTreeMap<TargetName, ArrivalCurve>),
 }
 
@@ -90,7 +91,7 @@ impl fmt::Display for Traffic<'_> {
 }
 
 impl Traffic<'_> {
-    /// The work that the traffic brings to each target. Targets are numbered in the order of
+    /// Computes the work that the traffic brings to each target. Target numbers follow the order of
     /// `state.profiles`.
     ///
     /// # Errors
@@ -133,7 +134,7 @@ fn without_profile(target: &TargetName) -> Error {
         .hint("measure what requests cost there: nacre slo profile")
 }
 
-/// One queue stands for all targets. Each of them gets its traffic.
+/// Copies the traffic of the single queue that models all targets to each target.
 fn on_every_target(flows: Vec<QueueFlow>, targets: usize) -> Vec<QueueFlow> {
     let Some(flow) = flows.into_iter().next() else { return vec![] };
     (0..targets).map(|queue| QueueFlow { queue, curve: flow.curve.clone() }).collect()
@@ -144,19 +145,20 @@ impl Rate {
         let is_rate = self.per_second > 0.0 && self.per_second <= MAX_RATE;
         if !is_rate || self.burst == 0 {
             let message = format!("{} requests a second, {} at once", self.per_second, self.burst);
-            return Err(Error::invalid(message)
-                .hint(format!("both must be above 0, and the rate at most {MAX_RATE:e}")));
+            return Err(Error::invalid(message).hint(format!(
+                "give a rate above 0 and at most {MAX_RATE:e}, and a burst above 0"
+            )));
         }
         if self.bytes == 0 || self.bytes > MAX_REQUEST_BYTES as u64 {
             return Err(Error::invalid(format!("requests of {} bytes", self.bytes))
-                .hint(format!("a request has from 1 to {MAX_REQUEST_BYTES} bytes")));
+                .hint(format!("give a size from 1 to {MAX_REQUEST_BYTES} bytes")));
         }
         let (requests, bytes) = (self.burst as usize, self.bytes * u64::from(self.burst));
         if requests > DEFAULT_QUEUE_REQUESTS || bytes > DEFAULT_QUEUE_BYTES {
             return Err(Error::invalid(format!("{requests} requests with {bytes} bytes at once"))
                 .hint(format!(
-                    "a queue takes {DEFAULT_QUEUE_REQUESTS} requests and {DEFAULT_QUEUE_BYTES} bytes at most, and \
-                     refuses the rest"
+                    "lower the burst: a queue takes {DEFAULT_QUEUE_REQUESTS} requests and {DEFAULT_QUEUE_BYTES} bytes \
+                     at most"
                 )));
         }
         let share = match spread {
@@ -190,7 +192,7 @@ impl Layout for Placed<'_> {
     fn locate(&self, object: Option<&str>) -> Result<Vec<usize>> {
         let Some(object) = object else {
             return Err(Error::invalid("the trace names no objects")
-                .hint("without objects nobody knows which target serves a request: give a rate"));
+                .hint("give a rate: without object names, the target of a request is unknown"));
         };
         let object = ObjectId { pool: self.pool.clone(), name: ObjectName::new(object)? };
         let target = (self.locate)(&object);
@@ -202,7 +204,8 @@ impl Layout for Placed<'_> {
     }
 }
 
-/// A profile that overstates no target. At each size it has the lowest bandwidth of all targets.
+/// A profile with the lowest bandwidth of all targets at each size. So it underestimates the work
+/// on no target.
 fn slowest<'a>(profiles: impl Iterator<Item = &'a StoredProfile> + Clone) -> Result<Profile> {
     let rows = profiles.clone().flat_map(|stored| stored.profile.rows());
     let mut sizes: Vec<_> = rows.map(|row| row.bytes).collect();
@@ -220,10 +223,10 @@ fn slowest<'a>(profiles: impl Iterator<Item = &'a StoredProfile> + Clone) -> Res
     Profile::new(sizes.into_iter().map(row).collect())
 }
 
-/// A number that changes whenever a target is added or removed. Promises hold for one set of
-/// targets.
+/// A number that changes whenever a target is added or removed. A promise is valid for one set of
+/// targets only.
 pub fn placement_epoch<'a>(targets: impl Iterator<Item = &'a TargetName>) -> u64 {
     let names: Vec<_> = targets.map(TargetName::as_str).collect();
-    // JSON libraries of other languages have no larger integers.
+    // JSON libraries of some languages support no integers above 2^53.
     xxh3_64(names.join("\n").as_bytes()) & ((1 << 53) - 1)
 }

@@ -1,8 +1,8 @@
 //! `LatencyWindows`: the latencies of the last minute and of the last hour.
 //!
-//! A window is a ring of slices. Each slice is a histogram whose values are off by 10% at most. The
-//! oldest slice is emptied and used again. So the minute covers the last 50 to 60 seconds, and the
-//! hour the last 59 to 60 minutes.
+//! Each window is a ring of slices, which are histograms with an error of at most 10%. The oldest
+//! slice is emptied and used again. So the minute covers the last 50 to 60 seconds, and the hour
+//! the last 59 to 60 minutes.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use hdrhistogram::Histogram;
 use nacre_object::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-/// The highest latency that is counted; higher ones count as this. No request waits longer.
+/// Higher latencies count as this one. No request waits longer.
 const MAX_MICROS: u64 = 120_000_000;
 /// One digit keeps the error below 10%.
 const DIGITS: u8 = 1;
@@ -26,12 +26,13 @@ pub struct LatencyWindows {
     hour: Ring,
 }
 
-/// Latencies of a window, as counts by microseconds. Those of several targets can be added up.
+/// Latencies of a window: how many requests took so many microseconds. The latencies of several
+/// targets can be added.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latencies(Vec<(u64, u64)>);
 
 impl LatencyWindows {
-    /// Nothing was measured yet.
+    /// Windows without latencies.
     pub fn new() -> Self {
         Self {
             minute: Ring::new(MINUTE_SLICES, MINUTE_SLICE),
@@ -46,12 +47,12 @@ impl LatencyWindows {
         self.hour.record(micros, now);
     }
 
-    /// What the last minute brought.
+    /// The latencies of the last minute.
     pub fn minute(&mut self, now: Duration) -> Latencies {
         self.minute.sum(now)
     }
 
-    /// What the last hour brought.
+    /// The latencies of the last hour.
     pub fn hour(&mut self, now: Duration) -> Latencies {
         self.hour.sum(now)
     }
@@ -126,8 +127,8 @@ impl Latencies {
         self.0.iter().map(|(_, count)| count).sum()
     }
 
-    /// The latency in seconds that this percentage of the requests does not exceed; `None` without
-    /// requests.
+    /// The latency, in seconds, that this percentage of the requests does not exceed; `None`
+    /// without requests.
     pub fn percentile_seconds(&self, percentile: f64) -> Option<f64> {
         let wanted = (self.count() as f64 * percentile / 100.0).ceil().max(1.0) as u64;
         let mut seen = 0;
@@ -138,13 +139,13 @@ impl Latencies {
         found.map(|(micros, _)| *micros as f64 / 1e6)
     }
 
-    /// These and others.
+    /// Adds the latencies of another window.
     ///
     /// # Errors
-    /// `Corrupt` if the others are not in ascending order.
+    /// `Corrupt` if the other latencies are not in ascending order.
     pub fn and(mut self, other: &Self) -> Result<Self> {
         if !other.0.is_sorted_by(|one, next| one.0 < next.0) {
-            return Err(Error::corrupt("latencies that are not in order"));
+            return Err(Error::corrupt("the latencies are not in ascending order"));
         }
         self.0.extend(&other.0);
         self.0.sort_unstable();

@@ -1,4 +1,4 @@
-//! Tests of the advice which tenants to move so that all promises can be kept.
+//! Tests of placement advice: which tenants to move so that all promises can be kept.
 
 use std::collections::BTreeMap;
 
@@ -112,8 +112,8 @@ fn a_refused_newcomer_fits_if_all_its_objects_are_on_the_faster_target() {
     assert!(advice.is_solved, "{advice:?}");
     let [done] = &advice.moves[..] else { panic!("{advice:?}") };
     assert_eq!((done.tenant.as_str(), done.to.as_str()), ("newcomer", "storage.1"));
-    // The other target is four times as fast: a thousand requests a second are at most half of its
-    // work.
+    // The other target is four times as fast, so the newcomer's thousand requests a second are at
+    // most half of its work.
     assert!(advice.targets[1].load_after <= 0.625 + 1e-9, "{advice:?}");
 }
 

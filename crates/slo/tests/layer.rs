@@ -1,4 +1,4 @@
-//! The layer before an engine that answers when the test says so.
+//! Tests of the layer in front of an engine that answers a request when the test says so.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -20,15 +20,15 @@ use nacre_slo::{
 use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, yield_now};
 
-/// How many requests the target may have outstanding.
+/// How many requests may be outstanding at the target.
 const DEPTH: usize = 2;
 /// The work of each request.
 const WORK_SECONDS: f64 = 0.01;
 
-/// The objects of requests that the engine has, and what releases each.
+/// The objects of the requests at the engine. Sending to the channel answers the request.
 type Held = Arc<Mutex<VecDeque<(String, oneshot::Sender<()>)>>>;
 
-/// Holds every request until it is released.
+/// An engine that holds each request until the test releases it.
 #[derive(Debug)]
 struct Gate {
     next: Stack,
@@ -70,15 +70,16 @@ impl Bed {
         Self { clock, node, store: stack.as_store(), held }
     }
 
-    /// A test bed whose map enforces a promise to gold: 100 ms, for a burst of five requests and
-    /// twenty requests a second.
+    /// A layer with an enforced promise to the tenant gold: 100 ms for twenty requests a second,
+    /// with bursts of five.
     fn enforced() -> Self {
         let bed = Self::new();
         bed.node.apply(state());
         bed
     }
 
-    /// Sends a write; its object is `TENANT/NUMBER`, and the pool says whose it is.
+    /// Sends a write on the object `TENANT/NUMBER`. The pool decides to which tenant the request
+    /// belongs.
     async fn send(&self, tenant: &str, number: usize) -> JoinHandle<Result<Reply>> {
         let object = format!("{tenant}/{number}").parse().unwrap();
         let op = Op::WriteFull { data: Bytes::from_static(&[0; 100]) };
@@ -94,7 +95,7 @@ impl Bed {
         self.held.lock().unwrap().iter().map(|(object, _)| object.clone()).collect()
     }
 
-    /// Has the engine answer the request that it has had longest, after `seconds`.
+    /// Makes the engine answer its oldest request after `seconds`.
     async fn answer_after(&self, seconds: f64) {
         self.clock.advance(Duration::from_secs_f64(seconds));
         let released = self.held.lock().unwrap().pop_front();
@@ -202,7 +203,7 @@ async fn a_tenant_beyond_its_bucket_waits_like_a_tenant_without_a_promise() {
     for _ in 0..5 {
         bed.answer_after(0.0).await;
     }
-    // Five of gold's are within the burst; then the two take turns.
+    // Five requests of gold are within its burst. After them the two tenants take turns.
     let waiting = bed.at_engine();
     assert!(waiting.contains(&"bulk/0".to_owned()), "{waiting:?}");
 }
@@ -321,15 +322,15 @@ async fn a_report_has_latencies_by_tenant() {
     let p50 = gold.minute.percentile_seconds(50.0).unwrap();
     assert!((p50 / 0.04 - 1.0).abs() < 0.1, "{p50}");
     assert_eq!((gold.requests, gold.within, gold.misses), (1, 1, 0));
-    // One request's work of five in the bucket, with 0.2 a second back.
+    // The bucket of 0.05 s has lost the work of one request, and regained 0.2 s of work a second.
     assert!((gold.tokens_seconds[0] - 0.048).abs() < 1e-9, "{:?}", gold.tokens_seconds);
 }
 
 #[tokio::test]
 async fn a_refused_request_of_a_tenant_with_a_promise_counts_as_a_miss() {
     let bed = Bed::enforced();
-    // A fifth of the target serves twenty requests a second, and no request may wait for more than
-    // 20 s.
+    // The promise covers twenty requests a second, so fewer than 500 requests can be served within
+    // the longest wait of 20 s.
     for number in 0..500 {
         bed.send("gold", number).await;
     }
@@ -341,7 +342,7 @@ async fn a_refused_request_of_a_tenant_with_a_promise_counts_as_a_miss() {
 }
 
 #[tokio::test]
-async fn background_work_waits_for_its_turn_and_holds_a_place_until_it_is_done() {
+async fn background_work_waits_for_its_turn_and_is_outstanding_until_it_is_done() {
     let bed = Bed::enforced();
     for number in 0..DEPTH {
         bed.send("bulk", number).await;

@@ -1,4 +1,4 @@
-//! The shipped order programs, and how the queue goes on when an order program fails.
+//! Tests of the shipped order programs, and of what happens when an order program fails.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ fn shipped(name: &str) -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
-/// A node's live orders, with the hook that makes them live.
+/// A node's live order programs, with the hook that installs them.
 struct Node {
     hook: OrderHook,
     orders: OrderPrograms,
@@ -59,14 +59,13 @@ fn name() -> ProgramName {
     "p".parse().unwrap()
 }
 
-/// A target whose requests are sent in the order that a program chooses. The device takes one
-/// request at a time.
+/// A target that takes one request at a time, with a scheduler whose order a program chooses.
 struct Bed {
     scheduler: Scheduler,
     order: Chosen,
 }
 
-/// Has the program choose, for tenants with these names and promises.
+/// Calls the program, with the names and promises of the tenants.
 struct Chosen {
     order: Arc<dyn Order>,
     tenants: Vec<(TenantId, TenantName, Option<f64>)>,
@@ -113,7 +112,8 @@ impl Bed {
         self.scheduler.enqueue(request, now).unwrap()
     }
 
-    /// Whose requests go, one after the other, until none waits or so many have gone.
+    /// The tenants whose requests are sent, in this order. It stops when no request waits or after
+    /// `most` requests.
     fn sends(&mut self, most: usize, now: Duration) -> Vec<TenantId> {
         let mut sent = vec![];
         while sent.len() < most
@@ -150,7 +150,8 @@ fn the_earliest_deadline_order_serves_the_request_whose_promise_ends_first() {
     let fast = bed.promised("fast", 1, 0.1, 1e-3);
     bed.comes(bulk, 0.01, ms(0));
     bed.comes(slow, 0.01, ms(0));
-    // Its buckets do not cover the second one; its deadlines are at 0.4 s and 0.55 s.
+    // The buckets of the tenant fast do not cover its second request. Its deadlines are at 0.4 s
+    // and 0.55 s, and that of the tenant slow is at 0.5 s.
     bed.comes(fast, 0.01, ms(300));
     assert_eq!(bed.sends(1, ms(300)), [fast]);
     bed.comes(fast, 0.01, ms(450));
@@ -192,7 +193,7 @@ fn an_idle_tenant_gets_no_extra_work_later_by_the_weighted_fair_order() {
     assert!((9..=11).contains(&of_late), "{of_late} of 20");
 }
 
-/// The same traffic for the native order and for the program.
+/// Sends the same traffic to two schedulers: one uses the native order, the other a program.
 struct Pair {
     random: Random,
     now: Duration,

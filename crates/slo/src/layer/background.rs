@@ -1,15 +1,15 @@
-//! nacre's own background work, which shares a target as a tenant of its own.
+//! nacre's own background work, which counts as a tenant of its own in the queues.
 //!
-//! A layout change of an object is a request, and its method identifies it. Scrub and compaction
-//! send no requests; they ask for their turn with
-//! [`NodeSlo::background`](super::NodeSlo::background).
+//! A step of a layout change is a request, which this module recognises by its method. Scrub and
+//! compaction send no requests. Instead they ask
+//! [`NodeSlo::background`](super::NodeSlo::background) for permission.
 
 use nacre_calls::MIGRATE_METHOD;
 use nacre_object::{Op, Request};
 
 use super::target_queue::Permit;
 
-/// A piece of background work that may run. It ends when this value is dropped.
+/// Permission to do a piece of background work. The work ends when this value is dropped.
 #[derive(Debug)]
 pub struct BackgroundWork(pub(super) Permit);
 
@@ -20,7 +20,7 @@ impl BackgroundWork {
     }
 }
 
-/// Whether a request is nacre's own: a step of a layout change.
+/// Whether a request is a step of a layout change, which is nacre's own background work.
 pub(super) fn is_background(request: &Request) -> bool {
     let is_migration =
         |op: &Op| matches!(op, Op::Call(call) if call.method.as_str() == MIGRATE_METHOD);

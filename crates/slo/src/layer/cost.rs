@@ -1,16 +1,16 @@
-//! How much work a request is.
+//! Estimates how much work a request is, from its operations.
 
 use nacre_object::limits::MAX_REPLY_BYTES;
 use nacre_object::{Op, OpResult, Reply, Request};
 use nacre_qos::IoKind;
 
-/// The assumed bytes of a read of unknown length, until its reply is there.
+/// The assumed size of a read of unknown length, until its reply arrives.
 const UNKNOWN_BYTES: u64 = 64 * 1024;
 
-/// What is known of a request's work before it runs.
+/// What is known about the work of a request before it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cost {
-    /// What it does to the device.
+    /// Whether it reads or writes the device.
     pub kind: IoKind,
     /// The bytes that it moves, as far as is known.
     pub bytes: u32,
@@ -18,23 +18,22 @@ pub(super) struct Cost {
     pub charging: Charging,
 }
 
-/// When the work of a request is charged, and by what.
+/// When the work of a request is charged to its tenant, and how it is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Charging {
-    /// Before it runs, by the profile.
+    /// Before the request runs, computed from the profile.
     Before,
-    /// The request reads data of unknown length. Its work is charged by the profile when its reply
-    /// is there.
+    /// For a read of unknown length: when its reply arrives, computed from the profile.
     ByReply,
-    /// The request runs a method. Its work is charged when it is done, by the time that the target
-    /// was busy with it.
+    /// For a method call: when it is done, from the time for which the target was busy with it, but
+    /// at least what the profile says.
     ByTime,
-    /// Like `ByTime`, but the work is never computed from the request's size.
+    /// Like `ByTime`, but without the profile.
     ByTimeAlone,
 }
 
 impl Cost {
-    /// What the operations of a request tell.
+    /// Computes the cost from the operations of a request.
     pub fn of(request: &Request) -> Self {
         let mut bytes = request.payload_bytes() as u64;
         let mut charging = Charging::Before;

@@ -1,13 +1,13 @@
-//! `DeviceClock`: divides the time of a busy target among the requests that it served.
+//! `DeviceClock`: divides the time of a busy target among the requests that it serves. Only this
+//! measurement says how much work a method call was.
 //!
-//! A target serves up to `depth` requests in parallel. While it has `n` requests, each one gets
-//! `1 / max(n, depth)` of the time. The virtual clock runs at that rate. The work of a request is
-//! the difference between two readings of the virtual clock, at its start and at its end. The
-//! shares add up to the whole time while the target has `depth` requests or more. Only this
-//! measurement tells how much work a method is.
+//! A target serves up to `depth` requests in parallel. While it has `n` requests, each gets `1 /
+//! max(n, depth)` of the time, and a virtual clock runs at that rate. The work of a request is the
+//! difference of the virtual clock between its start and its end. While the target has `depth`
+//! requests or more, the work of all requests adds up to the whole time.
 //!
-//! A target that commits writes in groups takes far more writes in parallel than methods that
-//! compute. So a second virtual clock, for calls, has a `depth` of its own.
+//! A target that commits writes in groups serves far more writes than method calls in parallel. So
+//! a second virtual clock, with its own depth, measures calls.
 
 use std::time::Duration;
 
@@ -18,18 +18,18 @@ use crate::limits::CALLS_SIDE_BY_SIDE;
 pub(super) struct DeviceClock {
     depth: usize,
     outstanding: usize,
-    /// How much of the target one request has had since the clock started.
+    /// The virtual clock: the work of a request that has run since the clock started.
     virtual_time: Share,
     busy_seconds: f64,
     read_at: Duration,
 }
 
-/// How much of a target one request has had.
+/// The work of one request, in seconds of a target's time.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Share {
-    /// The work if the target counts as full with `depth` requests.
+    /// The work if the target serves `depth` requests in parallel.
     pub seconds: f64,
-    /// If it is full with [`CALLS_SIDE_BY_SIDE`] requests.
+    /// The work if the target serves [`CALLS_SIDE_BY_SIDE`] requests in parallel.
     pub call_seconds: f64,
 }
 
@@ -45,21 +45,21 @@ impl DeviceClock {
         }
     }
 
-    /// From now on it serves so many.
+    /// Changes how many requests the target serves in parallel.
     pub fn set_depth(&mut self, depth: usize, now: Duration) {
         self.advance(now);
         self.depth = depth.max(1);
     }
 
-    /// Records that a request is sent to the target. Returns the reading that [`end`](Self::end)
-    /// needs.
+    /// Records that a request is sent to the target. Pass the result to [`end`](Self::end) when it
+    /// is done.
     pub fn begin(&mut self, now: Duration) -> Share {
         self.advance(now);
         self.outstanding += 1;
         self.virtual_time
     }
 
-    /// Records that a request is done. Returns how much of the target it had.
+    /// Records that a request is done. Returns its work.
     pub fn end(&mut self, begun: Share, now: Duration) -> Share {
         self.advance(now);
         self.outstanding = self.outstanding.saturating_sub(1);
@@ -75,14 +75,14 @@ impl DeviceClock {
         self.end(Share::default(), now);
     }
 
-    /// The time for which the target was busy. While it has fewer than `depth` requests, only that
-    /// fraction of the time counts.
+    /// For how long the target was busy. While it has fewer than `depth` requests, it counts as
+    /// busy only for that fraction of the time.
     pub fn busy_seconds(&mut self, now: Duration) -> f64 {
         self.advance(now);
         self.busy_seconds
     }
 
-    /// Requests at the target.
+    /// How many requests are at the target.
     pub fn outstanding(&self) -> usize {
         self.outstanding
     }
@@ -109,8 +109,8 @@ mod tests {
         let mut clock = DeviceClock::new(2);
         let first = clock.begin(at(10));
         let second = clock.begin(at(12));
-        // For two seconds it had half of the target, and for two it shared the target with the
-        // other request.
+        // The target serves two requests in parallel, so the first request had half of its time for
+        // all four seconds.
         assert_eq!(clock.end(first, at(14)).seconds, 2.0);
         assert_eq!(clock.end(second, at(18)).seconds, 3.0);
         assert_eq!((clock.busy_seconds(at(99)), clock.outstanding()), (5.0, 0));

@@ -1,13 +1,13 @@
-//! `Drift`: whether a target has become slower than its profile says.
+//! `Drift`: measures whether a target has become slower than its profile says.
 
 use std::time::Duration;
 
-/// The time over which the work of requests is compared with the profile.
+/// The time over which the measured work is compared with the profile.
 const DRIFT_WINDOW: Duration = Duration::from_secs(30);
-/// The least work within that time for a meaningful comparison, in seconds.
+/// The comparison needs at least this many seconds of work within that time.
 const LEAST_COMPARED_SECONDS: f64 = 1.0;
 
-/// The time that requests took, and the time in the profile. Both fade.
+/// The measured work of recent requests, and their work by the profile. Both decay over time.
 #[derive(Debug, Default)]
 pub(super) struct Drift {
     took_seconds: f64,
@@ -16,14 +16,14 @@ pub(super) struct Drift {
 }
 
 impl Drift {
-    /// Records a request: the time it took, and the time in the profile.
+    /// Records the measured work of a request, and its work by the profile.
     pub fn add(&mut self, took_seconds: f64, profile_seconds: f64, now: Duration) {
         self.fade(now);
         self.took_seconds += took_seconds;
         self.profile_seconds += profile_seconds;
     }
 
-    /// The ratio of the time that recent requests took to the time in the profile; `None` if there
+    /// The measured work of recent requests divided by their work by the profile; `None` if there
     /// was too little work.
     pub fn ratio(&mut self, now: Duration) -> Option<f64> {
         self.fade(now);

@@ -1,17 +1,17 @@
-//! `LatencyHistogram`: latencies since the process started, for Prometheus.
+//! `LatencyHistogram`: counts of latencies since the process started, for Prometheus.
 //!
-//! Each bound is 1.2 times the bound before. So the middle of a bucket is off by less than 10%, up
-//! to the 99.9th percentile and beyond.
+//! Each bucket bound is 1.2 times the one before. So a percentile read from the middle of a bucket
+//! is off by less than 10%.
 
 use std::time::Duration;
 
 use nacre_telemetry::HistogramSnapshot;
 
-/// The first bound.
+/// The bound of the first bucket.
 const FIRST_SECONDS: f64 = 50e-6;
-/// From one bound to the next.
+/// The ratio of one bucket bound to the bound before it.
 const RATIO: f64 = 1.2;
-/// Buckets with a bound; the last is above 30 s, when clients give up.
+/// How many buckets have a bound. The last bound is above 30 s, when clients give up.
 const BOUNDED: usize = 74;
 
 /// Counts of latencies.

@@ -1,4 +1,4 @@
-//! `Meter`: what one tenant saw at one target.
+//! `Meter`: latencies and missed promises of one tenant at one target.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub enum MissCause {
 }
 
 impl MissCause {
-    /// In words, for the cluster log.
+    /// The cause in words, for the cluster log.
     pub const fn describe(self) -> &'static str {
         match self {
             Self::NotEnforced => "promises are not enforced",
@@ -39,26 +39,26 @@ impl MissCause {
     }
 }
 
-/// Missed promises of one tenant since they were last taken.
+/// The missed promises of one tenant at one target since the last call of `take_misses`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Miss {
     /// The tenant.
     pub tenant: TenantName,
     /// The target.
     pub target: TargetName,
-    /// What was promised.
+    /// The promised latency.
     pub slo_seconds: f64,
-    /// How many requests took longer.
+    /// How many requests took longer than promised.
     pub requests: u64,
-    /// Of how many.
+    /// How many requests there were in all.
     pub of_requests: u64,
-    /// The longest.
+    /// The longest latency.
     pub worst_seconds: f64,
-    /// The most frequent cause.
+    /// The most frequent cause of the misses.
     pub cause: MissCause,
 }
 
-/// What one tenant saw at one target.
+/// Latencies and missed promises of one tenant at one target.
 #[derive(Debug, Default)]
 pub(super) struct Meter {
     pub windows: LatencyWindows,
@@ -67,7 +67,7 @@ pub(super) struct Meter {
     pub within: u64,
     pub refused: u64,
     pub misses: u64,
-    /// The work that its requests were, in seconds.
+    /// The work of its requests, in seconds.
     pub work_seconds: f64,
     untold: Untold,
 }
@@ -76,7 +76,7 @@ pub(super) struct Meter {
 struct Untold {
     requests: u64,
     worst: Duration,
-    /// By [`MissCause`].
+    /// The number of misses for each [`MissCause`].
     causes: [u64; 5],
 }
 
@@ -90,15 +90,15 @@ impl Meter {
         self.untold.requests += 1;
     }
 
-    /// Counts the request that was recorded last as a missed promise.
+    /// Counts the last recorded request as a missed promise.
     pub fn miss(&mut self, latency: Duration, cause: MissCause) {
         self.misses += 1;
         self.untold.worst = self.untold.worst.max(latency);
         self.untold.causes[cause as usize] += 1;
     }
 
-    /// Counts a refused request. For a tenant with a promise this is a missed promise. The tenant
-    /// caused it, because its queue has room for all requests within the promise.
+    /// Counts a refused request. For a tenant with a promise this is a missed promise, caused by
+    /// the tenant itself: the queue has room for all requests that the promise covers.
     pub fn refuse(&mut self, is_promised: bool) {
         self.refused += 1;
         self.untold.requests += 1;
@@ -107,8 +107,8 @@ impl Meter {
         }
     }
 
-    /// The requests, misses, longest latency and most frequent cause since the last call; `None` if
-    /// there was no miss.
+    /// Returns and resets what was counted since the last call: requests, misses, longest latency
+    /// and most frequent cause of misses. `None` if there was no miss.
     pub fn take_untold(&mut self) -> Option<(u64, u64, Duration, MissCause)> {
         const ALL: [MissCause; 5] = [
             MissCause::NotEnforced,

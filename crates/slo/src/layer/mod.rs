@@ -1,4 +1,5 @@
-//! The layer that orders requests before an engine, and measures how long each takes.
+//! The layer in front of an engine that orders requests so that latency promises are kept, and
+//! measures how long each request takes.
 //!
 //! ```text
 //! request ─► SloLayer ─► NodeSlo: which tenant, which target ─► TargetQueue ─► engine
@@ -7,17 +8,18 @@
 //! ```
 //!
 //! - `node_slo` holds the state of the map and the queue of each target.
-//! - `target_queue` puts requests through the scheduler of `nacre-qos`, one mutex for each target.
+//! - `target_queue` passes requests through the scheduler of `nacre-qos`, with one mutex for each
+//!   target.
 //! - `ordering` lets a program choose whose request is next, if the map names one.
-//! - `background` distinguishes nacre's own background work from requests of tenants.
-//! - `cost` estimates the work of a request before it runs, and determines it afterwards.
-//! - `device_clock` divides the time of a busy target among the requests that it served.
-//! - `parts` says which part of each promise a gateway uses.
-//! - `drift` compares the time that requests take with the profile.
+//! - `background` recognises nacre's own background work.
+//! - `cost` estimates the work of a request before it runs.
+//! - `device_clock` divides the time of a busy target among the requests that it serves.
+//! - `parts` says which fraction of each promise this gateway uses.
+//! - `drift` compares the measured work of requests with the profile.
 //! - `meter` counts latencies and missed promises of one tenant at one target.
 //!
 //! **Invariant:** requests of one tenant to one target reach the engine in the order in which they
-//! came.
+//! arrived.
 
 mod background;
 mod cost;

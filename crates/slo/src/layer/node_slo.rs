@@ -1,5 +1,5 @@
-//! `NodeSlo`: a node's copy of the map `slo`, and the queues of the targets that the node sends
-//! requests to.
+//! `NodeSlo`: a node's copy of the map `slo`, and a queue for each target to which the node sends
+//! requests.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,20 +24,20 @@ use crate::limits::{MAX_WATCH, MAX_WATCHED_TENANTS};
 use crate::order::{NoOrders, Orders};
 use crate::records::{SloState, background_tenant, system_tenant};
 
-/// Says which target serves an object. A node has one target, a gateway reaches several.
+/// Says which target serves an object. A storage node has one target; a gateway sends to several.
 pub trait TargetOf: Send + Sync + fmt::Debug {
-    /// The target that a request on the object loads first.
+    /// The target that serves the object's reads, and gets its writes first.
     fn target_of(&self, object: &ObjectId) -> Located;
 
-    /// The name under which all targets count as one, while no tenant has a promise.
+    /// The name of the single queue that serves all targets while no tenant can have a promise.
     fn all(&self) -> TargetName;
 }
 
-/// Where an object is.
+/// The target of an object, or a question to find it.
 pub enum Located {
-    /// At this target.
+    /// The object is at this target.
     At(TargetName),
-    /// The target has to be asked for. If that fails, the request fails with the same error.
+    /// Await this to find the target. If it fails, the request fails with the same error.
     Ask(BoxFuture<'static, Result<TargetName>>),
 }
 
@@ -64,7 +64,7 @@ impl TargetOf for OneTarget {
     }
 }
 
-/// What the [layer](super) of one process does.
+/// The state of the [layer](super) in one process.
 #[derive(Debug)]
 pub struct NodeSlo {
     clock: Arc<dyn Clock>,
@@ -72,21 +72,23 @@ pub struct NodeSlo {
     orders: Arc<dyn Orders>,
     state: RwLock<Arc<SloState>>,
     queues: Mutex<BTreeMap<TargetName, Arc<TargetQueue>>>,
-    /// The parts of the promises that this gateway uses, if it is one of several gateways.
+    /// The fractions of the promises that this gateway uses; `None` in a process that shares no
+    /// targets.
     parts: RwLock<Option<Arc<Parts>>>,
-    /// Whose traffic is watched, and until when.
+    /// The tenants whose traffic is watched, and until when.
     watched: Mutex<BTreeMap<TenantName, Duration>>,
     system: (PoolName, TenantName),
 }
 
 impl NodeSlo {
-    /// For a process that runs no programs. Until a state of the map is applied, requests are
-    /// measured and not ordered.
+    /// Creates the state for a process that runs no order programs. Until [`apply`](Self::apply) is
+    /// called, requests are measured but not ordered.
     pub fn new(targets: impl TargetOf + 'static, clock: Arc<dyn Clock>) -> Arc<Self> {
         Self::ordered_by(targets, clock, Arc::new(NoOrders))
     }
 
-    /// Like [`NodeSlo::new`], for a process that runs programs: the map may name one of `orders`.
+    /// Like [`NodeSlo::new`], for a process that runs order programs: the map may name one of
+    /// `orders`.
     pub fn ordered_by(
         targets: impl TargetOf + 'static,
         clock: Arc<dyn Clock>,
@@ -104,10 +106,11 @@ impl NodeSlo {
         })
     }
 
-    /// Applies a newer state of the map.
+    /// Applies a newer state of the map `slo`.
     pub fn apply(&self, state: SloState) {
         let state = Arc::new(state);
-        // The lock on the queues makes sure that a queue created meanwhile gets the newer state.
+        // Holding the lock on the queues ensures that a queue created meanwhile gets the newer
+        // state.
         let queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
         *self.state.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&state);
         for queue in queues.values() {
@@ -115,24 +118,24 @@ impl NodeSlo {
         }
     }
 
-    /// The state of the map that was applied last.
+    /// The last applied state of the map `slo`.
     pub fn state(&self) -> Arc<SloState> {
         Arc::clone(&self.state.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// From now on this process is one of several gateways to its targets. Until
-    /// [`use_parts`](Self::use_parts) is called, it uses no part of any tenant's promise.
+    /// Declares that this process is one of several gateways to its targets. Until
+    /// [`use_parts`](Self::use_parts) is called, it uses nothing of any tenant's promise.
     pub fn share(&self) {
         self.set_parts(Some(Arc::default()));
     }
 
-    /// Uses these parts of what tenants were promised.
+    /// Uses these fractions of the promises until their lease ends.
     pub fn use_parts(&self, parts: Parts) {
         self.set_parts(Some(Arc::new(parts)));
     }
 
-    /// Reduces the parts that this gateway uses to those of a claim. Called before the claim is
-    /// published.
+    /// Reduces the fractions that this gateway uses to at most those of `claim`. Call this before
+    /// publishing the claim.
     pub fn give_back(&self, claim: &Claim) {
         let known = self.parts.read().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(known) = known {
@@ -140,8 +143,8 @@ impl NodeSlo {
         }
     }
 
-    /// The work that tenants with a promise have asked of each target since the process started.
-    /// Keys are `TARGET/TENANT`.
+    /// The total work that tenants with a promise have asked of each target since the process
+    /// started. Keys are `TARGET/TENANT`.
     pub fn asked_seconds(&self) -> BTreeMap<Shared, f64> {
         self.all_queues().iter().flat_map(|queue| queue.asked_seconds()).collect()
     }
@@ -154,50 +157,51 @@ impl NodeSlo {
         }
     }
 
-    /// Watches a tenant's requests to each target for this long. Reports then contain the tenant's
-    /// arrival curves.
+    /// Watches a tenant's requests to each target for this long. Meanwhile reports contain the
+    /// tenant's arrival curves.
     ///
     /// # Errors
     /// `Exhausted` if too many tenants are watched; `Invalid` if the time is too long.
     pub fn watch(&self, tenant: &TenantName, time: Duration) -> Result<()> {
         if time > MAX_WATCH {
-            return Err(Error::invalid(format!("watching for {} s", time.as_secs_f64()))
-                .hint(format!("say at most {} s", MAX_WATCH.as_secs())));
+            return Err(Error::invalid(format!("a watch of {} s is too long", time.as_secs_f64()))
+                .hint(format!("watch for {} s at most", MAX_WATCH.as_secs())));
         }
         let now = self.clock.monotonic();
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         watched.retain(|_, until| *until > now);
         if watched.len() >= MAX_WATCHED_TENANTS && !watched.contains_key(tenant) {
             return Err(Error::exhausted(format!("{MAX_WATCHED_TENANTS} tenants are watched"))
-                .hint("wait until they are not any more"));
+                .hint("wait until one of these watches ends"));
         }
         watched.insert(tenant.clone(), now + time);
         drop(watched);
         self.all_queues().iter().try_for_each(|queue| queue.watch(tenant, time))
     }
 
-    /// What this process saw of each target.
+    /// A report of this process about each target.
     pub fn report(&self) -> Vec<TargetReport> {
         self.all_queues().iter().map(|queue| queue.report()).collect()
     }
 
-    /// The latencies since the process started, of tenants with a promise.
+    /// The latencies of tenants with a promise since the process started.
     pub fn histograms(&self) -> Vec<(TargetName, TenantName, HistogramSnapshot)> {
         self.all_queues().iter().flat_map(|queue| queue.histograms()).collect()
     }
 
-    /// Promises that were missed since the last call.
+    /// Returns the promises that were missed since the last call.
     pub fn take_misses(&self) -> Vec<Miss> {
         self.all_queues().iter().flat_map(|queue| queue.take_misses()).collect()
     }
 
-    /// The requests that this process has sent to each target since it started.
+    /// Counts of the requests that this process has sent to each target since it started.
     pub fn sent(&self) -> BTreeMap<TargetName, IoCounts> {
         self.all_queues().iter().map(|queue| queue.sent()).collect()
     }
 
-    /// Notes two readings of the counters of a target. The direct traffic between them is reported,
-    /// and its work is charged to nacre's background tenant. Without both readings it is unknown.
+    /// Takes two readings of a target's counters, to compute the direct traffic between them.
+    /// Reports show it, and its work is charged to nacre's background tenant. Without both
+    /// readings, the direct traffic is unknown.
     pub fn note_direct(
         &self,
         target: &TargetName,
@@ -207,7 +211,7 @@ impl NodeSlo {
         self.queue(target).note_direct(earlier, now);
     }
 
-    /// The target that a request on an object loads first.
+    /// The target that serves the object's reads, and gets its writes first.
     ///
     /// # Errors
     /// `Unavailable` if the system that places objects does not answer.
@@ -229,7 +233,7 @@ impl NodeSlo {
         }
     }
 
-    /// Returns when a piece of background work may run. It moves about `bytes` bytes. The process
+    /// Waits until a piece of background work may run, which moves about `bytes` bytes. The process
     /// must have only one target.
     ///
     /// # Errors
@@ -240,7 +244,8 @@ impl NodeSlo {
         queue.enter(background_tenant(), &cost).await.map(BackgroundWork)
     }
 
-    /// The tenant of a request: nacre's own tenant, the owner of the pool, or the sender.
+    /// The tenant of a request: one of nacre's own tenants, the tenant to which the pool is
+    /// assigned, or the sender.
     pub(super) fn tenant_of(&self, request: &Request) -> TenantName {
         let header = &request.header;
         if header.object.pool == self.system.0 {
@@ -269,7 +274,7 @@ impl NodeSlo {
         let now = self.clock.monotonic();
         let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         for (tenant, until) in watched.iter().filter(|(_, until)| **until > now) {
-            // A new queue watches no tenants yet, so it has room for these.
+            // A new queue watches no tenants yet, so it can watch these.
             let _ = queue.watch(tenant, *until - now);
         }
         drop(watched);

@@ -1,5 +1,5 @@
-//! `Ordering`: asks the program that the map names whose request is next. Without a program the
-//! native order decides.
+//! `Ordering`: asks the order program that the map `slo` names whose request is next. If the map
+//! names none, the native order decides.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use nacre_qos::scheduler::{Next, Scheduler, ServiceOrder, TenantId, Waiting};
 use crate::order::{Candidate, Order, Orders};
 use crate::records::SloState;
 
-/// Who decides at one target.
+/// Decides whose request one target serves next.
 #[derive(Debug)]
 pub(super) struct Ordering {
     orders: Arc<dyn Orders>,
     names: BTreeMap<TenantId, TenantName>,
-    /// Decisions of programs.
+    /// How many decisions programs have made.
     decided: u64,
 }
 
-/// One decision of a program.
+/// Calls a program for one decision.
 struct Decision<'a> {
     order: &'a dyn Order,
     state: &'a SloState,
@@ -29,17 +29,17 @@ struct Decision<'a> {
 }
 
 impl Ordering {
-    /// By these programs.
+    /// Creates an ordering that can use these order programs.
     pub fn new(orders: Arc<dyn Orders>) -> Self {
         Self { orders, names: BTreeMap::new(), decided: 0 }
     }
 
-    /// Programs know a tenant by this name.
+    /// Sets the name by which programs know a tenant.
     pub fn name(&mut self, tenant: TenantId, name: &TenantName) {
         self.names.insert(tenant, name.clone());
     }
 
-    /// Decisions that programs have made.
+    /// How many decisions programs have made.
     pub fn decided(&self) -> u64 {
         self.decided
     }

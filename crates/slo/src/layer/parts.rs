@@ -1,4 +1,4 @@
-//! `Parts`: the part of each promise that one of several gateways uses.
+//! `Parts`: the fraction of each promise that one of several gateways uses.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,17 +8,17 @@ use nacre_qos::RateBurst;
 use nacre_qos::scheduler::{DeviceLimits, KindLimits};
 use nacre_qos::sharing::{Claim, Shared};
 
-/// The parts that a gateway uses until its lease ends.
+/// The fractions that a gateway uses until its lease ends.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Parts {
     parts: BTreeMap<Shared, f64>,
     /// How many gateways send to the same targets.
     gateways: usize,
-    /// A reading of the process's clock.
+    /// When the lease ends, on this process's clock.
     until: Duration,
 }
 
-/// The key under which gateways share a tenant's promise at a target.
+/// The key of a tenant's promise at a target in claims.
 pub(super) fn shared(target: &TargetName, tenant: &TenantName) -> Shared {
     format!("{target}/{tenant}")
 }
@@ -27,13 +27,13 @@ impl Parts {
     /// A bucket that covers no request. A tenant with this bucket is always outside its limits.
     pub(super) const NOTHING: RateBurst = RateBurst { rate: 0.0, burst_seconds: 1e-9 };
 
-    /// The parts of a claim. They end at the reading `until` of the clock.
+    /// The fractions of a claim, which are valid until this reading of the clock.
     pub fn new(claim: &Claim, gateways: usize, until: Duration) -> Self {
         let parts = claim.parts.iter().map(|(shared, part)| (shared.clone(), part.part));
         Self { parts: parts.collect(), gateways, until }
     }
 
-    /// These, but nowhere more than a claim has.
+    /// These fractions, each reduced to at most that of the claim.
     pub(super) fn no_more_than(&self, claim: &Claim) -> Self {
         let mut fewer = self.clone();
         for (shared, part) in &mut fewer.parts {
@@ -46,7 +46,7 @@ impl Parts {
         now >= self.until
     }
 
-    /// The part of a bucket.
+    /// The gateway's fraction of a token bucket.
     pub(super) fn of(&self, bucket: RateBurst, shared: &str) -> RateBurst {
         match self.parts.get(shared) {
             Some(part) if *part > 0.0 => {

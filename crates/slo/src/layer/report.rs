@@ -1,4 +1,4 @@
-//! What a node says of its targets.
+//! The reports of a node about its targets and their tenants.
 
 use nacre_object::Result;
 use nacre_qos::ArrivalCurve;
@@ -11,26 +11,25 @@ use crate::{DirectTraffic, Latencies};
 pub struct TargetReport {
     /// The target.
     pub target: String,
-    /// Whether its requests are ordered.
+    /// Whether the node orders requests, or only measures them.
     pub is_enforced: bool,
-    /// Requests that wait.
+    /// How many requests wait.
     pub queued: usize,
-    /// Requests at the engine.
+    /// How many requests are at the engine.
     pub outstanding: usize,
     /// The seconds for which the target has been busy since the node started.
     pub busy_seconds: f64,
-    /// The ratio of the time that recent requests took to the time in the profile. Above 1 the
-    /// target has become slower than promises assume. `None` without a profile, or if there was too
-    /// little work.
+    /// The measured work of recent requests divided by their work by the profile. Above 1, the
+    /// target is slower than promises assume. `None` without a profile or with too little work.
     pub drift: Option<f64>,
-    /// The requests of clients that pass no gateway. `None` if the target is not an OSD, or if they
-    /// are unknown.
+    /// The traffic of clients that pass no gateway. `None` if it is unknown, or if the target is no
+    /// OSD.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub direct: Option<DirectTraffic>,
-    /// How many decisions a program has made in place of the native order.
+    /// How many decisions an order program has made in place of the native order.
     #[serde(default)]
     pub decided_by_program: u64,
-    /// What each tenant saw.
+    /// Latencies and counts of each tenant.
     pub tenants: Vec<TenantReport>,
 }
 
@@ -45,25 +44,25 @@ pub struct TenantReport {
     pub hour: Latencies,
     /// Requests that were answered since the node started.
     pub requests: u64,
-    /// Of these, those within the limits of the tenant.
+    /// How many of them were within the limits of the tenant.
     pub within: u64,
-    /// Requests that found the queue full.
+    /// Requests that were refused because the queue was full.
     pub refused: u64,
     /// Requests that took longer than promised.
     pub misses: u64,
     /// Requests that wait.
     pub queued: usize,
-    /// The arrival curve of the tenant since it is watched, if it is.
+    /// The arrival curve of the tenant since the watch began, if the tenant is watched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub curve: Option<ArrivalCurve>,
-    /// The tokens that are left in each token bucket, in seconds of work. Below 0 the tenant has
-    /// used more than it was promised.
+    /// The tokens in each token bucket, in seconds of work. Below 0, the tenant has used more than
+    /// it was promised.
     pub tokens_seconds: Vec<f64>,
 }
 
 impl TenantReport {
-    /// Combines the reports of a tenant at two targets. The result has the fewest tokens of both,
-    /// and no curve.
+    /// Combines the reports of one tenant at two targets. The result has the fewest tokens of the
+    /// two, and no curve.
     ///
     /// # Errors
     /// `Corrupt` if the other report is malformed.

@@ -1,4 +1,4 @@
-//! The layer itself.
+//! `SloLayer`: passes each request through the queue of its target.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::NodeSlo;
 use super::cost::{Charging, Cost};
 use super::node_slo::Located;
 
-/// The layer next to an engine. See the [module](super).
+/// The layer directly in front of an engine. See the [module](super).
 #[derive(Debug)]
 pub struct SloLayer {
     next: Stack,
@@ -17,7 +17,7 @@ pub struct SloLayer {
 }
 
 impl SloLayer {
-    /// The layer before `next`, which orders requests by the state of `node`.
+    /// Puts the layer in front of `next`. It orders requests by the state of `node`.
     pub fn new(next: Stack, node: Arc<NodeSlo>) -> Self {
         Self { next, node }
     }

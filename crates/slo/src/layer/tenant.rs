@@ -1,4 +1,4 @@
-//! `Tenant`: what one tenant does at one target.
+//! `Tenant`: the state of one tenant at one target.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use super::report::TenantReport;
 /// A tenant at a target.
 #[derive(Debug)]
 pub(super) struct Tenant {
-    /// In the scheduler.
+    /// Its id in the scheduler.
     pub id: TenantId,
     pub meter: Meter,
     pub watched: Option<Watched>,
 }
 
-/// The observation of a tenant's traffic, and when it ends.
+/// The watch of a tenant's traffic, and when it ends.
 #[derive(Debug)]
 pub(super) struct Watched {
     pub envelope: Envelope,

@@ -1,4 +1,5 @@
-//! The candidates from which an order of service chooses, and the source of such orders.
+//! The tenants among which an order program chooses, and the traits by which the queue calls such
+//! programs.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,30 +7,30 @@ use std::sync::Arc;
 use nacre_object::{ProgramName, TenantName};
 use nacre_qos::scheduler::Waiting;
 
-/// A tenant that has requests, as a program sees it.
+/// A tenant that has requests, as an order program sees it.
 #[derive(Debug, Clone, Copy)]
 pub struct Candidate<'a> {
     /// The tenant.
     pub tenant: &'a TenantName,
-    /// The latency that it was promised.
+    /// The promised latency, if the tenant has a promise.
     pub slo_seconds: Option<f64>,
-    /// Its next request, and where the tenant stands.
+    /// Its next request, and its state in the scheduler.
     pub waiting: &'a Waiting,
 }
 
-/// Chooses whose request goes next.
+/// Chooses whose request is served next.
 pub trait Order: fmt::Debug + Send + Sync {
     /// Returns the index of the chosen candidate. `None` leaves this decision to the native order.
     fn choose(&self, candidates: &[Candidate<'_>]) -> Option<usize>;
 }
 
-/// Finds orders by the names of their programs.
+/// Finds an order by the name of its program.
 pub trait Orders: fmt::Debug + Send + Sync {
-    /// The order with this name at present; `None` if no version is live.
+    /// The order that this program defines; `None` if no version of the program is live.
     fn named(&self, name: &ProgramName) -> Option<Arc<dyn Order>>;
 }
 
-/// For a process that runs no programs: the native order decides everything.
+/// For a process that runs no programs: the native order makes all decisions.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoOrders;
 

@@ -1,4 +1,4 @@
-//! Orders of service as one kind of program.
+//! Registers order programs as a kind of program.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ impl CompiledProgram for OrderProgram {
     const KIND: ProgramKind = ProgramKind::Slo;
     const INTERFACE: &'static Interface = &ORDER_INTERFACE;
 
-    /// Has it choose among made-up tenants as well.
+    /// Compiles the program, and lets it choose among made-up tenants.
     fn compile_and_try(
         name: &str,
         version: u64,

@@ -25,12 +25,15 @@ const WAITING: &[Item] = &[
     Item::new("entry.tenant", "the tenant"),
     Item::new("entry.kind", "\"read\" or \"write\": its next request"),
     Item::new("entry.bytes", "the bytes that the request moves"),
-    Item::new("entry.work", "the seconds of work that it is; nil if that is known only afterwards"),
-    Item::new("entry.waited", "how many seconds it has waited"),
+    Item::new(
+        "entry.work",
+        "the work of the request in seconds; nil if it is known only when the request is done",
+    ),
+    Item::new("entry.waited", "how many seconds the request has waited"),
     Item::new("entry.number", "grows with each request that comes to the target"),
     Item::new(
         "entry.room",
-        "whether the device takes the request now; if not, nothing goes until a request is done",
+        "whether the device has room for the request; if not, nothing is sent until a request is done",
     ),
     Item::new(
         "entry.slo",
@@ -43,17 +46,17 @@ const WAITING: &[Item] = &[
     Item::new("entry.within", "whether the tenant is within its token buckets"),
     Item::new(
         "entry.ready",
-        "how many seconds ago its buckets would have let the request go; below 0 if they would not yet",
+        "how many seconds ago its buckets began to cover the request; below 0 if they do not yet",
     ),
     Item::new("entry.weight", "the weight of the tenant; 1 with a promise"),
     Item::new(
         "entry.share",
-        "work that was sent of the tenant over its weight; one that begins to wait has at least what the tenant had that was served last",
+        "the work of the tenant's sent requests, divided by its weight; when it begins to wait, at least the share of the tenant served last",
     ),
     Item::new("entry.left_over", "the same, counted among tenants without a promise only"),
     Item::new(
         "entry.group",
-        "requests that were sent of its group over the group's weight; tenants outside their buckets are one group, tenants without a promise the other",
+        "the number of its group's sent requests, divided by the group's weight; tenants outside their buckets are one group, tenants without a promise the other",
     ),
     Item::new("entry.turn", "grows each time a tenant is served or begins to wait"),
 ];

@@ -1,4 +1,4 @@
-//! `OrderProgram`: one version of an order of service, compiled.
+//! `OrderProgram`: one compiled version of an order program.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,10 +19,10 @@ thread_local! {
     static VM: ProgramVm<()> = const { ProgramVm::new() };
 }
 
-/// The function that a program defines.
+/// The function that an order program must define.
 const FUNCTION: &str = "choose";
 
-/// One version of an order of service.
+/// One compiled version of an order program.
 #[derive(Debug)]
 pub struct OrderProgram {
     name: String,
@@ -32,10 +32,11 @@ pub struct OrderProgram {
 }
 
 impl OrderProgram {
-    /// Compiles a source, and runs it once.
+    /// Compiles a program, and runs its top level once.
     ///
     /// # Errors
-    /// `Fault` with the line where it fails; `Invalid` if it does not define the function `choose`.
+    /// `Fault` with the line that fails; `Invalid` if the program does not define the function
+    /// `choose`.
     pub fn compile(
         name: &str,
         version: u64,
@@ -53,12 +54,12 @@ impl OrderProgram {
         self.version
     }
 
-    /// Returns the index of the tenant whose request goes next. `None` leaves the decision to the
-    /// native order.
+    /// Asks the program whose request is served next. Returns the index of the tenant in
+    /// `candidates`. `None` leaves the decision to the native order.
     ///
     /// # Errors
-    /// `Fault` with the line where the program fails, or with the line of the function if its
-    /// result is not allowed; `Exhausted` if the program exceeds its budget.
+    /// `Fault` with the line where the program fails, or with the line of `choose` if its result is
+    /// invalid; `Exhausted` if the program exceeds its budget.
     pub fn choose(&self, candidates: &[Candidate<'_>]) -> Result<Option<usize>> {
         let chosen = self.run(|run| {
             let choose = function(run)?;
@@ -73,11 +74,11 @@ impl OrderProgram {
         })
     }
 
-    /// Tests the program on made-up tenants: first on all kinds of tenants together, then on two at
-    /// a time.
+    /// Tests the program on made-up tenants: first with tenants of all kinds, then with two at a
+    /// time.
     ///
     /// # Errors
-    /// As for [`OrderProgram::choose`].
+    /// As [`OrderProgram::choose`].
     pub(super) fn rehearse(&self) -> Result<()> {
         let waiting = made_up_tenants()?;
         let tenant = TenantName::new("made-up")?;
@@ -106,14 +107,15 @@ fn function(run: &Run<'_>) -> Result<Function> {
     match run.global(FUNCTION)? {
         Value::Function(function) => Ok(function),
         Value::Nil => Err(Error::invalid("the program must define a function `choose`")
-            .hint("choose(waiting) returns the place of a tenant in the list")),
-        other => {
-            Err(Error::invalid(format!("`choose` is a {}; it is a function", other.type_name())))
-        }
+            .hint("return the place of a tenant in the list from choose(waiting)")),
+        other => Err(Error::invalid(format!(
+            "`choose` is a {}; it must be a function",
+            other.type_name()
+        ))),
     }
 }
 
-/// An entry of the argument `waiting`.
+/// Creates an entry of the argument `waiting`.
 fn to_lua(lua: &Lua, candidate: &Candidate<'_>) -> mlua::Result<Table> {
     let Candidate { tenant, slo_seconds, waiting } = candidate;
     let entry = lua.create_table_with_capacity(0, 16)?;
@@ -139,7 +141,7 @@ fn to_lua(lua: &Lua, candidate: &Candidate<'_>) -> mlua::Result<Table> {
 /// Converts the result of `choose` into an index from 0 in a list of `length` tenants.
 ///
 /// # Errors
-/// `Invalid` with the allowed results.
+/// `Invalid`, saying which results are allowed.
 fn place(returned: &Value, length: usize) -> Result<Option<usize>> {
     let number = match returned {
         Value::Nil => return Ok(None),
@@ -159,8 +161,8 @@ fn place(returned: &Value, length: usize) -> Result<Option<usize>> {
     }
 }
 
-/// Made-up tenants: within their limits, outside them, and without a promise. Their requests have
-/// known or unknown work.
+/// Made-up tenants: one within its limits, one outside them, and one without a promise. Their
+/// requests have known or unknown work.
 fn made_up_tenants() -> Result<Vec<Waiting>> {
     struct Offered(Vec<Waiting>);
     impl ServiceOrder for Offered {
@@ -188,7 +190,7 @@ fn made_up_tenants() -> Result<Vec<Waiting>> {
         }
     }
     let mut offered = Offered(vec![]);
-    // Between two offers, the native order sends the first request of each tenant.
+    // After each offer, the native order sends the first request of a tenant.
     for _ in 0..3 {
         scheduler.next_by(&mut offered, now);
     }

@@ -1,4 +1,4 @@
-//! `OrderPrograms`: the orders that the live programs of a node make.
+//! `OrderPrograms`: the orders of service that the live programs of a node define.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,13 +10,13 @@ use nacre_registry::{FaultReporter, KindFaults, ProgramKind};
 use super::{Candidate, LiveOrders, Order, OrderProgram, Orders};
 use crate::limits::PAUSE_AFTER_EXCESS;
 
-/// The orders that the live programs of a node make. Clones share everything.
+/// The orders of service that the live programs of a node define. Clones share one state.
 #[derive(Debug, Clone)]
 pub struct OrderPrograms {
     live: LiveOrders,
     faults: KindFaults,
     clock: Arc<dyn Clock>,
-    /// The version that has exceeded its budget, and until when it is not asked.
+    /// The program version that exceeded its budget, and until when it is not asked.
     paused: Arc<Mutex<Option<(ProgramName, u64, Duration)>>>,
 }
 
@@ -27,8 +27,8 @@ impl OrderPrograms {
         Self { live, faults, clock, paused: Arc::default() }
     }
 
-    /// Reports the faults of programs from now on. A second call changes nothing: a process is one
-    /// node.
+    /// Reports program faults to `reporter` from now on. Only the first call has an effect, because
+    /// a process is one node.
     pub fn report_to(&self, reporter: FaultReporter) {
         self.faults.report_to(reporter);
     }
@@ -57,7 +57,7 @@ impl Orders for OrderPrograms {
     }
 }
 
-/// One version of a program. It can decide as long as this value exists.
+/// One live version of a program. The version can decide as long as this value exists.
 #[derive(Debug)]
 struct LiveOrder {
     name: ProgramName,

@@ -1,4 +1,4 @@
-//! The entries of the map `slo`, each as JSON.
+//! The entries of the map `slo`, which holds the promises of a cluster. Values are JSON.
 //!
 //! | key | value |
 //! | --- | --- |

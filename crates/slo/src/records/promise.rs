@@ -1,38 +1,39 @@
-//! What a tenant was promised.
+//! The promise to a tenant, as the map `slo` stores it.
 
 use nacre_object::{TargetName, TenantName};
 use nacre_qos::{ArrivalCurve, RateBurst};
 use serde::{Deserialize, Serialize};
 
-/// What a tenant was promised, and for which traffic.
+/// The latency that a tenant was promised, and the traffic that the promise covers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Promise {
-    /// The promised latency in seconds. No request exceeds it, or only the part in `violation`.
+    /// The promised latency in seconds. No request exceeds it; with a stochastic promise, only the
+    /// fraction `violation` does.
     pub slo_seconds: f64,
-    /// The part of its requests that may take longer, for a stochastic promise. `None` for a
-    /// deterministic one.
+    /// For a stochastic promise: the fraction of requests that may take longer. `None` for a
+    /// deterministic promise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub violation: Option<f64>,
-    /// The percentile of the measured latencies that is compared with the promised latency. The
-    /// bound itself holds for all requests.
+    /// The percentile of the measured latencies that status reports compare with the promised
+    /// latency. The promise itself holds for all requests.
     pub percentile: f64,
-    /// The latency bound, in seconds, computed at the last admission of any tenant. Like
-    /// `slo_seconds`, no request exceeds it, or only the part in `violation`.
+    /// The latency bound in seconds, computed at the last admission of any tenant. No request
+    /// exceeds it; with a stochastic promise, only the fraction `violation` does.
     pub bound_seconds: f64,
     /// Lower numbers are served first.
     pub priority: u32,
-    /// The epoch of the placement for which the curves were made
+    /// The epoch of the set of targets for which the curves were computed
     /// ([`placement_epoch`](crate::placement_epoch)).
     pub placement_epoch: u64,
-    /// The epoch of the profiles with which the curves were made
+    /// The epoch of the profiles with which the curves were computed
     /// ([`SloState::profile_epoch`](crate::SloState::profile_epoch)). `None` if an earlier release
     /// stored the promise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile_epoch: Option<u64>,
-    /// Its traffic by target.
+    /// The promised traffic at each target.
     pub flows: Vec<PromisedFlow>,
-    /// The traffic in words, as it was asked for.
+    /// The promised traffic in words.
     pub traffic: String,
 }
 
@@ -42,9 +43,9 @@ pub struct Promise {
 pub struct PromisedFlow {
     /// The target.
     pub target: String,
-    /// The most work that comes to it.
+    /// The most work that the tenant brings to the target in any time span.
     pub curve: ArrivalCurve,
-    /// The token bucket: traffic beyond it has no promise.
+    /// The token bucket. Traffic beyond it has no promise.
     pub bucket: RateBurst,
 }
 
@@ -55,7 +56,7 @@ impl Promise {
         flow.map(|flow| flow.bucket)
     }
 
-    /// How errors and listings name the promise of a tenant.
+    /// The promise in words, for errors and listings.
     pub fn describe(&self, tenant: &TenantName) -> String {
         format!(
             "{tenant}: p{} within {:.1} ms for {} ({})",
@@ -66,7 +67,7 @@ impl Promise {
         )
     }
 
-    /// Which bound the tenant was admitted by, in words.
+    /// The kind of bound by which the tenant was admitted, in words.
     pub fn bound_name(&self) -> String {
         match self.violation {
             None => "deterministic".to_owned(),

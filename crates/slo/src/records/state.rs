@@ -1,4 +1,4 @@
-//! The whole map, read.
+//! `SloState`: the parsed contents of the map `slo`.
 
 use std::collections::BTreeMap;
 
@@ -19,39 +19,41 @@ pub(crate) const WEIGHT_PREFIX: &str = "weight/";
 pub(crate) const TARGET_PREFIX: &str = "target/";
 pub(crate) const TENANT_PREFIX: &str = "tenant/";
 
-/// The tenant of nacre's own requests on maps, programs and the cluster log. They come first, up to
-/// a low rate.
+/// The tenant of nacre's own requests on maps, programs and the cluster log. Up to a low rate, they
+/// are served before all others.
 pub fn system_tenant() -> TenantName {
     TenantName::new("nacre.system").expect("a literal")
 }
 
-/// The tenant of nacre's own background work: scrub, compaction and layout changes. It has a
-/// weight, like any tenant without a promise.
+/// The tenant of nacre's own background work: scrub, compaction and layout changes. Like any tenant
+/// without a promise, it has a weight.
 pub fn background_tenant() -> TenantName {
     TenantName::new("nacre.background").expect("a literal")
 }
 
-/// The contents of the map `slo`. The default is that of an empty map: promises are not enforced.
+/// The contents of the map `slo`. The default value is that of an empty map, in which promises are
+/// not enforced.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SloState {
     /// The map's epoch.
     pub epoch: u64,
-    /// Whether requests are ordered.
+    /// Whether nodes order requests, or only measure them.
     pub is_enforced: bool,
-    /// The program that orders requests; the native order if there is none.
+    /// The program that orders requests; `None` for the native order.
     pub order: Option<ProgramName>,
-    /// The tenant of all requests on a pool's objects, for any sender.
+    /// For some pools, the tenant to which all requests on their objects belong, whoever sends
+    /// them.
     pub pools: BTreeMap<PoolName, TenantName>,
-    /// The shares of tenants without a promise; 1 if none is set.
+    /// The weights of tenants without a promise. A tenant that is missing has the default weight.
     pub weights: BTreeMap<TenantName, f64>,
-    /// What requests cost.
+    /// How much work requests are on each target.
     pub profiles: BTreeMap<TargetName, StoredProfile>,
-    /// What was promised.
+    /// The promise to each tenant.
     pub promises: BTreeMap<TenantName, Promise>,
 }
 
 impl SloState {
-    /// Reads a state of the map. Ignores keys that this release does not know.
+    /// Parses a state of the map. Keys that this release does not know are ignored.
     ///
     /// # Errors
     /// `Corrupt` if an entry is malformed.
@@ -66,11 +68,11 @@ impl SloState {
         Ok(state)
     }
 
-    /// Changes whenever a profile does.
+    /// A number that changes whenever a profile changes.
     pub fn profile_epoch(&self) -> u64 {
         let profiles: Vec<_> =
             self.profiles.iter().map(|(target, stored)| (target.as_str(), stored)).collect();
-        // JSON libraries of other languages have no larger integers.
+        // JSON libraries of some languages support no integers above 2^53.
         xxh3_64(&encode(&profiles)) & ((1 << 53) - 1)
     }
 
@@ -86,7 +88,7 @@ impl SloState {
         } else if let Some(tenant) = key.strip_prefix(WEIGHT_PREFIX) {
             let weight: f64 = decode(value)?;
             if !(MIN_WEIGHT..=MAX_WEIGHT).contains(&weight) {
-                return Err(Error::corrupt(format!("the weight {weight}")));
+                return Err(Error::corrupt(format!("the weight {weight} is out of range")));
             }
             self.weights.insert(TenantName::new(tenant)?, weight);
         } else if let Some(target) = key.strip_prefix(TARGET_PREFIX) {
@@ -96,7 +98,7 @@ impl SloState {
             let is_bucket = |rate: f64, burst: f64| rate.is_finite() && rate >= 0.0 && burst > 0.0;
             let buckets = promise.flows.iter().map(|flow| flow.bucket);
             if !buckets.clone().all(|bucket| is_bucket(bucket.rate, bucket.burst_seconds)) {
-                return Err(Error::corrupt("a token bucket that is none"));
+                return Err(Error::corrupt("a token bucket has an invalid rate or burst"));
             }
             self.promises.insert(TenantName::new(tenant)?, promise);
         }
@@ -104,7 +106,7 @@ impl SloState {
     }
 }
 
-/// An entry's value.
+/// The value of an entry, as JSON.
 pub(crate) fn encode(value: &impl Serialize) -> Bytes {
     serde_json::to_vec(value).expect("records have nothing that JSON lacks").into()
 }

@@ -1,4 +1,4 @@
-//! What requests cost on a target, as it was measured.
+//! The measured profile of a target, as the map `slo` stores it.
 
 use nacre_qos::scheduler::{Commits, DeviceLimits, KindLimits};
 use nacre_qos::{IoKind, Profile};
@@ -10,29 +10,29 @@ use crate::limits::{SYSTEM_BURST_SECONDS, USABLE_BANDWIDTH};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StoredProfile {
-    /// Bandwidth by size: the lower end of the 95% confidence interval, less a margin.
+    /// Bandwidth by size: the lower end of the 95% confidence interval, reduced by a margin.
     pub profile: Profile,
     /// How many requests may be outstanding at the target. The profile was measured with this many.
     pub outstanding: DeviceLimits,
     /// How the target makes writes durable.
     #[serde(default, skip_serializing_if = "Commits::are_single")]
     pub commits: Commits,
-    /// The engine, and the release that measured.
+    /// The engine and the release with which the profile was measured.
     pub fingerprint: String,
-    /// The greatest half-width of a confidence interval, as a part of its mean.
+    /// The largest half-width of a confidence interval, as a fraction of its mean.
     pub uncertainty: f64,
     /// When it was measured: microseconds since 1970, UTC.
     pub measured_at_micros: u64,
 }
 
 impl StoredProfile {
-    /// Computes the bandwidth that admission counts on from several samples. It is the lower end of
-    /// the 95% confidence interval, reduced by a fifth. Also returns the half-width of the
-    /// interval, as a part of the mean.
+    /// Computes from samples the bandwidth that admission relies on: the lower end of the 95%
+    /// confidence interval, reduced by a fifth. Also returns the half-width of the interval, as a
+    /// fraction of the mean.
     pub fn usable_bandwidth(samples: &[f64]) -> (f64, f64) {
         /// Student's t for 95% and four degrees of freedom: five samples.
         const STUDENT_T: f64 = 2.776;
-        /// The part of the mean that counts even if the samples differ a lot.
+        /// The result is at least this fraction of the mean, even if the samples differ a lot.
         const LEAST_PART: f64 = 0.1;
         let count = samples.len().max(1) as f64;
         let mean = samples.iter().sum::<f64>() / count;
@@ -44,12 +44,12 @@ impl StoredProfile {
         (low * USABLE_BANDWIDTH, half_width / mean)
     }
 
-    /// The longest time for which earlier requests and nacre's own requests can keep the target
-    /// busy before it serves a new one.
+    /// How long earlier requests, and nacre's own requests, can keep the target busy before it
+    /// serves a new request.
     ///
-    /// A bound on the work of `n` requests with `b` bytes in all is
-    /// `n * work(smallest) + b * (the most work for one more byte)`. [`Commits::blocking_seconds`]
-    /// adds the wait for a group of writes.
+    /// The work of `n` requests with `b` bytes in all is at most `n * work(smallest) + b * (the
+    /// most work for one more byte)`. [`Commits::blocking_seconds`] adds the wait for a group of
+    /// writes.
     pub fn blocking_seconds(&self) -> f64 {
         let of_kind = |kind: IoKind| {
             let KindLimits { requests, bytes } = self.outstanding.of(kind);
@@ -61,7 +61,7 @@ impl StoredProfile {
             let least = work(first);
             let per_byte = |row| (work(row) - least).max(0.0) / row.bytes as f64;
             let most_per_byte = self.profile.rows().iter().map(per_byte).fold(0.0, f64::max);
-            // The last request may go beyond the bytes.
+            // The last request may exceed the limit in bytes.
             let bytes = bytes.saturating_add(last.bytes);
             requests as f64 * least + bytes as f64 * most_per_byte
         };
@@ -98,7 +98,7 @@ mod tests {
         // 1,000 bytes take one second, and 4,000 bytes take two.
         let stored = stored(vec![row(1000, 1000.0), row(4000, 2000.0)]);
         let blocking = stored.blocking_seconds();
-        // As many reads and writes.
+        // The same numbers of reads and of writes are outstanding.
         for (small, large) in [(4, 0), (1, 2), (2, 2), (0, 3)] {
             let work = 2.0 * (f64::from(small) + f64::from(large) * 2.0);
             assert!(blocking >= work, "{small} and {large} take {work} s, not {blocking} s");

@@ -1,11 +1,11 @@
 //! `TargetQueue`: the requests of one process to one target.
 //!
-//! Protocol: [`TargetQueue::enter`] returns a [`Permit`] when a request may go. [`Permit::leave`]
-//! ends the request. If the future of a request is dropped, the request leaves the queue at any
-//! stage.
+//! Protocol: [`TargetQueue::enter`] waits until a request may go, and returns a [`Permit`].
+//! [`Permit::leave`] ends the request. If the future of a request is dropped at any stage, the
+//! request leaves the queue.
 //!
-//! **Invariant:** each request that the scheduler has sent is completed once. Waiters are woken
-//! under the lock, and therefore in the order in which the scheduler sent them.
+//! **Invariant:** each request that the scheduler sends is completed once. Waiting requests are
+//! woken under the lock, so they continue in the order in which the scheduler sent them.
 
 mod permit;
 
@@ -52,13 +52,14 @@ pub(super) struct TargetQueue {
 #[derive(Debug)]
 struct Inner {
     state: Arc<SloState>,
-    /// The parts of the promises that this process uses, if it is one of several gateways.
+    /// The fractions of the promises that this gateway uses; `None` in a process that shares no
+    /// targets.
     parts: Option<Arc<Parts>>,
-    /// Whether the parts have ended and the scheduler was told so.
+    /// Whether the lease of the fractions is over and the scheduler knows it.
     have_parts_ended: bool,
     scheduler: Scheduler,
     tenants: BTreeMap<TenantName, Tenant>,
-    /// The common name for tenants beyond those that can be counted separately.
+    /// The name that tenants share once too many tenants are counted.
     others: TenantName,
     waiting: BTreeMap<RequestId, oneshot::Sender<Admission>>,
     device: DeviceClock,
@@ -70,16 +71,16 @@ struct Inner {
     ordering: Ordering,
 }
 
-/// What comes of a request that waits.
+/// The outcome of a wait in the queue.
 #[derive(Debug, Clone, Copy)]
 enum Admission {
-    /// The request was sent. `begun` is the reading of the device clock.
+    /// The scheduler has sent the request. `begun` is the reading of the device clock at that time.
     Sent { is_within: bool, begun: Share },
-    /// It waited for too long.
+    /// The request has waited for too long.
     Expired,
 }
 
-/// A waiting request. Dropping it takes the request out of the queue.
+/// A request that waits. Dropping this value takes the request out of the queue.
 struct Waiting<'a> {
     queue: &'a Arc<TargetQueue>,
     tenant: TenantId,
@@ -88,7 +89,8 @@ struct Waiting<'a> {
 }
 
 impl TargetQueue {
-    /// The queue of a target, with the settings in `state`. Order programs are among `orders`.
+    /// Creates the queue of a target with the settings in `state`. The map may name one of
+    /// `orders`.
     pub fn new(
         target: TargetName,
         clock: Arc<dyn Clock>,
@@ -128,7 +130,7 @@ impl TargetQueue {
         inner.settle(&self.target, self.clock.monotonic());
     }
 
-    /// Uses these parts of the promises from now on.
+    /// Uses these fractions of the promises from now on.
     pub fn set_parts(&self, parts: Option<Arc<Parts>>) {
         let mut inner = self.lock();
         if inner.parts == parts {
@@ -138,7 +140,8 @@ impl TargetQueue {
         inner.settle(&self.target, self.clock.monotonic());
     }
 
-    /// The work that tenants with a promise have asked for so far, by the key of the promise.
+    /// The total work that tenants with a promise have asked for so far, by the key of the promise
+    /// in claims.
     pub fn asked_seconds(&self) -> Vec<(Shared, f64)> {
         let inner = self.lock();
         let promised =
@@ -149,11 +152,11 @@ impl TargetQueue {
         promised.map(asked).collect()
     }
 
-    /// Returns when a request of a tenant may go to the engine.
+    /// Waits until a request of a tenant may go to the engine.
     ///
     /// # Errors
-    /// `Exhausted`, with the time to wait, if the tenant has too many requests in the queue, or if
-    /// this request has waited for [`MAX_QUEUE_WAIT`].
+    /// `Exhausted`, with the time to wait, if too many requests of the tenant wait, or if this
+    /// request has waited for [`MAX_QUEUE_WAIT`].
     pub async fn enter(self: &Arc<Self>, tenant: TenantName, cost: &Cost) -> Result<Permit> {
         let came_at = self.clock.monotonic();
         let (tenant, id, request, waiter) = {
@@ -192,7 +195,7 @@ impl TargetQueue {
                 let seconds = MAX_QUEUE_WAIT.as_secs();
                 Err(Error::exhausted(format!("the request has waited for {seconds} s"))
                     .on(format!("{tenant} at {}", self.target))
-                    .hint("the tenant asks for more than is left for it; ask for less"))
+                    .hint("send fewer requests: the tenant asks for more than is left for it"))
             }
         }
     }
@@ -209,7 +212,7 @@ impl TargetQueue {
         Permit { queue, tenant, came_at, cost, begun, is_within, request, is_left: false }
     }
 
-    /// Restarts the observation of a tenant's traffic, for this long.
+    /// Starts to watch a tenant's traffic, for this long. An earlier watch of the tenant ends.
     pub fn watch(&self, tenant: &TenantName, time: Duration) -> Result<()> {
         let now = self.clock.monotonic();
         let mut inner = self.lock();
@@ -222,7 +225,7 @@ impl TargetQueue {
         Ok(())
     }
 
-    /// What this process saw of the target.
+    /// A report of this process about the target.
     pub fn report(&self) -> TargetReport {
         let now = self.clock.monotonic();
         let inner = &mut *self.lock();
@@ -245,7 +248,7 @@ impl TargetQueue {
         }
     }
 
-    /// The requests that this process has sent to the target.
+    /// Counts of the requests that this process has sent to the target.
     pub fn sent(&self) -> (TargetName, IoCounts) {
         (self.target.clone(), self.lock().sent)
     }
@@ -301,7 +304,7 @@ impl Inner {
         self.parts.as_ref().map_or(whole, |parts| parts.limits(whole))
     }
 
-    /// Tells the scheduler what state and parts say.
+    /// Passes the present settings and limits to the scheduler.
     fn settle(&mut self, target: &TargetName, now: Duration) {
         self.have_parts_ended = self.parts.as_ref().is_some_and(|parts| parts.have_ended(now));
         let limits = self.limits(target);
@@ -316,7 +319,8 @@ impl Inner {
         self.send_what_may_go(now);
     }
 
-    /// Stops using parts whose lease is over, even if the process was paused meanwhile.
+    /// Stops using fractions of promises once their lease is over. Each request checks this, so it
+    /// works even if the process was paused meanwhile.
     fn end_parts(&mut self, target: &TargetName, now: Duration) {
         let have_ended = self.parts.as_ref().is_some_and(|parts| parts.have_ended(now));
         if have_ended && !self.have_parts_ended {
@@ -324,8 +328,8 @@ impl Inner {
         }
     }
 
-    /// The settings of a tenant. Promises have priorities from 1, because nacre's own requests come
-    /// first.
+    /// The settings of a tenant. Promises have priorities from 1 on; nacre's own requests have
+    /// priority 0.
     fn settings(&self, tenant: &TenantName, target: &TargetName) -> TenantSettings {
         if *tenant == system_tenant() {
             let bucket = RateBurst { rate: SYSTEM_RATE, burst_seconds: SYSTEM_BURST_SECONDS };
@@ -345,8 +349,8 @@ impl Inner {
         promised.unwrap_or_else(|| TenantSettings::weighted(weight))
     }
 
-    /// The tenant that a request is counted for. If too many tenants have no promise, the others
-    /// share one.
+    /// The name under which a tenant's requests are counted. Once too many tenants are counted,
+    /// further tenants without a promise share one name.
     fn counted_as(&self, tenant: TenantName) -> TenantName {
         let is_told_apart = self.tenants.len() < MAX_METERED_TENANTS
             || self.tenants.contains_key(&tenant)
@@ -369,7 +373,7 @@ impl Inner {
         Ok(id)
     }
 
-    /// Counts a request that is not served.
+    /// Counts a request that was refused.
     fn refuse(&mut self, tenant: &TenantName) {
         let is_promised = self.state.promises.contains_key(tenant);
         self.meter(tenant).refuse(is_promised);
@@ -379,8 +383,8 @@ impl Inner {
         &mut self.tenants.get_mut(tenant).expect("a request makes its tenant known").meter
     }
 
-    /// Records a request's work if its tenant is watched. The work counts at the time at which the
-    /// request came.
+    /// If the tenant is watched, adds a request's work to its arrival curve, at the time at which
+    /// the request arrived.
     fn watch(&mut self, tenant: &TenantName, work_seconds: f64, came_at: Duration, now: Duration) {
         let Some(tenant) = self.tenants.get_mut(tenant) else { return };
         tenant.watched.take_if(|watched| watched.until < now);
@@ -404,13 +408,14 @@ impl Inner {
         NewRequest { tenant, kind: cost.kind, bytes: cost.bytes, work, deadline }
     }
 
-    /// The work of a request of this kind that moves `bytes` bytes, if the target has a profile.
+    /// The work of a request that moves `bytes` bytes, by the target's profile; `None` without a
+    /// profile.
     fn profile_work(&self, target: &TargetName, cost: &Cost, bytes: u64) -> Option<f64> {
         let stored = self.state.profiles.get(target)?;
         Some(stored.profile.work_seconds(cost.kind, bytes))
     }
 
-    /// Wakes every request that may go by now.
+    /// Sends every request that may go now, and wakes its waiter.
     fn send_what_may_go(&mut self, now: Duration) {
         loop {
             match self.ordering.next(&mut self.scheduler, &self.state, now) {
@@ -445,8 +450,8 @@ impl Drop for Waiting<'_> {
         if inner.waiting.remove(&self.request).is_some() {
             inner.scheduler.cancel(self.tenant, self.request, now);
         } else if inner.scheduler.complete(self.request, Some(0.0), now) {
-            // The request was sent, but its waiter is gone. The device clock has already counted
-            // it.
+            // The scheduler sent the request, but its future was dropped. The device clock has
+            // counted it already.
             inner.device.forget(now);
         }
         inner.send_what_may_go(now);

@@ -11,7 +11,8 @@ use crate::layer::MissCause;
 use crate::layer::cost::{Charging, Cost};
 use crate::layer::device_clock::Share;
 
-/// Direct traffic that takes this part of a target's time is named as the cause of missed promises.
+/// If direct traffic takes at least this fraction of a target's time, it counts as the cause of
+/// missed promises.
 const NOTABLE_LOAD: f64 = 0.05;
 
 /// A request that may go to the engine.
@@ -23,14 +24,14 @@ pub(in crate::layer) struct Permit {
     pub(super) cost: Cost,
     pub(super) begun: Share,
     pub(super) is_within: bool,
-    /// `None` if it passed no scheduler.
+    /// `None` if the request did not pass the scheduler, because promises are not enforced.
     pub(super) request: Option<RequestId>,
     pub(super) is_left: bool,
 }
 
 impl Permit {
-    /// Handles the end of a request. `moved_bytes` counts request and reply; it is `None` after a
-    /// failure.
+    /// Ends the request. `moved_bytes` counts the bytes of the request and its reply; it is `None`
+    /// if the request failed.
     pub fn leave(mut self, moved_bytes: Option<u64>) {
         self.end(moved_bytes, true);
     }
