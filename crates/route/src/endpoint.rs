@@ -1,5 +1,6 @@
-//! The native class `routed`. Its objects keep routed bytes of another object, their *home*. Nodes
-//! call it when a rule sends bytes away from home.
+//! The native class `routed`, whose objects store routed bytes of other objects. The object that
+//! the client wrote is called the *home* of its bytes. A node calls this class when a rule sends
+//! bytes away from home.
 //!
 //! | method | input | output |
 //! | --- | --- | --- |
@@ -7,15 +8,16 @@
 //! | `drop` | a [`RoutedDrop`] | nothing |
 //! | `spans` | nothing | [`RoutedSpans`] |
 //!
-//! If newer changes of these bytes exist, `write` writes nothing and returns a counter.
+//! If newer changes of these bytes exist, `write` writes nothing and returns their greatest
+//! counter.
 //!
-//! The object's map lists the spans of bytes that the object keeps. A key is the offset of the
-//! first byte of a span, 8 bytes in big-endian order. Its value is the offset one past the last
-//! byte and the counter of the change, each in the same encoding. The map's header holds the home
+//! The object's map lists the spans of bytes that the object stores. A key is the offset of the
+//! first byte of a span, 8 bytes in big-endian order. The value is the offset one past the last
+//! byte, and the counter of the change, each in the same encoding. The map's header stores the home
 //! and the application.
 //!
-//! **Invariant:** the spans of an object are disjoint, and every byte of a span was written by the
-//! change whose counter the span carries.
+//! **Invariant:** the spans of an object are disjoint. Every byte of a span was written by the
+//! change with the counter of the span.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use nacre_object::limits::MAX_MAP_RANGE_ENTRIES;
@@ -26,14 +28,14 @@ use nacre_object::{
 
 use crate::model::{ApplicationName, Span};
 
-/// The pool in which routed bytes lie. Clients neither read, write nor list it.
+/// The pool of the objects that store routed bytes. Clients can neither read, write nor list it.
 pub const ROUTED_POOL: &str = "nacre.routed";
-/// What begins the names of objects of this pool that rules name.
+/// The prefix of objects in this pool that rules can name.
 pub const NAMED_OBJECTS: &str = "named/";
 /// The name of the class.
 pub const ROUTED_CLASS: &str = "routed";
 
-/// The class of objects that keep routed bytes.
+/// The class of objects that store routed bytes.
 ///
 /// # Panics
 /// Never: its names are well formed.
@@ -46,10 +48,10 @@ pub fn routed_class() -> NativeClass {
         .method("spans", ReadOnly, spans)
 }
 
-/// A change of routed bytes.
+/// The input of `write`: a change of routed bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RoutedWrite {
-    /// Whose bytes.
+    /// The object that the client wrote.
     pub home: ObjectId,
     /// The application whose rule sent them here.
     pub application: ApplicationName,
@@ -61,23 +63,23 @@ pub struct RoutedWrite {
     pub data: Bytes,
 }
 
-/// Bytes that are home again, or written there.
+/// The input of `drop`: bytes that are home again, or were written at home.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RoutedDrop {
-    /// Which.
+    /// The bytes.
     pub span: Span,
-    /// Changes with greater counters stay.
+    /// Bytes of changes with greater counters are kept.
     pub counter: u64,
 }
 
-/// What an object keeps.
+/// The output of `spans`: the routed bytes that an object stores.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RoutedSpans {
-    /// Of which object.
+    /// The object that the client wrote.
     pub home: ObjectId,
-    /// By a rule of which application.
+    /// The application whose rule sent the bytes here.
     pub application: ApplicationName,
-    /// Which bytes, each span with the counter of its change.
+    /// The spans of bytes, each with the counter of its change.
     pub spans: Vec<(Span, u64)>,
 }
 
@@ -87,7 +89,7 @@ fn put_text(out: &mut BytesMut, text: &str) {
 }
 
 fn senseless() -> Error {
-    Error::invalid("the input of a method of the class routed makes no sense")
+    Error::invalid("the input of a method of the class routed is malformed")
 }
 
 fn take_u64(input: &mut Bytes) -> Result<u64> {
@@ -103,7 +105,7 @@ fn take_text(input: &mut Bytes) -> Result<String> {
 }
 
 impl RoutedWrite {
-    /// Encodes it as the input of its method.
+    /// Encodes the input of `write`.
     pub fn encode(&self) -> Bytes {
         let mut out = BytesMut::with_capacity(self.data.len() + 128);
         put_text(&mut out, &self.home.to_string());
@@ -123,7 +125,7 @@ impl RoutedWrite {
 }
 
 impl RoutedDrop {
-    /// Encodes it as the input of its method.
+    /// Encodes the input of `drop`.
     pub fn encode(&self) -> Bytes {
         let mut out = BytesMut::with_capacity(24);
         [self.span.start(), self.span.end(), self.counter].iter().for_each(|n| out.put_u64(*n));
@@ -151,7 +153,7 @@ impl RoutedSpans {
     /// Decodes the output of `spans`.
     ///
     /// # Errors
-    /// `Invalid` if it makes no sense.
+    /// `Invalid` if the output is malformed.
     pub fn decode(mut output: Bytes) -> Result<Self> {
         let home = take_text(&mut output)?.parse()?;
         let application = take_text(&mut output)?.parse()?;
@@ -164,8 +166,8 @@ impl RoutedSpans {
     }
 }
 
-/// Decodes the output of `write`: the counter of the newer change that refused the write, or `None`
-/// if the bytes were written.
+/// Decodes the output of `write`. If a newer change exists, nothing was written, and the result is
+/// its counter. `None` means that the bytes were written.
 ///
 /// # Errors
 /// `Invalid` if the output is malformed.
@@ -191,8 +193,8 @@ fn write(input: Bytes, view: &mut dyn ObjectView, _: &CallContext) -> Result<Cal
     } else {
         let home = take_text(&mut head.clone())?;
         if home != write.home.to_string() {
-            return Err(Error::conflict(format!("it keeps bytes of {home}"))
-                .hint("send the bytes of one object only to one place"));
+            return Err(Error::conflict(format!("the object stores bytes of {home}"))
+                .hint("route the bytes of different objects to different objects"));
         }
     }
     let near = overlapping(view, span)?;
@@ -245,7 +247,7 @@ fn key_of(start: u64) -> [u8; 8] {
 }
 
 fn span_of(key: &Bytes, value: &Bytes) -> Result<(Span, u64)> {
-    let damaged = |_| Error::corrupt("a span of routed bytes makes no sense");
+    let damaged = |_| Error::corrupt("a span of routed bytes is malformed");
     let (mut key, mut value) = (key.clone(), value.clone());
     let start = take_u64(&mut key).map_err(damaged)?;
     let (end, counter) =
@@ -254,11 +256,11 @@ fn span_of(key: &Bytes, value: &Bytes) -> Result<(Span, u64)> {
     Ok((span.ok_or_else(|| Error::corrupt("a span of routed bytes is empty"))?, counter))
 }
 
-/// The spans that have a byte of `span`.
+/// The stored spans that overlap `span`.
 fn overlapping(view: &mut dyn ObjectView, span: Span) -> Result<Vec<(Span, u64)>> {
     let mut found = vec![];
-    // Spans are disjoint, and none is longer than the longest write. So a span that begins earlier
-    // than this does not reach `span`.
+    // A span is never longer than the longest write. So a span that begins before this offset ends
+    // before `span`.
     let longest = nacre_object::limits::MAX_REQUEST_BYTES as u64;
     let mut after = match span.start().checked_sub(longest + 1) {
         Some(before) => Bytes::copy_from_slice(&key_of(before)),
@@ -282,7 +284,7 @@ fn overlapping(view: &mut dyn ObjectView, span: Span) -> Result<Vec<(Span, u64)>
     }
 }
 
-/// Takes the bytes of `span` out of spans.
+/// Removes the bytes of `span` from these stored spans.
 fn cut_out(view: &mut dyn ObjectView, spans: &[(Span, u64)], span: Span) -> Result<()> {
     for (other, counter) in spans {
         view.map_remove(&key_of(other.start()))?;

@@ -1,4 +1,5 @@
 //! Routes: rules decide to which object, target or layer a node sends each IO (sRoute, FAST 2016).
+//! Nodes and gateways use it.
 //!
 //! A rule may leave the decision to a program in Luau ([`RouteProgram`], feature `programs`).
 //!

@@ -1,4 +1,4 @@
-//! What the analysis finds, by example, and beside an enumeration of every IO.
+//! Tests of the analysis: examples, and a comparison with trying every IO.
 
 mod brute;
 mod common;
@@ -45,7 +45,7 @@ fn finds_no(text: &str, unexpected: &str) {
 }
 
 #[test]
-fn a_loop_is_found_with_an_io_and_its_way() {
+fn a_loop_is_reported_with_an_io_and_its_path() {
     let text = "application a on edge\n  * r p/x 4..8 -> target t0\napplication a on near\n  * r p/x -> object q/y\napplication a on front\n  * r p/x -> target t0\n";
     let found = findings(text);
     let lost = found.iter().find(|finding| finding.starts_with("a loop")).unwrap();

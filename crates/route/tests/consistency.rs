@@ -1,8 +1,8 @@
-//! Consistency of reads and writes in a simulation. Switches and controllers use a network that
-//! loses, delays, repeats and reorders messages; nodes crash and pause.
+//! Tests in a simulation that reads are consistent with writes. Clients, switches and controllers
+//! use a network that loses, delays, repeats and reorders messages. Nodes crash and pause.
 //!
-//! A read never returns older data than an earlier write that was acknowledged, or an earlier read.
-//! The seed determines the whole run.
+//! A read never returns data older than an earlier write that was acknowledged, or than an earlier
+//! read. The seed determines the whole run.
 
 mod simulated;
 
@@ -11,7 +11,7 @@ use simulated::{MUST_HAPPEN, Sabotage, World};
 
 const CASES: SeedCases =
     SeedCases { file: "consistency_seeds.txt", text: include_str!("consistency_seeds.txt") };
-/// Seeds within which a planted bug must be found.
+/// A planted bug must be found within this many seeds.
 const SEEDS_TO_FIND_A_BUG: u64 = 400;
 
 #[test]

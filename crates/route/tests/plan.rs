@@ -1,4 +1,5 @@
-//! Tests how a request is planned: it goes one way, or several with a joined reply, or is refused.
+//! Tests of planning: a request goes to one destination, or is split and its replies are joined, or
+//! is refused.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Tests a switch with rules that name a program, event by event. The test itself plays the
+//! Tests of a switch with rules that name a program, event by event. The test itself plays the
 //! program.
 
 mod common;

@@ -1,5 +1,4 @@
-//! Tests programs of kind `route` in the VM: the shipped programs, and what any program may and may
-//! not do.
+//! Tests of route programs in the VM: the shipped programs, and what a program may and may not do.
 
 use std::sync::Arc;
 
@@ -186,7 +185,7 @@ fn an_incomplete_or_malformed_program_is_refused_with_the_mistake() {
     for (source, text) in [
         (route.to_owned(), "must set `destinations`"),
         (format!("destinations = {{}}\n{route}"), "is empty"),
-        (format!("destinations = \"home\"\n{route}"), "it is a list"),
+        (format!("destinations = \"home\"\n{route}"), "it must be a list"),
         (format!("destinations = {{ 7 }}\n{route}"), "entry 1"),
         (format!("destinations = {{ \"home\", \"home\" }}\n{route}"), "twice"),
         (format!("destinations = {{ \"program q\" }}\n{route}"), "unsupported"),

@@ -1,4 +1,4 @@
-//! The words of rules, and which rule an IO meets.
+//! Tests of the syntax of rules, and of which rule decides about an IO.
 
 mod common;
 
@@ -108,7 +108,7 @@ fn reads_follow_writes_by_rules_that_come_before_all_others() {
     assert_eq!(ids, [true, false]);
 }
 
-/// The example of the sRoute paper, section 3.4: the rules of its delegate after a write of the
+/// The example in section 3.4 of the sRoute paper: the rules of its delegate after a write of the
 /// first 512 KiB.
 #[test]
 fn the_rules_of_the_papers_delegate_split_a_read_of_the_first_mebibyte() {
@@ -122,7 +122,7 @@ fn the_rules_of_the_papers_delegate_split_a_read_of_the_first_mebibyte() {
 }
 
 #[test]
-fn an_io_without_bytes_meets_only_rules_about_whole_objects() {
+fn an_io_without_bytes_matches_only_rules_about_whole_objects() {
     let table = table(&["* r data/x 0..4 -> target t0", "* r data/x -> target t1"]);
     let mut attribute = io("r data/x");
     attribute.span = None;
@@ -193,14 +193,14 @@ fn a_wrong_line_is_refused_with_its_number_and_a_hint() {
     let begun = "nacre routes 1\nswitch s at source *\napplication a on s\n";
     let cases = [
         ("", "empty"),
-        ("nacre routes 2", "line 1: this is no file of rules"),
-        ("nacre routes 1\n  * r data/x -> home", "line 2: a rule of no application"),
+        ("nacre routes 2", "line 1: this is no rule file"),
+        ("nacre routes 1\n  * r data/x -> home", "line 2: the rule belongs to no application"),
         ("nacre routes 1\napplication a on s", "line 2: there is no switch s"),
-        ("nacre routes 1\npool p\npool p", "line 3: pool p is there already"),
-        ("nacre routes 1\nbucket b", "line 2: \"bucket b\" says nothing"),
+        ("nacre routes 1\npool p\npool p", "line 3: pool p is defined twice"),
+        ("nacre routes 1\nbucket b", "line 2: \"bucket b\" is no valid line"),
         ("nacre routes 1\nswitch s at source layer:x", "line 2: no IO begins at a layer"),
-        ("nacre routes 1\nswitch s at home", "line 2: \"home\" is no place of a switch"),
-        ("nacre routes 1\ngrant * r data/x 0..4", "line 2: a grant is of an entity"),
+        ("nacre routes 1\nswitch s at home", "line 2: \"home\" is no location of a switch"),
+        ("nacre routes 1\ngrant * r data/x 0..4", "line 2: a grant cannot name"),
         ("* r data/x home", "no \"->\""),
         ("* r -> home", "3 or 4 words, not 2"),
         ("* x data/x -> home", "\"x\" names no operations"),
@@ -217,8 +217,8 @@ fn a_wrong_line_is_refused_with_its_number_and_a_hint() {
         ("* r data/x -> home fast", "\"fast\" is no option"),
         ("* w data/x -> home follow reply-direct", "reads cannot follow"),
         ("* w data/x -> controller whole reply-direct", "the controller answers the switch"),
-        ("* r data/\\x -> home", "a backslash before something"),
-        ("* r data/\\u{zz} -> home", "a backslash before something"),
+        ("* r data/\\x -> home", "a backslash before a character"),
+        ("* r data/\\u{zz} -> home", "a backslash before a character"),
     ];
     for (text, expected) in cases {
         let text = match text {

@@ -1,4 +1,4 @@
-//! Compares SHARDS with the exact curve on generated traces; its errors must stay within those of
+//! Compares SHARDS with the exact curve on generated traces. Its errors must stay within those of
 //! the test cases. Also tests how tenants share memory.
 
 use nacre_clock::Random;
@@ -9,13 +9,13 @@ const REQUESTS: u64 = 113_872;
 const BLOCKS: u64 = 48_974;
 const POINTS: u64 = 100;
 const SEEDS: u64 = 10;
-/// Traces over which the worst error of ten samples is averaged. This error differs by a third from
-/// trace to trace.
+/// The number of generated traces over which the worst error of ten samples is averaged. This error
+/// varies by a third between traces.
 const TRACES: u64 = 3;
 
-/// Generates a trace with as many requests and blocks as the public trace of the test cases. A
-/// request for an old block repeats an earlier request. The distance to the earlier request is
-/// equally likely to fall into each power-of-two range.
+/// Generates a trace with as many requests and blocks as the public trace of the test cases. Each
+/// request either uses a new block or repeats an earlier request. For a repetition, each
+/// power-of-two range of distances back is equally likely.
 fn trace(seed: u64) -> Vec<u64> {
     let mut random = Random::seeded(seed);
     let mut all: Vec<u64> = vec![];
@@ -144,7 +144,8 @@ fn no_other_distribution_of_memory_misses_less() {
 
 #[test]
 fn a_tenant_whose_curve_is_a_cliff_gets_all_the_memory_it_needs() {
-    // An allocation by the slope of the curve itself would never give this tenant its first unit.
+    // An allocation by the slope of the curve itself, without the hull, would never give this
+    // tenant its first unit.
     let shares = allocate_by_hull(&[(cliff(40), 10.0), (slope(), 1.0)], 60, 1);
     assert_eq!((shares[0], shares[1]), (40, 20));
 }

@@ -1,4 +1,4 @@
-//! One switch, event by event, and the steps of the controller.
+//! Tests of one switch, event by event, and of the steps of the controller.
 
 mod common;
 
@@ -136,7 +136,10 @@ fn an_io_follows_the_rules_of_one_term_from_beginning_to_end() {
     };
     let write = || Op::Write { offset: 0, data: Bytes::from_static(b"abcd") };
     let late = sent_under(1, 1, write());
-    assert!(late[0].contains("stale: the IO was sent under rules that have ended"), "{late:?}");
+    assert!(
+        late[0].contains("stale: the IO was sent under rules that have changed since"),
+        "{late:?}"
+    );
     let unchanged = sent_under(1, 2, Op::Read { offset: 9, length: 1 });
     assert_eq!(unchanged, ["2 to on"], "no rule about it has changed");
     assert_eq!(sent_under(2, 3, write()), ["3 to on"]);
@@ -205,7 +208,7 @@ fn a_change_that_an_endpoint_refuses_as_older_is_sent_again_with_a_later_stamp()
 }
 
 #[test]
-fn an_io_waits_for_the_controller_a_bounded_time() {
+fn an_io_fails_if_the_controller_does_not_answer_in_time() {
     let mut switch = serving(&["* w data/x -> controller header"]);
     let asked = write(&mut switch, 1, 0);
     assert!(matches!(asked.as_slice(), [Command::AskController { .. }]), "{asked:?}");

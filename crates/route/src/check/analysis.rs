@@ -1,4 +1,4 @@
-//! The analysis: it follows one IO of each kind through all switches, and judges where the IO ends.
+//! Analyses rules: follows one IO of each kind through all switches, and judges where it ends.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,12 +16,12 @@ use crate::model::{
 };
 use crate::rules::RuleTable;
 
-/// Finds loops, black holes, shadowed rules, reads that can miss a routed write, applications that
-/// contradict each other, and grants that rules circumvent.
+/// Finds these problems in rules: loops, black holes, shadowed rules, reads that can miss a routed
+/// write, applications that contradict each other, and rules that circumvent grants.
 ///
-/// It reports a finding if and only if some IO shows the problem, with one exception. The rules do
-/// not say on which target an object lies, so the analysis treats an object's home as different
-/// from every named target.
+/// It reports a problem if and only if some IO shows it, with one exception. Rules do not say on
+/// which target an object lies when no rule moves it. So the analysis assumes that this target
+/// differs from every target that a rule names.
 ///
 /// # Errors
 /// `Exhausted` if the rules do not fit into a switch, or split one IO too often.
@@ -41,7 +41,8 @@ pub fn check(routes: &Routes) -> Result<Checked> {
     Ok(analysis.checked)
 }
 
-/// Everything that tells objects apart.
+/// All object matchers in the rules, the grants and the network. The analysis treats two objects
+/// alike if they match the same matchers.
 fn matchers(routes: &Routes) -> BTreeSet<ObjectMatch> {
     let rules = || routes.insertions.iter().flat_map(|insertion| &insertion.rules);
     let mut all: BTreeSet<_> = rules().map(|rule| rule.header.object.clone()).collect();
@@ -50,8 +51,7 @@ fn matchers(routes: &Routes) -> BTreeSet<ObjectMatch> {
     all.extend(rights.iter().map(|object| (*object).clone()));
     let pools = &routes.topology.pools;
     all.extend(pools.iter().map(|pool| ObjectMatch::Prefix(format!("{pool}/"))));
-    // An object that a rule sends to another pool is subject to the grants on its name in that
-    // pool.
+    // A rule may send an object to another pool. There, the grants on its name in that pool decide.
     for rule in rules() {
         for destination in routes.topology.possible(&rule.destination) {
             let Destination::Pool(to) = destination else { continue };
@@ -65,7 +65,7 @@ fn matchers(routes: &Routes) -> BTreeSet<ObjectMatch> {
     all
 }
 
-/// The same names in another pool.
+/// The matcher of the same names in another pool.
 fn in_pool(object: &ObjectMatch, from: &str, to: &str) -> Option<ObjectMatch> {
     let moved = |text: &str| {
         let name = text.strip_prefix(from)?.strip_prefix('/')?;
@@ -84,7 +84,7 @@ struct Analysis<'a> {
     checked: Checked,
 }
 
-/// Who asks.
+/// The entity that sends an IO, and its tenant.
 type Source = (EntityName, TenantName);
 
 impl Analysis<'_> {
@@ -96,8 +96,8 @@ impl Analysis<'_> {
         missed: Option<(Io, Way)>,
     ) {
         let findings = &mut self.checked.findings;
-        // Many IOs show the same problem. Only one example is kept for each kind of finding and
-        // path of rules; for a missed write, for each pair of paths.
+        // Many IOs show the same problem. The analysis keeps one example for each kind of problem
+        // and path of rules. For a missed write, it keeps one for each pair of paths.
         let rules =
             |way: &Option<Way>| way.iter().flat_map(|way| way.hops.clone()).collect::<Vec<_>>();
         let key = |missed: &Option<(Io, Way)>| {
@@ -126,8 +126,8 @@ impl Analysis<'_> {
                 .any(|grant| grant.permits(&io.source, &io.tenant, io.operation, object))
     }
 
-    /// The sources to analyse for an object: those that rules, grants and switches name, and one
-    /// that none of them names.
+    /// The sources of IO to analyse for an object: each source that rules, grants or switches name,
+    /// and one that none of them names.
     fn sources(&self, object: &ObjectId) -> Vec<Source> {
         let rules = self.routes.insertions.iter().flat_map(|insertion| &insertion.rules);
         let about = rules.map(|rule| (&rule.header.object, &rule.header.source));
@@ -136,8 +136,8 @@ impl Analysis<'_> {
             crate::file::Location::Source(source) => Some(source),
             _ => None,
         });
-        // An IO also needs a right to the object that a rule sends it to, so the grants on every
-        // object count.
+        // The source also needs a grant on the object to which a rule sends its IO, so the grants
+        // on all objects count.
         let named = about.filter(|(matcher, _)| matcher.matches(object)).map(|(_, source)| source);
         let named = named.chain(grants.map(|(_, source)| source)).chain(located);
         let (mut entities, mut tenants) = (BTreeSet::new(), BTreeSet::new());
@@ -163,7 +163,7 @@ impl Analysis<'_> {
         entities.iter().flat_map(pair).collect()
     }
 
-    /// Follows all IO on one object.
+    /// Follows every kind of IO on one object.
     fn follow(&mut self, object: &ObjectId) -> Result<()> {
         let (mut reads, mut writes) = (vec![], vec![]);
         for (source, tenant) in self.sources(object) {
@@ -223,7 +223,7 @@ impl Analysis<'_> {
         }
     }
 
-    /// Checks each switch by itself: reports rules that no IO meets, and applications that
+    /// Checks each switch by itself. Reports rules that no IO matches, and applications that
     /// contradict each other.
     fn compare_rules(&mut self, objects: &[ObjectId]) -> Result<()> {
         let switches: Vec<SwitchName> = self.network.tables.keys().cloned().collect();
@@ -282,7 +282,7 @@ impl Analysis<'_> {
         Ok(())
     }
 
-    /// An IO that a shadowed rule is about, and the rule that takes it.
+    /// An IO that a shadowed rule matches, and the earlier rule that decides about it.
     fn shadow(
         &self,
         switch: &SwitchName,
@@ -317,7 +317,7 @@ impl Analysis<'_> {
         Ok(Some((io, way)))
     }
 
-    /// Compares what the rules of each two applications say about an IO.
+    /// Compares the rules of each pair of applications that match an IO.
     fn contradictions(
         &mut self,
         switch: &SwitchName,
@@ -369,7 +369,7 @@ impl Analysis<'_> {
 /// The rules of one application.
 struct Alone {
     table: RuleTable,
-    /// The rules in the table of the switch.
+    /// For each rule in `table`, its id in the table of the switch.
     ids: Vec<RuleId>,
 }
 

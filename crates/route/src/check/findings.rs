@@ -1,11 +1,11 @@
-//! What the analysis says.
+//! The problems that the analysis reports.
 
 use std::fmt;
 
 use super::Way;
 use crate::model::{ApplicationName, Io, SwitchName};
 
-/// What is wrong.
+/// A kind of problem in rules.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FindingKind {
     /// IO goes round in a loop.
@@ -15,7 +15,7 @@ pub enum FindingKind {
         /// What is missing.
         missing: String,
     },
-    /// No IO meets a rule: others before it take everything.
+    /// No IO reaches a rule, because earlier rules match all of it.
     Shadowed {
         /// The switch.
         switch: SwitchName,
@@ -28,38 +28,38 @@ pub enum FindingKind {
     Contradiction {
         /// The switch.
         switch: SwitchName,
-        /// One of them, whose rule decides.
+        /// The application whose rule decides.
         first: ApplicationName,
         /// Its rule.
         rule: String,
-        /// The other.
+        /// The other application.
         second: ApplicationName,
         /// Its rule.
         other: String,
     },
-    /// A source would reach by a route what no grant gives it.
+    /// A route lets a source reach an object to which it has no grant.
     GrantCircumvented,
-    /// The rules are too many or too entangled to be looked at completely.
+    /// The rules are too many or too complex to analyse completely.
     Incomplete,
 }
 
-/// Something that is wrong, with an IO that shows it.
+/// A problem, with an IO that shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// What.
+    /// The kind of problem.
     pub kind: FindingKind,
-    /// An IO that shows it; of two, the read.
+    /// An IO that shows the problem; for a missed write, the read.
     pub io: Option<Io>,
-    /// The way of that IO.
+    /// The path of that IO.
     pub way: Option<Way>,
-    /// The write that a read may miss, with its way.
+    /// The write that the read may miss, with its path.
     pub missed: Option<(Io, Way)>,
 }
 
-/// Everything that was found.
+/// The result of the analysis.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Checked {
-    /// At most [`crate::limits::MAX_FINDINGS_OF_A_KIND`] of a kind.
+    /// The problems, at most [`crate::limits::MAX_FINDINGS_OF_A_KIND`] of each kind.
     pub findings: Vec<Finding>,
 }
 

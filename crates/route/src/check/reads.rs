@@ -1,12 +1,11 @@
-//! Decides whether a read can miss a write, from the paths of both.
+//! Decides from the paths of a read and a write whether the read can miss the written bytes.
 
 use std::collections::BTreeSet;
 
 use super::trace::{End, Endpoint, Way};
 use crate::model::Follow;
 
-/// Whether the read always sees the bytes of the write, whichever copies the write and the read
-/// use.
+/// Whether the read always sees the bytes of the write, whichever copies the two use.
 pub fn sees(read: &Way, write: &Way) -> bool {
     match write.follow {
         Follow::Everywhere => return true,
@@ -19,14 +18,15 @@ pub fn sees(read: &Way, write: &Way) -> bool {
         Follow::No => {}
     }
     let (Some(written), Some(asked)) = (copies(write), copies(read)) else {
-        // The controller puts such IO in order; loops and black holes are findings of their own.
+        // The controller orders such IO. Loops and black holes are reported as problems of their
+        // own.
         return true;
     };
     meet(&written, &asked) && meet_in_caches(read, write)
 }
 
-/// The endpoints of an IO, and how many of them it uses. `None` if no endpoint follows from the
-/// rules alone.
+/// How many endpoints an IO uses, and among which it chooses. `None` if the rules do not determine
+/// the endpoints.
 fn copies(way: &Way) -> Option<(usize, BTreeSet<&Endpoint>)> {
     match &way.end {
         End::Served(endpoint) => Some((1, BTreeSet::from([endpoint]))),
@@ -35,17 +35,18 @@ fn copies(way: &Way) -> Option<(usize, BTreeSet<&Endpoint>)> {
     }
 }
 
-/// Whether every possible choice of written copies shares a copy with every possible choice of read
-/// copies.
+/// Whether each possible choice of written copies has a copy in common with each possible choice of
+/// read copies.
 fn meet(write: &(usize, BTreeSet<&Endpoint>), read: &(usize, BTreeSet<&Endpoint>)) -> bool {
     let common = write.1.intersection(&read.1).count();
-    // Worst case: the write and the read first use all copies that the other one cannot use.
+    // In the worst case, the write and the read first use all copies that the other does not use.
     let left = |own: &(usize, BTreeSet<&Endpoint>)| own.0.saturating_sub(own.1.len() - common);
     left(write) + left(read) > common
 }
 
-/// Whether the read and the write are consistent through caches. If only the read passes a cache,
-/// the cache may be stale. If only the write passes one, the cache may hold the write back.
+/// Whether caches cannot hide the write from the read. If only the read passes a cache, the cache
+/// may be stale. If only the write passes a cache, the cache may not have written the bytes back
+/// yet.
 fn meet_in_caches(read: &Way, write: &Way) -> bool {
     let only_read = write.bypassed.difference(&read.bypassed).next().is_some();
     let only_written = read.bypassed.difference(&write.bypassed).next().is_some();

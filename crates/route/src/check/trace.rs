@@ -12,17 +12,17 @@ use crate::model::{
 };
 use crate::rules::RuleTable;
 
-/// Switches with their rules, ready to be followed.
+/// The switches of a network, with their rules.
 #[derive(Debug)]
 pub struct Network<'a> {
-    /// What there is.
+    /// The pools, targets, layers and switches.
     pub topology: &'a Topology,
     /// The rules of each switch.
     pub tables: BTreeMap<SwitchName, RuleTable>,
 }
 
 impl<'a> Network<'a> {
-    /// The network of a file of rules.
+    /// The network of a rule file.
     ///
     /// # Errors
     /// As [`RuleTable::insert`].
@@ -31,12 +31,12 @@ impl<'a> Network<'a> {
     }
 }
 
-/// Where IO is served.
+/// The object and the target that serve an IO.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Endpoint {
     /// The object.
     pub object: ObjectId,
-    /// At this target; `None`: where the object lies.
+    /// The target; `None` for the target where the object lies.
     pub target: Option<TargetName>,
 }
 
@@ -47,72 +47,72 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// Why a switch sends an IO where it does.
+/// Why a switch sends an IO to its destination.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
-    /// By this rule.
+    /// This rule decides.
     Rule {
-        /// Its place in the order of the switch.
+        /// The id of the rule in the switch.
         id: RuleId,
         /// The rule.
         text: String,
     },
-    /// No rule is about it: it goes on.
+    /// No rule matches the IO, so it continues to where it was going.
     NoRule,
 }
 
-/// One switch on the way of an IO.
+/// A switch on the path of an IO.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hop {
     /// The switch.
     pub switch: SwitchName,
     /// The layer that the IO came out of.
     pub via: Option<LayerName>,
-    /// Why it went on as it did.
+    /// Why the switch sent the IO to its next hop.
     pub reason: Reason,
 }
 
-/// How a way ends.
+/// How the path of an IO ends.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum End {
     /// At an endpoint.
     Served(Endpoint),
-    /// At so many of several copies.
+    /// At `take` of several copies.
     Scattered {
-        /// How many.
+        /// How many copies the IO uses.
         take: usize,
         /// The copies.
         among: Vec<Endpoint>,
     },
     /// At the controller, which decides.
     Controller,
-    /// Where it has been before.
+    /// In a loop: at a switch that it has passed before.
     Loop,
     /// Nowhere: there is no such pool, target or layer.
     Missing(String),
 }
 
-/// What some bytes of an IO go through.
+/// The path of some bytes of an IO.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Way {
     /// The bytes; `None` if the IO touches none.
     pub span: Option<Span>,
     /// The switches, in order.
     pub hops: Vec<Hop>,
-    /// The layers that are left out.
+    /// The layers that the IO bypasses.
     pub bypassed: BTreeSet<LayerName>,
-    /// Whether a rule on the way lets reads follow it, and how far.
+    /// Whether a rule on the path makes reads follow this write, and at which switches.
     pub follow: Follow,
     /// The switch of that rule.
     pub follow_at: Option<SwitchName>,
-    /// The options of the rules on the way, together.
+    /// The combined options of the rules on the path.
     pub options: Options,
-    /// How it ends.
+    /// How the path ends.
     pub end: End,
 }
 
 impl Way {
-    /// A way straight to an endpoint.
+    /// A path without switches, straight to an endpoint.
     pub(super) fn new(span: Option<Span>, endpoint: Endpoint) -> Self {
         Self {
             span,
@@ -135,7 +135,7 @@ struct State {
     visited: Vec<(SwitchName, Option<LayerName>, Endpoint)>,
 }
 
-/// Follows every byte of an IO from its source on.
+/// Follows every byte of an IO from its source to its end.
 ///
 /// # Errors
 /// As [`RuleTable::route`].
@@ -208,7 +208,7 @@ impl State {
     }
 }
 
-/// Sends an IO where a rule says.
+/// Sends an IO to the destination of a rule.
 fn go(
     network: &Network<'_>,
     mut state: State,
@@ -253,8 +253,8 @@ fn go(
                 state.ends(End::Missing(format!("program {program}")), ways);
                 return Ok(());
             };
-            // The program may choose any of these destinations, so each gives a path of the same
-            // bytes.
+            // The program may choose any of these destinations. So each of them gives one path for
+            // the bytes.
             return declared.iter().try_for_each(|to| go(network, state.clone(), switch, to, ways));
         }
         Destination::Controller(_) => {
@@ -265,7 +265,7 @@ fn go(
     arrive(network, state, Some(switch), ways)
 }
 
-/// Copies are endpoints: no switch comes before them.
+/// Ends the path at the copies. There is no switch in front of them.
 fn scattered(network: &Network<'_>, state: State, scatter: &Scatter, ways: &mut Vec<Way>) {
     let is_unknown = |target: &&TargetName| !network.topology.targets.contains(*target);
     if let Some(target) = scatter.among.iter().find(is_unknown) {
@@ -279,7 +279,7 @@ fn scattered(network: &Network<'_>, state: State, scatter: &Scatter, ways: &mut 
     state.ends(End::Scattered { take: scatter.count(), among }, ways);
 }
 
-/// Sends an IO on to its endpoint. It first passes the switch in front of the endpoint, unless it
+/// Sends an IO to its endpoint. First it passes the switch in front of the endpoint, unless it
 /// comes from that switch.
 fn arrive(
     network: &Network<'_>,

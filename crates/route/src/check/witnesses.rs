@@ -1,9 +1,9 @@
 //! Finds one object for each combination of rules that match a common object. The analysis tests
 //! only these objects.
 //!
-//! All names, prefixes and patterns together form one automaton. A state says which letters each of
-//! them can accept next. A breadth-first search finds a shortest name for each set of matchers that
-//! match together.
+//! It treats the objects of rules (names, prefixes and patterns) as one automaton that reads an
+//! object's text letter by letter. A state says which positions each of these matchers has reached.
+//! A breadth-first search finds the shortest object for each set of matchers that match together.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
@@ -12,13 +12,13 @@ use nacre_object::ObjectId;
 use crate::limits::MAX_CHECK_STATES;
 use crate::model::ObjectMatch;
 
-/// Objects, and whether they are all that are needed.
+/// The objects to test, and whether the search found all of them.
 pub struct Witnesses {
     pub objects: Vec<ObjectId>,
     pub is_complete: bool,
 }
 
-/// A matcher as letters and stars.
+/// A matcher as a sequence of letters and stars (`None`).
 struct Glob(Vec<Option<char>>);
 
 impl Glob {
@@ -34,7 +34,7 @@ impl Glob {
         })
     }
 
-    /// The positions that a text of no letters reaches from one: past stars.
+    /// Adds a position to `into`, and all positions behind stars that follow it directly.
     fn rest(&self, from: usize, into: &mut BTreeSet<usize>) {
         into.insert(from);
         if self.0.get(from) == Some(&None) {
@@ -59,11 +59,11 @@ impl Glob {
     }
 }
 
-/// What the matchers that are still alive expect.
+/// For each matcher that can still match, the positions that it has reached.
 type State = BTreeMap<usize, BTreeSet<usize>>;
 
-/// The part of an object's text that the search has reached. A name has at least one letter, and a
-/// pool only letters that are allowed in identifiers.
+/// Whether the search is in the pool or in the name of the object `POOL/NAME`. A name has at least
+/// one letter. A pool has only letters that are allowed in identifiers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Part {
     Pool { is_empty: bool },
@@ -125,7 +125,8 @@ fn part_after(part: Part, letter: char) -> Option<Part> {
     }
 }
 
-/// The letters to try: those that the matchers expect, the slash, and one that no matcher names.
+/// The letters to try next: those that a matcher expects, the slash, and one that no matcher
+/// contains.
 fn letters(globs: &[Glob], state: &State, fresh: &[char]) -> BTreeSet<char> {
     let expected = state.iter().flat_map(|(at, reached)| {
         reached.iter().filter_map(|position| globs[*at].0.get(*position).copied().flatten())
@@ -133,7 +134,7 @@ fn letters(globs: &[Glob], state: &State, fresh: &[char]) -> BTreeSet<char> {
     expected.chain(['/']).chain(fresh.iter().copied()).collect()
 }
 
-/// A letter that no matcher names.
+/// A letter that no matcher contains.
 fn fresh_letters(globs: &[Glob]) -> Vec<char> {
     let named: BTreeSet<char> =
         globs.iter().flat_map(|glob| glob.0.iter().flatten().copied()).collect();

@@ -1,4 +1,4 @@
-//! `Controller`: events in, commands out.
+//! `Controller`: a state machine that takes events and returns commands.
 
 use std::collections::BTreeSet;
 
@@ -9,25 +9,25 @@ use crate::limits::MAX_SWITCHES;
 use crate::model::{Header, ObjectMatch, Operations, SourceMatch, Span, SwitchName};
 use crate::switch::{Order, OrderAnswer, Placed, SwitchRules, Term};
 
-/// What came of storing a record.
+/// The result of storing a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stored {
-    /// It is stored, durably.
+    /// The record is stored durably.
     Yes,
-    /// Another record is stored: there is another controller.
+    /// Another record is stored, so there is another controller.
     Refused,
 }
 
-/// What happened.
+/// An event that the runtime passes to the controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ControllerEvent {
-    /// The stored record; the first one is empty.
+    /// The stored record was read. The first record is empty.
     Loaded(Record),
-    /// A record was stored, or was not.
+    /// Storing a record has succeeded or was refused.
     Stored {
-        /// Of this term.
+        /// The term of the record.
         term: Term,
-        /// Whether.
+        /// The result.
         outcome: Stored,
     },
     /// A switch has answered an order.
@@ -36,32 +36,32 @@ pub enum ControllerEvent {
         term: Term,
         /// The switch.
         switch: SwitchName,
-        /// Which order it was.
+        /// The order.
         order: Order,
-        /// What it said.
+        /// The answer.
         answer: OrderAnswer,
     },
-    /// Bytes are moved, and the newest found: see [`super::newest`].
+    /// The runtime has moved bytes and located the newest bytes with [`super::newest`].
     Gathered {
-        /// For this update.
+        /// The term of the update.
         term: Term,
-        /// Where newest bytes are.
+        /// Where the newest bytes of objects are.
         placed: Vec<Placed>,
     },
     /// A switch has started and has no rules.
     Joined(SwitchName),
-    /// Time has passed. What has no answer yet is asked again.
+    /// Time has passed. The controller repeats what has not been answered yet.
     Tick,
 }
 
-/// What is to be done.
+/// What the runtime must do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ControllerCommand {
     /// Read the stored record.
     Load,
-    /// Store a record if that of term `expected` is stored (compare and swap).
+    /// Store a record if the stored record has the term `expected` (compare and swap).
     Store {
-        /// The term of the record that it follows.
+        /// The term of the record to replace.
         expected: Term,
         /// The record.
         record: Record,
@@ -72,21 +72,21 @@ pub enum ControllerCommand {
         switch: SwitchName,
         /// The term of the update.
         term: Term,
-        /// The step.
+        /// The order.
         order: Order,
     },
-    /// Move bytes, then find the newest of those that may be away from home.
+    /// Move bytes. Then locate the newest bytes of the objects that may be away from home.
     Gather {
         /// The term of the update.
         term: Term,
-        /// What to move.
+        /// The bytes to move.
         moves: Vec<Move>,
-        /// Where bytes may be.
+        /// The objects that may be away from home, with the possible destinations.
         followed: Vec<Followed>,
     },
-    /// The rules of this term hold everywhere.
+    /// All switches have the rules of this term.
     Updated(Term),
-    /// Another controller is in charge: this one ends.
+    /// Stop this controller: another one is in charge.
     Deposed,
 }
 
@@ -107,21 +107,21 @@ enum Step {
 /// Changes the rules of switches, one update at a time.
 #[derive(Debug)]
 pub struct Controller {
-    /// What is stored, or about to be.
+    /// The record that is stored or being stored.
     record: Record,
-    /// The term of the record before it.
+    /// The term of the record that `record` replaces.
     before: Term,
-    /// Which IO the update concerns.
+    /// The IO that the update concerns.
     concerned: Vec<Header>,
     step: Step,
-    /// Switches that have not done the step yet.
+    /// The switches that have not completed the step yet.
     missing: BTreeSet<SwitchName>,
-    /// Whether a switch has started since the update began.
+    /// Whether a switch has restarted since this update began.
     has_joined: bool,
 }
 
 impl Controller {
-    /// A controller that has started, and what it does first.
+    /// Starts a controller. Also returns the first commands.
     pub fn new() -> (Self, Vec<ControllerCommand>) {
         let controller = Self {
             record: Record::default(),
@@ -134,7 +134,7 @@ impl Controller {
         (controller, vec![ControllerCommand::Load])
     }
 
-    /// The record that is stored, or about to be.
+    /// The record that is stored or being stored.
     pub fn record(&self) -> &Record {
         &self.record
     }
@@ -143,8 +143,8 @@ impl Controller {
     ///
     /// # Errors
     /// `Conflict` while another update is running; `Unavailable` if this controller is not in
-    /// charge; `Exhausted` if there are more than [`MAX_SWITCHES`] switches, or rules do not fit
-    /// into a switch.
+    /// charge; `Exhausted` if there are more than [`MAX_SWITCHES`] switches, or if the rules do not
+    /// fit into a switch.
     pub fn begin(&mut self, wanted: Wanted) -> Result<Vec<ControllerCommand>> {
         match self.step {
             Step::Idle => {}
@@ -154,12 +154,12 @@ impl Controller {
                 );
             }
             _ => {
-                return Err(Error::conflict("rules are being changed").hint("try again afterwards"));
+                return Err(Error::conflict("another update is running").hint("try again later"));
             }
         }
         if wanted.rules.len() > MAX_SWITCHES {
             return Err(Error::exhausted(format!(
-                "{MAX_SWITCHES} switches change at once at most"
+                "an update changes more than {MAX_SWITCHES} switches"
             )));
         }
         let next = self.record.next(wanted)?;
@@ -167,8 +167,8 @@ impl Controller {
         Ok(self.store(next))
     }
 
-    /// Processes an event, and returns the commands that follow from it. Events that come late or
-    /// twice are harmless.
+    /// Processes an event, and returns the resulting commands. A late or repeated event does no
+    /// harm.
     pub fn handle(&mut self, event: ControllerEvent) -> Vec<ControllerCommand> {
         match event {
             ControllerEvent::Loaded(record) => match self.step {
@@ -193,9 +193,9 @@ impl Controller {
         }
     }
 
-    /// Installs the stored rules again while all IO is held. This is needed because a former
-    /// controller may have stopped at any step, and a restarted switch does not know where its IO
-    /// went.
+    /// Installs the stored rules again while all IO is held. An earlier controller may have stopped
+    /// at any step, and a restarted switch does not know where its IO went. So the newest bytes
+    /// must be located again.
     fn start_over(&mut self) -> Vec<ControllerCommand> {
         self.has_joined = false;
         self.concerned = vec![Header {
@@ -212,7 +212,7 @@ impl Controller {
         self.enter(Step::Storing)
     }
 
-    /// Begins a step, and does what it asks for.
+    /// Begins a step, and returns its commands.
     fn enter(&mut self, step: Step) -> Vec<ControllerCommand> {
         self.step = step;
         self.missing = self.record.wanted.rules.keys().cloned().collect();
@@ -222,12 +222,12 @@ impl Controller {
         self.act()
     }
 
-    /// Whether the step is an order to all switches.
+    /// Whether the step consists of one order to each switch.
     fn order_for_all(&self) -> bool {
         matches!(self.step, Step::Quiescing | Step::Draining | Step::Installing(_) | Step::Resuming)
     }
 
-    /// Does, or does again, what the step asks for.
+    /// Returns the commands of the present step, also when it is repeated.
     fn act(&self) -> Vec<ControllerCommand> {
         let term = self.record.term;
         match &self.step {
@@ -335,9 +335,9 @@ impl Controller {
         }
         match self.step {
             Step::Idle => self.start_over(),
-            // The switch has lost its new rules, so they are installed again after this update. In
-            // an earlier step they are not installed yet, and the update itself will give them to
-            // the switch.
+            // The restarted switch has lost the new rules, so the controller installs them again
+            // after this update. In an earlier step nothing is lost: this update will still install
+            // the rules.
             Step::Resuming => {
                 self.has_joined = true;
                 vec![]

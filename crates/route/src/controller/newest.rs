@@ -1,4 +1,4 @@
-//! Where the newest bytes of objects are, from what endpoints keep.
+//! Locates the newest bytes of objects, from what endpoints report.
 
 use std::collections::BTreeMap;
 
@@ -8,23 +8,23 @@ use crate::model::{ApplicationName, Destination, Span};
 use crate::rules::Placement;
 use crate::switch::{Placed, Stamp};
 
-/// Bytes of an object that an endpoint keeps. Endpoints report them when rules are recovered: the
-/// rules that switches made are stored with the data (sRoute paper, section 3.6).
+/// Bytes of an object that an endpoint reports. Endpoints store with the data which rule sent it
+/// there, so that rules can be recovered (sRoute paper, section 3.6).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// The object that was asked for when they were written.
+    /// The object that the client wrote.
     pub object: ObjectId,
     /// The bytes.
     pub span: Span,
     /// The stamp of the change that wrote them.
     pub stamp: Stamp,
-    /// Where they are.
+    /// Where the bytes are.
     pub destination: Destination,
     /// The application whose rule sent them there.
     pub application: ApplicationName,
 }
 
-/// The place of each byte that has the latest stamp.
+/// For each byte, the location with the latest stamp.
 pub fn newest(found: Vec<Found>) -> Vec<Placed> {
     let mut by_object: BTreeMap<ObjectId, Vec<Found>> = BTreeMap::new();
     for one in found {
@@ -33,8 +33,8 @@ pub fn newest(found: Vec<Found>) -> Vec<Placed> {
     by_object.into_values().flat_map(newest_of_object).collect()
 }
 
-/// Visits the pieces from the newest to the oldest. Each piece claims only bytes that no newer
-/// piece has claimed.
+/// Processes the pieces from the newest to the oldest. Each piece gets the bytes that no newer
+/// piece has.
 fn newest_of_object(mut found: Vec<Found>) -> Vec<Placed> {
     found.sort_by(|a, b| b.stamp.cmp(&a.stamp));
     let mut painted: BTreeMap<u64, u64> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! What the controller stores.
+//! The record of an update, which the controller stores before it changes a switch.
 
 use std::collections::BTreeMap;
 
@@ -11,55 +11,53 @@ use crate::model::{
 use crate::rules::RuleTable;
 use crate::switch::Term;
 
-/// Objects whose bytes may be away from home, because a rule lets reads follow writes.
+/// Objects whose bytes may be away from home, because a rule makes reads follow writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Followed {
     /// The objects.
     pub object: ObjectMatch,
-    /// Where bytes may be.
+    /// Where the bytes may be.
     pub destination: Destination,
 }
 
-/// An order to move bytes to another place while no IO is in flight. If both places have a byte,
-/// the one with the later stamp stays.
+/// An order to move bytes from one location to another while no IO is in flight. If both locations
+/// have a byte, the one with the later stamp wins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Move {
-    /// Whose bytes.
+    /// The object.
     pub object: ObjectId,
-    /// From where.
+    /// The present location.
     pub from: Destination,
-    /// To where.
+    /// The new location.
     pub to: Destination,
 }
 
-/// Rules that are to be, at all switches.
+/// The rules of all switches that an update installs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// The insertions of each switch that takes part.
     pub rules: BTreeMap<SwitchName, Vec<Vec<Rule>>>,
-    /// What the programs declare that the rules name.
+    /// The declarations of the programs that the rules name.
     pub programs: Programs,
-    /// What is moved before the rules hold.
+    /// Bytes to move before the rules are installed.
     pub moves: Vec<Move>,
-    /// Objects of which all bytes are home after the moves.
+    /// Objects whose bytes are all home after the moves.
     pub settled: Vec<ObjectMatch>,
 }
 
-/// What is stored before any switch is told anything.
+/// The record of an update. The controller stores it before it gives any order to a switch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Record {
-    /// The term under which this record is installed. It rises with each update, and each time an
-    /// update is started again.
+    /// The term of the rules. Each update has a new term, and so has each repetition of an update.
     pub term: Term,
-    /// What is to be.
+    /// The rules to install.
     pub wanted: Wanted,
-    /// The places to which bytes may have moved because reads follow writes, under these rules and
-    /// earlier ones.
+    /// Where bytes of objects may be, because these or earlier rules made reads follow writes.
     pub followed: Vec<Followed>,
 }
 
 impl Record {
-    /// The record of the next update.
+    /// Creates the record of the next update.
     ///
     /// # Errors
     /// As [`RuleTable::insert`], if the rules do not fit into a switch.
@@ -72,7 +70,7 @@ impl Record {
             }
             follow(&mut followed, insertions, &wanted.programs);
         }
-        // Rules that still let reads follow writes keep their objects.
+        // Keep objects for which a rule still makes reads follow writes.
         let is_left = |old: &Followed| {
             !wanted.settled.contains(&old.object)
                 || wanted.rules.values().flatten().flatten().any(|rule| {
@@ -83,8 +81,8 @@ impl Record {
         Ok(Self { term: Term(self.term.0 + 1), wanted, followed })
     }
 
-    /// The same record with other versions of programs. Bytes may be at the destinations of old and
-    /// new versions.
+    /// The same record with other versions of programs. Bytes may be at the destinations of the old
+    /// and of the new versions.
     #[must_use]
     pub fn with_programs(mut self, programs: Programs) -> Self {
         for insertions in self.wanted.rules.values() {
@@ -94,7 +92,7 @@ impl Record {
         self
     }
 
-    /// The same again, under the next term.
+    /// The same record under the next term.
     pub fn again(&self) -> Self {
         Self { term: Term(self.term.0 + 1), ..self.clone() }
     }
@@ -144,7 +142,7 @@ impl Record {
     }
 }
 
-/// Adds where bytes may be because reads follow writes by these rules.
+/// Adds where bytes may be because these rules make reads follow writes.
 fn follow(followed: &mut Vec<Followed>, insertions: &[Vec<Rule>], programs: &Programs) {
     let is_following = |rule: &&Rule| rule.options.follow != Follow::No;
     for rule in insertions.iter().flatten().filter(is_following) {

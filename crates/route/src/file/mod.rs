@@ -1,5 +1,5 @@
 //! The file format in which people write rules: the network, the grants, and the rules of each
-//! switch, one a line.
+//! switch, one item per line.
 
 mod parse;
 mod print;

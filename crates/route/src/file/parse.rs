@@ -1,4 +1,4 @@
-//! Reading a file of rules.
+//! Parses a rule file.
 
 use std::str::FromStr;
 
@@ -26,14 +26,14 @@ impl FromStr for Routes {
 }
 
 impl Routes {
-    /// Parses a rule file for a known network. The file may add to the network.
+    /// Parses a rule file for a known network, to which the file may add.
     ///
     /// # Errors
-    /// `Invalid`, with the number and the mistake of the wrong line.
+    /// `Invalid`, with the number of the wrong line and what is wrong with it.
     pub fn on(topology: Topology, file: &str) -> Result<Self> {
         if file.len() > MAX_FILE_BYTES {
             return Err(Error::invalid(format!(
-                "a file of rules has {MAX_FILE_BYTES} bytes at most"
+                "the rule file has more than {MAX_FILE_BYTES} bytes"
             )));
         }
         let mut routes = Self { topology, ..Self::default() };
@@ -44,7 +44,7 @@ impl Routes {
         }
         match is_begun {
             true => Ok(routes),
-            false => Err(Error::invalid("a file of rules is empty").hint(FIRST_LINE_HINT)),
+            false => Err(Error::invalid("the rule file is empty").hint(FIRST_LINE_HINT)),
         }
     }
 }
@@ -61,7 +61,7 @@ fn on_line(error: &Error, number: usize) -> Error {
 
 fn read_line(routes: &mut Routes, is_begun: &mut bool, line: &str) -> Result<()> {
     if line.len() > MAX_LINE_BYTES {
-        return Err(Error::invalid(format!("a line has {MAX_LINE_BYTES} bytes at most")));
+        return Err(Error::invalid(format!("the line has more than {MAX_LINE_BYTES} bytes")));
     }
     let words = text::words(line);
     if words.is_empty() {
@@ -71,8 +71,9 @@ fn read_line(routes: &mut Routes, is_begun: &mut bool, line: &str) -> Result<()>
         *is_begun = words == FIRST_LINE.split(' ').collect::<Vec<_>>();
         return match is_begun {
             true => Ok(()),
-            false => Err(Error::invalid("this is no file of rules, or of a later version")
-                .hint(FIRST_LINE_HINT)),
+            false => {
+                Err(Error::invalid("this is no rule file of a known version").hint(FIRST_LINE_HINT))
+            }
         };
     }
     if line.starts_with(char::is_whitespace) {
@@ -83,8 +84,9 @@ fn read_line(routes: &mut Routes, is_begun: &mut bool, line: &str) -> Result<()>
 
 fn read_rule(routes: &mut Routes, words: &[&str]) -> Result<()> {
     let Some(insertion) = routes.insertions.last_mut() else {
-        return Err(Error::invalid("a rule of no application")
-            .hint("put a line \"application NAME on SWITCH\" before it; all other lines begin without a blank"));
+        return Err(Error::invalid("the rule belongs to no application").hint(
+            "put a line \"application NAME on SWITCH\" before it; only rules begin with a space",
+        ));
     };
     insertion.rules.push(Rule::parse(&insertion.application, words)?);
     Ok(())
@@ -104,7 +106,7 @@ fn read_statement(routes: &mut Routes, words: &[&str]) -> Result<()> {
             let declared = topology.programs.entry(name.parse()?).or_default();
             match Destination::parse(destination)? {
                 (destination, []) => declare(declared, destination)?,
-                _ => return Err(Error::invalid("a program declares destinations without options")),
+                _ => return Err(Error::invalid("a declared destination cannot have options")),
             }
             true
         }
@@ -130,18 +132,22 @@ fn read_statement(routes: &mut Routes, words: &[&str]) -> Result<()> {
             routes.insertions.push(Insertion { application, switch, rules: vec![] });
             true
         }
-        _ => return Err(Error::invalid(format!("{:?} says nothing", words.join(" "))).hint(HINT)),
+        _ => {
+            return Err(
+                Error::invalid(format!("{:?} is no valid line", words.join(" "))).hint(HINT)
+            );
+        }
     };
     match is_new {
         true => Ok(()),
-        false => Err(Error::invalid(format!("{} {} is there already", words[0], words[1]))),
+        false => Err(Error::invalid(format!("{} {} is defined twice", words[0], words[1]))),
     }
 }
 
-const HINT: &str = "lines are: pool NAME, target NAME, layer NAME [to SWITCH], switch NAME at PLACE, \
+const HINT: &str = "write one of: pool NAME, target NAME, layer NAME [to SWITCH], switch NAME at PLACE, \
     program NAME to DESTINATION, \
     reserved PREFIX*, grant SOURCE OPERATIONS OBJECT, application NAME on SWITCH; \
-    and rules, which begin with a blank";
+    or a rule, which begins with a space";
 
 fn known_switch(routes: &Routes, name: &str) -> Result<SwitchName> {
     let name: SwitchName = name.parse()?;
@@ -162,7 +168,7 @@ fn parse_location(words: &[&str]) -> Result<Location> {
         ["target", name] => Ok(Location::Target(name.parse()?)),
         ["pool", name] => Ok(Location::Pool(name.parse()?)),
         ["layer"] => Ok(Location::Layer),
-        _ => Err(Error::invalid(format!("{:?} is no place of a switch", words.join(" ")))
+        _ => Err(Error::invalid(format!("{:?} is no location of a switch", words.join(" ")))
             .hint("write source SOURCE, target NAME, pool NAME or layer")),
     }
 }
@@ -170,7 +176,7 @@ fn parse_location(words: &[&str]) -> Result<Location> {
 fn parse_grant(words: &[&str]) -> Result<Grant> {
     let Header { source, operations, object, span } = Header::parse(words)?;
     if span != Span::WHOLE || matches!(source, SourceMatch::Layer(_)) {
-        return Err(Error::invalid("a grant is of an entity or a tenant, to whole objects"));
+        return Err(Error::invalid("a grant cannot name a layer or a range of bytes"));
     }
     Ok(Grant { source, operations, object })
 }

@@ -1,4 +1,4 @@
-//! `Routes`: everything that a file of rules says.
+//! `Routes`: the contents of a rule file.
 
 use std::collections::BTreeMap;
 
@@ -10,30 +10,30 @@ use crate::model::{
 };
 use crate::rules::RuleTable;
 
-/// Rules that an application installs at one switch in one go.
+/// Rules that an application installs at one switch together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Insertion {
-    /// Whose.
+    /// The application.
     pub application: ApplicationName,
-    /// Where.
+    /// The switch.
     pub switch: SwitchName,
     /// The rules.
     pub rules: Vec<Rule>,
 }
 
-/// A right to some objects that sources have without rules.
+/// A right that some sources have to some objects, independent of rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
-    /// Who has it: an entity, a tenant, or everybody.
+    /// The sources that have it: an entity, a tenant, or everybody.
     pub source: SourceMatch,
-    /// What they may do.
+    /// The operations that they may do.
     pub operations: Operations,
-    /// To which objects.
+    /// The objects.
     pub object: ObjectMatch,
 }
 
 impl Grant {
-    /// Whether it lets somebody do this.
+    /// Whether this grant allows the source to do this operation on the object.
     pub fn permits(
         &self,
         source: &EntityName,
@@ -56,7 +56,7 @@ impl Grant {
 pub struct Routes {
     /// The network.
     pub topology: Topology,
-    /// The grants. Without any, everybody may do everything.
+    /// The grants. If there are none, everybody may do everything.
     pub grants: Vec<Grant>,
     /// The prefixes of all objects that hold routed data. These objects are hidden from clients.
     pub reserved: Vec<ObjectMatch>,
@@ -65,7 +65,7 @@ pub struct Routes {
 }
 
 impl Routes {
-    /// The rules of each switch, installed.
+    /// The rule table of each switch.
     ///
     /// # Errors
     /// As [`RuleTable::insert`].

@@ -1,5 +1,5 @@
-//! The rules of an application in the form in which the map `routes` stores them: an entry
-//! `application/NAME` in JSON.
+//! The rules of one application as the map `routes` stores them: the entry `application/NAME`, in
+//! JSON.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{Destination, Rule};
 
-/// What begins the keys of applications in the map.
+/// The prefix of an application's key in the map.
 pub const APPLICATION_PREFIX: &str = "application/";
 
 /// The rules of an application.
@@ -16,27 +16,27 @@ pub const APPLICATION_PREFIX: &str = "application/";
 pub struct StoredApplication {
     /// Rules of applications with smaller numbers come first.
     pub order: u64,
-    /// Whether it was put though the analysis found something.
+    /// Whether it was stored although the analysis found problems.
     #[serde(default)]
     pub is_forced: bool,
     /// Its insertions.
     pub insertions: Vec<StoredInsertion>,
 }
 
-/// Rules that are installed in one go.
+/// Rules that are installed together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredInsertion {
-    /// The target whose switch has them, or `every`.
+    /// The target whose switch gets the rules, or `every`.
     pub switch: String,
-    /// The rules, as in a file.
+    /// The rules, each as a line of a rule file.
     pub rules: Vec<String>,
 }
 
 impl StoredInsertion {
-    /// Its rules.
+    /// Parses the rules.
     ///
     /// # Errors
-    /// `Invalid` if one makes no sense.
+    /// `Invalid` if a rule is malformed.
     pub fn rules(&self, application: &ApplicationName) -> Result<Vec<Rule>> {
         self.rules.iter().map(|rule| Rule::from_line(application, rule)).collect()
     }

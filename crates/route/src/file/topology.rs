@@ -1,4 +1,4 @@
-//! What there is on the way of IO: switches, layers, targets and pools.
+//! The network that IO passes: switches, layers, targets and pools.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,32 +6,32 @@ use nacre_object::{ObjectId, PoolName, ProgramName, TargetName};
 
 use crate::model::{Destination, Io, LayerName, SourceMatch, SwitchName};
 
-/// Which IO comes by a switch.
+/// Where a switch is, which decides what IO passes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Location {
-    /// What these sources ask, first of all.
+    /// At these sources: their IO passes it first.
     Source(SourceMatch),
-    /// What is sent to this target by name.
+    /// In front of this target: IO passes it that is sent to the target by name.
     Target(TargetName),
-    /// What is sent to objects of this pool, wherever they lie.
+    /// In front of this pool: IO to objects of the pool passes it, wherever they lie.
     Pool(PoolName),
-    /// What comes out of a layer that names this switch, and nothing else.
+    /// Behind a layer that names this switch. No other IO passes it.
     Layer,
 }
 
 /// The network that rules are analysed on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Topology {
-    /// The pools that there are.
+    /// The pools.
     pub pools: BTreeSet<PoolName>,
-    /// The targets that there are.
+    /// The targets.
     pub targets: BTreeSet<TargetName>,
-    /// The existing layers, each with the switch that receives the IO that the layer sends out.
-    /// `None` means the switch that sent the IO to the layer.
+    /// The layers, each with the switch to which it sends the IO that it passes on. `None` means
+    /// the switch from which the layer got the IO.
     pub layers: BTreeMap<LayerName, Option<SwitchName>>,
-    /// The programs that there are, each with the destinations that it declares.
+    /// The programs, each with the destinations that it declares.
     pub programs: BTreeMap<ProgramName, Vec<Destination>>,
-    /// The switches, in the order in which a source is looked for.
+    /// The switches. An IO enters at the first one that is at its source.
     pub switches: Vec<(SwitchName, Location)>,
 }
 
@@ -41,19 +41,19 @@ impl Topology {
         self.switches.iter().any(|(other, _)| other == name)
     }
 
-    /// Where an IO may go that is sent to a destination.
+    /// The destinations at which an IO to `to` may end. A program may choose any that it declares.
     pub fn possible<'a>(&'a self, to: &'a Destination) -> &'a [Destination] {
         to.possible(|program| self.programs.get(program).map(Vec::as_slice))
     }
 
-    /// The first switch that an IO meets.
+    /// The first switch that an IO passes.
     pub fn entry(&self, io: &Io) -> Option<&SwitchName> {
         let at_source = |(_, location): &&(SwitchName, Location)| matches!(location, Location::Source(source) if source.matches(io));
         self.switches.iter().find(at_source).map(|(name, _)| name)
     }
 
-    /// The switch in front of an endpoint. For an IO that is sent to a target this is the target's
-    /// switch, and otherwise the switch of the pool.
+    /// The switch in front of an endpoint. If the IO is sent to a target by name, it is the switch
+    /// of that target, otherwise the switch of the pool.
     pub fn before(&self, object: &ObjectId, target: Option<&TargetName>) -> Option<&SwitchName> {
         let is_it = |(_, location): &&(SwitchName, Location)| match (location, target) {
             (Location::Target(name), Some(target)) => name == target,

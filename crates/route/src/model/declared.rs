@@ -1,4 +1,4 @@
-//! What a route program says of itself before it decides anything.
+//! The destinations that a route program declares before it decides anything.
 
 use std::collections::BTreeMap;
 
@@ -7,27 +7,27 @@ use nacre_object::{Error, ProgramName, Result};
 use super::Destination;
 use crate::limits::MAX_PROGRAM_DESTINATIONS;
 
-/// A version of a route program, and where it may send IO.
+/// A version of a route program, and the destinations to which it may send IO.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Declared {
     /// The version.
     pub version: u64,
-    /// The destinations. A decision for any other is refused.
+    /// The destinations. The switch refuses a decision for any other.
     pub destinations: Vec<Destination>,
 }
 
-/// The declarations of the programs that rules name. A program that is missing here is unknown.
+/// The declarations of the programs that rules name. A program that is missing is unknown.
 pub type Programs = BTreeMap<ProgramName, Declared>;
 
-/// Adds a destination to those that the program declares.
+/// Adds a destination to those that the program has declared.
 ///
 /// # Errors
-/// `Invalid` if the program has declared the destination already, or if it is a program or the
-/// controller; `Exhausted` past [`MAX_PROGRAM_DESTINATIONS`].
+/// `Invalid` if it was declared before, or if it is a program or the controller; `Exhausted` past
+/// [`MAX_PROGRAM_DESTINATIONS`].
 pub fn declare(destinations: &mut Vec<Destination>, new: Destination) -> Result<()> {
     if matches!(new, Destination::Program(_) | Destination::Controller(_)) {
         return Err(Error::invalid(format!("\"{new}\" is no destination of a program"))
-            .hint("a program decides itself where IO goes"));
+            .hint("declare the destinations among which the program chooses"));
     }
     if destinations.contains(&new) {
         return Err(Error::invalid(format!("the destination \"{new}\" is declared twice")));

@@ -19,10 +19,10 @@ pub enum Take {
     Quorum,
 }
 
-/// Which copies come first.
+/// Which of the copies an IO goes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Choice {
-    /// Drawn by lot for each IO.
+    /// A random one for each IO.
     Random,
     /// The targets with the least load.
     LeastLoaded,
@@ -30,12 +30,12 @@ pub enum Choice {
     Nearest,
 }
 
-/// Some of several copies (*scatter routing*, sRoute paper, section 2).
+/// A choice among several copies (*scatter routing*, sRoute paper, section 2).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Scatter {
     /// How many copies.
     pub take: Take,
-    /// Which of them, unless it is all.
+    /// Which of them, unless the IO goes to all.
     pub choice: Choice,
     /// The targets that keep a copy.
     pub among: Vec<TargetName>,
@@ -52,10 +52,10 @@ impl Scatter {
     }
 }
 
-/// What the controller is sent.
+/// What the switch sends to the controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Ask {
-    /// The header. The switch keeps the IO, and waits for the destination.
+    /// The header. The switch keeps the IO until the controller answers with a destination.
     Header,
     /// The IO with its data.
     Whole,
@@ -64,29 +64,29 @@ pub enum Ask {
 /// Where an IO goes next.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Destination {
-    /// To its object, where that lies without rules.
+    /// To its object, where the object lies if no rule matches.
     Home,
     /// To another object.
     Object(ObjectId),
-    /// To the object of that name in another pool.
+    /// To the object of the same name in another pool.
     Pool(PoolName),
-    /// To the object of that name at this target.
+    /// To the object of the same name at this target.
     Target(TargetName),
-    /// On its way, without this layer.
+    /// To where it was going, but past this layer.
     Bypass(LayerName),
-    /// To this layer, which gives it back for further forwarding.
+    /// To this layer, which sends it back to a switch afterwards.
     Waypoint(LayerName),
     /// To some of several copies.
     Scatter(Scatter),
     /// To the controller.
     Controller(Ask),
-    /// To the destination that this program chooses among those that it declares (a *delegate* of
-    /// the sRoute paper).
+    /// To a destination that this program chooses among those that it declares (a *delegate* in the
+    /// sRoute paper).
     Program(ProgramName),
 }
 
 impl Destination {
-    /// Parses the words after `->`. Returns the destination and the remaining words, which are
+    /// Parses the words after `->`. Returns the destination and the remaining words, which are the
     /// options.
     ///
     /// # Errors
@@ -127,7 +127,7 @@ impl Destination {
         Ok((destination, left))
     }
 
-    /// The program that decides, if one does.
+    /// The program that chooses the destination, if there is one.
     pub fn program(&self) -> Option<&ProgramName> {
         match self {
             Self::Program(name) => Some(name),
@@ -135,8 +135,8 @@ impl Destination {
         }
     }
 
-    /// The places to which an IO with this destination may go. For a program these are the
-    /// destinations that it declares, or none if the program is unknown.
+    /// The destinations at which an IO with this destination may end. A program may choose any that
+    /// it declares; an unknown program declares none.
     pub fn possible<'a>(
         &'a self,
         declared: impl FnOnce(&ProgramName) -> Option<&'a [Self]>,
@@ -147,10 +147,10 @@ impl Destination {
         }
     }
 
-    /// Parses text that holds only a destination.
+    /// Parses a line that is a destination.
     ///
     /// # Errors
-    /// `Invalid` if the text is no destination, or has words after it.
+    /// `Invalid` if the line is no destination, or has further words.
     pub fn from_line(line: &str) -> Result<Self> {
         let words = text::words(line);
         match Self::parse(&words)? {

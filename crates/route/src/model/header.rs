@@ -6,16 +6,16 @@ use nacre_object::{Error, Result};
 
 use super::{Io, ObjectMatch, Operations, SourceMatch, Span, text};
 
-/// Which IO a rule is about (`IOHeader` of the sRoute paper, figure 3).
+/// The IO that a rule matches (`IOHeader` in the sRoute paper, figure 3).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Header {
-    /// Where it comes from.
+    /// The sources of the IO.
     pub source: SourceMatch,
-    /// What it does.
+    /// The operations.
     pub operations: Operations,
-    /// To which objects.
+    /// The objects.
     pub object: ObjectMatch,
-    /// The bytes that it matches. [`Span::WHOLE`] also matches IO that touches no bytes, such as
+    /// The range of bytes that it matches. [`Span::WHOLE`] also matches IO without bytes, such as
     /// reading an attribute.
     pub span: Span,
 }
@@ -44,7 +44,7 @@ impl Header {
             && self.span.covers(other.span)
     }
 
-    /// Parses a header as it stands in a line.
+    /// Parses a line that is a header.
     ///
     /// # Errors
     /// As [`Header::parse`].

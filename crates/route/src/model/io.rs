@@ -6,20 +6,20 @@ use nacre_object::{EntityName, Error, IoHeader, ObjectId, Op, Request, Result, T
 
 use super::{LayerName, Operation, Span, text};
 
-/// One operation on some bytes of one object.
+/// One operation on one range of bytes of one object.
 ///
-/// A request with several ops is several such IOs: see [`touches`].
+/// A request with several ops consists of several IOs: see [`touches`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Io {
-    /// Who asked, as authenticated.
+    /// The authenticated sender.
     pub source: EntityName,
-    /// Whose latency promise it counts against.
+    /// The tenant of the sender.
     pub tenant: TenantName,
-    /// The layer that it came out of, if it has been to one.
+    /// The layer that sent the IO to the switch, if a layer did.
     pub via: Option<LayerName>,
     /// What it does.
     pub operation: Operation,
-    /// The object that was asked for, wherever rules have sent the IO since.
+    /// The object that the client asked for. It stays the same wherever rules send the IO.
     pub object: ObjectId,
     /// The bytes it touches; `None` if it touches none, such as reading an attribute.
     pub span: Option<Span>,
@@ -38,9 +38,9 @@ impl Io {
         }
     }
 
-    /// Parses `[entity:NAME] [tenant:NAME] [layer:NAME] OPERATION OBJECT [RANGE]`. Without a range
-    /// the IO concerns the whole object. Without a source it comes from the local entity and the
-    /// default tenant.
+    /// Parses `[entity:NAME] [tenant:NAME] [layer:NAME] OPERATION OBJECT [RANGE]`. If the range is
+    /// missing, the IO concerns the whole object. If the source is missing, the sender is the local
+    /// entity, and its tenant is the default one.
     ///
     /// # Errors
     /// `Invalid` if a word is missing, superfluous or wrong.
@@ -92,12 +92,12 @@ impl fmt::Display for Io {
     }
 }
 
-/// One thing that a request does.
+/// An operation of a request on a range of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Touch {
     /// What it does.
     pub operation: Operation,
-    /// To which bytes; `None` if to none.
+    /// The bytes; `None` if it touches none.
     pub span: Option<Span>,
 }
 

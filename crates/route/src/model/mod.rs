@@ -1,5 +1,5 @@
-//! The data types of routing: which IO a rule matches, and where the rule sends it (sRoute paper,
-//! section 3).
+//! The data types of routing: the IO that a rule matches, and the destination to which the rule
+//! sends it (sRoute paper, section 3).
 
 mod declared;
 mod destination;

@@ -1,4 +1,4 @@
-//! Which objects a rule is about.
+//! `ObjectMatch`: the objects that a rule matches.
 
 use std::fmt;
 
@@ -7,44 +7,44 @@ use nacre_object::{Error, ObjectId, Result};
 use super::text;
 use crate::limits::MAX_OBJECT_MATCH_BYTES;
 
-/// Which objects, by the text `POOL/NAME`.
+/// A set of objects, described by their strings `POOL/NAME`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ObjectMatch {
     /// This object.
     Exact(ObjectId),
-    /// Every object whose text begins so; the empty prefix stands for all objects.
+    /// Every object whose string begins like this. The empty prefix matches all objects.
     Prefix(String),
-    /// Every object whose text fits the pattern.
+    /// Every object whose string matches the pattern.
     Pattern(Pattern),
 }
 
-/// A pattern: literal pieces with any text between them. It has a `*` before its end; otherwise it
-/// would be a prefix or a name.
+/// A pattern: literal pieces with any characters between them. It has a `*` before its end;
+/// otherwise it would be a prefix or a name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Pattern {
-    /// The literal pieces before, between and after the stars. There are at least two; the first
+    /// The literal strings before, between and after the stars. There are at least two; the first
     /// and the last may be empty.
     pieces: Vec<String>,
 }
 
 impl Pattern {
-    /// What every text that fits begins with.
+    /// The beginning of every string that matches.
     pub fn literal_prefix(&self) -> &str {
         &self.pieces[0]
     }
 
-    /// What stands before, between and after the stars.
+    /// The literal strings before, between and after the stars.
     pub fn pieces(&self) -> &[String] {
         &self.pieces
     }
 
-    /// Whether a text fits.
+    /// Whether a string matches.
     pub fn matches(&self, text: &str) -> bool {
         let (first, rest) = (&self.pieces[0], &self.pieces[1..]);
         let Some((last, middle)) = rest.split_last() else { return text == first };
         let Some(mut rest) = text.strip_prefix(first.as_str()) else { return false };
         for piece in middle {
-            // The earliest place leaves most for the pieces after it.
+            // The earliest match leaves the most characters for the pieces after it.
             let Some(at) = rest.find(piece.as_str()) else { return false };
             rest = &rest[at + piece.len()..];
         }
@@ -58,7 +58,7 @@ impl ObjectMatch {
         Self::Prefix(String::new())
     }
 
-    /// Whether a rule of it is about this object.
+    /// Whether it matches this object.
     pub fn matches(&self, object: &ObjectId) -> bool {
         match self {
             Self::Exact(id) => id == object,
@@ -66,7 +66,7 @@ impl ObjectMatch {
         }
     }
 
-    /// As [`ObjectMatch::matches`], for the text `POOL/NAME`.
+    /// Like [`ObjectMatch::matches`], for the string `POOL/NAME`.
     pub fn matches_text(&self, text: &str) -> bool {
         match self {
             Self::Exact(id) => {
@@ -78,8 +78,8 @@ impl ObjectMatch {
         }
     }
 
-    /// The sort key of rules within one insertion: the length of the literal prefix; an exact name
-    /// precedes a prefix of the same length.
+    /// The key by which the rules of one insertion are sorted: the length of the literal prefix. An
+    /// exact name precedes a prefix of the same length.
     pub fn specificity(&self) -> (usize, bool) {
         match self {
             Self::Exact(id) => (id.pool.as_str().len() + 1 + id.name.as_str().len(), true),
@@ -89,10 +89,10 @@ impl ObjectMatch {
     }
 
     /// Parses a name, a prefix that ends with `*`, or a pattern with `*` elsewhere. A backslash
-    /// makes a following `*`, `\`, blank or quotation mark literal.
+    /// makes a following `*`, `\`, space, `#` or `"` literal.
     ///
     /// # Errors
-    /// `Invalid` if the text is too long, or has no star and is no valid object name.
+    /// `Invalid` if the string is too long, or if it has no star and is no valid object name.
     pub fn parse(text: &str) -> Result<Self> {
         if text.len() > 2 * MAX_OBJECT_MATCH_BYTES {
             return Err(Error::invalid("the object of a rule is too long")
@@ -110,7 +110,7 @@ impl ObjectMatch {
             _ => {
                 let last = pieces.len() - 1;
                 let mut at = 0;
-                // Stars side by side are one.
+                // Adjacent stars count as one.
                 pieces.retain(|piece| {
                     at += 1;
                     at == 1 || at - 1 == last || !piece.is_empty()

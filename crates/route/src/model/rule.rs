@@ -1,4 +1,4 @@
-//! A rule: a header, a destination and how the IO is treated on its way.
+//! `Rule`: a header that says which IO it matches, a destination, and options.
 
 use std::fmt;
 
@@ -6,14 +6,14 @@ use nacre_object::{Error, Result};
 
 use super::{ApplicationName, Destination, Header, text};
 
-/// The position of a rule in its table: among the rules that match, the smallest id decides.
-/// Installed rules count up from 0. Rules that the switch made itself, so that reads follow writes,
-/// are below 0 and so come before all others.
+/// The position of a rule in its table. Of the rules that match, the one with the smallest id
+/// decides. Installed rules are numbered from 0 on. The switch makes its own rules so that reads
+/// follow writes. These have negative ids, so they come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RuleId(pub i64);
 
 impl RuleId {
-    /// Before every other.
+    /// Less than every other id.
     pub(crate) const FIRST: Self = Self(i64::MIN);
 
     /// Whether the switch made the rule itself.
@@ -22,62 +22,63 @@ impl RuleId {
     }
 }
 
-/// When the endpoint of a rule is made ready (sRoute paper, section 3.3).
+/// When a node prepares the endpoint of a rule (sRoute paper, section 3.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Prepare {
-    /// When the rule is installed, as in the paper. So no IO waits for the endpoint.
+    /// When the rule is installed, as in the paper, so that no IO waits for it.
     #[default]
     Eager,
-    /// By the first IO: rules that no IO meets cost nothing.
+    /// When the first IO arrives, so that an unused rule costs nothing.
     FirstIo,
 }
 
-/// Which way replies come back (sRoute paper, figure 5).
+/// The path of replies (sRoute paper, figure 5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Replies {
     /// Through the switch, which can join, count and drain them.
     #[default]
     Through,
-    /// Straight to the source. Such an IO is never split, and a drain does not wait for it.
+    /// Straight to the source. The switch never splits such an IO, and a drain does not wait for
+    /// it.
     Direct,
 }
 
-/// Whether reads follow the writes of a rule: the delegate `F()` of the sRoute paper, section 3.4.
+/// Whether reads follow the writes of a rule (the delegate `F()` of the sRoute paper, section 3.4).
 ///
-/// When a write is done, the switch inserts a rule before it answers. The rule sends reads of these
-/// bytes to the place of the write.
+/// If they do, the switch makes a rule of its own when a write is done, before it answers the
+/// write. That rule sends reads of these bytes to where they were written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Follow {
     /// No.
     #[default]
     No,
-    /// Reads at this switch do.
+    /// Reads at the switch of the rule follow.
     Here,
-    /// Reads at all switches that have the rule follow. These switches agree by a two-phase commit
-    /// (section 3.5, figure 4a).
+    /// Reads at all switches that have the rule follow. The switches agree by two-phase commit
+    /// (sRoute paper, section 3.5, figure 4a).
     Everywhere,
 }
 
-/// How an IO is treated on its way.
+/// How a matching IO is treated on its path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Options {
-    /// When the endpoint is made ready.
+    /// When the endpoint is prepared.
     pub prepare: Prepare,
-    /// Which way replies come back.
+    /// The path of replies.
     pub replies: Replies,
     /// Whether reads follow writes.
     pub follow: Follow,
-    /// Caches on the way pass writes on before they answer.
+    /// Caches on the path pass writes on before they answer.
     pub is_write_through: bool,
-    /// Caches on the way keep nothing of it.
+    /// Caches on the path store nothing of this IO.
     pub is_uncached: bool,
 }
 
 impl Options {
-    /// Parses the words after a destination.
+    /// Parses the options after a destination.
     ///
     /// # Errors
-    /// `Invalid` for a word that is no option, and for options that contradict each other.
+    /// `Invalid` for an unknown option, and for options that contradict each other.
     pub fn parse(words: &[&str]) -> Result<Self> {
         let mut options = Self::default();
         for word in words {
@@ -123,13 +124,13 @@ impl fmt::Display for Options {
 /// A rule of a switch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
-    /// Which IO it is about.
+    /// The IO that it matches.
     pub header: Header,
-    /// Where that goes.
+    /// Where it sends the IO.
     pub destination: Destination,
-    /// How it is treated.
+    /// How the IO is treated on its path.
     pub options: Options,
-    /// Which application wants it.
+    /// The application that installed it.
     pub application: ApplicationName,
 }
 
@@ -137,7 +138,7 @@ impl Rule {
     /// Parses the words `SOURCE OPERATIONS OBJECT [RANGE] -> DESTINATION [OPTIONS]`.
     ///
     /// # Errors
-    /// `Invalid`; the error says which part is wrong.
+    /// `Invalid`, with the part that is wrong.
     pub fn parse(application: &ApplicationName, words: &[&str]) -> Result<Self> {
         let arrow = words.iter().position(|word| *word == "->").ok_or_else(|| {
             Error::invalid("a rule has no \"->\"")
@@ -168,8 +169,8 @@ impl fmt::Display for Rule {
     }
 }
 
-/// Sorts the rules of one insertion into the order of installation: the longest prefix first. Rules
-/// with equally long prefixes keep their order (sRoute paper, section 4).
+/// Sorts the rules of one insertion into the order in which they decide: the longest prefix first.
+/// Rules with equally long prefixes keep their order (sRoute paper, section 4).
 pub fn longest_prefix_first(mut rules: Vec<Rule>) -> Vec<Rule> {
     rules.sort_by_key(|rule| std::cmp::Reverse(rule.header.object.specificity()));
     rules

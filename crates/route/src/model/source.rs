@@ -1,4 +1,4 @@
-//! Whose IO a rule is about.
+//! `SourceMatch`: the sources whose IO a rule matches.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use nacre_object::{EntityName, Error, Result, TenantName};
 
 use super::{Io, LayerName};
 
-/// Where an IO comes from.
+/// Some sources of IO.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SourceMatch {
     /// From anywhere, layers included.
@@ -15,13 +15,13 @@ pub enum SourceMatch {
     Entity(EntityName),
     /// From an entity of this tenant.
     Tenant(TenantName),
-    /// IO that comes out of this layer, whatever its first source: `<C, *, X>` in the sRoute paper,
-    /// section 3.4.
+    /// IO that this layer sends, whoever sent it to the layer (`<C, *, X>` in the sRoute paper,
+    /// section 3.4).
     Layer(LayerName),
 }
 
 impl SourceMatch {
-    /// Whether an IO comes from there.
+    /// Whether an IO comes from this source.
     pub fn matches(&self, io: &Io) -> bool {
         match self {
             Self::Any => true,
@@ -31,8 +31,8 @@ impl SourceMatch {
         }
     }
 
-    /// Whether this source surely matches every IO that `other` matches. It compares only the two
-    /// words.
+    /// Whether this source certainly matches every IO that `other` matches. Only their kinds and
+    /// names are compared.
     pub fn covers(&self, other: &Self) -> bool {
         *self == Self::Any || self == other
     }

@@ -1,11 +1,11 @@
-//! Spans of bytes, as rules and IOs name them.
+//! Ranges of bytes, as rules and IOs name them.
 
 use std::fmt;
 
 use nacre_object::{Error, Result};
 
-/// A non-empty range of bytes `start..end` of an object's stream. With the end [`Span::END`] the
-/// span is open: it also covers bytes that are appended later.
+/// A non-empty range of bytes `start..end` of an object. If the end is [`Span::END`], the range is
+/// open: it also contains bytes that are appended later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Span {
     start: u64,
@@ -13,12 +13,12 @@ pub struct Span {
 }
 
 impl Span {
-    /// The end of a span that is open.
+    /// The end of an open range.
     pub const END: u64 = u64::MAX;
     /// Every byte of a stream.
     pub const WHOLE: Self = Self { start: 0, end: Self::END };
 
-    /// The bytes from `start` to before `end`; `None` if there are none.
+    /// The bytes from `start` up to but excluding `end`; `None` if there are none.
     pub const fn new(start: u64, end: u64) -> Option<Self> {
         if start < end { Some(Self { start, end }) } else { None }
     }
@@ -33,12 +33,12 @@ impl Span {
         self.end
     }
 
-    /// How many bytes; [`Span::END`] and above if it is open.
+    /// The number of bytes; for an open range, up to [`Span::END`].
     pub const fn length(self) -> u64 {
         self.end - self.start
     }
 
-    /// The bytes of both.
+    /// The bytes that are in both ranges.
     pub fn intersect(self, other: Self) -> Option<Self> {
         Self::new(self.start.max(other.start), self.end.min(other.end))
     }
@@ -53,10 +53,10 @@ impl Span {
         self.start <= other.start && other.end <= self.end
     }
 
-    /// Parses `START..END` or `START..`, with numbers of bytes that may end in `KiB`, `MiB` or `GiB`.
+    /// Parses `START..END` or `START..`. Numbers of bytes may end in `KiB`, `MiB` or `GiB`.
     ///
     /// # Errors
-    /// `Invalid` for any other text, and for a span without bytes.
+    /// `Invalid` for any other string, and for an empty range.
     pub fn parse(text: &str) -> Result<Self> {
         let wrong = |why: &str| {
             Error::invalid(format!("{text:?} is no range of bytes: {why}"))

@@ -1,11 +1,11 @@
-//! Escaping of names with blanks and stars in a line of text, and splitting of a line into words.
+//! Splits a line of a rule file into words, and escapes names with spaces and stars.
 
 use nacre_object::{Error, Result};
 
-/// What a backslash goes before.
+/// The characters that a backslash makes literal.
 const SPECIAL: [char; 5] = ['*', '\\', ' ', '#', '"'];
 
-/// Escapes a text for a line of a file: blanks, stars and signs that begin a comment.
+/// Escapes a string for a line of a rule file: spaces, stars, and characters that begin a comment.
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -30,7 +30,7 @@ pub fn escape(text: &str) -> String {
 /// Splits a word at its stars, and removes the backslashes. A word without a star gives one piece.
 ///
 /// # Errors
-/// `Invalid` if a backslash stands before a character that needs no escape.
+/// `Invalid` if a backslash precedes a character that needs no escape.
 pub fn split_at_stars(word: &str) -> Result<Vec<String>> {
     let mut pieces = vec![String::new()];
     let mut chars = word.chars();
@@ -65,11 +65,11 @@ fn escaped(chars: &mut std::str::Chars<'_>) -> Option<char> {
 }
 
 fn wrong_escape(word: &str) -> Error {
-    Error::invalid(format!("{word:?} has a backslash before something that needs none"))
-        .hint("write \\\\ for a backslash, \\* for a star and \"\\ \" for a blank")
+    Error::invalid(format!("{word:?} has a backslash before a character that needs none"))
+        .hint("write \\\\ for a backslash, \\* for a star and \"\\ \" for a space")
 }
 
-/// Removes the backslashes of a word without stars.
+/// Removes the backslashes of a word that must not contain a star.
 ///
 /// # Errors
 /// As [`split_at_stars`]; `Invalid` if there is a star.
@@ -82,7 +82,8 @@ pub fn unescape(word: &str) -> Result<String> {
     }
 }
 
-/// Cuts a line into words at blanks that no backslash goes before. A `#` ends the line.
+/// Splits a line into words at spaces without a backslash before them. A `#` at the start of a word
+/// ends the line.
 pub fn words(line: &str) -> Vec<&str> {
     let mut words = vec![];
     let mut start = None;

@@ -1,4 +1,4 @@
-//! Joining the replies to the pieces of one request.
+//! Joins the replies to the pieces of one request.
 
 use bytes::BytesMut;
 use nacre_object::limits::MAX_REPLY_BYTES;
@@ -7,15 +7,15 @@ use nacre_object::{Error, ErrorKind, Op, OpResult, Reply, Result};
 use super::Piece;
 use crate::model::Span;
 
-/// What one piece came to.
+/// The reply to one piece.
 pub type PieceReply = Result<Reply>;
 
-/// Joins the replies to the pieces of a plan; `replies` has the order of the pieces. The version is
-/// the largest of the pieces' versions.
+/// Joins the replies to the pieces of a plan into one reply. `replies` has the same order as
+/// `pieces`. The version of the result is the largest version of a piece.
 ///
-/// A read of a split object ends where the last piece with data ends. Bytes that earlier pieces
-/// lack read as zeros, like gaps in an object. A piece whose object is absent counts as empty,
-/// unless the objects of all pieces are absent.
+/// A read ends where the data of the last piece that has data ends. Bytes that earlier pieces lack
+/// read as zeros, like gaps in an object. If the object of a piece does not exist, the piece counts
+/// as empty. If none of the objects exists, the result is `NotFound`.
 ///
 /// # Errors
 /// The first error of a piece. If other pieces of a write succeeded, the error is `Unavailable`,
@@ -49,14 +49,14 @@ fn join_reads(pieces: &[Piece], replies: Vec<PieceReply>) -> Result<Reply> {
         };
         version = version.max(reply.version);
         let Some(OpResult::Data(data)) = reply.results.into_iter().next() else {
-            return Err(Error::corrupt("a piece of a read was answered without data"));
+            return Err(Error::corrupt("the reply to a piece of a read has no data"));
         };
         let offset = piece.span.map_or(0, |span| span.start() - first);
         if !data.is_empty() {
             let offset = usize::try_from(offset).unwrap_or(usize::MAX);
             if offset.saturating_add(data.len()) > MAX_REPLY_BYTES {
                 return Err(Error::exhausted(format!(
-                    "a reply has {MAX_REPLY_BYTES} bytes at most"
+                    "the reply would have more than {MAX_REPLY_BYTES} bytes"
                 ))
                 .hint("ask for fewer bytes at once"));
             }

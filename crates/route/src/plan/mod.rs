@@ -1,5 +1,5 @@
-//! Plans a request by the rules of a switch: the whole request goes to one destination, or it is
-//! split, or it is refused.
+//! Plans a request by the rules of a switch: sends the whole request to one destination, splits it,
+//! or refuses it.
 
 mod join;
 mod split;

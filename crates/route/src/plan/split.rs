@@ -1,41 +1,41 @@
-//! Splitting a request by the ranges of rules.
+//! Splits a request by the byte ranges of rules.
 
 use nacre_object::{Error, Op, Request, Result};
 
 use crate::model::{Destination, Io, LayerName, Replies, RuleId, Span, touches};
 use crate::rules::{RuleTable, Segment};
 
-/// A part of a request that goes one way.
+/// A part of a request that goes to one destination.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
     /// The bytes; `None` if the request is not split.
     pub span: Option<Span>,
-    /// The rule that sends the piece. `None` if no rule matches; the piece then goes on to its
-    /// original destination.
+    /// The rule that decides about the piece. If it is `None`, no rule matches, and the piece
+    /// continues to where it was going.
     pub rule: Option<RuleId>,
-    /// What to ask for there.
+    /// The ops of the piece.
     pub ops: Vec<Op>,
 }
 
-/// The ways of one request.
+/// The pieces of one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// In the order of their bytes; one if the request is not split.
+    /// The pieces, in the order of their bytes. There is one if the request is not split.
     pub pieces: Vec<Piece>,
 }
 
-/// Plans a request. A single read, write or zeroing is split where rules send its bytes to
-/// different destinations. Any other request is a transaction, and must have one destination.
+/// Plans a request. It splits a single read, write or zeroing where rules send the bytes to
+/// different destinations. Any other request is a transaction, which must have one destination.
 ///
 /// # Errors
-/// `Unsupported`, with the rules, if a transaction would have several destinations, or a request
-/// whose replies bypass the switch; `Exhausted` as [`RuleTable::route`].
+/// `Unsupported`, with the rules, if a transaction or a request whose replies bypass the switch
+/// would have several destinations; `Exhausted` as [`RuleTable::route`].
 pub fn plan(table: &RuleTable, request: &Request, via: Option<&LayerName>) -> Result<Plan> {
     let mut all = vec![];
     for touch in touches(request) {
         all.extend(table.route(&Io::of(&request.header, via.cloned(), touch))?);
     }
-    // An op on no bytes, such as an empty read, may have no touch, and then no rule matches it.
+    // An op without bytes, such as an empty read, may be no IO at all. Then no rule matches it.
     let first = all.first().copied().unwrap_or(Segment { span: None, rule: None });
     let differs = |segment: &&Segment| !goes_the_same_way(table, first.rule, segment.rule);
     let Some(other) = all.iter().find(differs).copied() else {
@@ -69,8 +69,8 @@ pub fn plan(table: &RuleTable, request: &Request, via: Option<&LayerName>) -> Re
         .ok_or_else(|| refuse(table, request, &what, first, other))
 }
 
-/// Whether two rules send an IO to the same place with the same options. Two rules that name a
-/// program do not, because the program decides about the bytes of each rule separately.
+/// Whether two rules send IO to the same destination with the same options. Two rules that name a
+/// program count as different, because the program decides about the bytes of each rule separately.
 fn goes_the_same_way(table: &RuleTable, a: Option<RuleId>, b: Option<RuleId>) -> bool {
     let way = |rule: RuleId| {
         let rule = table.get(rule)?;
@@ -80,7 +80,7 @@ fn goes_the_same_way(table: &RuleTable, a: Option<RuleId>, b: Option<RuleId>) ->
     a == b || matches!((a, b), (Some(a), Some(b)) if way(a).is_some() && way(a) == way(b))
 }
 
-/// Neighbours that go the same way become one piece.
+/// Merges adjacent segments that go to the same destination into one.
 fn merge(table: &RuleTable, segments: Vec<Segment>) -> Vec<Segment> {
     let mut merged: Vec<Segment> = vec![];
     for segment in segments {
@@ -94,7 +94,7 @@ fn merge(table: &RuleTable, segments: Vec<Segment>) -> Vec<Segment> {
     merged
 }
 
-/// The part of an op that concerns the bytes of `span`; `None` if the op cannot be split there.
+/// Restricts an op to the bytes of `span`; `None` if the op cannot be split.
 pub(crate) fn part_of(op: &Op, span: Span) -> Option<Op> {
     match op {
         Op::Read { .. } => Some(Op::Read { offset: span.start(), length: span.length() }),
@@ -117,8 +117,12 @@ fn refuse(table: &RuleTable, request: &Request, what: &str, a: Segment, b: Segme
             None => format!("{span} nowhere else, as no rule is about it"),
         }
     };
-    Error::unsupported(format!("{what} goes one way: the rules send {}, and {}", way(a), way(b)))
-        .during("route")
-        .on(&request.header.object)
-        .hint("send one request for each range, or give both ranges one rule")
+    Error::unsupported(format!(
+        "{what} needs one destination: rules send {}, and {}",
+        way(a),
+        way(b)
+    ))
+    .during("route")
+    .on(&request.header.object)
+    .hint("send one request for each range, or give both ranges one rule")
 }

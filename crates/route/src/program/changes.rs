@@ -1,6 +1,6 @@
-//! The functions `insert` and `delete`, with which a program changes the rules of its switch.
+//! The functions `insert` and `delete`, with which a route program changes the rules of its switch.
 //!
-//! The changes of a run are collected, and take effect when the program has decided. A run that
+//! The changes of a run are collected. They take effect when the program has decided. A run that
 //! fails changes nothing.
 
 use std::cell::RefCell;
@@ -15,28 +15,28 @@ use crate::limits::MAX_RULE_CHANGES;
 use crate::model::{Destination, Header, Io, ObjectMatch};
 use crate::switch::RuleChange;
 
-/// The rules that the running program may change, and its changes so far. Empty while no IO is
-/// routed.
+/// What the running program may change, and its changes so far.
 #[derive(Debug)]
 struct Changes {
-    /// What the rule is about that names the program.
+    /// The header of the rule that names the program.
     rule: Header,
     io: Io,
     declared: Vec<Destination>,
     made: Vec<RuleChange>,
 }
 
-/// The functions that route programs call, in the VM of a thread.
+/// The functions that route programs can call, for the VM of a thread. It holds `None` while no
+/// program decides about an IO.
 pub(super) struct RouteLibrary(Rc<RefCell<Option<Changes>>>);
 
 impl RouteLibrary {
-    /// Lets the program change rules from now on.
+    /// Allows the program to change rules from now on.
     pub fn begin(&self, rule: &Header, io: &Io, declared: &[Destination]) {
         let (rule, io, declared) = (rule.clone(), io.clone(), declared.to_vec());
         *self.0.borrow_mut() = Some(Changes { rule, io, declared, made: vec![] });
     }
 
-    /// What it has changed.
+    /// Returns the changes, and allows no more.
     pub fn finish(&self) -> Vec<RuleChange> {
         self.0.borrow_mut().take().map_or(vec![], |changes| changes.made)
     }
@@ -62,7 +62,7 @@ impl Library for RouteLibrary {
 }
 
 fn text(string: &LuaString) -> mlua::Result<String> {
-    Ok(string.to_str().map_err(|_| raise(Error::invalid("the text is not UTF-8")))?.to_owned())
+    Ok(string.to_str().map_err(|_| raise(Error::invalid("the string is not UTF-8")))?.to_owned())
 }
 
 fn change(
@@ -84,7 +84,8 @@ fn change(
 }
 
 impl Changes {
-    /// A header about a part of what the program decides about: bytes of the IO's own object.
+    /// Parses a header from the program. It must concern the object of the IO, and only IO that the
+    /// program's rule matches.
     fn header(&self, line: &str) -> Result<Header> {
         let header = Header::from_line(line)?;
         if header.object != ObjectMatch::Exact(self.io.object.clone()) {

@@ -1,4 +1,4 @@
-//! Route programs as one kind of program.
+//! Registers route programs as a kind of program.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ impl CompiledProgram for RouteProgram {
     const KIND: ProgramKind = ProgramKind::Route;
     const INTERFACE: &'static Interface = &ROUTE_INTERFACE;
 
-    /// Has it decide about made-up IO as well.
+    /// Compiles the program, and lets it decide about made-up IO.
     fn compile_and_try(
         name: &str,
         version: u64,

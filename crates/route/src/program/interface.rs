@@ -1,4 +1,4 @@
-//! What route programs define and find, as data.
+//! The definitions that a route program must have, and the functions and data that it can use.
 
 use nacre_program::{FunctionSpec, Interface, Item};
 
@@ -18,7 +18,7 @@ pub(super) const ROUTE_INTERFACE: Interface = Interface {
 pub(super) const FUNCTION: &str = "route";
 /// The name of the list of destinations.
 pub(super) const DESTINATIONS: &str = "destinations";
-/// Functions of the paper that nodes do not offer to programs.
+/// Functions of the sRoute paper that nodes do not offer to programs.
 pub(super) const NOT_OFFERED: [&str; 2] = ["quiesce", "drain"];
 
 const FUNCTIONS: &[FunctionSpec] = &[
@@ -48,7 +48,7 @@ const IO: &[Item] = &[
     Item::new("io.name", "its name"),
     Item::new(
         "io.rule",
-        "the header of the rule, for this object alone: with it `insert` has all these writes go one way",
+        "the header of the rule, restricted to this object; pass it to `insert` to send all these writes to one destination",
     ),
     Item::new("io.offset", "the first byte"),
     Item::new("io.length", "how many bytes the rule hands to the program"),

@@ -1,4 +1,4 @@
-//! `RouteProgram`: one version of a route program, compiled.
+//! `RouteProgram`: one compiled version of a route program.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ thread_local! {
     static VM: ProgramVm<RouteLibrary> = const { ProgramVm::new() };
 }
 
-/// One version of a route program.
+/// One compiled version of a route program.
 #[derive(Debug)]
 pub struct RouteProgram {
     name: String,
@@ -30,20 +30,20 @@ pub struct RouteProgram {
     destinations: Vec<Destination>,
 }
 
-/// What a program says about an IO.
+/// The decision of a program about an IO.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
-    /// Where it goes.
+    /// Where the IO goes.
     pub destination: Destination,
-    /// The rules that change.
+    /// The rules that the program inserts and deletes.
     pub changes: Vec<RuleChange>,
 }
 
 impl RouteProgram {
-    /// Compiles a source, runs it once, and reads which destinations it declares.
+    /// Compiles a program, runs its top level once, and reads the destinations that it declares.
     ///
     /// # Errors
-    /// `Fault` with the line that fails; `Invalid` if the program lacks a required definition;
+    /// `Fault` with the line that fails; `Invalid` if a required definition is missing;
     /// `Unsupported` for a destination or function that nodes do not offer.
     pub fn compile(
         name: &str,
@@ -75,8 +75,9 @@ impl RouteProgram {
     /// Asks the program where an IO goes. `rule` is the header of the rule that names the program.
     ///
     /// # Errors
-    /// `Fault` with the line where the program fails, or with the line of the function if its
-    /// result is invalid; `Exhausted` past the budget. Both name the program and its version.
+    /// `Fault` with the line where the program fails, or with the line of `route` if its result is
+    /// invalid; `Exhausted` if the program exceeds its budget. Both name the program and its
+    /// version.
     pub fn decide(&self, rule: &Header, io: &Io) -> Result<Decision> {
         let decided = self.run(|_, run, library| {
             run.load()?;
@@ -104,7 +105,7 @@ impl RouteProgram {
         }
     }
 
-    /// An error that names program, version and line.
+    /// Adds the program, its version and a line to an error.
     fn blamed(&self, error: Error) -> Error {
         let blame =
             |error| blame_definition(error, &self.name, self.version, &self.source, FUNCTION);
@@ -112,7 +113,7 @@ impl RouteProgram {
         if error.fault().is_some_and(|site| site.line.is_some()) {
             return error;
         }
-        // The budget ended the run where the VM knows no line.
+        // The VM knows no line if the budget ended the run, so the line of the function is used.
         let known = error.fault().cloned().unwrap_or_default();
         let defined = blame(Error::invalid(error.message()));
         let line = defined.fault().and_then(|site| site.line);
@@ -120,8 +121,8 @@ impl RouteProgram {
         error.with_fault(FaultSite { program, version, line, ..known })
     }
 
-    /// Tests the program with invented IO: small and large, at the beginning of an object and far
-    /// behind it.
+    /// Tests the program with made-up IO: small and large ranges, at the start of an object and far
+    /// from it.
     pub(super) fn rehearse(&self) -> Result<()> {
         let rule = Header {
             source: SourceMatch::Any,
@@ -168,13 +169,13 @@ fn function(run: &Run<'_>) -> Result<Function> {
                 .hint("route(io) returns one of `destinations`"))
         }
         other => {
-            let text = format!("`{FUNCTION}` is a {}; it is a function", other.type_name());
+            let text = format!("`{FUNCTION}` is a {}; it must be a function", other.type_name());
             Err(Error::invalid(text))
         }
     }
 }
 
-/// Refuses functions of the paper that nodes keep to themselves.
+/// Refuses programs that use functions of the paper that nodes do not offer.
 fn check_offered(script: &Script) -> Result<()> {
     let mut names = script.names_missing_in(&ROUTE_INTERFACE).into_iter();
     let Some(name) = names.find(|name| NOT_OFFERED.contains(&name.global.as_str())) else {
@@ -193,14 +194,17 @@ fn check_offered(script: &Script) -> Result<()> {
     Err(Error::unsupported(text).with_fault(site))
 }
 
-/// The list of destinations that the chunk has set.
+/// Reads the list of destinations that the program has set.
 fn read_destinations(run: &Run<'_>) -> Result<Vec<Destination>> {
     let wrong = |what: String| Err(Error::invalid(what).hint(ROUTE_INTERFACE.functions[0].what));
     let list = match run.global(DESTINATIONS)? {
         Value::Table(list) => list,
         Value::Nil => return wrong(format!("the program must set `{DESTINATIONS}`")),
         other => {
-            return wrong(format!("`{DESTINATIONS}` is a {}; it is a list", other.type_name()));
+            return wrong(format!(
+                "`{DESTINATIONS}` is a {}; it must be a list",
+                other.type_name()
+            ));
         }
     };
     let mut destinations = vec![];
@@ -208,7 +212,7 @@ fn read_destinations(run: &Run<'_>) -> Result<Vec<Destination>> {
         let entry = list.raw_get::<Value>(place).map_err(|error| run.explain(&error))?;
         let Value::String(line) = &entry else {
             let what = format!("entry {place} of `{DESTINATIONS}` is a {}", entry.type_name());
-            return wrong(format!("{what}; it is a string"));
+            return wrong(format!("{what}; it must be a string"));
         };
         let destination = Destination::from_line(&line.to_string_lossy())?;
         check_executed(&destination)?;
@@ -239,7 +243,7 @@ fn check_executed(destination: &Destination) -> Result<()> {
     }
 }
 
-/// What an IO does, in one word.
+/// The word by which programs know an operation.
 fn word(operation: Operation) -> &'static str {
     match operation {
         Operation::Read => "read",
@@ -249,7 +253,7 @@ fn word(operation: Operation) -> &'static str {
     }
 }
 
-/// The argument of `route`.
+/// Creates the argument of `route`.
 fn io_to_lua(lua: &Lua, rule: &Header, io: &Io) -> mlua::Result<Table> {
     let own = Header { object: ObjectMatch::Exact(io.object.clone()), ..rule.clone() };
     let span = io.span.unwrap_or(Span::WHOLE);

@@ -1,10 +1,10 @@
-//! Values by prefix, found for a text.
+//! `PrefixMap`: values by prefix. It finds the values of all prefixes of a string.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// A trie that is stored in a sorted map. Finding all prefixes of a text takes at most one step for
-/// each prefix that shares its beginning with the text. Other entries of the map cost nothing.
+/// A sorted map of prefixes, used like a trie. Finding all prefixes of a string takes at most one
+/// step for each stored prefix that begins like the string. Other entries cost nothing.
 #[derive(Debug, Clone)]
 pub struct PrefixMap<V>(BTreeMap<String, V>);
 
@@ -15,7 +15,7 @@ impl<V> Default for PrefixMap<V> {
 }
 
 impl<V> PrefixMap<V> {
-    /// The value of exactly this prefix, made if there is none.
+    /// The value of exactly this prefix. It is created if it is missing.
     pub fn entry(&mut self, prefix: &str) -> &mut V
     where
         V: Default,
@@ -39,9 +39,9 @@ impl<V> PrefixMap<V> {
             return;
         }
         let mut bound = Bound::Included(text);
-        // The greatest key up to `bound` is either a prefix of `text`, or it shares only some first
-        // bytes with `text`. No remaining prefix is longer than this shared part, because it would
-        // be a greater key.
+        // The greatest key up to `bound` either is a prefix of `text`, or shares only its first
+        // bytes with `text`. In the second case, every remaining prefix lies within the shared
+        // bytes, because a longer one would be a greater key.
         while let Some((key, value)) = self.0.range::<str, _>((Bound::Unbounded, bound)).next_back()
         {
             let shared = shared_length(key, text);
@@ -56,7 +56,7 @@ impl<V> PrefixMap<V> {
     }
 }
 
-/// Bytes of the longest common prefix, to the border of a character.
+/// The number of bytes in the longest common prefix that ends between two characters.
 fn shared_length(a: &str, b: &str) -> usize {
     let mut shared = a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
     while !b.is_char_boundary(shared) {

@@ -1,26 +1,27 @@
-//! Which of many rules with ranges is the first for a byte.
+//! `RangeIndex`: finds the first of many rules that covers a byte.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{RuleId, Span};
 
-/// Rules with ranges of bytes that agree in everything else.
+/// Rules that differ only in their ranges of bytes.
 ///
-/// `winners` holds disjoint spans, each with the first rule that covers it, so a look-up is one
+/// `winners` holds disjoint ranges, each with the first rule that covers it, so a look-up is one
 /// search. Removing a rule leaves gaps in `winners`, and `by_length` finds the rules that fill
-/// them. A rule that reaches into a gap begins before it by at most the greatest length of its
-/// length class.
+/// them. It groups rules into classes of similar length. So the rules of a class that can reach
+/// into a gap begin near the gap, and the search skips all others.
 #[derive(Debug, Clone, Default)]
 pub struct RangeIndex {
-    /// By first byte: one past the last, and the first rule.
+    /// By the first byte of a range: one past its last byte, and the first rule that covers it.
     winners: BTreeMap<u64, (u64, RuleId)>,
-    /// Length class, first byte and rule: one past the last byte.
+    /// By length class, first byte and rule: one past the last byte of the rule's range.
     by_length: BTreeMap<(u32, u64, RuleId), u64>,
-    /// Length classes with rules, and how many.
+    /// The number of rules in each length class.
     classes: BTreeMap<u32, usize>,
 }
 
-/// The rules of class `c` are shorter than `2^c` bytes, and at least half as long.
+/// The length class of a range. Ranges of class `c` are shorter than `2^c` bytes, and at least half
+/// as long.
 fn class_of(span: Span) -> u32 {
     u64::BITS - span.length().leading_zeros()
 }
@@ -39,7 +40,7 @@ impl RangeIndex {
         self.paint(rule, span);
     }
 
-    /// Removes a rule that is there.
+    /// Removes a rule that is in the index.
     pub fn remove(&mut self, rule: RuleId, span: Span) {
         let class = class_of(span);
         self.by_length.remove(&(class, span.start(), rule));
@@ -63,8 +64,8 @@ impl RangeIndex {
         }
     }
 
-    /// The first rule that covers a byte, and the end of the range (exclusive) for which this rule
-    /// stays the first.
+    /// The first rule that covers a byte, and the end (exclusive) of the range in which it stays
+    /// the first.
     pub fn at(&self, byte: u64) -> (Option<RuleId>, u64) {
         if let Some((_, (end, rule))) = self.winners.range(..=byte).next_back()
             && *end > byte
@@ -75,7 +76,8 @@ impl RangeIndex {
         (None, next.map_or(Span::END, |(start, _)| *start))
     }
 
-    /// Gives `rule` what nobody has of `span`. The others there are earlier ones.
+    /// Gives `rule` the bytes of `span` that no rule has. Rules that already have some of them come
+    /// earlier.
     fn paint(&mut self, rule: RuleId, span: Span) {
         let mut at = span.start();
         let taken = self.overlapping_winners(span).into_iter().map(|(taken, _)| taken);
@@ -88,7 +90,7 @@ impl RangeIndex {
         }
     }
 
-    /// The spans that have a byte of `span`, whole, and their rules.
+    /// The complete ranges that overlap `span`, each with its first rule.
     pub fn overlapping_winners(&self, span: Span) -> Vec<(Span, RuleId)> {
         let before = self.winners.range(..span.start()).next_back();
         let within = self.winners.range(span.start()..span.end());
@@ -97,7 +99,7 @@ impl RangeIndex {
         spans.filter(|(taken, _)| taken.overlaps(span)).collect()
     }
 
-    /// The rules that cover a byte of `gap`, first-installed first.
+    /// The rules that cover a byte of `gap`, in the order of installation.
     fn rules_over(&self, gap: Span) -> BTreeSet<(RuleId, Span)> {
         let mut all = BTreeSet::new();
         for class in self.classes.keys() {

@@ -1,18 +1,18 @@
-//! The rules that agree in source, operation and object.
+//! `Slot`: the rules for one source, operation and object, found by byte.
 
 use std::collections::{BTreeSet, HashMap};
 
 use super::range_index::RangeIndex;
 use crate::model::{Operation, RuleId, SourceMatch, Span};
 
-/// Rules that differ in their ranges alone.
+/// Rules that differ only in their ranges of bytes.
 #[derive(Debug, Clone, Default)]
 pub struct Slot {
-    /// Rules about every byte. They are kept apart, because every range before them would cut them
-    /// in pieces.
+    /// Rules about all bytes. They are kept apart from `ranges`, where each earlier range would
+    /// split them.
     whole: BTreeSet<RuleId>,
     ranges: RangeIndex,
-    /// Rules that the switch made itself. They have no byte in common.
+    /// Rules that the switch made itself. Their ranges are disjoint.
     made: RangeIndex,
 }
 
@@ -37,17 +37,17 @@ impl Slot {
         self.whole.is_empty() && self.ranges.is_empty() && self.made.is_empty()
     }
 
-    /// The first rule about IO without bytes.
+    /// The first rule that matches IO without bytes.
     pub fn without_bytes(&self) -> Option<RuleId> {
         self.whole.first().copied()
     }
 
-    /// The rules that the switch made about some byte of `span`, each with its complete range.
+    /// The rules that the switch made and that overlap `span`, each with its complete range.
     pub fn made_over(&self, span: Span) -> Vec<(Span, RuleId)> {
         self.made.overlapping_winners(span)
     }
 
-    /// The first rule about a byte, and the end of the range (exclusive) for which this rule stays
+    /// The first rule that covers a byte, and the end (exclusive) of the range in which it stays
     /// the first.
     pub fn at(&self, byte: u64) -> (Option<RuleId>, u64) {
         let (made, made_end) = self.made.at(byte);
@@ -57,7 +57,7 @@ impl Slot {
     }
 }
 
-/// The slots of one object, prefix or pattern.
+/// The slots of one object, prefix or pattern, by source and operation.
 #[derive(Debug, Clone, Default)]
 pub struct Slots(HashMap<(SourceMatch, Operation), Slot>);
 

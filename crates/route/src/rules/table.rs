@@ -1,4 +1,4 @@
-//! `RuleTable`: the rules of one switch in their order, and an index of them.
+//! `RuleTable`: the rules of one switch in order, with an index to look up IO.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -17,7 +17,7 @@ use crate::model::{
 pub struct Segment {
     /// The bytes; `None` if the IO touches none.
     pub span: Option<Span>,
-    /// The first rule about them; `None` if there is none.
+    /// The first rule that matches them; `None` if no rule does.
     pub rule: Option<RuleId>,
 }
 
@@ -32,19 +32,18 @@ pub struct Placement {
     pub application: ApplicationName,
 }
 
-/// The rules of one switch. Of the rules that match, the first installed one decides (sRoute paper,
-/// section 3.3).
+/// The rules of one switch. Of the rules that match an IO, the one that was installed first decides
+/// (sRoute paper, section 3.3).
 ///
-/// The table looks up an IO by its exact name in a hash table and by its prefixes in a trie. It
-/// then looks up the bytes in disjoint spans. So the cost grows with the logarithm of the number of
-/// rules.
+/// For an IO, the table looks up the object's name in a hash table and its prefixes in a trie, and
+/// then the bytes in disjoint ranges. So the cost grows with the logarithm of the number of rules.
 #[derive(Debug, Clone, Default)]
 pub struct RuleTable {
     rules: BTreeMap<RuleId, Rule>,
     by_header: HashMap<Header, BTreeSet<RuleId>>,
-    /// The next rule that is installed.
+    /// The id of the next rule to install.
     next: i64,
-    /// How many rules the switch has made itself.
+    /// How many rules the switch has made itself so far.
     made: i64,
     exact: HashMap<ObjectId, Slots>,
     prefixes: PrefixMap<Slots>,
@@ -54,8 +53,8 @@ pub struct RuleTable {
 }
 
 impl RuleTable {
-    /// Installs rules after the existing ones, the longest prefix first. On an error it installs
-    /// none of them. Returns their ids in the order of installation.
+    /// Installs rules behind the present ones, the longest prefix first. Returns their ids in the
+    /// order of installation. After an error, none of them is installed.
     ///
     /// # Errors
     /// `Exhausted` past [`MAX_RULES`] or [`MAX_PATTERN_RULES`].
@@ -64,7 +63,7 @@ impl RuleTable {
         let patterns = rules.iter().filter(is_pattern).count();
         if self.rules.len() + rules.len() > MAX_RULES {
             return Err(Error::exhausted(format!("a switch has {MAX_RULES} rules at most"))
-                .hint("put one rule for a prefix or a longer range in place of many"));
+                .hint("replace many rules by one for a prefix or a longer range"));
         }
         if self.pattern_rules + patterns > MAX_PATTERN_RULES {
             return Err(Error::exhausted(format!(
@@ -77,18 +76,18 @@ impl RuleTable {
         Ok(ordered.into_iter().map(|rule| self.install_last(rule)).collect())
     }
 
-    /// Notes that the newest bytes of a span are at a destination. From now on every read of these
-    /// bytes goes there, whatever its source and the other rules. The note replaces earlier notes
-    /// about these bytes. IO without bytes, such as IO on attributes, is not affected. See
+    /// Notes that the newest bytes of a range are at a destination. From now on every read of these
+    /// bytes goes there, whatever its source and whatever other rules say. IO without bytes, such
+    /// as IO on attributes, is not affected. The note replaces earlier notes about these bytes. See
     /// [`crate::Follow`].
     ///
     /// # Errors
-    /// `Exhausted` past [`MAX_RULES`]. One call adds two rules at most.
+    /// `Exhausted` past [`MAX_RULES`]. One call adds at most two rules.
     pub fn place(&mut self, object: &ObjectId, placed: Placement) -> Result<()> {
         let Placement { span, destination, application } = placed;
         if self.rules.len() + 2 > MAX_RULES {
             return Err(Error::exhausted(format!("a switch has {MAX_RULES} rules at most"))
-                .hint("bring data home, which ends rules"));
+                .hint("bring routed bytes home: nacre route rm APPLICATION"));
         }
         let mut whole = span;
         for (other_span, id) in self.made_near(object, span) {
@@ -115,7 +114,7 @@ impl RuleTable {
         Ok(())
     }
 
-    /// The rules that the switch made about bytes of `span` or beside it.
+    /// The rules that the switch made about bytes that overlap `span` or touch it.
     fn made_near(&self, object: &ObjectId, span: Span) -> Vec<(Span, RuleId)> {
         let near = Span::new(span.start().saturating_sub(1), span.end().saturating_add(1));
         let slots = self.exact.get(object);
@@ -123,14 +122,13 @@ impl RuleTable {
         slot.zip(near).map_or(vec![], |(slot, near)| slot.made_over(near))
     }
 
-    /// A rule that the switch made about a byte of `span`.
+    /// A rule that the switch made about some byte of `span`, if there is one.
     pub fn made_over(&self, object: &ObjectId, span: Span) -> Option<&Rule> {
         let near = self.made_near(object, span);
         near.into_iter().find(|(made, _)| made.overlaps(span)).and_then(|(_, id)| self.get(id))
     }
 
-    /// The places of the newest bytes of a span that the switch has noted, in the order of the
-    /// bytes.
+    /// Where the newest bytes of a range are, as the switch has noted, in the order of the bytes.
     pub fn placed(&self, object: &ObjectId, span: Span) -> Vec<Placement> {
         let near = self.made_near(object, span).into_iter();
         let placement = |(made, id): (Span, RuleId)| {
@@ -142,7 +140,7 @@ impl RuleTable {
         placed
     }
 
-    /// All that the switch has noted of where newest bytes are.
+    /// All notes of the switch about where newest bytes are.
     pub fn all_placed(&self) -> impl Iterator<Item = (&ObjectId, &Rule)> {
         let made = self.rules.range(..RuleId(0)).map(|(_, rule)| rule);
         made.filter_map(|rule| match &rule.header.object {
@@ -151,7 +149,8 @@ impl RuleTable {
         })
     }
 
-    /// Forgets the notes of the switch about a span. Other rules decide about its bytes again.
+    /// Removes the notes of the switch about a range. Then other rules decide about its bytes
+    /// again.
     pub fn forget(&mut self, object: &ObjectId, span: Span) {
         for (made, id) in self.made_near(object, span) {
             if !made.overlaps(span) {
@@ -167,7 +166,7 @@ impl RuleTable {
         }
     }
 
-    /// Whether a rule that was installed sends reads elsewhere.
+    /// Whether an installed rule sends reads away from home.
     pub fn sends_reads_away(&self) -> bool {
         self.rules.range(RuleId(0)..).any(|(_, rule)| {
             rule.header.operations.contains(Operation::Read)
@@ -208,7 +207,7 @@ impl RuleTable {
         self.rules.insert(id, rule);
     }
 
-    /// Whether there is a rule of exactly this header.
+    /// Whether there is a rule with exactly this header.
     pub fn has(&self, header: &Header) -> bool {
         self.by_header.contains_key(header)
     }
@@ -260,12 +259,12 @@ impl RuleTable {
         Some((id, rule))
     }
 
-    /// The rules, first-installed first.
+    /// The rules, in the order in which they decide.
     pub fn rules(&self) -> impl Iterator<Item = (RuleId, &Rule)> {
         self.rules.iter().map(|(id, rule)| (*id, rule))
     }
 
-    /// One rule.
+    /// The rule with this id.
     pub fn get(&self, id: RuleId) -> Option<&Rule> {
         self.rules.get(&id)
     }
@@ -280,7 +279,8 @@ impl RuleTable {
         self.rules.is_empty()
     }
 
-    /// Finds the rule that decides about each byte of an IO, in the order of the bytes.
+    /// Finds the rule that decides about each byte of an IO. The segments are in the order of the
+    /// bytes.
     ///
     /// # Errors
     /// `Exhausted` if the rules split the IO into more than [`MAX_PIECES`].
@@ -337,7 +337,7 @@ impl RuleTable {
     }
 }
 
-/// The sources and operations that a rule may have to match this IO.
+/// The sources and operations of rules that can match this IO.
 fn keys_of(io: &Io) -> Vec<(SourceMatch, Operation)> {
     let layer = io.via.clone().map(SourceMatch::Layer);
     let own = [

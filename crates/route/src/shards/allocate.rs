@@ -1,16 +1,19 @@
-//! Sharing memory among caches by their curves.
+//! Divides memory among the caches of tenants by their miss-ratio curves.
 
 use super::MissRatioCurve;
 
-/// The misses a second of a tenant, for each size of its cache from 0 to `units` units.
+/// For each cache size from 0 to `units` units: the misses a second of a tenant.
 fn misses(curve: &MissRatioCurve, rate: f64, units: usize, unit_blocks: u64) -> Vec<f64> {
     (0..=units as u64).map(|unit| rate * curve.miss_ratio(unit * unit_blocks)).collect()
 }
 
-/// Distributes `units` of memory, each of `unit_blocks` blocks, so that few requests miss. Each
-/// unit goes to the tenant whose misses fall most along the lower convex hull of its curve. This is
-/// fast. The result is optimal where all shares lie at corners of the hulls, even if the curves are
-/// not convex. A tenant is its curve and its requests a second.
+/// Divides `units` units of memory among tenants so that few requests miss. A unit has
+/// `unit_blocks` blocks. A tenant is given by its miss-ratio curve and its requests a second. The
+/// result is the number of units of each tenant.
+///
+/// Each unit goes to the tenant whose misses fall most along the lower convex hull of its curve.
+/// This is fast. The result is optimal if all shares lie at corners of the hulls, even if the
+/// curves are not convex.
 pub fn allocate_by_hull(
     tenants: &[(MissRatioCurve, f64)],
     units: usize,
@@ -25,7 +28,8 @@ pub fn allocate_by_hull(
             segments.push((gain, tenant, to - from));
         }
     }
-    // Steepest first. Hulls are convex, so the segments of one tenant come in their order.
+    // The steepest segment comes first. A hull is convex, so the segments of one tenant stay in
+    // order.
     segments.sort_by(|a, b| b.0.total_cmp(&a.0));
     let (mut shares, mut left) = (vec![0; tenants.len()], units);
     for (gain, tenant, length) in segments {
@@ -38,7 +42,7 @@ pub fn allocate_by_hull(
     shares
 }
 
-/// The corners of the lower convex hull.
+/// The corners of the lower convex hull of a curve.
 fn hull(misses: &[f64]) -> Vec<usize> {
     let mut corners: Vec<usize> = vec![];
     for at in 0..misses.len() {
@@ -54,15 +58,15 @@ fn hull(misses: &[f64]) -> Vec<usize> {
     corners
 }
 
-/// Distributes memory so that the fewest requests miss, by dynamic programming. The time grows with
-/// the square of `units`.
+/// Like [`allocate_by_hull`], but the fewest possible requests miss. It uses dynamic programming,
+/// and its time grows with the square of `units`.
 pub fn allocate_exactly(
     tenants: &[(MissRatioCurve, f64)],
     units: usize,
     unit_blocks: u64,
 ) -> Vec<usize> {
-    // `best[n]` is the fewest misses of the tenants so far if they share `n` units. `choices`
-    // holds, for each tenant and each `n`, the share of this tenant.
+    // `best[n]` is the fewest misses of the tenants handled so far with `n` units together.
+    // `choices` holds, for each of these tenants and each `n`, the share of that tenant.
     let mut best = vec![0.0; units + 1];
     let mut choices = vec![];
     for (curve, rate) in tenants {

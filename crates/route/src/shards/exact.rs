@@ -1,11 +1,12 @@
-//! The exact curve, by Mattson's stack distances (1970): what [`super::Shards`] is compared with.
+//! Computes the exact miss-ratio curve by Mattson's stack distances (1970). Tests compare
+//! [`super::Shards`] with it.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::MissRatioCurve;
 use super::last_uses::LastUses;
 
-/// Distinct blocks since the last use of each block.
+/// Computes the exact miss-ratio curve.
 #[derive(Debug, Default)]
 pub struct ExactCurve {
     /// When each block was used last.
@@ -16,8 +17,8 @@ pub struct ExactCurve {
 }
 
 impl ExactCurve {
-    /// Adds a request to the curve. The curve needs four bytes for each request, and about forty
-    /// for each block. It can hold 2^32 blocks.
+    /// Adds a request to the curve. Memory grows by four bytes for each request and about forty
+    /// bytes for each block. At most 2^32 blocks are possible.
     pub fn request(&mut self, block: u64) {
         self.requests += 1;
         if let Some(last) = self.last.get(&block).copied() {

@@ -1,13 +1,13 @@
-//! `LastUses`: the time of each block's last use. A Fenwick tree counts the last uses after a time.
+//! `LastUses`: the time of each block's last use, to count how many blocks were used since a time.
 //!
-//! Both curves get reuse distances from it: the exact curve for every block, SHARDS for the sampled
-//! blocks.
+//! [`super::ExactCurve`] computes reuse distances with it for all blocks, and [`super::Shards`] for
+//! the sampled blocks.
 
-/// Times of last uses, counted from 1.
+/// The times of last uses, numbered from 1.
 #[derive(Debug)]
 pub(super) struct LastUses {
-    /// The Fenwick tree: `tree[i]` counts the last uses at the times that the lowest set bit of `i`
-    /// covers. `tree[0]` is not used.
+    /// A Fenwick tree: `tree[i]` counts the last uses at the times from `i` minus its lowest set
+    /// bit (exclusive) to `i`. `tree[0]` is not used.
     tree: Vec<u32>,
     count: u32,
 }
@@ -19,10 +19,10 @@ impl Default for LastUses {
 }
 
 impl LastUses {
-    /// Adds a use that is later than all others; answers its time.
+    /// Adds a use that is later than all others. Returns its time.
     pub fn add(&mut self) -> usize {
         let now = self.tree.len();
-        // A new leaf sums what the leaves below it have.
+        // The new entry counts itself and the earlier times that its lowest set bit covers.
         let lowest = now & now.wrapping_neg();
         let below = self.sum(now - 1) - self.sum(now - lowest);
         self.tree.push(below + 1);
@@ -45,7 +45,7 @@ impl LastUses {
         self.count - self.sum(time)
     }
 
-    /// How many times the tree has a place for, including times of removed uses.
+    /// The number of times in the tree, including those of removed uses.
     pub fn places(&self) -> usize {
         self.tree.len() - 1
     }

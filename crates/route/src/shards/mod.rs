@@ -1,8 +1,8 @@
-//! Miss-ratio curves: the share of requests that a cache of each size misses, and how caches share
-//! memory by these curves.
+//! Miss-ratio curves: the fraction of requests that a cache of each size misses, and how to divide
+//! memory among caches by these curves.
 //!
-//! The cache-isolation application of the sRoute paper (section 5.3) uses such curves to choose the
-//! size of each tenant's cache.
+//! The cache-isolation application of the sRoute paper (section 5.3) chooses the cache size of each
+//! tenant in this way.
 
 mod allocate;
 mod curve;

@@ -1,4 +1,5 @@
-//! SHARDS of fixed size, with adjustment (Waldspurger, Park, Garthwaite, Ahmad, FAST 2015).
+//! `Shards`: SHARDS with a fixed sample size and adjustment (Waldspurger, Park, Garthwaite, Ahmad,
+//! FAST 2015).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -8,17 +9,17 @@ use super::MissRatioCurve;
 use super::last_uses::LastUses;
 use crate::limits::MAX_SAMPLED_BLOCKS;
 
-/// Hashes are taken modulo this (`P` of the paper).
+/// The hash of a block is taken modulo this number (`P` in the paper).
 const MODULUS: u64 = 1 << 24;
-/// Places that the tree of last uses may have for each sample, in addition to [`LEAST_PLACES`].
+/// How many times the tree of last uses may have for each sample, in addition to [`LEAST_PLACES`].
 const PLACES_PER_SAMPLE: usize = 4;
 /// See [`PLACES_PER_SAMPLE`].
 const LEAST_PLACES: usize = 1024;
 
 /// Estimates a miss-ratio curve from a sample of bounded size.
 ///
-/// A block is sampled if its hash is below a threshold. When there are too many samples, the
-/// threshold is lowered to the largest sampled hash, and the samples with this hash are dropped.
+/// A block is sampled if its hash is below a threshold. If there are too many samples, the
+/// threshold is lowered to the largest sampled hash, and the samples with that hash are dropped.
 /// Each request is weighted by the inverse of the sampling rate at its time.
 #[derive(Debug)]
 pub struct Shards {
@@ -29,28 +30,29 @@ pub struct Shards {
     samples: HashMap<u64, usize>,
     by_hash: BTreeSet<(u64, u64)>,
     uses: LastUses,
-    /// Reuse distances in blocks, weighed.
+    /// The weight of the requests with each reuse distance in blocks.
     histogram: BTreeMap<u64, f64>,
     /// Requests so far.
     requests: u64,
-    /// Requests as the samples estimate them.
+    /// The number of requests as estimated from the samples.
     estimated: f64,
 }
 
 impl Shards {
-    /// An empty sample. The seed chooses which blocks are sampled.
+    /// An empty sample. `seed` determines which blocks are sampled.
     ///
     /// # Errors
     /// `Invalid` if `max_samples` is 0 or more than [`MAX_SAMPLED_BLOCKS`].
     pub fn new(max_samples: usize, seed: u64) -> Result<Self> {
         if max_samples == 0 || max_samples > MAX_SAMPLED_BLOCKS {
-            return Err(Error::invalid(format!("{max_samples} samples make no curve")).hint(
+            return Err(Error::invalid(format!("a curve cannot have {max_samples} samples")).hint(
                 format!("use 1 to {MAX_SAMPLED_BLOCKS}; 8192 have an error of half a per cent"),
             ));
         }
         Ok(Self {
             max_samples,
-            // Seeds that differ in few bits must not sample the same blocks in another order.
+            // Without mixing, seeds that differ in few bits would sample the same blocks in another
+            // order.
             seed: mix(seed),
             threshold: MODULUS,
             samples: HashMap::new(),
@@ -67,7 +69,7 @@ impl Shards {
         self.samples.len()
     }
 
-    /// Takes in a request.
+    /// Adds a request to the sample.
     pub fn request(&mut self, block: u64) {
         self.requests += 1;
         let hash = mix(block ^ self.seed) % MODULUS;
@@ -94,7 +96,7 @@ impl Shards {
         }
     }
 
-    /// Drops all samples of the largest hash, and takes no more of them.
+    /// Drops all samples with the largest hash, and samples no blocks with this hash any more.
     fn lower_threshold(&mut self) {
         let Some((largest, _)) = self.by_hash.last().copied() else { return };
         self.threshold = largest;
@@ -119,9 +121,9 @@ impl Shards {
         }
     }
 
-    /// The curve of the requests so far. The sample may stand for more or fewer requests than there
-    /// were. The difference is added at distance 0; without this correction the errors are five to
-    /// ten times larger.
+    /// The curve of the requests so far. The estimated number of requests may differ from the real
+    /// number. The difference is added at the distance 0 (the adjustment in the paper). Without it
+    /// the errors are five to ten times larger.
     pub fn curve(&self) -> MissRatioCurve {
         let mut histogram = self.histogram.clone();
         *histogram.entry(0).or_default() += self.requests as f64 - self.estimated;

@@ -1,13 +1,13 @@
-//! Agreement among switches on where bytes are: two-phase commit (sRoute paper, section 3.5, figure
+//! Two-phase commit, by which switches agree on where bytes are (sRoute paper, section 3.5, figure
 //! 4a).
 //!
 //! 1. The switch that handles a write asks its peers to hold IO on the bytes.
-//! 2. It writes.
-//! 3. It tells the peers the new place of the bytes.
-//! 4. It answers the write when all peers have confirmed.
+//! 2. It writes the bytes.
+//! 3. It tells the peers where the bytes are now.
+//! 4. When all peers have confirmed, it answers the write.
 //!
-//! If the asking switch dies, its peers hold the bytes until the controller has found where the
-//! bytes are.
+//! If the switch dies meanwhile, its peers hold IO on the bytes until the controller has located
+//! them.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use super::{Command, IoId, PeerAnswer, PeerQuestion, Placed, Stamp, Switch, Term
 use crate::limits::{MAX_AGREEMENT_ATTEMPTS, MAX_RULES};
 use crate::model::{Operation, Span, SwitchName, Touch};
 
-/// The change of some bytes.
+/// A change of these bytes, for [`conflict`](super::waiting::conflict).
 fn change_of(span: Span) -> Touch {
     Touch { operation: Operation::Write, span: Some(span) }
 }
@@ -52,7 +52,7 @@ impl Switch {
         agreement.missing.iter().map(ask).collect()
     }
 
-    /// Whether other switches were promised that this IO is held.
+    /// Whether this switch has promised another switch to hold this IO.
     pub(super) fn is_promised(&self, arrival: &Arrival) -> bool {
         let object = &arrival.request.header.object;
         let is_over = |(on, spans): &(_, Vec<Span>)| {
@@ -75,8 +75,8 @@ impl Switch {
             PeerQuestion::Prepare { term, object, spans } => self.prepare(id, term, object, spans),
             PeerQuestion::Commit { placed, counter } => {
                 self.counter = self.counter.max(counter);
-                // A switch that has restarted since does not know the agreement; the controller
-                // tells it where the bytes are.
+                // If this switch has restarted in between, it does not know the agreement. Then the
+                // controller tells it where the bytes are.
                 if let Some((object, _)) = self.prepared.remove(id) {
                     self.place(&placed);
                     commands = self.release(now, &object);
@@ -98,8 +98,8 @@ impl Switch {
         commands
     }
 
-    /// Whether an agreement that began here is over. After a restart the switch cannot know this of
-    /// earlier agreements, and returns false.
+    /// Whether an agreement that this switch began is over. The switch cannot know this about
+    /// agreements from before its restart, and returns false.
     fn has_ended(&self, id: &Stamp) -> bool {
         let is_of_this_start =
             self.installed.is_some_and(|installed| id.counter >= installed.first_counter());
@@ -149,7 +149,8 @@ impl Switch {
     ) -> Vec<Command> {
         match question {
             PeerQuestion::IsLive if answer == Some(PeerAnswer::Ended) => {
-                // A delayed question made this switch hold the bytes again.
+                // A delayed message of an agreement that had ended made this switch hold the bytes
+                // again.
                 let Some((object, _)) = self.prepared.remove(id) else { return vec![] };
                 self.release(now, &object)
             }
@@ -213,7 +214,7 @@ impl Switch {
         self.in_flight.get_mut(io).and_then(|flying| flying.agreement.as_mut())
     }
 
-    /// Records the answer of a peer. True if it was the last one.
+    /// Records the answer of a peer. Returns whether it was the last missing one.
     fn heard(&mut self, io: IoId, peer: &SwitchName, stage: Stage) -> bool {
         self.agreement_mut(io).is_some_and(|agreement| {
             agreement.stage == stage
@@ -222,8 +223,8 @@ impl Switch {
         })
     }
 
-    /// Ends an agreement that a peer refused. The switch tries the IO again later, a bounded number
-    /// of times.
+    /// Ends an agreement that a peer refused. The switch tries the IO again later, up to
+    /// [`MAX_AGREEMENT_ATTEMPTS`] times.
     fn give_up(&mut self, now: Duration, io: IoId) -> Vec<Command> {
         if self.agreement_mut(io).is_none_or(|agreement| agreement.stage != Stage::Preparing) {
             return vec![];
@@ -238,7 +239,7 @@ impl Switch {
             commands.push(refuse(io, error.on(&object).hint("try again")));
             commands.extend(self.release(now, &object));
         } else {
-            // The IO goes on at the next tick, before later IO.
+            // At the next tick, this IO goes on before later IO.
             self.waiting.push_front(arrival);
             commands.extend(self.drained());
         }
@@ -277,7 +278,7 @@ impl Switch {
         self.ask_missing(io)
     }
 
-    /// Asks again what has not been answered.
+    /// Repeats all questions that peers have not answered.
     pub(super) fn remind_peers(&mut self) -> Vec<Command> {
         let under_way = self.in_flight.iter().filter(|flying| flying.agreement.is_some());
         let ios: Vec<IoId> = under_way.map(|flying| flying.arrival.io).collect();
@@ -298,7 +299,7 @@ impl Switch {
     }
 }
 
-/// What a peer is asked at this stage of an agreement.
+/// The question to peers at the present stage of an agreement.
 fn question_of(flying: &Flying, counter: u64) -> Option<PeerQuestion> {
     let agreement = flying.agreement.as_ref()?;
     let object = flying.arrival.request.header.object.clone();

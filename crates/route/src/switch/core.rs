@@ -1,4 +1,4 @@
-//! `Switch`: events and the time in, commands out.
+//! `Switch`: a state machine that takes events and the time, and returns commands.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,41 +17,41 @@ use crate::model::{
 };
 use crate::rules::{Placement, RuleTable};
 
-/// One switch. It stores nothing: after a restart it begins without rules.
+/// One switch. It stores nothing durably: after a restart it has no rules.
 #[derive(Debug)]
 pub struct Switch {
     pub(super) name: SwitchName,
-    /// The latest term that it has heard of.
+    /// The latest term that any order has had.
     term: Term,
-    /// The term of its rules; `None` until it is told some.
+    /// The term of the installed rules; `None` until the controller has sent some.
     pub(super) installed: Option<Term>,
     pub(super) table: RuleTable,
-    /// What the programs declare that its rules name.
+    /// The declarations of the programs that rules name.
     pub(super) programs: Programs,
     /// The rules that programs have inserted.
     pub(super) inserted: Inserted,
-    /// Whether installed rules send reads elsewhere. If not, the switch need not note that bytes
-    /// are home.
+    /// Whether some installed rule sends reads away from the object itself. If not, the switch need
+    /// not note that bytes are there.
     reads_go_away: bool,
-    /// The previous term, and the headers that were held when it ended. IO that was sent under this
-    /// term and matches none of these headers goes on, because its rules have not changed.
+    /// The previous term, with the headers that were quiesced when it ended. IO that was sent under
+    /// this term and matches none of these headers may go on, because its rules have not changed.
     previous: Option<(Term, Vec<Header>)>,
-    /// Which IO is held.
+    /// The headers whose IO the switch holds.
     quiesced: Vec<Header>,
     pub(super) peers: Vec<SwitchName>,
-    /// The greatest counter that it has used or heard of.
+    /// The greatest counter of a stamp that the switch has used or received.
     pub(super) counter: u64,
     pub(super) in_flight: InFlight,
     pub(super) waiting: Waiting,
-    /// The orders to drain that wait.
+    /// The tickets of drain orders that are not answered yet.
     draining: Vec<u64>,
-    /// What it has promised to hold for agreements of others.
+    /// The bytes on which the switch has promised other switches to hold IO, by agreement.
     pub(super) prepared: BTreeMap<Stamp, (ObjectId, Vec<Span>)>,
-    /// Agreements that failed, and the peers that have not heard it.
+    /// Agreements that have failed, each with the peers that have not confirmed this yet.
     pub(super) aborted: BTreeMap<Stamp, BTreeSet<SwitchName>>,
 }
 
-/// The header of every IO.
+/// A header that matches every IO.
 fn everything() -> Header {
     Header {
         source: SourceMatch::Any,
@@ -62,7 +62,7 @@ fn everything() -> Header {
 }
 
 impl Switch {
-    /// A switch that has started. It holds all IO until it is told its rules.
+    /// A switch that has started. It holds all IO until the controller sends its rules.
     pub fn new(name: SwitchName) -> Self {
         Self {
             name,
@@ -84,33 +84,34 @@ impl Switch {
         }
     }
 
-    /// Its rules.
+    /// The rules of the switch.
     pub fn table(&self) -> &RuleTable {
         &self.table
     }
 
-    /// The term of its rules; `None` until it is told some.
+    /// The term of the installed rules; `None` until the controller has sent some.
     pub fn installed(&self) -> Option<Term> {
         self.installed
     }
 
-    /// What the programs declare that its rules name.
+    /// The declarations of the programs that rules name.
     pub fn programs(&self) -> &Programs {
         &self.programs
     }
 
-    /// The greatest counter that it has used or heard of.
+    /// The greatest counter of a stamp that the switch has used or received.
     pub fn counter(&self) -> u64 {
         self.counter
     }
 
-    /// The bytes that the runtime must bring home before this IO in flight happens; `None` if the
-    /// IO brings nothing home.
+    /// The bytes that the runtime must move back to their own object before it performs this IO;
+    /// `None` if there are none.
     pub fn homeward(&self, io: IoId) -> Option<Span> {
         self.in_flight.get(io).and_then(|flying| flying.arrival.homeward)
     }
 
-    /// Notes that an IO in flight has brought bytes home. No other IO on these bytes is in flight.
+    /// Notes that bytes are back in their own object. The caller ensures that no other IO on these
+    /// bytes is in flight.
     pub fn brought_home(&mut self, object: &ObjectId, span: Span) {
         for placement in self.table.placed(object, span) {
             let placement = Placement { destination: Destination::Home, ..placement };
@@ -123,8 +124,8 @@ impl Switch {
         (self.in_flight.len(), self.waiting.len())
     }
 
-    /// Processes an event, and returns the commands that follow from it. Events that come late or
-    /// twice are harmless.
+    /// Processes an event, and returns the resulting commands. A late or repeated event does no
+    /// harm.
     pub fn handle(&mut self, now: Duration, event: Event) -> Vec<Command> {
         match event {
             Event::Arrived { io, request, via, term } => self.arrived(now, io, request, via, term),
@@ -174,7 +175,7 @@ impl Switch {
         self.admit(now, arrival)
     }
 
-    /// Lets an IO go, or holds it.
+    /// Starts an IO, or holds it.
     fn admit(&mut self, now: Duration, arrival: Arrival) -> Vec<Command> {
         if self.is_held(&arrival) {
             return self.hold(arrival);
@@ -184,7 +185,7 @@ impl Switch {
 
     pub(super) fn hold(&mut self, arrival: Arrival) -> Vec<Command> {
         if self.waiting.len() >= MAX_HELD_IOS {
-            let error = Error::exhausted(format!("{MAX_HELD_IOS} IOs wait at the switch"))
+            let error = Error::exhausted(format!("the switch holds {MAX_HELD_IOS} IOs"))
                 .on(&arrival.request.header.object)
                 .hint("try again");
             return vec![refuse(arrival.io, error)];
@@ -197,20 +198,22 @@ impl Switch {
         if self.installed.is_none() {
             return true;
         }
-        // IO from another switch or a layer has begun already, so a drain waits for it.
+        // IO from another switch or from a layer began earlier, and a drain waits for it. So it
+        // must not be held here.
         let begins_here = arrival.term.is_none() && arrival.via.is_none();
         if begins_here && self.quiesced.iter().any(|header| is_about(header, arrival)) {
             return true;
         }
-        // IO that comes out of a layer belongs to an IO that is in flight here.
+        // IO from a layer belongs to an IO that is in flight at this switch, so it need not wait
+        // for other IO.
         let object = &arrival.request.header.object;
         arrival.via.is_none()
             && (self.is_promised(arrival) || self.waiting.is_before(object, &arrival.touches))
     }
 
-    /// Whether an IO that another switch sent under the rules of `term` may go on here. It may not
-    /// if its rules have changed since. All such IO ended before the change, except IO of a switch
-    /// that has died.
+    /// Whether IO that another switch sent under the rules of `term` may go on here. It may not if
+    /// its rules have changed since. A drain waits for all such IO, so only IO of a switch that has
+    /// died can come too late.
     pub(super) fn knows(&self, term: Term, arrival: &Arrival) -> bool {
         let is_unchanged =
             |held: &Vec<Header>| !held.iter().any(|header| is_about(header, arrival));
@@ -218,10 +221,10 @@ impl Switch {
             || self.previous.as_ref().is_some_and(|(t, held)| *t == term && is_unchanged(held))
     }
 
-    /// Notes where newest bytes are.
+    /// Notes where the newest bytes of objects are.
     pub(super) fn place(&mut self, placed: &[Placed]) {
         for Placed { object, placement } in placed {
-            // There is room for it, reserved when the write began.
+            // The table has room, because it was reserved when the write began.
             match placement.destination == Destination::Home && !self.reads_go_away {
                 true => self.table.forget(object, placement.span),
                 false => {
@@ -231,7 +234,7 @@ impl Switch {
         }
     }
 
-    /// Releases the IO of one object that waited for something that has ended.
+    /// Lets the held IO on an object go on, as far as possible.
     pub(super) fn release(&mut self, now: Duration, object: &ObjectId) -> Vec<Command> {
         let arrivals = self.waiting.take(object);
         let mut commands = self.drained();
@@ -282,7 +285,7 @@ impl Switch {
         }
     }
 
-    /// Replies to drain requests once no IO of the quiesced headers is in flight.
+    /// Answers the drain orders once no IO with a quiesced header is in flight.
     pub(super) fn drained(&mut self) -> Vec<Command> {
         let is_quiesced = |header: &Header| self.in_flight.iter().any(|f| f.matches(header));
         if self.draining.is_empty() || self.quiesced.iter().any(is_quiesced) {
@@ -309,7 +312,7 @@ impl Switch {
         self.installed = Some(term);
         self.counter = self.counter.max(term.first_counter());
         self.peers = rules.peers;
-        // These agreements do not matter any more: the controller has located the bytes.
+        // The controller has located the bytes, so these agreements no longer matter.
         self.prepared.clear();
         self.aborted.clear();
         Ok(())

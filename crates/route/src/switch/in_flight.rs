@@ -1,4 +1,4 @@
-//! IO whose pieces are under way.
+//! The IO in flight at a switch, divided into pieces.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -10,14 +10,15 @@ use super::{IoId, Placed, Stamp, Term};
 use crate::model::{Ask, Destination, Header, Io, Options, Span, SwitchName, Touch};
 use crate::plan::Piece;
 
-/// How far a piece is.
+/// The progress of a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
-    /// It was not sent yet.
+    /// The switch has not sent it yet.
     Waiting,
-    /// The controller is asked, and answers until then.
+    /// The controller was asked where the piece goes. The IO fails if there is no answer by this
+    /// time.
     Asked(Duration),
-    /// It is under way.
+    /// The switch has sent it.
     Out,
     /// It is done.
     Done,
@@ -25,24 +26,24 @@ pub enum Progress {
     Failed,
 }
 
-/// A piece and what its rule says.
+/// A piece of an IO, with its destination and options.
 #[derive(Debug, Clone)]
 pub struct Sent {
     pub piece: Piece,
     pub destination: Option<Destination>,
     pub options: Options,
-    /// Reads of these bytes follow the piece when it is done.
+    /// Where reads of these bytes go once the piece is done.
     pub follows: Vec<Placed>,
     pub progress: Progress,
 }
 
 impl Sent {
-    /// Whether it has happened.
+    /// Whether the piece has succeeded.
     pub fn is_done(&self) -> bool {
         self.progress == Progress::Done
     }
 
-    /// What the controller is to be asked, if it is.
+    /// What the switch sends to the controller, if the controller decides about this piece.
     pub fn asks(&self) -> Option<Ask> {
         match self.destination {
             Some(Destination::Controller(ask)) => Some(ask),
@@ -51,14 +52,14 @@ impl Sent {
     }
 }
 
-/// How far an agreement is.
+/// The stage of an agreement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// Peers are asked to hold IO.
+    /// Peers are asked to hold IO on the bytes.
     Preparing,
-    /// All of them do, and the pieces are under way.
+    /// All peers hold IO, and the pieces are being written.
     Writing,
-    /// Peers are told the new places.
+    /// Peers are told where the bytes are now.
     Committing,
 }
 
@@ -68,9 +69,9 @@ pub struct Agreement {
     pub id: Stamp,
     pub spans: Vec<Span>,
     pub stage: Stage,
-    /// Peers that have not answered yet.
+    /// The peers that have not answered yet.
     pub missing: BTreeSet<SwitchName>,
-    /// How often a peer was silent.
+    /// How often a question got no answer.
     pub silences: u32,
 }
 
@@ -84,12 +85,13 @@ pub struct Flying {
 }
 
 impl Flying {
-    /// Whether it moves bytes, so that no other IO on them may be in flight.
+    /// Whether it brings bytes home. Then no other IO on these bytes may be in flight.
     pub fn brings_home(&self) -> bool {
         self.arrival.homeward.is_some() && self.sent.iter().any(|sent| !sent.follows.is_empty())
     }
 
-    /// Whether it goes one way, and which.
+    /// Its only destination; `None` if other IO to that destination cannot rely on the endpoint's
+    /// order.
     fn way(&self) -> Option<&Option<Destination>> {
         match self.sent.as_slice() {
             [one] if self.agreement.is_none() && !self.brings_home() => Some(&one.destination),
@@ -98,25 +100,25 @@ impl Flying {
     }
 
     /// Whether the switch must keep the order of this IO and another one. It must if both touch the
-    /// same bytes and one of them changes the bytes. If both go to the same endpoint, the endpoint
-    /// orders them instead.
+    /// same bytes and one of them changes these bytes. If both go only to the same endpoint, the
+    /// endpoint keeps their order.
     pub fn is_in_the_way_of(&self, touches: &[Touch], way: Option<&Option<Destination>>) -> bool {
         let same_way = way.is_some() && way == self.way();
         !same_way && conflict(&self.arrival.touches, touches)
     }
 
-    /// Whether a header is about some of it.
+    /// Whether a header matches some part of this IO.
     pub fn matches(&self, header: &Header) -> bool {
         is_about(header, &self.arrival)
     }
 
-    /// Whether every piece has come to its end.
+    /// Whether every piece has succeeded or failed.
     pub fn is_settled(&self) -> bool {
         self.sent.iter().all(|sent| matches!(sent.progress, Progress::Done | Progress::Failed))
     }
 }
 
-/// Whether a header is about some of an IO.
+/// Whether a header matches some part of an IO.
 pub fn is_about(header: &Header, arrival: &Arrival) -> bool {
     let io = |touch: &Touch| Io::of(&arrival.request.header, arrival.via.clone(), *touch);
     arrival.touches.iter().any(|touch| header.matches(&io(touch)))
@@ -164,13 +166,13 @@ impl InFlight {
         self.all.values()
     }
 
-    /// What is in flight on one object.
+    /// The IO in flight on an object.
     pub fn on(&self, object: &ObjectId) -> impl Iterator<Item = &Flying> {
         let ios = self.by_object.get(object).into_iter().flatten();
         ios.filter_map(|io| self.all.get(io))
     }
 
-    /// The IO of an agreement.
+    /// The IO about which this agreement is.
     pub fn of_agreement(&self, id: &Stamp) -> Option<IoId> {
         let is_it = |flying: &&Flying| flying.agreement.as_ref().is_some_and(|own| own.id == *id);
         self.all.values().find(is_it).map(|flying| flying.arrival.io)

@@ -1,4 +1,4 @@
-//! What switches hear and say.
+//! The events that a switch processes and the commands that it returns.
 
 use nacre_object::{Error, ObjectId, Op, ProgramName, Request};
 
@@ -8,31 +8,31 @@ use crate::model::{
 };
 use crate::rules::Placement;
 
-/// An IO at one switch, as the runtime numbers it. No number is used twice.
+/// The number of an IO at one switch. The runtime uses each number once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct IoId(pub u64);
 
-/// What came of a piece.
+/// The result of a piece.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is done, durably.
+    /// It has succeeded and is durable.
     Done,
-    /// It failed, or nobody knows whether it happened.
+    /// It has failed, or it is unknown whether it happened.
     Failed,
-    /// The endpoint has a newer change, with this stamp.
+    /// The endpoint has refused it, because it has a newer change with this stamp.
     Outrun(Stamp),
 }
 
-/// The rules of one switch, as the controller tells them.
+/// The rules of one switch, as the controller sends them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SwitchRules {
-    /// Insertions, in their order.
+    /// The rules, in the order of installation.
     pub insertions: Vec<Vec<Rule>>,
-    /// What the programs declare that rules name.
+    /// The declarations of the programs that rules name.
     pub programs: Programs,
-    /// Where the newest bytes are, of objects whose reads follow writes.
+    /// Where the newest bytes are, for objects whose reads follow writes.
     pub placed: Vec<Placed>,
-    /// The switches with which this one agrees on where bytes are.
+    /// The other switches, with which this one must agree on where bytes are.
     pub peers: Vec<SwitchName>,
 }
 
@@ -41,20 +41,20 @@ pub struct SwitchRules {
 pub struct Placed {
     /// The object.
     pub object: ObjectId,
-    /// Which bytes, and where.
+    /// The bytes, and where they are.
     pub placement: Placement,
 }
 
-/// A question to a program: where do these bytes go?
+/// A question to a route program: where do these bytes go?
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProgramAsk {
-    /// Which program.
+    /// The program.
     pub program: ProgramName,
-    /// The version that the switch goes by.
+    /// The version whose declaration the switch has.
     pub version: u64,
-    /// The rule that names it.
+    /// The rule that names the program.
     pub rule: RuleId,
-    /// The header of that rule. The program may only insert rules about a part of it.
+    /// The header of that rule. The program may insert rules only for IO that it matches.
     pub header: Header,
     /// The IO.
     pub io: Io,
@@ -63,43 +63,44 @@ pub struct ProgramAsk {
 /// The answer to a [`ProgramAsk`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProgramDecision {
-    /// The rule of the question.
+    /// The rule in the question.
     pub rule: RuleId,
-    /// The bytes of the question.
+    /// The bytes in the question.
     pub span: Option<Span>,
-    /// Where they go.
+    /// Where the bytes go.
     pub destination: Destination,
-    /// What the program changes besides, in this order.
+    /// The changes of rules that the program makes, in this order.
     pub changes: Vec<RuleChange>,
 }
 
-/// A change of the rules by a program (`Insert` and `Delete` of the sRoute paper, table 2).
+/// A change of rules by a program (`Insert` and `Delete` in the sRoute paper, table 2).
 ///
-/// A rule that a program inserts stands right before the rule that names the program. So it decides
-/// only about bytes about which the program would decide.
+/// An inserted rule comes directly before the rule that names the program. So it decides only about
+/// bytes about which the program would decide.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RuleChange {
-    /// From now on IO of this header goes to this destination, and the program is not asked.
+    /// From now on IO with this header goes to this destination, and the program is not asked about
+    /// it.
     Insert {
-        /// Which IO.
+        /// The header.
         header: Header,
-        /// Where to.
+        /// The destination.
         destination: Destination,
     },
-    /// The rules that the program inserted with this header end.
+    /// Removes the rules with this header that the program has inserted.
     Delete(Header),
 }
 
-/// A step of an update, from the controller.
+/// An order of the controller: one step of an update.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Order {
-    /// Hold new IO of these headers.
+    /// Hold new IO with these headers.
     Quiesce(Vec<Header>),
-    /// Answer when no IO of the quiesced headers is in flight.
+    /// Answer when no IO with a quiesced header is in flight.
     Drain,
-    /// Take these rules in place of all others.
+    /// Replace all rules by these.
     Install(SwitchRules),
-    /// Let IO go on.
+    /// Let the held IO go on.
     Resume,
 }
 
@@ -108,184 +109,184 @@ pub enum Order {
 pub enum OrderAnswer {
     /// The step is done.
     Done,
-    /// The switch has heard of a later term.
+    /// Refused: the switch has received an order of this later term.
     Stale(Term),
-    /// The switch cannot go on, because it has restarted and has no rules.
+    /// The switch cannot resume: it has restarted and has no rules.
     NotInstalled,
-    /// The rules and the notes of where newest bytes are do not fit into the switch. The switch has
-    /// changed nothing, and holds IO.
+    /// The rules and the notes about newest bytes do not fit into the switch. The switch has
+    /// changed nothing, and still holds IO.
     Full,
 }
 
-/// A question of a switch to another one about an agreement. The switch may repeat the question
-/// until it is answered.
+/// A question from one switch to another about an agreement. The asking switch repeats the question
+/// until it gets an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PeerQuestion {
-    /// Will you hold IO on these bytes until you hear more?
+    /// Will you hold IO on these bytes until the agreement ends?
     Prepare {
-        /// Under whose rules.
+        /// The term whose rules the asking switch has.
         term: Term,
         /// The object.
         object: ObjectId,
         /// The bytes.
         spans: Vec<Span>,
     },
-    /// The bytes are in their new places. The counter is that of their stamp.
+    /// The bytes are at their new destinations. Their stamps have this counter at most.
     Commit {
-        /// Where they are.
+        /// Where the bytes are.
         placed: Vec<Placed>,
-        /// The counter of the asker.
+        /// The counter of the asking switch.
         counter: u64,
     },
-    /// The bytes stay where they are.
+    /// The write has failed, so the bytes stay where they are.
     Abort,
-    /// Is this agreement, which you began, still under way?
+    /// Is this agreement, which you began, still in progress?
     IsLive,
 }
 
 /// The answer to a [`PeerQuestion`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PeerAnswer {
-    /// IO on these bytes is held. The counter is the peer's.
+    /// Yes, IO on these bytes is held.
     Prepared {
-        /// The counter.
+        /// The counter of the answering switch.
         counter: u64,
     },
-    /// Not now: rules are changing, or other IO on these bytes is in flight.
+    /// No: rules are changing, or other IO on these bytes is in flight.
     NotNow,
-    /// It is done, or the agreement is still under way.
+    /// The switch has done what was asked. To `IsLive`: yes, it is in progress.
     Done,
-    /// That agreement is over: every switch has been told how it ended.
+    /// To `IsLive`: no, and every switch has been told the result.
     Ended,
 }
 
-/// What happened.
+/// An event that the runtime passes to the switch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// An IO has arrived.
     Arrived {
-        /// Its number.
+        /// The number of the IO.
         io: IoId,
-        /// What it asks.
+        /// The request.
         request: Request,
-        /// The layer that it comes out of.
+        /// The layer that sent it, if a layer did.
         via: Option<LayerName>,
         /// The term under which another switch sent it here; `None` if it begins here.
         term: Option<Term>,
     },
-    /// An IO has arrived that goes home, whatever the rules say. The runtime first brings the bytes
-    /// of `span` home. Meanwhile other IO on these bytes waits.
+    /// An IO has arrived that goes to the object itself, regardless of the rules. The runtime first
+    /// moves the bytes of `span` back there. Meanwhile the switch holds other IO on these bytes.
     ArrivedHomeward {
-        /// Its number.
+        /// The number of the IO.
         io: IoId,
-        /// What it asks.
+        /// The request.
         request: Request,
-        /// The bytes.
+        /// The bytes to bring home.
         span: Span,
     },
-    /// A piece has come to its end.
+    /// A piece has succeeded, failed or was refused.
     PieceDone {
         /// The IO.
         io: IoId,
-        /// The place of the piece in its plan.
+        /// The index of the piece in the plan.
         piece: usize,
-        /// What came of it.
+        /// The result.
         outcome: Outcome,
     },
-    /// The controller has said where a piece goes.
+    /// The controller has decided where a piece goes.
     Decided {
         /// The IO.
         io: IoId,
-        /// The piece.
+        /// The index of the piece in the plan.
         piece: usize,
         /// Where it goes.
         destination: Destination,
     },
-    /// Programs have said where bytes of an IO go, or one of them has failed.
+    /// Programs have decided where the bytes of an IO go, or one of them has failed.
     ProgramsDecided {
         /// The IO.
         io: IoId,
         /// Its object.
         object: ObjectId,
-        /// The term under which they were asked.
+        /// The term under which the programs were asked.
         term: Term,
-        /// What they said; or the error that the IO fails with.
+        /// The decisions, or the error with which the IO fails.
         decided: Result<Vec<ProgramDecision>, RefusedIo>,
     },
     /// The controller has given an order.
     Ordered {
-        /// By this the answer finds its way.
+        /// A number that the answer must carry.
         ticket: u64,
-        /// The update.
+        /// The term of the update.
         term: Term,
-        /// The step.
+        /// The order.
         order: Order,
     },
-    /// Another switch asks.
+    /// Another switch asks a question.
     PeerAsked {
-        /// By this the answer finds its way.
+        /// A number that the answer must carry.
         ticket: u64,
         /// The agreement.
         agreement: Stamp,
         /// The question.
         question: PeerQuestion,
     },
-    /// Another switch has answered a question, or has not.
+    /// Another switch has answered a question, or no answer came in time.
     PeerAnswered {
-        /// Who.
+        /// The other switch.
         peer: SwitchName,
-        /// About which agreement.
+        /// The agreement.
         agreement: Stamp,
-        /// What it was asked.
+        /// The question.
         question: PeerQuestion,
-        /// What it said; `None` if nothing came.
+        /// The answer; `None` if none came.
         answer: Option<PeerAnswer>,
     },
-    /// Time has passed. Due several times a second.
+    /// Time has passed. The runtime sends this several times a second.
     Tick,
 }
 
-/// What is to be done.
+/// What the runtime must do.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
     /// Send a piece.
     Forward {
         /// The IO.
         io: IoId,
-        /// The place of the piece in its plan.
+        /// The index of the piece in the plan.
         piece: usize,
-        /// Under which term: the next switch uses the rules of that one.
+        /// The term of the plan. The next switch uses the rules of the same term.
         term: Term,
-        /// The rule that sends it; `None` if there is none.
+        /// The rule that decides; `None` if no rule matches.
         rule: Option<RuleId>,
-        /// Where to; `None`: on, to where it was going.
+        /// The destination; `None` to continue to where the IO was going.
         destination: Option<Destination>,
-        /// How.
+        /// The options of the rule.
         options: Options,
-        /// What to ask for.
+        /// The ops of the piece.
         ops: Vec<Op>,
-        /// The age of a change; `None` if it only reads.
+        /// The stamp of a change; `None` for a read.
         stamp: Option<Stamp>,
     },
     /// Ask the controller where a piece goes.
     AskController {
         /// The IO.
         io: IoId,
-        /// The piece.
+        /// The index of the piece in the plan.
         piece: usize,
-        /// Whether it is sent the data, too.
+        /// Whether to send only the header, or the data too.
         ask: Ask,
     },
-    /// Ask programs where bytes of an IO go. It waits meanwhile.
+    /// Ask programs where the bytes of an IO go. The IO waits meanwhile.
     AskPrograms {
         /// The IO.
         io: IoId,
-        /// The term of the rules that name them.
+        /// The term of the rules that name the programs.
         term: Term,
-        /// What to ask.
+        /// The questions.
         asks: Vec<ProgramAsk>,
     },
-    /// All pieces are done: join their replies and answer.
+    /// All pieces are done: join their replies and answer the IO.
     Finish {
         /// The IO.
         io: IoId,
@@ -294,37 +295,37 @@ pub enum Command {
     Refuse {
         /// The IO.
         io: IoId,
-        /// Why.
+        /// The error.
         error: RefusedIo,
     },
     /// Answer the controller.
     AnswerOrder {
-        /// The order's ticket.
+        /// The ticket of the order.
         ticket: u64,
-        /// What.
+        /// The answer.
         answer: OrderAnswer,
     },
     /// Ask another switch.
     AskPeer {
-        /// Which.
+        /// The other switch.
         peer: SwitchName,
-        /// About which agreement.
+        /// The agreement.
         agreement: Stamp,
-        /// What.
+        /// The question.
         question: PeerQuestion,
     },
     /// Answer another switch.
     AnswerPeer {
-        /// The question's ticket.
+        /// The ticket of the question.
         ticket: u64,
-        /// What.
+        /// The answer.
         answer: PeerAnswer,
     },
-    /// Ask the controller for the rules: the switch has started and knows none.
+    /// Ask the controller for rules, because the switch has started and has none.
     Join,
 }
 
-/// Why an IO is refused. Errors are compared by their text.
+/// The error with which an IO is refused. Two errors are equal if their messages are.
 #[derive(Debug, Clone)]
 pub struct RefusedIo(pub Error);
 

@@ -1,4 +1,4 @@
-//! The way of one IO through the switch: planned, sent, settled, answered.
+//! Handles one IO: plans it, sends its pieces, and answers it when all pieces are done.
 
 use std::time::Duration;
 
@@ -16,18 +16,18 @@ use crate::model::{
 use crate::plan::{Piece, plan};
 use crate::rules::{Placement, RuleTable};
 
-/// What becomes of an IO under the rules.
+/// The result of planning an IO.
 #[expect(clippy::large_enum_variant, reason = "its only caller takes it apart at once")]
 enum Planned {
     /// It can be sent.
     Ready(Flying),
-    /// Programs must be asked first.
+    /// The switch must ask programs first.
     Asks(Vec<ProgramAsk>),
 }
 
 impl Switch {
-    /// Plans an IO and sends its pieces, unless the IO must wait for a program or for overlapping
-    /// IO.
+    /// Plans an IO and sends its pieces. If it must wait for a program or for overlapping IO, the
+    /// switch holds it.
     pub(super) fn launch(&mut self, now: Duration, arrival: Arrival) -> Vec<Command> {
         let flying = match self.planned(&arrival) {
             Ok(Planned::Ready(flying)) => flying,
@@ -39,7 +39,8 @@ impl Switch {
             return self.hold(arrival);
         }
         if self.in_flight.len() >= MAX_IN_FLIGHT_IOS {
-            let error = Error::exhausted(format!("{MAX_IN_FLIGHT_IOS} IOs are in flight"));
+            let error =
+                Error::exhausted(format!("the switch has {MAX_IN_FLIGHT_IOS} IOs in flight"));
             return vec![refuse(
                 arrival.io,
                 error.on(&arrival.request.header.object).hint("try again"),
@@ -52,7 +53,7 @@ impl Switch {
         }
     }
 
-    /// Whether other IO in flight must end before this one begins.
+    /// Whether other IO in flight must finish before this one may begin.
     fn is_in_the_way(&self, flying: &Flying, agreed: &[Span]) -> bool {
         let way = match flying.sent.as_slice() {
             [one] if agreed.is_empty() && !flying.brings_home() => Some(&one.destination),
@@ -68,9 +69,8 @@ impl Switch {
             return Err(Error::unavailable("the switch has no rules yet").hint("try again"));
         };
         if !self.knows(term, arrival) {
-            return Err(
-                Error::stale("the IO was sent under rules that have ended").hint("send it again")
-            );
+            return Err(Error::stale("the IO was sent under rules that have changed since")
+                .hint("send it again"));
         }
         let table = &self.table;
         if let Some(span) = arrival.homeward {
@@ -95,10 +95,10 @@ impl Switch {
         let new_rules: usize = under_way.map(|sent| 2 * sent.follows.len()).sum();
         if new_rules > 0 && self.table.len() + new_rules + 2 > MAX_RULES {
             return Err(Error::exhausted(
-                "the switch has no room for a rule by which reads follow this write",
+                "the switch has no room for another rule, so reads could not follow this write",
             )
             .on(&arrival.request.header.object)
-            .hint("bring data home, which ends rules"));
+            .hint("bring routed bytes home: nacre route rm APPLICATION"));
         }
         let flying = Flying { arrival: arrival.clone(), term, sent, agreement: None };
         Ok(Planned::Ready(flying))
@@ -124,14 +124,14 @@ impl Switch {
             }
             if is_direct {
                 return Err(Error::unsupported(
-                    "reads follow this write, whose reply would not come by the switch",
+                    "reads follow this write, so its reply must pass the switch",
                 )
                 .on(object)
                 .hint("leave reply-direct out of the rule"));
             }
             let (Operation::Write, Some(span)) = (touch.operation, touch.span) else {
                 return Err(Error::unsupported(
-                    "reads follow writes of bytes only, and this creates, deletes, or changes what is no bytes",
+                    "reads can follow only writes of bytes, and this request changes something else",
                 )
                 .on(object)
                 .hint("bring the object home first"));
@@ -148,8 +148,8 @@ impl Switch {
         Ok(Sent { piece, destination, options, follows, progress: Progress::Waiting })
     }
 
-    /// Whether the switch has made a rule about bytes that this IO changes. If so, reads must
-    /// follow this change, too.
+    /// Whether the switch has a note about where bytes are that this IO changes. If so, reads must
+    /// follow this change too.
     fn is_placed(&self, table: &RuleTable, arrival: &Arrival, touch: &Touch) -> bool {
         self.placed_by(table, arrival, touch).is_some()
     }
@@ -164,7 +164,7 @@ impl Switch {
         made.map(|rule| rule.application.clone())
     }
 
-    /// The bytes of an IO about which the switches must agree.
+    /// The bytes of an IO on whose new location the switches must agree.
     fn agreed_spans(&self, flying: &Flying) -> Vec<Span> {
         if self.peers.is_empty() {
             return vec![];
@@ -191,7 +191,7 @@ impl Switch {
             commands.extend(self.forward(io, piece));
         }
         if is_unseen && let Some(flying) = self.in_flight.remove(io) {
-            // Its reply does not come by here.
+            // The reply bypasses this switch, so the IO is not tracked any more.
             commands.extend(self.release(now, &flying.arrival.request.header.object));
         }
         commands
@@ -241,7 +241,7 @@ impl Switch {
         self.settle(now, io)
     }
 
-    /// Continues an IO when all its pieces have ended.
+    /// Ends an IO when all its pieces have succeeded or failed.
     fn settle(&mut self, now: Duration, io: IoId) -> Vec<Command> {
         let Some(flying) = self.in_flight.get_mut(io) else { return vec![] };
         if !flying.is_settled() {
@@ -257,7 +257,7 @@ impl Switch {
         }
     }
 
-    /// Answers an IO, and releases the IO that waits for it.
+    /// Answers an IO, and lets the IO that waits for it go on.
     pub(super) fn finish(&mut self, now: Duration, io: IoId) -> Vec<Command> {
         let Some(flying) = self.in_flight.remove(io) else { return vec![] };
         let mut commands = vec![Command::Finish { io }];
@@ -280,7 +280,7 @@ impl Switch {
         self.forward(io, piece).into_iter().collect()
     }
 
-    /// Fails IO that the controller has not answered in time.
+    /// Fails the IO about which the controller has not answered in time.
     pub(super) fn give_up_asking(&mut self, now: Duration) -> Vec<Command> {
         let is_late = |sent: &Sent| matches!(sent.progress, Progress::Asked(until) if until <= now);
         let late = self.in_flight.iter().filter(|flying| flying.sent.iter().any(is_late));
@@ -299,7 +299,8 @@ impl Switch {
     }
 }
 
-/// The piece of an IO that goes home with its object's bytes.
+/// The single piece of an IO that goes to the object itself, regardless of the rules. When it is
+/// done, the switch notes that the bytes of `span` are there.
 fn homeward(table: &RuleTable, arrival: &Arrival, span: Span) -> Sent {
     let object = &arrival.request.header.object;
     let placed = table.placed(object, span).into_iter();

@@ -1,8 +1,8 @@
-//! Rules that name a program: the switch asks the program where an IO goes, and keeps the rules
-//! that it inserts.
+//! Handles rules that name a program: the switch asks the program where an IO goes, and keeps the
+//! rules that the program inserts.
 //!
-//! The program runs outside the switch. Meanwhile the IO keeps its place among the waiting IO of
-//! its object. The switch asks no program about bytes whose rule names none.
+//! The program runs outside the switch. Meanwhile the IO keeps its position in the queue of its
+//! object. The switch asks a program only about bytes whose rule names it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -28,22 +28,22 @@ impl Inserted {
     }
 }
 
-/// A part of an IO.
+/// A part of a piece.
 pub(super) enum Part {
-    /// It goes there; `None`: on, to where it was going.
+    /// It goes to this destination; `None` to continue to where it was going.
     Goes(Piece, Option<Destination>),
-    /// A program must say where it goes.
+    /// A program must decide where it goes.
     Asks(ProgramAsk),
 }
 
 impl Switch {
-    /// The rules that a program inserted before one of the rules that name it.
+    /// The rules that a program has inserted before `rule`, which names the program.
     pub fn inserted(&self, rule: RuleId) -> Option<&RuleTable> {
         self.inserted.0.get(&rule)
     }
 
-    /// Divides a piece into parts by destination. There is one part, unless rules that a program
-    /// inserted send the bytes to different destinations.
+    /// Divides a piece by destination. There are several parts only if rules that a program
+    /// inserted send its bytes to different destinations.
     pub(super) fn parts(&self, arrival: &Arrival, piece: Piece) -> Result<Vec<Part>> {
         let rule = piece.rule.and_then(|id| Some((id, self.table.get(id)?)));
         let Some((id, rule)) = rule else { return Ok(vec![Part::Goes(piece, None)]) };
@@ -51,7 +51,8 @@ impl Switch {
             return Ok(vec![Part::Goes(piece, Some(rule.destination.clone()))]);
         };
         let touched = arrival.touches.first().copied();
-        let touched = touched.ok_or_else(|| Error::unsupported("an IO that does nothing"))?;
+        let touched =
+            touched.ok_or_else(|| Error::unsupported("an empty request cannot be routed"))?;
         let mut io = Io::of(&arrival.request.header, arrival.via.clone(), touched);
         io.span = piece.span.or(io.span);
         let ways = self.ways(arrival, id, &io)?;
@@ -70,8 +71,8 @@ impl Switch {
         ways.into_iter().map(part).collect()
     }
 
-    /// The destinations of bytes about which a program decides. The program's decision about this
-    /// IO comes first, then a rule that the program inserted. `None` means that the program must be
+    /// Finds the destinations of bytes whose rule names a program. A decision of the program about
+    /// this IO has priority over the rules that it inserted. `None` means that the program must be
     /// asked.
     fn ways<'a>(
         &'a self,
@@ -129,14 +130,14 @@ impl Switch {
     ) -> Result<ProgramAsk> {
         let declared = self.programs.get(program).ok_or_else(|| {
             Error::unavailable(format!("the rule \"{rule}\" names a program that is not active"))
-                .hint(format!("see which versions there are: nacre program status route/{program}"))
+                .hint(format!("list its versions: nacre program status route/{program}"))
         })?;
         let (program, version, header) = (program.clone(), declared.version, rule.header.clone());
         Ok(ProgramAsk { program, version, rule: id, header, io })
     }
 
-    /// A destination must be declared. Otherwise the bytes there would not be found after a
-    /// restart.
+    /// Refuses an undeclared destination. After a restart, the controller would not look for bytes
+    /// there.
     fn check_declared(&self, program: &ProgramName, to: &Destination) -> Result<()> {
         let declared = self.programs.get(program).map(|one| one.destinations.as_slice());
         match declared.is_some_and(|destinations| destinations.contains(to)) {
@@ -147,8 +148,8 @@ impl Switch {
         }
     }
 
-    /// Asks the programs about an IO, once for each term. The IO keeps its place among the waiting
-    /// IO.
+    /// Asks the programs about an IO, at most once for each term. Meanwhile the IO keeps its
+    /// position in the queue of its object.
     pub(super) fn ask_programs(
         &mut self,
         mut arrival: Arrival,
@@ -179,7 +180,7 @@ impl Switch {
         let Some(asked) = asked.filter(|asked| asked.term == term) else { return vec![] };
         let changed = match (decided, self.installed == Some(term)) {
             (Err(RefusedIo(error)), _) => Err(error),
-            // Programs of the new rules are asked when the IO goes on.
+            // When the IO goes on, the switch asks the programs of the new rules.
             (Ok(_), false) => Ok(()),
             (Ok(decided), true) => {
                 asked.is_open = false;
@@ -196,7 +197,7 @@ impl Switch {
         commands
     }
 
-    /// Inserts and deletes rules as a program says.
+    /// Makes the changes of rules in a program's decision.
     fn change_rules(&mut self, decision: ProgramDecision) -> Result<()> {
         let Some(rule) = self.table.get(decision.rule).cloned() else { return Ok(()) };
         let Destination::Program(program) = &rule.destination else { return Ok(()) };
@@ -213,8 +214,8 @@ impl Switch {
                     }
                     let is_full = self.inserted.count() >= MAX_INSERTED_RULES;
                     let own = self.inserted.0.entry(decision.rule).or_default();
-                    // Of two inserted rules with the same header the first decides, so a second one
-                    // would have no effect.
+                    // A second rule with the same header would have no effect, because the first
+                    // one decides.
                     if own.has(&header) {
                         continue;
                     }
@@ -234,8 +235,8 @@ impl Switch {
         Ok(())
     }
 
-    /// Keeps the rules that programs have inserted, if the new rules contain the same rule with the
-    /// same version of its program.
+    /// Keeps the rules that programs have inserted, if the new rules contain the rule that names
+    /// the program, and the version of the program is the same.
     pub(super) fn keep_inserted(&mut self, table: &RuleTable, programs: &Programs) {
         let old = std::mem::take(&mut self.inserted.0);
         for (id, inserted) in old {
@@ -249,14 +250,14 @@ impl Switch {
     }
 }
 
-/// The part of a piece that has these bytes.
+/// Restricts a piece to these bytes.
 fn cut(piece: &Piece, span: Option<Span>) -> Result<Piece> {
     let part = match (piece.ops.as_slice(), span) {
         ([op], Some(span)) => part_of(op, span),
         _ => None,
     };
     let op = part.ok_or_else(|| {
-        Error::unsupported("rules that a program inserted send this request different ways")
+        Error::unsupported("rules of a program send this request to several destinations")
             .hint("send one request for each range")
     })?;
     Ok(Piece { span, rule: piece.rule, ops: vec![op] })

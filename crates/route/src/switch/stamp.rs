@@ -1,28 +1,30 @@
-//! Numbers that say which of two things is the newer.
+//! `Term` and `Stamp`: numbers that say which of two updates or changes is newer.
 
 use crate::model::SwitchName;
 
-/// The number of an update. The controller stores it before it uses it, and uses each once.
+/// The number of an update of the rules. The controller stores a term before it uses it, and uses
+/// it once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Term(pub u64);
 
-/// Low bits of a counter, which count changes. The bits above them hold the term in which the
-/// counter began. No switch makes 2^32 changes in one term.
+/// The number of low bits of a counter that count changes. The bits above them are the term in
+/// which the switch counted them. No switch makes 2^32 changes in one term.
 const CHANGES_BITS: u32 = 32;
 
 impl Term {
-    /// The first counter of switches in this term. It is above all counters of earlier terms.
+    /// The first counter in this term. It is greater than all counters of earlier terms.
     pub(super) const fn first_counter(self) -> u64 {
         self.0 << CHANGES_BITS
     }
 }
 
-/// The age of a change. A later change of the same switch has a greater stamp. A change of another
-/// switch does so if that switch knew of the earlier change.
+/// The age of a change. Later changes of the same switch have greater stamps. A change of another
+/// switch has a greater stamp if that switch knew of the earlier change.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Stamp {
-    /// Rises at each change of a switch, past every counter that the switch has heard of.
+    /// A number that grows with each change of the switch. It is greater than every counter that
+    /// the switch has received.
     pub counter: u64,
-    /// The switch; it tells changes of one counter apart.
+    /// The switch that made the change. It orders changes with the same counter.
     pub switch: SwitchName,
 }

@@ -1,4 +1,4 @@
-//! IO that waits, in its order.
+//! The IO that a switch holds, in order.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -13,30 +13,31 @@ pub struct Arrival {
     pub io: IoId,
     pub request: Request,
     pub via: Option<LayerName>,
-    /// `None` if it begins here.
+    /// The term under which another switch sent it here; `None` if it begins here.
     pub term: Option<Term>,
-    /// The bytes that are brought home before it happens there, whatever rules say.
+    /// The bytes to move back to the object first, if the IO goes to the object regardless of the
+    /// rules.
     pub homeward: Option<Span>,
-    /// What it does.
+    /// The operations of the request and their bytes.
     pub touches: Vec<Touch>,
-    /// How often an agreement about it has failed.
+    /// How often an agreement about this IO has failed.
     pub attempts: u32,
-    /// What programs were asked about it, if they were.
+    /// The questions to programs about this IO, if there were any.
     pub asked: Option<Asked>,
 }
 
-/// A question to programs about where an IO goes.
+/// The questions to programs about one IO.
 #[derive(Debug, Clone)]
 pub struct Asked {
-    /// Under the rules of which term.
+    /// The term whose rules name the programs.
     pub term: Term,
-    /// Whether an answer is to come.
+    /// Whether answers are missing.
     pub is_open: bool,
-    /// What they have said so far.
+    /// The decisions so far.
     pub decided: Vec<ProgramDecision>,
 }
 
-/// Whether two IOs on one object touch the same bytes, and one changes them.
+/// Whether two IOs on one object touch the same bytes, and one of them changes these bytes.
 pub fn conflict(a: &[Touch], b: &[Touch]) -> bool {
     let overlap = |a: &Touch, b: &Touch| match (a.span, b.span) {
         (Some(own), Some(other)) => own.overlaps(other),
@@ -46,7 +47,7 @@ pub fn conflict(a: &[Touch], b: &[Touch]) -> bool {
     a.iter().any(|a| b.iter().any(|b| (is_change(a) || is_change(b)) && overlap(a, b)))
 }
 
-/// Held IO. The IO of one object keeps its order.
+/// The held IO. IO on one object keeps its order.
 #[derive(Debug, Default)]
 pub struct Waiting {
     by_object: HashMap<ObjectId, VecDeque<(u64, Arrival)>>,
@@ -60,7 +61,7 @@ impl Waiting {
         self.count
     }
 
-    /// Whether an IO must wait because an earlier IO that it overlaps waits.
+    /// Whether an IO must wait because it overlaps an earlier IO that is held.
     pub fn is_before(&self, object: &ObjectId, touches: &[Touch]) -> bool {
         let queue = self.by_object.get(object);
         queue.is_some_and(|queue| queue.iter().any(|(_, held)| conflict(&held.touches, touches)))
@@ -99,14 +100,14 @@ impl Waiting {
         }
     }
 
-    /// Takes out what waits for one object.
+    /// Removes and returns the held IO on an object.
     pub fn take(&mut self, object: &ObjectId) -> Vec<Arrival> {
         let queue = self.by_object.remove(object).unwrap_or_default();
         self.count -= queue.len();
         queue.into_iter().map(|(_, arrival)| arrival).collect()
     }
 
-    /// Takes out everything, in the order in which it came.
+    /// Removes and returns all held IO, in the order of arrival.
     pub fn take_all(&mut self) -> Vec<Arrival> {
         self.count = 0;
         let mut all: Vec<_> = self.by_object.drain().flat_map(|(_, queue)| queue).collect();

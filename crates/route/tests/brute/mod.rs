@@ -1,5 +1,5 @@
-//! A simple reference analysis for comparison: it tries every IO of a small header space, byte by
-//! byte and rule by rule.
+//! A simple reference analysis to compare the real one with. It tries every IO of a small header
+//! space, byte by byte and rule by rule.
 
 use std::collections::BTreeSet;
 
@@ -98,14 +98,14 @@ pub fn brute(routes: &Routes) -> Facts {
     facts
 }
 
-/// An object for each combination of the rules that the test draws from.
+/// An object for each combination of the rules from which the test chooses.
 fn objects() -> Vec<ObjectId> {
     let names = ["a", "b", "z", "aa", "ab", "az", "zb", "azb", "ba", "za"];
     let of = |pool: &str| names.map(|name| format!("{pool}/{name}").parse().unwrap());
     ["p", "q"].iter().flat_map(|pool| of(pool)).collect()
 }
 
-/// Every byte that rules tell apart, and no byte.
+/// Each byte that the rules can distinguish, and IO without bytes.
 fn bytes() -> Vec<Option<Span>> {
     (0..5).map(|byte| Span::new(byte, byte + 1)).chain([None]).collect()
 }

@@ -1,4 +1,4 @@
-//! What each block must show at least.
+//! Checks that each block shows at least the values that were acknowledged or read before.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use nacre_route::Stamp;
 
 use super::BLOCKS;
 
-/// For each block, the oldest value that an operation may still return: the newest one that was
+/// For each block, the oldest value that an operation may return: the newest value that was
 /// acknowledged or read before the operation began.
 pub type Floor = Vec<Option<Stamp>>;
 

@@ -1,4 +1,4 @@
-//! A route program that throws a coin.
+//! A route program that chooses destinations at random.
 
 use nacre_clock::Random;
 use nacre_conformance::Chronicle;

@@ -1,4 +1,4 @@
-//! The rules that a seed changes between.
+//! The rules between which a simulation changes, chosen by its seed.
 
 use nacre_clock::Random;
 use nacre_route::{ApplicationName, Move, ObjectMatch, Record, Rule, SwitchName, Wanted};

@@ -1,5 +1,5 @@
-//! Clients read and write blocks of one object through switches, while a controller changes the
-//! rules. See [`World`].
+//! A simulation in which clients read and write blocks of one object through switches, while a
+//! controller changes the rules. See [`World`].
 
 mod checker;
 mod client;
@@ -88,7 +88,7 @@ pub enum Ask {
     Wake,
 }
 
-/// What is answered. That there is no answer is heard as [`Answer::Silence`].
+/// The answer to a question. If no answer comes, the asking party gets [`Answer::Silence`].
 #[derive(Debug, Clone)]
 pub enum Answer {
     Replied(Reply),
@@ -102,7 +102,7 @@ pub enum Answer {
     Silence,
 }
 
-/// Bugs planted where the cores meet the world.
+/// Bugs that the tests plant at the borders between the state machines and the simulated world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sabotage {
     /// One switch does not hold IO when it is told to.

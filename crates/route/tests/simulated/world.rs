@@ -19,12 +19,12 @@ use super::flows::{Flow, name};
 use super::store::{Store, endpoint};
 use super::{Answer, Ask, CLIENTS, CONTROLLERS, Endpoint, Party, Sabotage};
 
-/// The greatest number of steps of a run. A run that is not idle by then has failed.
+/// The most steps of a run. A run that has not finished by then has failed.
 const MAX_STEPS: usize = 200_000;
-/// Steps during which things go wrong.
+/// The number of steps in which faults happen.
 const STORM_STEPS: usize = 4_000;
 const MISFORTUNE_ONE_IN: u64 = 120;
-/// How often each party looks what is due.
+/// The interval at which each party checks what is due.
 const WAKE_EVERY: u64 = 15;
 /// The controller in charge changes the rules at one of this many of its wake-ups.
 const UPDATE_ONE_IN: u64 = 12;
