@@ -1,4 +1,4 @@
-//! A cluster inside this process, without a daemon: the example uses objects, a class and a log.
+//! Example: a whole cluster in this process, without a daemon. It uses objects, a class and a log.
 //!
 //! ```sh
 //! cargo run --release -p nacre-node --example in_process

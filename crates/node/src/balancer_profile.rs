@@ -1,15 +1,15 @@
-//! `BalancerProfile`: what operations of sequencers cost on a running cluster. The balancing
-//! simulator takes its parameters from this profile.
+//! Measures the processor time and duration of sequencer operations on a running cluster. The
+//! balancing simulator takes its parameters from the result, a `BalancerProfile`.
 //!
-//! `nacre balancer profile` and `nacre-bench balancer-model` call this module. The measurement
-//! makes a log, puts load on its sequencer and moves the sequencer between two nodes. It reads how
-//! much processor time these nodes used. At the end it removes the log.
+//! `nacre balancer profile` and `nacre-bench balancer-model` call this module. It creates a log,
+//! puts load on the log's sequencer, moves the sequencer between two nodes, and reads how much
+//! processor time the two nodes used. At the end it removes the log.
 //!
-//! Two handles of the log ask in turns. A single handle would hold the sequencer's capability and
-//! would not ask the node at all (docs/capabilities.md).
+//! Two handles of the log send requests in turns. A single handle would get the sequencer's
+//! capability and would send the node no requests (docs/capabilities.md).
 //!
-//! The processor time is that of the whole node processes, so the cluster should do nothing else
-//! meanwhile.
+//! A node reports the processor time of its whole process, so the cluster should do nothing else
+//! during the measurement.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,8 +32,8 @@ use crate::node_service::{NODE_SERVICE, NodeReport};
 const IN_FLIGHT: usize = 64;
 /// How many moves are measured. The time of a move is their median.
 const MOVES: usize = 21;
-/// How many times the former node is asked again after a move. One redirect takes too little time
-/// to be measured alone.
+/// How many requests are sent to the former node after the sequencer has moved. A single redirect
+/// takes too little time to be measured.
 const REDIRECTS: usize = 1000;
 /// How long to wait for a node's status. A node that takes longer is not measured.
 const STATUS_PATIENCE: Duration = Duration::from_secs(5);
@@ -54,7 +54,7 @@ pub struct BalancerProfile {
 }
 
 impl BalancerProfile {
-    /// Measures a cluster. Load is put on it twice, each time for `span`.
+    /// Measures a cluster. It puts load on the cluster twice, each time for `span`.
     ///
     /// # Errors
     /// `Invalid` if fewer than two nodes host sequencers. `Unsupported` if a node does not report
@@ -131,8 +131,8 @@ impl Bench<'_> {
         self.logs[0].hand_over_sequencer(to.clone(), routing).await
     }
 
-    /// Puts load on the sequencer. Returns how many requests were answered, and how much processor
-    /// time the node used meanwhile.
+    /// Puts load on the sequencer. Returns how many requests the node answered, and how many
+    /// seconds of processor time it used for them.
     async fn loaded(&self, node: &NodeName) -> Result<(u64, f64)> {
         let answered = Arc::new(AtomicU64::new(0));
         let before = self.processor_seconds(node).await?;
@@ -153,7 +153,7 @@ impl Bench<'_> {
         Ok((answered.load(Ordering::Relaxed).max(1), spent))
     }
 
-    /// The processor time that the former node uses for a client which still asks it after the
+    /// Seconds of processor time that the former node uses to redirect one request after the
     /// sequencer has moved away.
     async fn redirected(&self, former: &NodeName) -> Result<f64> {
         let mut input = Default::default();

@@ -1,5 +1,5 @@
-//! Counts of the calls of classes in Brados. Each node reports its counts (the method `calls` of
-//! the service `node`), and this module gathers the reports of all nodes.
+//! Counts of calls of Brados classes. Each node reports its own counts by the method `calls` of the
+//! service `node`. This module gathers the reports of all nodes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::node_service::NODE_SERVICE;
 
-/// How long to wait for a node's counts. A slower node is left out; it continues to count.
+/// How long to wait for a node's counts. The report leaves out a node that takes longer.
 const NODE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The calls of classes on one node, by class name.

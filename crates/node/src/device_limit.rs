@@ -1,9 +1,9 @@
 //! A layer that makes a target as slow as a device that serves only a given number of requests a
 //! second.
 //!
-//! Demonstrations and tests use this layer to overload a target. Requests take turns at the
-//! simulated device, in the order in which they came, and then go on to the engine. Without a limit
-//! the layer does nothing.
+//! Demonstrations and tests use this layer to overload a target. Requests pass it one after
+//! another, in the order in which they came, and then go on to the engine. Without a limit the
+//! layer does nothing.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,7 +1,7 @@
-//! Ports for listeners that start later: `nacre init` writes them into the cluster's file.
+//! Chooses ports for listeners that start later. `nacre init` writes them into the cluster's file.
 //!
 //! The kernel gives ports of the ephemeral range to outgoing connections, so such a port may be
-//! taken before its listener starts. The ports chosen here lie below that range, and below the
+//! taken before its listener starts. This module chooses ports below that range, and below the
 //! ports that `scripts/ceph-cluster` gives to monitors. A file per user keeps the next port, so two
 //! callers of the same user get different ports.
 //!
@@ -30,8 +30,8 @@ const PORTS: Range<u16> = 10_000..20_000;
 /// Ports that a program without privileges may take.
 const UNPRIVILEGED: u16 = 1024;
 
-/// Finds `count` consecutive ports that no socket uses, and returns the first. No other call of
-/// this user gets these ports soon.
+/// Finds `count` consecutive ports that no socket uses, and returns the first. Later calls of the
+/// same user get other ports until the whole range has been used.
 ///
 /// # Errors
 /// `Exhausted` if there are no such ports.

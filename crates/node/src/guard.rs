@@ -1,5 +1,5 @@
-//! Decides which caller may do what on a node. Entities have the rights in their records; the
-//! cluster's nodes and the local user may do everything.
+//! Decides which caller may do what on a node. An entity (a named client with credentials) has the
+//! rights in its record. The cluster's nodes and the local user may do everything.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -60,8 +60,8 @@ impl Guard for NodeGuard {
     }
 }
 
-/// The rights of an entity. They follow from its grants on objects, maps, programs and logs, and
-/// from the rights that the services of the node's roles require.
+/// The rights of an entity on this node. The entity's grants cover objects, maps, programs and
+/// logs. For each service, the node's roles say which right a request needs.
 #[derive(Debug)]
 struct NodeStanding {
     entity: EntityStanding,

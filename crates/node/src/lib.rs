@@ -1,5 +1,6 @@
-//! A node is the process that keeps objects or hosts sequencers. The supervisor runs a cluster of
-//! nodes on one machine. [`LocalCluster`] is a whole cluster in the calling process.
+//! The node: a process that stores objects or hosts sequencers. Besides nodes, this crate has the
+//! supervisor, which runs a cluster of nodes on one machine, and [`LocalCluster`], a whole cluster
+//! in the calling process.
 
 mod balancer_profile;
 mod call_rules;

@@ -1,5 +1,5 @@
-//! The part of a node's log that was written since its process started. The supervisor quotes it
-//! when a node did not serve.
+//! Reads the part of a node's log that was written since its process started. The supervisor quotes
+//! this part when a node failed to start.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -10,8 +10,8 @@ use crate::node_log::last_error;
 
 /// How many lines of a log are shown if it holds no error.
 const SHOWN_LINES: usize = 12;
-/// How many bytes at the end of the log are read. The log can be long, because a node that never
-/// serves is started again and again.
+/// How many bytes at the end of the log are read. The log can be long, because the supervisor
+/// starts a failing node again and again.
 const MAX_BYTES: u64 = 64 * 1024;
 
 /// The end of a log, from a moment on.
@@ -33,8 +33,8 @@ impl LogTail {
         &self.path
     }
 
-    /// Why the node ended: the error in its log. Without one, how it ended and the last lines of
-    /// the log.
+    /// Why the node ended: the error in its log. If the log has no error, `how` the process ended,
+    /// followed by the last lines of the log.
     pub fn why_it_ended(&self, how: &str) -> String {
         let text = self.read().unwrap_or_default();
         last_error(&text).unwrap_or_else(|| {

@@ -1,5 +1,5 @@
-//! A node's entry in the node registry. It is made in the background and removed when the node
-//! stops.
+//! A node's entry in the node registry. A background task makes the entry, and the node removes it
+//! when it stops.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ use crate::node_log::{Level, NodeLog};
 const REGISTER_AGAIN_MIN: Duration = Duration::from_millis(200);
 /// ...and between later ones, so that a node is known soon after the target is back.
 const REGISTER_AGAIN_MAX: Duration = Duration::from_secs(2);
-/// A node that stops tells the registry, but waits no longer than this for the answer. The nodes
-/// that keep the registry may be stopping, too.
+/// A node that stops reports this to the registry, and waits at most this long for the answer. The
+/// nodes that keep the registry may be stopping, too.
 pub(crate) const LEAVE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A node's membership.

@@ -1,12 +1,12 @@
-//! `Node`: one process of a cluster, put together from its roles.
+//! `Node`: one process of a cluster. It is made of its roles, such as storage and metadata.
 //!
-//! At its start, a node opens its roles and assembles the cluster with the targets that they
-//! opened. The roles then join the cluster. At last the node listens, and registers in the
-//! background. It serves before it has registered, because the registry may be kept on this very
-//! node.
+//! At its start, a node opens the data of its roles. From the opened targets it assembles the
+//! cluster, and then the roles join the cluster. At last the node listens, and a background task
+//! registers it. The node serves before it has registered, because the registry may be stored on
+//! this very node.
 //!
-//! At its end, the roles withdraw, and the node leaves the registry. It then answers the requests
-//! in flight and closes the roles.
+//! At its end, the roles withdraw, and the node leaves the registry. The node then answers the
+//! requests in flight and closes the roles.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -153,8 +153,8 @@ impl Node {
         self.roles.iter().find_map(|role| role.refusal())
     }
 
-    /// Returns once the reason for the refusal may be gone, so that the node can work after a
-    /// restart. Without a refusal this never returns.
+    /// Returns once the reason why a role refuses to serve may be gone, so that a restart of the
+    /// node may help. Never returns if no role refuses to serve.
     pub async fn until_mended(&self) {
         let mended: FuturesUnordered<_> =
             self.roles.iter().map(|role| role.until_mended()).collect();
@@ -164,7 +164,7 @@ impl Node {
         }
     }
 
-    /// Leaves the cluster and ends. All acknowledged writes stay.
+    /// Leaves the cluster and ends. All acknowledged writes stay stored.
     ///
     /// # Errors
     /// An error of the server. It never affects acknowledged writes.
@@ -244,8 +244,8 @@ fn record_of(
         name: name.clone(),
         roles: entry.roles.iter().map(|role| role.as_str().to_owned()).collect(),
         address: found_at(cluster, entry)?.to_string(),
-        // If the clock was set back, the registry refuses this incarnation, and the membership
-        // reports the refusal. Nothing worse happens.
+        // If the clock was set back, the registry refuses this incarnation, and the node reports
+        // the refusal as an error of its membership.
         incarnation: now_micros,
         started_at_micros: now_micros,
         up: true,

@@ -1,9 +1,9 @@
-//! `run/NAME.lock` makes sure that only one process is a given node. The kernel frees the lock when
-//! the process that holds it ends.
+//! The lock `run/NAME.lock` lets only one process at a time run as a given node. The kernel frees
+//! the lock when the process that holds it ends.
 //!
-//! A node whose supervisor was killed takes a while to leave. Until then it occupies its folder,
-//! socket and port. A new process of the same node waits for the lock instead of failing on one of
-//! these.
+//! A node whose supervisor was killed takes some time to stop. Until then it occupies its folder,
+//! socket and port. A new process of the same node therefore waits for the lock; without the lock
+//! it would fail because one of these is in use.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -19,7 +19,8 @@ use crate::node_log::{Level, NodeLog};
 
 /// How long a process may take to leave after its supervisor is gone.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
-/// The time between two attempts to take the lock. It is short beside the time of a start.
+/// The time between two attempts to take the lock. It is short compared with the time that a node
+/// needs to start.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// The right to be a node, until it is dropped.
@@ -30,10 +31,11 @@ pub struct NodeLock {
 }
 
 impl NodeLock {
-    /// Takes the lock, once no other process holds it. A wait is reported in `log`.
+    /// Takes the lock, once no other process holds it. If it has to wait, it reports this in `log`.
     ///
     /// # Errors
-    /// `Unavailable` if the other process does not leave in time, or if the file cannot be opened.
+    /// `Unavailable` if the other process does not release the lock in time, or if the file cannot
+    /// be opened.
     pub async fn take(cluster: &ClusterFile, name: &str, log: &NodeLog) -> Result<Self> {
         // This check prevents a lock file for a name that no node has.
         cluster.node(name)?;

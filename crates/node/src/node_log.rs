@@ -1,8 +1,8 @@
-//! The log that a node's process writes to standard error. Log collectors get one JSON document for
-//! each line; on a terminal, each line is written for a person.
+//! The log that a node's process writes to standard error. Each line is a JSON document for log
+//! collectors; on a terminal, each line is formatted for a person.
 //!
-//! `{"time", "level", "node", "message", …}`: the time is UTC with microseconds. Further fields
-//! belong to the message. `trace_id` is present if the message belongs to a traced request.
+//! `{"time", "level", "node", "message", …}`: `time` is UTC with microseconds. Further fields
+//! depend on the message. `trace_id` is present if the message belongs to a traced request.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;

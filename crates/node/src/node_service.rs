@@ -4,12 +4,12 @@
 //! | --- | --- | --- |
 //! | `status` | – | a [`NodeReport`] |
 //! | `locate` | `POOL/OBJECT` | an [`ObjectPlace`]: which node to ask for the object |
-//! | `exchange` | the length of the answer, u32 little-endian, then any bytes | that many zeros, at most [`MAX_EXCHANGE_BYTES`]; it measures the cost of a request without work |
+//! | `exchange` | the length of the answer, u32 little-endian, then any bytes | that many zeros, at most [`MAX_EXCHANGE_BYTES`]; clients measure with it what a request without work costs |
 //! | `traces` | an id, `recent` or `slow` | the spans of that trace, or summaries of traces, in the format of [`nacre_telemetry`] |
 //! | `calls` | – | the [`NodeCalls`]: counts of the calls of its classes |
-//! | `entities` | an epoch of the map `entities`, in digits | the epoch that is in force here; the answer waits until it is at least the epoch asked for |
+//! | `entities` | an epoch of the map `entities`, in decimal digits | the epoch that is in force on this node; the node answers once this is at least the requested epoch |
 //!
-//! `locate` lets clients in other languages work without the placement rule.
+//! With `locate`, clients in other languages need not implement the placement rule.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -34,8 +34,8 @@ use crate::traces;
 /// The service's name on the wire.
 pub const NODE_SERVICE: &str = "node";
 
-/// The longest answer to `exchange`. Beyond this length it would measure the frames and windows of
-/// a stream.
+/// The longest answer to `exchange`. Longer answers are split into several frames, so they would
+/// measure the flow control of the connection.
 pub const MAX_EXCHANGE_BYTES: usize = 64 * 1024;
 
 /// A node at a glance.

@@ -1,4 +1,5 @@
-//! `metrics.json`: the addresses of the metrics of a cluster's processes, for Prometheus to read.
+//! `metrics.json`: the file that tells Prometheus the addresses of the metrics of a cluster's
+//! processes.
 //!
 //! The format is that of Prometheus' `file_sd_configs`. Prometheus reads the file again whenever it
 //! changes, because a restarted node may have another port.
@@ -27,8 +28,8 @@ pub struct ScrapeTargets {
 }
 
 impl ScrapeTargets {
-    /// The targets of the cluster in a folder, at first none. The file is written with the first
-    /// target.
+    /// The list for the cluster in a folder, at first empty. The first call of `set` writes the
+    /// file.
     pub fn new(folder: &Path) -> Self {
         Self { path: folder.join(FILE_NAME), addresses: Mutex::default() }
     }

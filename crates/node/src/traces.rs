@@ -8,11 +8,12 @@ use nacre_telemetry::{Id, Order, Spans};
 
 use crate::node_service::json;
 
-/// How many traces are listed at a time. They fill some screens, and take a hundredth of the room
-/// in a message.
+/// The most traces in one list: enough to fill some screens, and about a hundredth of the largest
+/// message.
 const MAX_LISTED: usize = 100;
 
-/// Answers `recent` or `slow` with summaries of traces, and an id with the spans of that trace.
+/// For the input `recent` or `slow`, returns summaries of traces; for the id of a trace, returns
+/// its spans.
 ///
 /// # Errors
 /// `Invalid` for any other input.

@@ -1,5 +1,5 @@
-//! Messages of objects on a cluster in this process are delivered, even if the cluster is closed
-//! before.
+//! Tests that a cluster in this process delivers the messages of objects, even if it was closed and
+//! opened again in between.
 
 use std::time::Duration;
 

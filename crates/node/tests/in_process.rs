@@ -60,16 +60,14 @@ async fn a_call_that_names_an_old_version_is_stale() {
         let source = format!("{ECHO} -- {version}");
         assert_eq!(cluster.programs().put(&echo, &source).await.unwrap(), version);
         cluster.programs().activate(&echo, version).await.unwrap();
-        // This process may not have the new version yet; a call that names the version makes it
-        // catch up.
+        // This process may not have loaded the new version yet. A call that names the version waits
+        // until it has.
         assert_eq!(object.call_version(call(Some(version))).await.unwrap().output, "x");
     }
     let stale = object.call_version(call(Some(1))).await.unwrap_err();
     assert_eq!(stale.kind(), ErrorKind::Stale, "{stale}");
 }
 
-/// The class's source is lost. Callers of this class get an error, and callers of another class are
-/// not held up.
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_of_a_class_without_its_source_fail_and_other_calls_do_not() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! A running class comes into another layout while clients use its objects. At every moment their
-//! answers equal those of a model, although keepers die and some changes are rolled back midway.
+//! Tests that a running class changes its layout while clients use its objects. All answers equal
+//! those of a model, although keepers die and some changes are rolled back midway.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use nacre_conformance::wait::{eventually, within_deadline};
 use nacre_node::{LayoutChange, LayoutKeeper, Layouts, LocalCluster, Phase};
 use tempfile::TempDir;
 
-/// One table that may lie anywhere, one that lies in the map in every layout, and one with a single
-/// row.
+/// Three tables: `kv` may use any layout, `names` is in the map in every layout, and `last` has a
+/// single row.
 const PROGRAM: &str = "state do
   table :kv, [:at:int] => [:value:bytes]
   table :names, [:value:bytes, :at:int]
@@ -42,8 +42,8 @@ end
 const CLASS: &str = "kv";
 const OBJECTS: usize = 12;
 const CLIENTS: u64 = 3;
-/// Keys of each client in each object. They are so many that some objects are moved in several
-/// steps.
+/// Number of keys of each client in each object. There are so many that moving some objects takes
+/// several steps.
 const KEYS: u64 = 300;
 const LAYOUTS: [&str; 5] = [
     "kv: slots(64), header: attribute",
@@ -155,8 +155,8 @@ impl World {
         LayoutKeeper::start(self.layouts(), node, self.incarnation, clock)
     }
 
-    /// Runs keepers one after another, each until it is killed, until there is nothing left to do.
-    /// Returns how many were killed.
+    /// Runs keepers one after another and kills each, until the change of layout is done. Returns
+    /// how many keepers were killed.
     async fn keep(&mut self, is_rolled_back: bool) -> u64 {
         let mut rollback = is_rolled_back;
         for killed in 0.. {
@@ -289,8 +289,8 @@ async fn an_impossible_layout_is_refused_and_an_overtaken_change_is_given_up() {
     );
 }
 
-/// An object that could not be moved stays readable where it is. The versions of the next change
-/// can read it, too.
+/// An object that could not be moved stays readable in its former layout. The versions of the next
+/// change can read that layout, too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_former_layout_is_kept_while_an_object_cannot_be_moved_out_of_it() {
     const END: &str = "is in layout kv: slots(64), but for 1 objects";

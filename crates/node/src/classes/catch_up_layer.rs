@@ -1,6 +1,6 @@
-//! A layer before an engine that counts calls of classes. A call of a newer version than this
-//! process knows waits here until the process has caught up, because nothing can wait inside the
-//! engine.
+//! A layer above an engine. It counts calls of classes, and delays a call whose class version is
+//! newer than the versions that this process has loaded. Such a call waits here until the process
+//! has loaded the version, because nothing can wait inside the engine.
 
 use futures::future::BoxFuture;
 use nacre_object::{Layer, Op, Reply, Request, Result, Stack, Store};
@@ -24,8 +24,8 @@ impl CatchUpLayer {
         for op in &request.ops {
             if let Op::Call(call) = op {
                 let begun = self.classes.begin(call).await?;
-                // Requests are counted as in flight, not calls: one guard is enough for all calls
-                // of a request.
+                // The count of requests in flight counts each request once, so one guard is enough
+                // for all its calls.
                 under_way = under_way.or(begun);
             }
         }

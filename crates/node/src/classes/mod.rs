@@ -1,5 +1,5 @@
-//! The classes of a process that keeps objects: the class runtime, the layer before the engine, and
-//! the hooks that make programs live.
+//! Classes on a process that stores objects: the class runtime, the layer above the engine, and the
+//! hooks that load new versions of programs.
 
 mod catch_up_layer;
 mod hooks;

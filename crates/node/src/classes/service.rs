@@ -1,9 +1,9 @@
-//! The classes of a process that keeps objects. This module keeps the class runtime at the active
-//! versions and reports its faults to the cluster log. It also runs the courier, which delivers the
-//! messages that methods send.
+//! Runs the classes of a process that stores objects. This module keeps the class runtime at the
+//! active versions and reports its faults to the cluster log. It also runs the courier, the task
+//! that delivers the messages that methods send.
 //!
-//! The engine needs the runtime before there is a cluster to follow, so the service starts in two
-//! steps: [`ClassService::new`], then [`ClassService::follow`].
+//! The engine needs the runtime before the process has joined a cluster. So the service starts in
+//! two steps: [`ClassService::new`], then [`ClassService::follow`].
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -27,9 +27,9 @@ use nacre_telemetry::Counter;
 use super::hooks::{LivePrograms, hooks_of_node};
 use crate::routes::RoutePrograms;
 
-/// How long a call waits for its class. The news of a version and its source arrive within
-/// milliseconds, or within two seconds if a store restarts. A source that is away longer may never
-/// come, so the caller decides whether to ask again.
+/// How long a call waits for its class. A new version and its source arrive within milliseconds, or
+/// within two seconds if a store restarts. A source that is unavailable for longer may never come,
+/// so the caller decides whether to try again.
 const CATCH_UP_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The classes of this process. Cheap to clone.
@@ -164,8 +164,9 @@ impl ClassService {
         self.0.courier.stop();
     }
 
-    /// From now on follows the cluster's programs as this incarnation of a node, and delivers the
-    /// messages that the served objects send. Needs a tokio runtime.
+    /// Starts to follow the active versions of the cluster's programs, and to deliver the messages
+    /// that the served objects send. `node` and `incarnation` identify this process. Needs a tokio
+    /// runtime.
     pub fn follow(&self, node: NodeName, incarnation: u64, cluster: &Cluster, served: Served) {
         let reporter = FaultReporter::start(cluster.events().clone(), node.clone());
         self.0.capability_policies.report_to(reporter.clone());
@@ -213,14 +214,14 @@ impl ClassService {
         self.0.runtime.calls_seen()
     }
 
-    /// Makes sure that this process has the version that a call needs, and counts the call. If that
-    /// version is live already, nothing is asked of the cluster. The returned value counts the call
-    /// as in flight until it is dropped.
+    /// Makes sure that this process has the version that a call needs, and counts the call. If the
+    /// version is live here already, no request goes to the cluster. The call counts as in flight
+    /// until the returned value is dropped.
     ///
     /// # Errors
-    /// `Stale` if the caller is behind; `Fault` if the version cannot be made live here;
-    /// `Unavailable` if the programs cannot be read, or if the class's source cannot be read for
-    /// some seconds.
+    /// `Stale` if the call names an older version than the active one; `Fault` if the version
+    /// cannot be made live here; `Unavailable` if the programs cannot be read, or if the class's
+    /// source cannot be read for some seconds.
     pub async fn begin(&self, call: &ClassCall) -> Result<Option<UnderWay>> {
         let mut called = self.0.runtime.called(&call.class);
         let live = called.as_ref().map(CalledClass::version);
@@ -235,8 +236,8 @@ impl ClassService {
     }
 }
 
-/// Waits until this process has the version that a call needs. A call without a version waits for
-/// the active one, because a node that has just started does not know its programs yet.
+/// Waits until this process has loaded the version that a call needs. A call without a version
+/// waits for the active one, because a node that has just started has loaded no programs yet.
 async fn catch_up(subscriber: &Subscriber, call: &ClassCall) -> Result<()> {
     let program = program_of(&call.class)?;
     let caught_up = async {
@@ -265,8 +266,8 @@ fn program_of(class: &ClassName) -> Result<ProgramId> {
 pub struct ProgramFailures {
     /// Calls that ended with a fault or exceeded a budget.
     pub faults: u64,
-    /// Of these faults, how many exceeded each limit. Budgets that the program of a map exceeds are
-    /// not counted separately.
+    /// How many of these faults exceeded each limit. Faults of programs that are stored in maps are
+    /// not counted by limit.
     pub exceeded: [(Limit, u64); Limit::ALL.len()],
 }
 

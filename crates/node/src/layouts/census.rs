@@ -1,7 +1,8 @@
-//! Estimates from a sample how many objects a class has, and how many rows they hold.
+//! Estimates from a sample how many objects a class has, and how many rows an object holds.
 //!
-//! The census lists all names. It looks at some objects of each page, and counts the rows of a few.
-//! So it takes one listing of the pools and a few hundred reads, however many objects there are.
+//! The census lists the names of all objects. It looks at some objects of each page of names, and
+//! counts the rows of a few. Besides the listing it needs a few hundred reads, however many objects
+//! there are.
 
 use bytes::Bytes;
 use futures::stream::{self, StreamExt, TryStreamExt};
@@ -22,8 +23,8 @@ const LOOKED_AT: usize = 32;
 const COUNTED: usize = 8;
 /// Entries that are read at a time.
 const PAGE_ENTRIES: u32 = 1000;
-/// The most entries that are counted in one object, which takes about a second of reading. For a
-/// larger object the census only knows that it has more.
+/// How many entries of one object are counted at most; this takes about a second of reading. Of a
+/// larger object the census only knows that it has more entries.
 const MAX_COUNTED_ENTRIES: u64 = 64 * PAGE_ENTRIES as u64;
 
 /// What was found so far.
@@ -34,9 +35,9 @@ struct Found {
 }
 
 impl Layouts {
-    /// Estimates how many objects a class has, and how many rows an object has. In a byte stream,
-    /// every row that its length has room for is counted, because only the class knows which rows
-    /// exist.
+    /// Estimates how many objects a class has, and how many rows an object has. Only the class
+    /// knows which rows of a byte stream exist, so the census counts as many rows as the stream's
+    /// length can hold.
     ///
     /// # Errors
     /// `NotFound` if there is no such class; `Unavailable`.
@@ -108,7 +109,8 @@ async fn rows(compiled: &Compiled, objects: &[Object]) -> Result<Rows> {
 }
 
 /// The number of rows of an object, and whether all rows were counted. The number is the object's
-/// entries, without the one that every object has, plus the rows that its byte stream has room for.
+/// entries minus the entry `@brados`, which every object has, plus the rows that its byte stream
+/// can hold.
 async fn rows_of(compiled: &Compiled, object: &Object) -> Result<(u64, bool)> {
     let in_stream = match compiled.analysis.program.layout().uses_stream() {
         true => most_rows_in_stream(compiled, object.stat().await?.size),

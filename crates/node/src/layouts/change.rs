@@ -1,7 +1,9 @@
-//! The change of a class into another layout, as a pure state machine.
+//! Decides the next step when a class changes to another layout. It is a pure state machine; the
+//! keeper (`keeper`) carries out the steps.
 //!
 //! The next step follows from the recorded phase and from the active version. So any process that
-//! reads the record can continue the change, even after a person has activated another version:
+//! reads the record can continue the change, even after a person has activated another version. The
+//! *base* is the version before the change; `sources` explains the *bridge* and the *target*.
 //!
 //! | recorded | active | next |
 //! |---|---|---|
@@ -12,9 +14,10 @@
 //! | walk | bridge | the change was rolled back: move the objects back |
 //! | walk | the same, activated again | another version was active meanwhile: start the walk again |
 //! | target, walk | base | the change was rolled back past the bridge; only the bridge can read moved objects: activate it |
-//! | any | another | leave the class to the person who activated that version |
+//! | any | another | end the change: a person activated that version |
 //!
-//! A finished change stays in the record. If it is rolled back later, it continues from its walk.
+//! A finished change stays in the record. If a person rolls it back later, the walk starts again in
+//! the other direction.
 
 use nacre_registry::Activation;
 use serde::{Deserialize, Serialize};
@@ -48,15 +51,15 @@ pub enum Phase {
     Walk(Walk),
 }
 
-/// The progress of a walk over all objects. A pass visits pools in the order of their names, and
-/// the objects of a pool in the order of theirs. The walk ends with a pass that finds nothing to
-/// move.
+/// The progress of a walk over all objects. Each pass visits the pools in the order of their names,
+/// and the objects of each pool in the order of their names. The walk ends after a pass that finds
+/// nothing to move.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Walk {
     /// The version into whose layout objects are moved.
     pub version: u64,
-    /// The activation of that version for which objects are moved. If another version was active
-    /// since, objects may be in another layout.
+    /// The number of the activation of `version` that this walk serves. If another version was
+    /// active since then, objects may be in another layout.
     pub activation: u64,
     /// Passes that are done.
     pub passes: u32,
@@ -94,12 +97,13 @@ pub(super) enum Step {
 pub(super) enum Onward {
     /// More of it.
     Walk(Walk),
-    /// The walk is over. `unmoved` objects stay in the former layout, because several passes in a
+    /// The walk has ended. `unmoved` objects stay in the former layout, because several passes in a
     /// row failed to move them.
     Over { unmoved: u64 },
 }
 
-/// How many passes in a row may fail to move an object before it is left where it is.
+/// How many passes in a row may fail to move an object before the walk leaves the object in its
+/// former layout.
 pub(super) const MAX_FAILING_PASSES: u32 = 3;
 
 impl LayoutChange {
@@ -126,9 +130,9 @@ impl LayoutChange {
         }
     }
 
-    /// Whether a finished change must start again. It must if the class was rolled back or forward
-    /// and its objects are in the other layout. It also must if another version was active
-    /// meanwhile, because some objects may then be in either layout.
+    /// Whether a finished change must start again. It must start again if the class was rolled back
+    /// or forward since, so its objects are in the wrong layout. It must also start again if
+    /// another version was active meanwhile, because each object may then be in either layout.
     pub(super) fn is_turned(&self, active: Option<Activation>) -> bool {
         let (Some(activation), Phase::Walk(walk)) = (active, &self.phase) else { return false };
         let active = activation.version;
@@ -221,9 +225,8 @@ mod tests {
         assert_eq!(change(walk(2)).destination(), "map");
     }
 
-    /// The target is never active before the bridge was live everywhere, whichever keeper dies at
-    /// whichever moment. After rollbacks at any time, all objects end in the layout of the active
-    /// version.
+    /// The target never becomes active before the bridge is live everywhere, even if keepers die at
+    /// any time. After rollbacks at any time, all objects end in the layout of the active version.
     #[test]
     fn a_change_ends_in_one_layout_whichever_keeper_continues_it() {
         for seed in 0..300 {

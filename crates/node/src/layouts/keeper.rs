@@ -1,12 +1,12 @@
-//! The background task that carries out changes of layouts.
+//! The keeper: the background task that changes the layouts of classes.
 //!
-//! Every node that keeps objects has a keeper. A lease lets one keeper work at a time (`lease`). A
-//! keeper waits for changes of the maps `layouts` and `programs`, and does nothing else until there
-//! is work.
+//! Every node that stores objects runs a keeper. A lease lets one keeper work at a time (`lease`).
+//! A keeper waits for changes of the maps `layouts` and `programs`, and does nothing else until
+//! there is work.
 //!
-//! **Invariant.** A keeper may be dropped or killed at any moment, because it decides only from the
-//! record. Each change of the record is a compare-and-swap, which fails once another keeper has
-//! taken over.
+//! **Invariant.** A keeper may be dropped or killed at any time, because it decides only from the
+//! stored record. Each change of the record is a compare-and-swap, which fails once another keeper
+//! has taken over.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,7 +27,8 @@ use super::{Layouts, program_of};
 
 /// Between two looks at who is at work.
 const INTERVAL: Duration = Duration::from_secs(2);
-/// How long one wait for nodes to make a version live may take. Then the state is read again.
+/// How long the keeper waits at a time for nodes to make a version live. After this time it reads
+/// the stored state again.
 const LIVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Before something that failed is tried again.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(500);
@@ -252,8 +253,8 @@ impl Mover<'_> {
         }
     }
 
-    /// Ends the change and returns the layout that it led to. The next change may forget the former
-    /// layouts only if all objects were moved.
+    /// Ends the change and returns the new layout. If some objects were not moved, the next change
+    /// must still be able to read the former layouts.
     async fn finish(&self, version: u64, unmoved: u64) -> Result<String> {
         let mut layout = String::new();
         self.record(|record| {

@@ -1,11 +1,11 @@
-//! The lease that lets one process at a time change layouts: the entry `@keeper` of the map
-//! `layouts`.
+//! The lease that lets one process at a time change layouts. It is stored as the entry `@keeper` of
+//! the map `layouts`.
 //!
-//! The holder increments a beat in the entry. A process that sees the same beat for [`PATIENCE`],
-//! by its own clock, takes the lease over by compare-and-swap. Clocks of different processes are
-//! never compared. Two processes may both believe for a moment that they hold the lease. This is
-//! harmless: each commit is refused unless the entry names its keeper, and every other step may be
-//! done twice.
+//! The holder regularly increments a counter in the entry, the beat. A process that sees the same
+//! beat for [`PATIENCE`], by its own clock, takes the lease over by compare-and-swap. The protocol
+//! never compares clocks of different processes.  Two processes may both believe for a short time
+//! that they hold the lease. This is harmless: each commit fails unless the entry names the
+//! committing keeper, and repeating any other step has no effect.
 
 use std::time::Duration;
 
@@ -80,8 +80,8 @@ impl Lease {
         })
     }
 
-    /// The change by which this process takes over from the holder it saw, unless another one was
-    /// faster.
+    /// The map change by which this process takes the lease from the holder that it saw. The change
+    /// fails if another process has taken the lease first.
     pub fn take(&self, state: &MapState) -> Result<Vec<Change>> {
         let now = held(state)?;
         let seen = self.seen.as_ref().map(|(held, _)| held);

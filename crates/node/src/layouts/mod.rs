@@ -1,18 +1,21 @@
-//! Brings a running class into another layout while clients use it.
+//! Changes the layout of a running class while clients use the class. The command `nacre brados
+//! adopt` and the keepers of storage nodes use this module.
 //!
-//! The source of a class in Brados says where its rows lie. To change that, two more versions of
-//! the class are put, a *bridge* and a *target* (`sources`). The target is activated once the
-//! bridge is live on all nodes. Then a walk visits all objects and moves them step by step
-//! (`walk`), while requests find rows in either place. New objects have the target's layout from
-//! the beginning.
+//! The source of a class in Brados says where the class keeps its rows. For a new layout,
+//! [`Layouts::adopt`] stores two more versions of the class, a *bridge* and a *target* (`sources`).
+//! The target is activated once the bridge is live on all nodes. Then a walk visits all objects and
+//! moves their rows step by step (`walk`), while requests find rows in the old and the new
+//! location. New objects have the target's layout from the beginning.
 //!
 //! The map `layouts` records the progress (`record`, `change`). One process at a time does the work
-//! (`lease`, `keeper`), and any process can continue where another stopped.
-//! `nacre program rollback` takes the class back at any time, and its objects with it.
+//! (`lease`, `keeper`), and any process can continue where another stopped. `nacre program
+//! rollback` returns the class to its former version at any time; the walk then moves the objects
+//! back.
 //!
-//! The beginning of an object's entry `@brados` says which class the object belongs to. So no
-//! separate index is kept, and a walk goes through the names in all pools. Two classes that keep
-//! the same tables could not be told apart, so a change of either is refused.
+//! The beginning of an object's entry `@brados` identifies the object's class by its tables. So a
+//! walk needs no index of objects by class: it goes through the names in all pools. It could not
+//! distinguish the objects of two classes with the same tables, so [`Layouts::adopt`] refuses to
+//! change either class.
 
 mod census;
 mod change;
@@ -72,12 +75,12 @@ impl Layouts {
         Ok((active, source))
     }
 
-    /// Starts to bring a class into a layout. The [`LayoutKeeper`]s do the work.
+    /// Starts to change a class to a layout. The [`LayoutKeeper`]s do the work.
     ///
     /// # Errors
     /// `NotFound` if the class is not active. `Invalid` if the layout is impossible for the class,
-    /// or is its present one. `Conflict` if the class is being changed already, or if another class
-    /// keeps the same tables.
+    /// or is its present one. `Conflict` if a change of the class is under way, or if another class
+    /// has the same tables.
     pub async fn adopt(&self, class: &ClassName, layout: &str) -> Result<LayoutChange> {
         let (program, programs) = (program_of(class)?, self.cluster.programs());
         let (active, source) = self.active(class).await?;
@@ -110,8 +113,8 @@ impl Layouts {
         Ok(change)
     }
 
-    /// Refuses the change if another class keeps the same tables: its objects would be taken for
-    /// objects of this class.
+    /// Refuses the change if another class has the same tables: the walk would also move that
+    /// class's objects.
     async fn refuse_twins(&self, class: &ClassName, sources: &Sources) -> Result<()> {
         let programs = self.cluster.programs();
         let own = Marks::of(&compiled(&sources.target)?);

@@ -1,7 +1,7 @@
-//! The records of running classes' layouts: the map `layouts` has one JSON entry for each class,
-//! under its name.
+//! The stored progress of layout changes. The map `layouts` has one JSON entry for each class,
+//! under the class's name.
 //!
-//! One entry belongs to no class: `@keeper` names the process that does the work (`lease.rs`).
+//! The entry `@keeper` belongs to no class. It names the process that does the work (`lease.rs`).
 
 use bytes::Bytes;
 use nacre_object::{ClassName, Error, MapName, Result};
@@ -18,8 +18,8 @@ pub struct ClassLayout {
     pub change: Option<LayoutChange>,
     /// The change that came to its end last.
     pub last: Option<LayoutChange>,
-    /// The version in whose present layout the last change found all objects. `None` if some
-    /// objects could not be moved, so that the former layouts must stay readable.
+    /// The version in whose layout the last change left all objects. `None` if some objects could
+    /// not be moved; the former layouts must then stay readable.
     pub settled: Option<u64>,
 }
 
@@ -45,8 +45,8 @@ impl ClassLayout {
         })
     }
 
-    /// Whether all objects are in the layout of the active version: the last change found them
-    /// there, and no other version was active since.
+    /// Whether all objects are in the layout of the active version: the last change found all
+    /// objects in that layout, and no other version was active since.
     pub(super) fn is_settled(&self, active: Activation) -> bool {
         self.settled == Some(active.version)
             && self.last.as_ref().is_some_and(|last| last.is_settled_since(active))
@@ -64,8 +64,6 @@ mod tests {
     use super::super::change::{Phase, Walk};
     use super::*;
 
-    /// A stored record must keep its format. If this test fails, stored records can no longer be
-    /// read.
     #[test]
     fn a_stored_record_can_still_be_read() {
         let stored = r#"{"change":{"layout":"kv: slots(64)","former":"map",

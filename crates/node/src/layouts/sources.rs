@@ -1,9 +1,9 @@
-//! The two versions by which a class comes into another layout. This module is pure.
+//! Makes the two versions of a class that lead from one layout to another. This module is pure.
 //!
-//! Both versions read rows in the old and in the new place. The *bridge* writes rows to the old
-//! place, the *target* writes them to the new one. The bridge is live on all nodes before the
+//! Both versions read rows in the old and in the new location. The *bridge* writes rows to the old
+//! location, the *target* writes them to the new one. The bridge is live on all nodes before the
 //! target is live on any, so each node can always read what every other node writes. After a
-//! rollback to the bridge, all rows move back to the old place.
+//! rollback to the bridge, all rows move back to the old location.
 
 use nacre_brados::layout::LayoutError;
 use nacre_brados::limits::MAX_FORMER_LAYOUTS;
@@ -21,11 +21,11 @@ pub(super) struct Sources {
 
 impl Sources {
     /// Makes the two versions for a class whose active source is `source`. `is_settled` says that
-    /// none of its objects is in a former layout.
+    /// all objects of the class are in its present layout.
     ///
     /// # Errors
-    /// `Invalid` if the layout is impossible for the program or is its present one, or if the class
-    /// would have too many former layouts.
+    /// `Invalid` if the layout is impossible for the program or is its present layout, or if the
+    /// class would have too many former layouts.
     pub fn of(source: &str, wanted: &str, is_settled: bool) -> Result<Self> {
         let layout: Layout = wanted
             .parse()

@@ -1,8 +1,8 @@
 //! Walks over all objects, and moves the objects of a class that are not in its present layout.
 //!
-//! **Invariant.** Each step is a transaction of the object's class, like a request, so a walk may
-//! stop anywhere. The record keeps the name of the last object that was looked at. Repeating a step
-//! has no effect.
+//! **Invariant.** The walk may stop at any time: each step is a transaction of the object's class,
+//! like a request, and repeating a step has no effect. The record keeps the name of the last
+//! visited object.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const PAGE: usize = 64;
 /// Objects that are looked at at a time.
 const LOOKS: usize = 8;
 /// The pauses after each page and each step keep the load on clients low. They limit a walk to
-/// about 2000 objects a second, and to 250 moving steps of at most a mebibyte.
+/// about 2000 objects a second, and to 250 steps a second of at most a mebibyte each.
 const PAUSE_AFTER_PAGE: Duration = Duration::from_millis(30);
 const PAUSE_AFTER_STEP: Duration = Duration::from_millis(4);
 
@@ -39,7 +39,7 @@ pub(super) struct Page {
 }
 
 impl Walker<'_> {
-    /// Looks at the next page of objects, and moves those that are not in the present layout.
+    /// Visits the next page of objects, and moves those that are not in the present layout.
     ///
     /// # Errors
     /// `Stale` if another version is active; `Unavailable`.

@@ -16,9 +16,9 @@ use nacre_slo::NodeSlo;
 use super::node::LocalNode;
 use crate::layouts::{LayoutKeeper, Layouts};
 
-/// A cluster whose classes and sequencers run in this process. Programs use it like the [`Cluster`]
-/// that it holds. It is cheap to clone; the process serves the cluster until the last clone is
-/// dropped.
+/// A cluster whose classes and sequencers run in this process. It dereferences to [`Cluster`], so
+/// programs use it in the same way. It is cheap to clone; the process serves the cluster until the
+/// last clone is dropped.
 #[derive(Clone)]
 pub struct LocalCluster {
     cluster: Cluster,
@@ -32,20 +32,20 @@ impl fmt::Debug for LocalCluster {
 }
 
 impl LocalCluster {
-    /// Opens a cluster that is kept in a folder, without a daemon or a socket. Only one process can
-    /// have it open at a time.
+    /// Opens a cluster that is stored in a folder, without a daemon or a socket. Only one process
+    /// at a time can have the cluster open.
     ///
     /// # Errors
-    /// `Unavailable` if another process has it open; `Corrupt` if its data is damaged.
+    /// `Unavailable` if another process has the cluster open; `Corrupt` if its data is damaged.
     pub async fn embedded(folder: impl AsRef<Path>) -> Result<Self> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
         let (node, parts) = LocalNode::open(folder.as_ref(), Arc::clone(&clock))?;
         Self::serve(node, parts, clock).await
     }
 
-    /// Opens a cluster that is kept in a pool of a Ceph cluster, without a daemon of nacre. Classes
-    /// and sequencers run in this process, and in every other process that opens the same pool. End
-    /// it with [`LocalCluster::close`].
+    /// Opens a cluster that is stored in a pool of a Ceph cluster, without a daemon of nacre.
+    /// Classes and sequencers run in this process, and in every other process that opens the same
+    /// pool. Call [`LocalCluster::close`] at the end.
     ///
     /// # Errors
     /// `Unsupported` if librados is not installed; `Invalid`, `Denied`, `NotFound` or, after some
@@ -73,8 +73,8 @@ impl LocalCluster {
     /// if Ceph does not answer.
     ///
     /// A process that ends without this call leaves its watches behind in a Ceph cluster. For half
-    /// a minute, a client that notifies the same objects or activates a program then waits for
-    /// them.
+    /// a minute, Ceph takes that process for a live watcher. Clients that notify the same objects
+    /// or activate a program must wait for it until then.
     pub async fn close(&self) {
         self.node.leave(&self.cluster).await;
         self.node.close().await;

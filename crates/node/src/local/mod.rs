@@ -1,5 +1,5 @@
-//! A whole cluster in one process, without sockets. Programs that embed nacre use it, and so do
-//! tests of programs.
+//! A whole cluster in one process, without sockets. Applications that embed nacre use it, and so do
+//! the tests of classes and other programs.
 
 mod cluster;
 mod node;

@@ -1,9 +1,10 @@
 //! The only node of a cluster in one process: an engine, its classes and a sequencer host.
 //!
-//! On a folder, this process is the whole cluster. On Ceph, any number of processes can be such a
-//! node, all with the same name. They share nothing but the stored data. The log allows one
-//! sequencer at a time, because a new sequencer seals the old one. The log refuses a displaced
-//! sequencer, which then displaces the other one in turn.
+//! If the data is in a folder, this process is the whole cluster. On Ceph, any number of processes
+//! can be such a node, all with the same name. They share only the stored data. Each process may
+//! start its own sequencer for a log. The log accepts the positions of one sequencer at a time,
+//! because a new sequencer seals the epoch of the old one. A process whose sequencer is refused
+//! starts a new one.
 
 use std::collections::BTreeMap;
 use std::path::Path;

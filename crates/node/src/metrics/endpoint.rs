@@ -1,7 +1,7 @@
 //! Serves `GET /metrics` over HTTP/1.1 on a loopback address, as OpenMetrics text.
 //!
 //! Limits protect the node from scrapers: few connections at a time, short headers, one answer for
-//! each connection, and a timeout for all of it.
+//! each connection, and one timeout for the whole exchange.
 
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};

@@ -1,8 +1,8 @@
 //! The metrics that a node reports to Prometheus.
 //!
-//! Each crate keeps its own counters. The collectors here read the counters when a page is asked
-//! for, and name them by Prometheus' conventions, with the unit at the end. [`MetricsListener`]
-//! answers `GET /metrics` on a loopback address.
+//! Each crate keeps its own counters. The collectors here read the counters when Prometheus
+//! requests the page. They name the metrics by Prometheus' conventions, with the unit at the end.
+//! [`MetricsListener`] answers `GET /metrics` on a loopback address.
 //!
 //! | collector | reports |
 //! | --- | --- |

@@ -1,7 +1,7 @@
 //! Metrics of the process, as the kernel reports them, with the names that every Prometheus client
 //! uses.
 //!
-//! A value that cannot be read is left out; zero would be a false report.
+//! The page leaves out a value that cannot be read; zero would be a false report.
 
 use std::fmt;
 use std::fs;

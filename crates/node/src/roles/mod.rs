@@ -1,8 +1,8 @@
 //! The jobs of a node: one folder for each role.
 //!
 //! A node goes through [`ROLES`] in order and opens the roles that `cluster.json` gives it. Each
-//! role returns everything that the rest of the node needs from it. That is its services and the
-//! rights they require, its metrics, its part of the node's report, and how to end it.
+//! role returns what the rest of the node needs: its services and the rights that they require, its
+//! metrics, its part of the node's report, and a handle that ends it.
 
 #[cfg(test)]
 mod example_tests;
@@ -19,8 +19,8 @@ pub use storage::{
     StorageReport, StrayReport, WatchRequest,
 };
 
-/// All roles, in the order in which a node opens them. Storage comes first, because the target that
-/// it opens may keep data that the other roles read.
+/// All roles, in the order in which a node opens them. Storage comes first, because the other roles
+/// may read data on the target that it opens.
 pub(crate) const ROLES: [Role; 2] = [storage::ROLE, metadata::ROLE];
 
 #[cfg(test)]

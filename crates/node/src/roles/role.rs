@@ -1,6 +1,6 @@
 //! `Role`: one job of a node, from its start to its end.
 //!
-//! 1. [`Role::open`] opens the data that the role keeps, before there is a cluster.
+//! 1. [`Role::open`] opens the role's data, before the node has joined a cluster.
 //! 2. The node assembles the cluster; the [targets](OpenedRole::target) that its roles opened are
 //!    part of it.
 //! 3. [`OpenedRole::join`] starts the role's background tasks, and returns the services for the
@@ -63,7 +63,7 @@ pub(crate) trait OpenedRole: Send {
     /// to offer.
     ///
     /// # Errors
-    /// Those of the role; the node then does not start.
+    /// The errors of the role. The node then does not start.
     async fn join(
         self: Box<Self>,
         node: &JoinContext<'_>,
@@ -149,8 +149,8 @@ pub(crate) trait RunningRole: Send + Sync + fmt::Debug {
         None
     }
 
-    /// Returns once the reason for the refusal may be gone. If the role does its job, this never
-    /// returns.
+    /// Returns once the reason why this role refuses to serve may be gone. Never returns if the
+    /// role serves.
     async fn until_mended(&self) {
         std::future::pending().await
     }

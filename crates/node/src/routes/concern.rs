@@ -14,12 +14,13 @@ pub(super) struct Concern {
     following: Matches,
 }
 
-/// The pass of an IO that does not go through the switch. The IO holds it until it is done; new
-/// rules wait for all passes that were given under the old ones.
+/// The pass of an IO that bypasses the switch. The IO holds its pass until the IO is done. Before
+/// new rules apply, the switch waits for all passes that were given under the old rules.
 #[derive(Debug)]
 pub(super) struct FreePass(#[expect(dead_code, reason = "it is counted")] Arc<Concern>);
 
-/// A set of objects. A lookup takes about as long for many names and prefixes as for few.
+/// A set of objects, given by names, prefixes and patterns. The time of a lookup hardly depends on
+/// the number of names and prefixes.
 #[derive(Debug, Default)]
 struct Matches {
     exact: HashSet<ObjectId>,

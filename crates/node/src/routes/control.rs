@@ -29,8 +29,8 @@ const READ_AGAIN: Duration = Duration::from_millis(250);
 const SETTLED_CHECK: Duration = Duration::from_millis(500);
 /// How often the node checks whether a program that its rules name has a new live version.
 const PROGRAM_CHECK: Duration = Duration::from_millis(50);
-/// How long the node waits for the programs that new rules name. Active programs reach every node
-/// within a moment.
+/// How long the node waits for the programs that new rules name. An active program normally reaches
+/// every node in much less time.
 const PROGRAM_PATIENCE: Duration = Duration::from_secs(5);
 /// How long a node may take to answer with one page of the spans it keeps.
 const FOUND_TIME: Duration = Duration::from_secs(10);
@@ -45,8 +45,8 @@ pub(super) async fn tick(switch: Arc<NodeSwitch>) {
     }
 }
 
-/// Follows the map and installs its rules in the switch, until the task is aborted. A malformed map
-/// changes nothing: the rules before it stay in force.
+/// Follows the map and installs its rules in the switch, until the task is aborted. If the map is
+/// malformed, the previous rules stay in force.
 pub(super) async fn run(switch: Arc<NodeSwitch>, maps: Maps) {
     let Ok(name) = ROUTES_MAP.parse() else { return };
     let mut control = Control { switch, controller: None };
@@ -140,8 +140,8 @@ impl Control {
             Some(_) => {}
             None => {
                 self.start().await;
-                // A switch that never had rules has sent nothing elsewhere. It learns this here,
-                // and asks no other node.
+                // A switch that never had rules has sent no bytes elsewhere. It starts with an
+                // empty set of rules, so it need not ask other nodes for bytes.
                 let rules = [(name.clone(), vec![])].into();
                 self.begin(Wanted { rules, ..Wanted::default() }).await;
             }
@@ -237,8 +237,9 @@ impl Control {
         }
     }
 
-    /// Where the newest bytes are. A switch that already has rules knows this. A switch that has
-    /// just started asks the nodes that may keep bytes, and waits until all of them have answered.
+    /// Finds out where the newest bytes are. A switch that already has rules knows this. A switch
+    /// that has just started asks the nodes that may keep bytes, and waits until all of them have
+    /// answered.
     async fn gather(&self, term: Term, followed: &[Followed]) -> Vec<Placed> {
         let known = {
             let core = self.switch.core();

@@ -12,8 +12,8 @@ use nacre_route::ROUTED_POOL;
 
 use super::NodeSwitch;
 
-/// The layer that passes IO to the switch. A node has it once on the path of its clients and once
-/// on its own path, both with the same switch.
+/// The layer that passes IO to the switch. It occurs twice in a node, with the same switch: once
+/// for the requests of clients and once for the node's own requests.
 #[derive(Debug)]
 pub struct SwitchLayer {
     next: Stack,

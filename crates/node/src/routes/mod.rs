@@ -1,30 +1,31 @@
 //! Routes on a storage node: the node's switch, and the controller that gives the switch its rules.
 //!
-//! Every object has one switch: that of the node that holds it, its *home*. A client knows nothing
-//! of routes and asks the home, and the switch sends the IO on. So no two switches have to agree
-//! about an object.
+//! A *switch* sends IO on an object to the destinations that rules name. The node that holds an
+//! object is the object's *home*, and only its home's switch decides about it. A client knows
+//! nothing of routes and sends requests to the home. So no two switches have to agree about an
+//! object.
 //!
 //! 1. [`state`]: the map `routes` says which rules there are. [`supported`] refuses rules that
 //!    nodes cannot execute.
 //! 2. [`control`]: each node follows the map and runs the pure controller for its own switch. The
-//!    controller stores the rules durably on the node, holds and drains IO, installs the rules, and
-//!    lets IO continue.
+//!    controller stores the rules durably on the node. It then stops new IO, waits for IO in
+//!    flight, installs the rules, and lets IO continue.
 //! 3. [`node_switch`] and [`layer`]: the runtime of the pure switch. [`pieces`] sends the pieces of
 //!    an IO. [`read_with_stat`] answers reads of whole objects. [`programs`] runs the programs that
 //!    rules name.
 //! 4. [`service`]: the requests of switches to the nodes that keep routed bytes. [`places`] says
-//!    which object keeps them.
+//!    which object keeps the bytes.
 //! 5. [`mover`]: brings bytes home when no rule sends them elsewhere any more.
-//! 6. [`tail`]: the application that sends the writes of an overloaded target elsewhere.
+//! 6. [`tail`]: the application that sends the writes of an overloaded target to other targets.
 //!
 //! # Invariants
 //!
 //! - A node stores durably where a rule may send writes, before the rule is in force. So a switch
 //!   that restarts knows which nodes to ask for routed bytes. It holds IO on these bytes until the
 //!   nodes have answered.
-//! - Routed bytes are dropped at their old place only after newer bytes are durable elsewhere.
-//! - If it is unknown whether a write arrived, its bytes are dropped before any other IO on them is
-//!   answered.
+//! - A node drops old bytes only after newer bytes are durable elsewhere.
+//! - If it is unknown whether a write arrived, the switch drops the write's bytes before it answers
+//!   any other IO on them.
 
 mod concern;
 mod control;

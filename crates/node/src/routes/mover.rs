@@ -1,7 +1,8 @@
-//! The mover brings bytes home when no rule sends them elsewhere any more.
+//! The mover brings routed bytes home (back to the node that holds the object) when no rule sends
+//! them elsewhere any more.
 //!
-//! The mover takes a few bytes at a time, so other IO on them waits only for a moment. It can be
-//! interrupted at any point.
+//! The mover moves a few bytes at a time, so other IO on these bytes waits only for a short time.
+//! The mover can be interrupted at any point.
 
 use std::sync::Arc;
 use std::time::Duration;

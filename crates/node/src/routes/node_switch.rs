@@ -23,8 +23,8 @@ use super::pieces::PieceWork;
 use super::places::{Place, Places};
 use super::routed_changes::RoutedChanges;
 
-/// How many routed changes are queued for a slow watcher. A watcher that is further behind is told
-/// that it missed some.
+/// How many changes of routed bytes are queued for a slow watcher. A watcher that is further behind
+/// receives `Lost` and knows that it missed some changes.
 const QUEUED_CHANGES: usize = 1024;
 
 /// The prefix of the names of nacre's own pools. Rules never apply to their objects.
@@ -70,8 +70,8 @@ pub(super) struct Core {
     pub doubts: Vec<Doubt>,
 }
 
-/// A write to a place that got no answer. The newest bytes are elsewhere, so bytes that did arrive
-/// at this place must be dropped.
+/// A write to a location that gave no answer, so it is unknown whether the bytes arrived there. The
+/// newest bytes are elsewhere, so bytes that did arrive must be dropped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Doubt {
     pub object: ObjectId,
@@ -132,11 +132,11 @@ impl NodeSwitch {
         })
     }
 
-    /// Opens the switch of a node whose objects are in the store `base`, with the record that is
-    /// kept there.
+    /// Opens the switch of a node whose objects are in the store `base`. Reads the record of the
+    /// node's rules from there.
     ///
     /// # Errors
-    /// Those of the store; `Corrupt` if the record is malformed.
+    /// The errors of the store; `Corrupt` if the record is malformed.
     pub async fn open(
         base: Stack,
         places: Places,
@@ -211,7 +211,7 @@ impl NodeSwitch {
     }
 
     /// Makes all IO on the objects of `record` and of the rules `wanted` go through the switch.
-    /// Returns once no IO is in flight that passed under the old set.
+    /// Returns once all IO that bypassed the switch under the former set of objects is done.
     pub(super) async fn look_at(&self, record: &Record, wanted: &[Vec<Rule>]) {
         let new = Arc::new(Concern::of(record, wanted));
         let old = {
@@ -276,8 +276,8 @@ impl NodeSwitch {
         self.handle(event);
     }
 
-    /// Returns size, time and version from home. If the last byte that lies elsewhere is beyond the
-    /// end at home, the size includes this byte.
+    /// Returns size, time and version of the object at home. If the last byte that lies elsewhere
+    /// is beyond the end at home, the size includes this byte.
     pub(super) async fn stat(&self, next: &Stack, request: Request) -> Result<Reply> {
         self.until_installed().await;
         // Bytes that come home meanwhile are at home when the answer is made.
@@ -371,8 +371,8 @@ impl Core {
         placed.last().map_or(0, |placement| placement.span.end())
     }
 
-    /// Carries out a command of the pure switch. Returns the work that has to wait for a store or a
-    /// node.
+    /// Carries out a command of the pure switch. Returns work for which the runtime must wait for a
+    /// store or another node.
     fn take(&mut self, command: Command) -> Option<Work> {
         match command {
             Command::Forward { io, piece, rule, destination, ops, stamp, .. } => {

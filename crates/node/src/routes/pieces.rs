@@ -18,8 +18,8 @@ use super::node_switch::Doubt;
 use super::places::Place;
 use super::service::{Question, ROUTE_SERVICE};
 
-/// How long a piece waits for the node that keeps its bytes. The node can restart in that time, and
-/// clients wait longer than this.
+/// How long a piece of an IO waits for the node that keeps its bytes. A node can restart in that
+/// time, and clients wait longer than this.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 /// What a single question may take.
 const QUESTION_TIME: Duration = Duration::from_secs(10);
@@ -287,8 +287,8 @@ pub(super) async fn ask(
     }
 }
 
-/// Drops bytes at a place where they are older than elsewhere. If that fails, the bytes are
-/// recorded as in doubt.
+/// Drops bytes at a location where they are older than elsewhere. If the drop fails, records the
+/// bytes as in doubt.
 async fn drop_or_doubt(switch: &NodeSwitch, header: &IoHeader, doubt: Doubt) -> Result<()> {
     let dropped = drop_at(switch, header, &doubt).await;
     if dropped.is_err() {

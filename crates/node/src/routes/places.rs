@@ -1,6 +1,7 @@
-//! `Places`: which object keeps the routed bytes of another object.
+//! `Places` computes which object keeps the routed bytes of another object.
 //!
-//! Routed bytes lie in the pool [`ROUTED_POOL`], which clients can neither read, write nor list:
+//! Routed bytes lie in the pool [`ROUTED_POOL`], which clients can neither read, write nor list.
+//! The destination of a rule decides the object's name:
 //!
 //! | destination | object that keeps the bytes of `POOL/NAME` |
 //! | --- | --- |
@@ -8,7 +9,7 @@
 //! | `pool nacre.routed` | `spread/POOL/NAME`, on any target |
 //! | `object nacre.routed/named/X` | `named/X` |
 //!
-//! These objects are placed like all others: the name decides the target.
+//! As for all objects, placement computes the target from the name.
 
 use std::collections::BTreeMap;
 
@@ -18,8 +19,8 @@ use nacre_placement::{Placement, Target};
 use nacre_route::{Destination, NAMED_OBJECTS, ROUTED_POOL};
 
 const SPREAD: &str = "spread/";
-/// The most tags that are tried for a target. With 256 targets of equal weight, all of these tags
-/// miss a given target with a probability of 10^-28.
+/// How many tags are tried at most for a target. With 256 targets of equal weight, the probability
+/// that none of these tags leads to a given target is 10^-28.
 const MAX_TAGS: u32 = 16_384;
 
 /// The place of an object's bytes away from home.
@@ -40,7 +41,7 @@ pub struct Places {
 }
 
 impl Places {
-    /// The places for a node of a cluster whose nodes keep objects themselves.
+    /// `Places` for one node of a cluster whose nodes keep objects themselves (not on Ceph).
     ///
     /// # Errors
     /// `Invalid` if the cluster's file allows no placement.

@@ -1,9 +1,9 @@
-//! `RoutePrograms`: the programs by which a node's switch decides.
+//! `RoutePrograms`: the programs that decide where a node's switch sends IO.
 //!
-//! A new version first becomes live on the node ([`LiveRoutes`]). Then the node's controller makes
-//! the rules that name the program use this version, as one change of rules. The version's
-//! destinations are stored before it decides anything. IO in flight completes with the old version,
-//! which is kept until then.
+//! A new version first becomes live on the node ([`LiveRoutes`]). Then the node's controller lets
+//! the rules that name the program use the new version; it treats this as a change of rules. It
+//! stores the version's destinations before the version decides anything. IO in flight completes
+//! with the old version, which is kept until then.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -66,8 +66,9 @@ impl RoutePrograms {
         self.live.get(name.as_str()).is_some()
     }
 
-    /// The destinations declared by the programs that rules name. Keeps these versions available.
-    /// If nodes cannot execute the rules with a new version, the version before stays in force.
+    /// The live versions of the programs that rules name, with the destinations that they declare.
+    /// Keeps these versions loaded. If nodes cannot execute a rule with a program's live version,
+    /// the result has the version in `before` instead.
     pub(super) fn declared(&self, insertions: &[Vec<Rule>], before: &Programs) -> Programs {
         let mut programs = Programs::new();
         for name in programs_of(insertions) {
@@ -108,10 +109,10 @@ impl RoutePrograms {
         held.or_else(live)
     }
 
-    /// Runs a program's decision. The first failure of a version is reported to the cluster log.
+    /// Runs a program's decision. Reports the first failure of each version to the cluster log.
     ///
     /// # Errors
-    /// Those of the program, with its name, version and line.
+    /// The errors of the program, with its name, version and line.
     pub(super) fn decide(
         &self,
         program: &RouteProgram,
@@ -152,8 +153,8 @@ impl RoutePrograms {
 }
 
 impl NodeSwitch {
-    /// Asks programs where the bytes of an IO go. If rules change meanwhile, the answer is not
-    /// needed any more, and the function returns without one.
+    /// Asks programs where the bytes of an IO go. If the rules change meanwhile, the IO no longer
+    /// needs the answer, and the function returns without one.
     pub(super) async fn ask_programs(
         self: &Arc<Self>,
         io: IoId,

@@ -1,9 +1,10 @@
-//! Reads that come with a `stat` in one request, as clients send them to read whole objects.
+//! Answers a `read` together with a `stat` in one request. Clients send such requests to read whole
+//! objects.
 //!
-//! The request is not one IO of the pure switch, which routes single reads and writes only. So the
-//! switch reads between two `stat`s. If both return the same version and size, the bytes and the
-//! answer to `stat` belong to one state of the object: each change at home raises the version, and
-//! routed bytes can only make the stream longer.
+//! The request is not one IO of the pure switch, which routes only single reads and writes. So the
+//! switch reads between two `stat`s. If the two return the same version and size, the bytes and the
+//! answer to `stat` belong to one state of the object. The reason is that each change at home
+//! raises the version, and routed bytes can only make the stream longer.
 
 use std::sync::Arc;
 
@@ -12,8 +13,8 @@ use nacre_route::Span;
 
 use super::NodeSwitch;
 
-/// How many times the bytes are read while the object changes. Then they are brought home, where
-/// one request reads and stats.
+/// How often to read the bytes again if the object changes during the read. After that, the bytes
+/// are brought home, where one request reads and stats.
 const MAX_ATTEMPTS: u32 = 3;
 
 impl NodeSwitch {
@@ -21,7 +22,7 @@ impl NodeSwitch {
     /// where they are.
     ///
     /// # Errors
-    /// Those of the read, and of the object's store at home.
+    /// The errors of the read, and of the object's store at home.
     pub(super) async fn read_with_stat(
         self: &Arc<Self>,
         next: Stack,

@@ -1,7 +1,8 @@
-//! The record of a node's rules. The controller stores it before it tells the switch about them.
+//! The record of a node's rules. The controller stores the record before it installs the rules in
+//! the switch.
 //!
-//! The record is an object on the node's own target, in JSON. So a node that restarts needs no
-//! other node to know where bytes of its objects may lie.
+//! The record is a JSON object on the node's own target. So a node that restarts can find out
+//! without another node where bytes of its objects may lie.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +38,7 @@ struct StoredDeclared {
 /// Reads the record of a node. Returns an empty record if none is stored.
 ///
 /// # Errors
-/// Those of the store; `Corrupt`.
+/// The errors of the store; `Corrupt` if the record is malformed.
 pub(super) async fn load(store: &Stack, object: &ObjectId, switch: &SwitchName) -> Result<Record> {
     let op = Op::Read { offset: 0, length: MAX_REPLY_BYTES as u64 };
     let reply = match store.submit(Request::new(object.clone(), vec![op])?).await {

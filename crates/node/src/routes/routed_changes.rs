@@ -14,8 +14,8 @@ impl RoutedChanges {
         Self(changes)
     }
 
-    /// The events of a watched object. If bytes change at another place, the watcher gets `Lost`,
-    /// as if it had missed events.
+    /// The events of a watched object. If routed bytes of the object change on another node, the
+    /// watcher receives `Lost`, as if it had missed events.
     pub fn merged(self, object: ObjectId, watched: WatchStream) -> WatchStream {
         let routed = futures::stream::unfold(self.0, move |mut changes| {
             let object = object.clone();

@@ -1,16 +1,17 @@
-//! The service `route`: a node serves the switches of other nodes, and reports about its own
-//! switch.
+//! The service `route`. The switches of other nodes send it IO on routed bytes, and `nacre route`
+//! requests reports about this node's own switch.
 //!
 //! | method | input | answer |
 //! | --- | --- | --- |
-//! | `write`, `drop` | a question, then the input of that method of the class `routed` | the output of the method |
-//! | `read` | a question with a span | the bytes |
+//! | `write`, `drop` | a [`Question`] (object, term and sender), then the input of that method of the class `routed` | the output of the method |
+//! | `read` | a [`Question`] with a span | the bytes |
 //! | `found` | a [`FoundAsk`] in JSON | a [`FoundPage`] in JSON: the bytes that this node keeps for the objects of one target |
 //! | `status` | – | a [`RouteStatus`] in JSON |
 //! | `trace` | an IO, in the syntax of `nacre route trace` | [`RouteWay`]s in JSON |
 //!
-//! When a switch asks `found` under a term, the node refuses its questions of earlier terms from
-//! then on. So a late question cannot change anything.
+//! The term numbers the versions of a switch's rules; it rises with each update and after a
+//! restart. Once a switch has sent `found` under a term, the node refuses that switch's requests of
+//! earlier terms. So a delayed request cannot change anything.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -94,8 +95,8 @@ impl Question {
         Ok(Self { payload: input, ..question })
     }
 
-    /// A request on the object that keeps the bytes, with the source, tenant and trace of the
-    /// client's request.
+    /// A request for `op` on the object that keeps the bytes. Its source, tenant and trace are
+    /// those of the client's request.
     fn request(&self, object: ObjectId, op: Op) -> Result<Request> {
         let mut request = Request::new(object, vec![op])?;
         request.header.source = self.source.parse()?;
@@ -200,7 +201,7 @@ pub struct RouteWay {
     /// Whether the switch itself made the rule, because reads follow writes.
     pub is_made: bool,
     /// The program that the rule names, with the version that decides: NAME@VERSION. If a rule that
-    /// the program inserted decides, this is that rule.
+    /// the program inserted decides, the text of that rule.
     #[serde(default)]
     pub program: Option<String>,
     /// Where the bytes go.
@@ -213,8 +214,8 @@ pub struct RouteWay {
 #[derive(Debug)]
 pub(super) struct RouteService {
     switch: Arc<NodeSwitch>,
-    /// For each home, the lowest term that it may still use for questions. A question holds a read
-    /// lock while it is answered.
+    /// The lowest term under which each home may still send requests. The node holds a read lock on
+    /// the term while it serves a request.
     terms: Mutex<HashMap<String, Arc<RwLock<u64>>>>,
 }
 

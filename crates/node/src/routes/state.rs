@@ -1,4 +1,4 @@
-//! The map `routes`: all rules, and the applications that make rules.
+//! The map `routes`: the applications that make rules, with all their rules.
 //!
 //! | key | value, in JSON |
 //! | --- | --- |
@@ -49,7 +49,8 @@ impl RouteState {
         Ok(state)
     }
 
-    /// All rules in the order of installation, each with the switch that has it.
+    /// All insertions (lists of rules that are installed together) in the order of installation,
+    /// each with the name of its switch.
     ///
     /// # Errors
     /// `Invalid` if a rule is malformed.
@@ -74,10 +75,11 @@ impl RouteState {
         Ok(programs.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
     }
 
-    /// The insertions of one switch.
+    /// The insertions (lists of rules that are installed together) that apply to one switch,
+    /// including those for every switch.
     ///
     /// # Errors
-    /// As [`RouteState::rules`]; `Unsupported` for a rule that nodes do not execute.
+    /// As [`RouteState::rules`]; `Unsupported` for a rule that nodes cannot execute.
     pub fn insertions(&self, target: &TargetName) -> Result<Vec<Vec<Rule>>> {
         let of_switch = |switch: &str| switch == EVERY_SWITCH || switch == target.as_str();
         let rules = self.rules()?.into_iter().filter(|(switch, _)| of_switch(switch));
@@ -122,10 +124,10 @@ impl RouteMap {
     }
 
     /// Stores applications. An application with the name of a stored one replaces it, and takes its
-    /// place in the order.
+    /// position in the order.
     ///
     /// # Errors
-    /// `Unsupported` for a rule that nodes do not execute; `Unavailable`.
+    /// `Unsupported` for a rule that nodes cannot execute; `Unavailable`.
     pub async fn put(&self, applications: &[(ApplicationName, StoredApplication)]) -> Result<u64> {
         self.update(|state| {
             let mut next = state.applications.values().map(|one| one.order + 1).max().unwrap_or(0);
@@ -145,7 +147,8 @@ impl RouteMap {
         .await
     }
 
-    /// Removes the rules of an application. Bytes that these rules sent elsewhere are brought home.
+    /// Removes the rules of an application. The mover then brings home the bytes that these rules
+    /// sent elsewhere.
     ///
     /// # Errors
     /// `NotFound`; `Unavailable`.

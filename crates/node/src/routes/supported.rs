@@ -17,8 +17,8 @@ pub fn check_supported(rule: &Rule) -> Result<()> {
     })
 }
 
-/// Checks that nodes can execute a rule that names a program, for every destination that the
-/// program declares.
+/// Checks that nodes can execute a rule that names a program, with each of the destinations that
+/// the program declares.
 ///
 /// # Errors
 /// As [`check_supported`].

@@ -1,10 +1,11 @@
 //! The tail-latency application. While requests reach a target much faster than usual, it sends the
-//! target's writes elsewhere.
+//! target's writes to other targets.
 //!
-//! It follows the sRoute paper (section 5.1): a target is overloaded while its recent rate is above
-//! `alpha` times its average rate. Each node decides about its own target, and puts the rules of
-//! the application `tail.TARGET` into the map. So the rules are stored before any switch has them.
-//! When the burst is over, the node removes the rules, and the mover brings the bytes home.
+//! It follows the sRoute paper (section 5.1): a target is overloaded while its recent rate of
+//! requests is above `alpha` times its average rate. Each node decides about its own target, and
+//! stores the rules of the application `tail.TARGET` in the map `routes`. Switches follow that map,
+//! so the rules are stored before any switch has them. When the burst is over, the node removes the
+//! rules, and the mover brings the bytes home.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,14 +1,14 @@
-//! Tells the cluster that a node is down when the node does not start any more and so cannot say it
+//! Marks a node as down in the cluster's maps when the node fails to start and so cannot do this
 //! itself.
 
 use nacre::{Cluster, ClusterFile, NodeEntry};
 use nacre_object::{NodeName, Result};
 
-/// How many starts in a row must fail before the node is reported as down. The pauses between them
-/// take three seconds, which is enough for temporary causes to pass. Examples are a lock or socket
-/// that the former process still held, and other nodes that start at the same time. After the
-/// report, a caller that waits for all nodes (30 s, `nacre program activate`) need not wait for
-/// this one.
+/// How many starts in a row must fail before the supervisor reports the node as down. The pauses
+/// between these starts add up to three seconds. Most temporary causes pass in that time: a lock or
+/// socket that the former process still holds, or other nodes that start at the same time. After
+/// the report, a caller that waits up to 30 s for all nodes (`nacre program activate`) no longer
+/// waits for this one.
 const MAX_FAILED_STARTS: u32 = 5;
 
 /// A node's failed starts in a row, and whether the cluster was told.
@@ -35,8 +35,8 @@ impl Absence {
         self.failed_starts = self.failed_starts.saturating_add(1);
     }
 
-    /// Tells the cluster that the node is down, once enough starts have failed and unless it was
-    /// told already. The future may be dropped at any moment; the next failed start tries again.
+    /// Marks the node as down in the cluster, once, after enough starts have failed. The future may
+    /// be dropped at any time; the next failed start tries again.
     pub async fn tell(&mut self) {
         if self.failed_starts >= MAX_FAILED_STARTS && !self.is_told {
             // The nodes that keep the cluster's maps may be away as well.

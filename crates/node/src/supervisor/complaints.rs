@@ -1,5 +1,5 @@
-//! Decides which ends of a node are reported to a person: each reason once a minute, and only a few
-//! reasons.
+//! Limits how often the supervisor reports why nodes ended: each reason once a minute, and only a
+//! few different reasons.
 //!
 //! A node that cannot work ends every few seconds, mostly for the same reason. This module is pure:
 //! the time is an argument.
@@ -8,8 +8,8 @@ use std::time::Duration;
 
 /// The same reason is not told again sooner.
 const SILENCE: Duration = Duration::from_secs(60);
-/// The most reasons that are told in that time. Some reasons contain a number that differs each
-/// time.
+/// The most different reasons that are reported within [`SILENCE`]. The limit is needed because
+/// some reasons contain a number that differs each time.
 const MAX_REASONS: usize = 4;
 
 /// What was told lately.

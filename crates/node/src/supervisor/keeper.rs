@@ -31,19 +31,19 @@ use crate::scrape_targets::ScrapeTargets;
 const RESTART_PAUSE_MIN: Duration = Duration::from_millis(100);
 /// The longest pause. A node that cannot start must not keep a core busy.
 const RESTART_PAUSE_MAX: Duration = Duration::from_secs(5);
-/// How long a node may take to finish after SIGTERM before it is killed. In this time it leaves the
-/// registry, ends its sessions and closes its engine.
+/// How long a node may take to finish after SIGTERM; then the supervisor kills it. In this time the
+/// node leaves the registry, ends its sessions and closes its engine.
 const STOP_GRACE: Duration = Duration::from_secs(15);
-/// The part of that time for closing the engine: the engine syncs its writes, or disconnects from
-/// Ceph.
+/// The part of [`STOP_GRACE`] for closing the engine: the engine syncs its writes, or disconnects
+/// from Ceph.
 const CLOSE_TIME: Duration = Duration::from_secs(4);
 
 const _: () = assert!(
     LEAVE_TIMEOUT.as_millis() + DRAIN_TIMEOUT.as_millis() + CLOSE_TIME.as_millis()
         <= STOP_GRACE.as_millis()
 );
-// A node whose supervisor was killed leaves by itself. The node process of the next supervisor must
-// wait long enough for that.
+// After a supervisor was killed, its nodes finish by themselves, and the next supervisor starts new
+// processes. A new process must wait for the node's lock until the old one has finished.
 const _: () = assert!(STOP_GRACE.as_millis() <= PATIENCE.as_millis());
 
 #[derive(Debug)]
@@ -200,8 +200,8 @@ impl Kept {
     async fn run(&mut self, mut child: Child, orders: &mut mpsc::Receiver<Order>) -> Next {
         let log = LogTail::from_now(self.plan.log.clone());
         let pid = child.id().unwrap_or_default();
-        // The pipe is taken, because `wait` would close it. It is kept, because its end tells the
-        // node to finish.
+        // Take the pipe, because `wait` would close it. Keep it open, because the node finishes
+        // when the pipe closes.
         let _lifeline = child.stdin.take();
         let mut ready = child.stdout.take().map(|out| BufReader::new(out).lines());
         let (mut asked, mut hold) = (Asked::No, false);
@@ -250,7 +250,8 @@ impl Kept {
         self.state.send_replace(NodeState::Up { pid });
     }
 
-    /// Records the end of a node that will be restarted, and tells the person who runs the nodes.
+    /// Records why a node ended that will be restarted, and reports it to the person who runs the
+    /// nodes.
     fn ended(&mut self, reason: String, asked: Asked, pause: Duration) {
         let now_micros = self.clock.now_micros();
         self.history.ended(NodeEnd { at_micros: now_micros, reason: reason.clone() });
@@ -266,7 +267,7 @@ impl Kept {
     }
 }
 
-/// Tells the person who runs the nodes something. An error is ignored: if standard error is closed,
+/// Writes a line for the person who runs the nodes. Ignores errors: if standard error is closed,
 /// the supervisor must go on.
 pub(super) fn tell(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
@@ -281,7 +282,7 @@ async fn next_line(
     }
 }
 
-/// Asks a node to finish. Kills it if that takes too long, or when an order to kill it comes.
+/// Asks a node to finish. Kills it after [`STOP_GRACE`], or earlier if the supervisor orders it.
 async fn terminate(child: &mut Child, orders: &mut mpsc::Receiver<Order>) {
     let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
     if let Some(pid) = pid {

@@ -1,17 +1,18 @@
 //! Runs a cluster's nodes as child processes, and restarts nodes that die.
 //!
-//! Each node has one keeper task. It starts the process, waits until the process writes `ready` to
-//! its standard output, and then waits for its end or for an order. A node that dies without an
-//! order is restarted after a pause, which doubles up to a bound. A held node stays down until it
-//! is resumed.
+//! Each node has one keeper task. The keeper starts the process, waits until the process writes
+//! `ready` to its standard output, and then waits for the end of the process or for an order. If a
+//! node dies without an order, its keeper restarts it after a pause, which doubles up to a bound. A
+//! node that was killed with `hold` stays down until it is resumed.
 //!
 //! The keeper reports why a node ended on standard error, each reason once a minute, and by the
-//! service `supervisor`. If a node does not start any more, the cluster's maps are told that it is
-//! down, so that no process waits for it.
+//! service `supervisor`. If a node repeatedly fails to start, the supervisor marks it as down in
+//! the cluster's maps, so that no process waits for it.
 //!
-//! **Invariants:** there is one supervisor for each cluster folder; the kernel frees its lock file
-//! when the process ends. A node never outlives its supervisor. Its standard input is a pipe from
-//! here, and it finishes when that pipe ends, so even SIGKILL leaves no node behind.
+//! **Invariants:** There is one supervisor for each cluster folder; the kernel frees its lock file
+//! when the process ends. A node never outlives its supervisor for long: its standard input is a
+//! pipe from the supervisor, and it finishes when that pipe closes. So even SIGKILL of the
+//! supervisor leaves no node behind.
 
 mod absence;
 mod complaints;
@@ -37,7 +38,7 @@ use self::service::{Answering, answer};
 use crate::metrics::{Metrics, MetricsEndpoint, MetricsListener};
 use crate::scrape_targets::ScrapeTargets;
 
-/// The first word of the line that a node prints once it serves. The address of its metrics
+/// The first word of the line that a node prints once it serves. The address of the node's metrics
 /// follows.
 const READY: &str = "ready";
 /// The supervisor's name in the list of processes with metrics.
@@ -67,9 +68,9 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// Starts every node with `program node …` and returns when all of them serve. Metrics are on
-    /// consecutive loopback ports from `metrics_port` on, the supervisor's first. If `metrics_port`
-    /// is 0, they are on any free ports.
+    /// Starts every node with `program node …` and returns when all of them serve. Metrics are
+    /// served on consecutive loopback ports: the supervisor's on `metrics_port`, then one for each
+    /// node. If `metrics_port` is 0, the ports are any free ones.
     ///
     /// # Errors
     /// `Unavailable` if another process runs the cluster, or if a node does not start. In the
@@ -80,10 +81,9 @@ impl Supervisor {
         started.ok_or_else(|| Error::unavailable("interrupted"))
     }
 
-    /// Like [`Supervisor::start`], but stops when `interrupted` completes. It then returns `None`
-    /// once all started nodes have stopped, or were killed because `hurried` completed, too. A
-    /// caller must not drop this future: nodes would still be ending while the folder is already
-    /// unlocked.
+    /// Like [`Supervisor::start`], but stops when `interrupted` completes. It then stops the
+    /// started nodes, or kills them when `hurried` completes, too, and returns `None`. A caller
+    /// must not drop this future: the folder would be unlocked while nodes are still ending.
     ///
     /// # Errors
     /// As [`Supervisor::start`].
@@ -163,10 +163,10 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Starts a held node and returns when the node serves.
+    /// Starts a node that was killed with `hold`, and returns when the node serves.
     ///
     /// # Errors
-    /// `NotFound` for an unknown node, `Unavailable` if it does not come up.
+    /// `NotFound` for an unknown node, `Unavailable` if it does not start.
     pub async fn resume(&self, name: &str) -> Result<()> {
         self.keeper(name)?.order(Order::Resume).await?;
         self.up(name).await
@@ -265,7 +265,7 @@ mod tests {
     const DEADLINE: Duration = Duration::from_secs(120);
 
     /// A node that never serves, and takes some time to end. It reports its start and its end in
-    /// files `began.PID` and `ended.PID` beside it.
+    /// files `began.PID` and `ended.PID` in its own folder.
     const SLOW_NODE: &str = r#"#!/bin/sh
 trap 'kill $!; sleep 0.1; : > "${0%/*}/ended.$$"; exit 0' TERM
 sleep 600 &

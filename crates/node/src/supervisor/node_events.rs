@@ -1,7 +1,7 @@
-//! Tells the cluster log that a node ended, why it ended, and that it serves again.
+//! Writes to the cluster log that a node ended, why it ended, and that it serves again.
 //!
-//! If a node ends again and again, each reason is told once a minute. The node itself may keep the
-//! cluster log, so an event waits until the log takes it.
+//! If a node ends again and again, each reason is written once a minute. The node that ended may be
+//! the one that stores the cluster log, so events wait until the log accepts them.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use tokio::time::sleep;
 
 use super::complaints::Complaints;
 
-/// How many events may wait for the cluster log. Further events are left out, because they would
-/// only report the same ends again.
+/// How many events may wait for the cluster log. Further events are dropped; they would only repeat
+/// that the same nodes ended.
 const MAX_WAITING: usize = 64;
 /// The pause before the cluster log is asked again. Each attempt already takes some seconds.
 const TRY_AGAIN: Duration = Duration::from_secs(1);

@@ -17,8 +17,8 @@ pub(super) fn tighten(cluster: &ClusterFile) {
     }
 }
 
-/// The cluster's folder and the folders within it. Each one is listed, because a target's folder
-/// may be a mounted disk or a symbolic link.
+/// The cluster's folder and the folders within it. Each folder is listed separately, because a
+/// target's folder may be a mounted disk or a symbolic link.
 fn folders(cluster: &ClusterFile) -> Vec<PathBuf> {
     let folder = cluster.folder();
     let mut folders = vec![folder.to_owned(), folder.join("run"), folder.join("tls")];

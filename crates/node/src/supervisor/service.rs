@@ -1,5 +1,5 @@
-//! The service `supervisor`, by which a supervisor reports about all its nodes, even if they do not
-//! serve. It listens on a Unix socket in the cluster's folder.
+//! The service `supervisor`, by which a supervisor reports about all its nodes, including nodes
+//! that do not serve. It listens on a Unix socket in the cluster's folder.
 //!
 //! | method | input | answer |
 //! | --- | --- | --- |
@@ -55,7 +55,7 @@ impl Answering {
     }
 }
 
-/// Serves reports about the nodes until it is stopped or dropped.
+/// Serves reports about the nodes until the returned value is stopped or dropped.
 ///
 /// # Errors
 /// `Denied` or `Invalid` if the socket cannot be made.

@@ -1,5 +1,6 @@
 //! The metadata role. It hosts the sequencers of logs and the shared resources, and balances them
-//! with the other metadata nodes. It also looks after the sources of programs.
+//! with the other metadata nodes. It also removes stored sources of programs that nothing uses any
+//! more.
 
 mod balancer;
 mod resource_metrics;

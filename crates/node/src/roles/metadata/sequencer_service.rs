@@ -37,9 +37,10 @@ impl Service for SequencerService {
 
 /// The right that a request to a log's sequencer needs.
 ///
-/// A reader may not replace a sequencer, because it cannot tell whether the sequencer is dead. It
-/// need not, either: when a sequencer is dead, a reader finds the log's end by the objects. A
-/// producer cannot go on without a sequencer, so producers may replace it.
+/// A reader may not replace a sequencer, because it cannot tell whether the sequencer is dead. A
+/// reader does not need a sequencer, either: when the sequencer is dead, the reader finds the log's
+/// end by reading the log's objects. A producer cannot go on without a sequencer, so producers may
+/// replace it.
 pub(super) fn need_to_ask<'a>(method: &str, input: &'a [u8]) -> Result<Need<'a>> {
     let (log, ..) =
         split_header(input).ok_or_else(|| Error::invalid("the question names no log"))?;

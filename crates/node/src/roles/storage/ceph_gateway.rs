@@ -1,5 +1,5 @@
-//! A node's connection to the Ceph cluster that keeps the objects, and what the node knows about
-//! that cluster.
+//! A node's connection to the Ceph cluster that stores the objects, and what the node knows about
+//! that Ceph cluster.
 
 use std::sync::Arc;
 

@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 
 /// Between two questions.
 const INTERVAL: Duration = Duration::from_secs(5);
-/// After this time without an answer, the node reports that Ceph is silent. Ceph has mostly
+/// After this time without an answer, the node reports that Ceph is silent. In most cases Ceph has
 /// replaced a failed OSD by then.
 const SILENT_AFTER: Duration = Duration::from_secs(15);
 

@@ -1,5 +1,5 @@
 //! The storage role. A storage node keeps a share of the objects itself, or is a gateway to the
-//! Ceph cluster that keeps them.
+//! Ceph cluster that stores the objects.
 
 mod ceph_gateway;
 mod ceph_pulse;

@@ -10,12 +10,11 @@ use tokio::task::JoinHandle;
 
 /// OSDs come, go and are upgraded in minutes.
 const INTERVAL: Duration = Duration::from_secs(60);
-/// The time before the next survey if some OSDs did not answer. Until all have, nothing is
-/// reported.
+/// The time before the next survey if some OSDs did not answer the last one.
 const SOON: Duration = Duration::from_secs(5);
 
-/// The last survey of the OSDs. A task renews it until this value is dropped, and tells the cluster
-/// log of changes.
+/// The latest survey of the OSDs. A task repeats the survey until this value is dropped, and writes
+/// changes to the cluster log.
 #[derive(Debug)]
 pub(super) struct OsdSurvey {
     latest: Arc<Mutex<Option<Survey>>>,

@@ -1,7 +1,7 @@
 //! A storage target that must not serve from its folder, and how its node continues meanwhile.
 //!
-//! The node runs, so clients and `nacre status` learn the reason at once. Otherwise a client could
-//! conclude that the objects of this target do not exist.
+//! The node runs nevertheless, so clients and `nacre status` learn the reason at once. If the node
+//! were down, a client could conclude that the objects of this target do not exist.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -21,8 +21,8 @@ use tokio::time;
 /// The time between two checks whether the folder is in order again.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// A folder that could not be opened is tried again after this time, even if nothing in it has
-/// changed. Its disk may have been full, or another process may have held the folder.
+/// The node tries again to open a refused folder after this time, even if nothing in the folder has
+/// changed. The disk may have been full, or another process may have held the folder.
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(60);
 
 /// The store of such a target: every request fails with the reason.
@@ -62,15 +62,16 @@ impl Watch for RefusedTarget {
     }
 }
 
-/// Tells the cluster log why a node's target does not serve, if it does not. The log itself may lie
-/// on that target. The node's status shows the reason in any case.
+/// If a node's target does not serve, appends the reason to the cluster log. The append may fail,
+/// because the log itself may be stored on that target; the node's status shows the reason in any
+/// case.
 pub(super) fn tell(cluster: &Cluster, node: &NodeName, reason: Option<&Error>) {
     let Some(reason) = reason else { return };
     append(cluster, Event::new(Severity::Error, reason.message()).node(node.clone()));
 }
 
-/// Tells the cluster log which vital files of a node's store were damaged, and were restored from
-/// their copies.
+/// Appends to the cluster log which vital files of a node's store were damaged and have been
+/// restored from their copies.
 pub(super) fn tell_mended(cluster: &Cluster, node: &NodeName, damages: &[Damage]) {
     for damage in damages {
         let text = format!(
@@ -86,8 +87,8 @@ fn append(cluster: &Cluster, event: Event) {
     tokio::spawn(async move { events.append(event).await });
 }
 
-/// Returns once the folder of a node's target may be in order: a damaged folder has changed, or
-/// some time has passed.
+/// Returns once it is worth opening the folder of a node's target again: a file in a damaged folder
+/// has changed, or [`TRY_AGAIN_AFTER`] has passed.
 pub(super) async fn until_in_order(cluster: &ClusterFile, node: &str) {
     let folder = |cluster: &ClusterFile| {
         let entry = cluster.node(node).ok()?;

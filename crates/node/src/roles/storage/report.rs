@@ -13,8 +13,8 @@ pub struct RefusalReport {
     pub hint: Option<String>,
 }
 
-/// Counts of requests since the node started, by the place where they ran. Only requests that call
-/// a method, or whose change depends on a check of the object, are counted.
+/// Counts of requests since the node started, by where they ran: in the OSD or in the gateway. Only
+/// requests that call a method, or that change an object depending on a check, are counted.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RadosReport {
     /// In OSDs, by nacre's class.

@@ -1,7 +1,7 @@
-//! Tells the cluster log when a node's disk becomes full, and when it has room again.
+//! Writes to the cluster log when a node's disk becomes full, and when it has free space again.
 //!
-//! If the log cannot take an event because its disk is full, the event is kept with its time. It is
-//! appended once there is room.
+//! If the cluster log cannot take an event because its own disk is full, this module keeps the
+//! event with its time. It appends the event once there is space.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use tokio::task::JoinHandle;
 
 /// Between two looks.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// The log is told at most once in this time that the disk is full. Otherwise a disk that is almost
-/// full all the time would fill the log.
+/// The least time between two events that say that the disk is full. Without it, a disk that is
+/// almost full all the time would fill the cluster log.
 const SILENCE: Duration = Duration::from_secs(60);
 /// Events kept until the log takes them: more than come in an hour.
 const MAX_UNTOLD: usize = 128;
@@ -79,7 +79,8 @@ fn event(free: u64, reserve: u64) -> Event {
     }
 }
 
-/// The state that the log was told last, and when it was last told that the disk is full.
+/// The state that the cluster log was told last (full or not), and when it was last told that the
+/// disk is full.
 #[derive(Debug, Default)]
 struct Told {
     is_full: bool,
@@ -87,8 +88,8 @@ struct Told {
 }
 
 impl Told {
-    /// Whether this state is to be told now; if so, it counts as told. After "full", "room again"
-    /// is always told.
+    /// Whether the log must be told this state now; if so, the state counts as told. The log always
+    /// learns that a full disk has free space again.
     fn is_due(&mut self, is_full: bool, now: Duration) -> bool {
         let is_silent = is_full && self.full_at.is_some_and(|at| now < at + SILENCE);
         if is_full == self.is_full || is_silent {

@@ -2,7 +2,7 @@
 //!
 //! | method | input | answer |
 //! | --- | --- | --- |
-//! | `scrub` | where a step of a scrub begins, from the report of the step before; empty for the first step | a [`ScrubReport`] in JSON |
+//! | `scrub` | where this step of a scrub begins, as the report of the previous step says; empty for the first step | a [`ScrubReport`] in JSON |
 //! | `remove-stray` | `POOL/OBJECT` | empty; removes the node's copy of an object that another node holds |
 //! | `limit` | a number in decimal digits | empty; the target serves at most this many requests a second from now on, 0 removes the limit |
 
@@ -24,8 +24,7 @@ use crate::node_service::json;
 /// The service's name on the wire.
 pub const STORAGE_SERVICE: &str = "storage";
 
-/// The result of one step of a scrub. A caller asks for one step after another, at the pace that it
-/// chooses.
+/// The result of one step of a scrub. A caller requests one step after another, at any pace.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScrubReport {
     /// What was found.

@@ -1,5 +1,4 @@
-//! A storage target: an engine with the layers before it. A target that cannot serve has the reason
-//! instead.
+//! A storage target: an engine with the layers above it, or the reason why the target cannot serve.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,8 +20,8 @@ use nacre_wire::limits::REQUEST_DEADLINE;
 use super::refused_target::RefusedTarget;
 use super::slo::{CompactionPace, OsdTargets};
 
-/// A gateway reports a silent Ceph cluster after this time. This is shorter than the time that its
-/// clients wait for an answer.
+/// A gateway reports after this time that the Ceph cluster does not answer. Clients of the gateway
+/// wait longer than this, so they get the report.
 const OPERATION_TIMEOUT: Duration = Duration::from_secs(28);
 
 const _: () = assert!(OPERATION_TIMEOUT.as_secs() < REQUEST_DEADLINE.as_secs());
@@ -33,7 +32,8 @@ pub(super) struct StorageTarget {
     pub embedded: Option<EmbeddedEngine>,
     /// The way to the Ceph cluster that keeps them, if one does.
     pub rados: Option<RadosEngine>,
-    /// Why the target does not serve from its folder, if it does not. Such a target has no engine.
+    /// Why the target does not serve from its folder; `None` if it serves. A target that does not
+    /// serve has no engine.
     pub refusal: Option<Error>,
     /// The layer's state that orders requests before the engine, if there is an engine.
     pub slo: Option<Arc<NodeSlo>>,
@@ -46,9 +46,8 @@ pub(super) struct StorageTarget {
 }
 
 impl StorageTarget {
-    /// Opens the engine that the cluster's file names. A folder that belongs to another target is
-    /// not opened, and a damaged folder cannot be opened. In both cases the target answers every
-    /// request with the reason.
+    /// Opens the engine that the cluster's file names. If the folder belongs to another target or
+    /// is damaged, the target has no engine and answers every request with the reason.
     ///
     /// # Errors
     /// `Unavailable` if the system that keeps the data does not answer; `Invalid` if the file names
@@ -111,8 +110,8 @@ impl StorageTarget {
         Self { embedded, rados, refusal, slo, switch: None, limit: None, stack, target }
     }
 
-    /// The path of other processes' requests to this node: they reach the objects that its target
-    /// holds. On Ceph every node serves every object.
+    /// The layers for other processes' requests to this node: they reach only the objects that its
+    /// target holds. On Ceph every node serves every object.
     pub fn served(&self, placement: &Placement) -> Stack {
         match self.rados {
             Some(_) => self.stack.clone(),
@@ -138,8 +137,8 @@ impl StorageTarget {
     }
 }
 
-/// The reason for a target whose folder cannot be opened. The node starts nevertheless: one damaged
-/// target must not stop the others.
+/// The error that a target returns whose folder cannot be opened. The node starts nevertheless,
+/// because one damaged target must not stop the other targets.
 fn unopened(name: &str, folder: &Path, error: &Error) -> Error {
     let folder = folder.display();
     let hint = match error.kind() {

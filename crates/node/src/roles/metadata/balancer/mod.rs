@@ -1,6 +1,6 @@
-//! The balancer of a metadata node. It measures the load of its units and receives the heartbeats
-//! of the other ranks. At each tick the policy decides, and the balancer hands over the units that
-//! move.
+//! The balancer of a metadata node. It measures the load of its units (sequencers and shared
+//! resources) and receives the heartbeats of the other ranks (metadata nodes). At each tick the
+//! policy decides which units move, and the balancer hands them over.
 //!
 //! ```text
 //! meter ─► measure ─► heartbeat ─► all ranks
@@ -11,7 +11,7 @@
 //!
 //! **Invariants.** Every rank decides for itself, and moves only units that it serves. A tick moves
 //! nothing if a heartbeat is missing, or if ranks have different versions of the policy. A policy
-//! that fails moves nothing, and the rest of the node does not depend on it.
+//! that fails moves nothing and does not affect the rest of the node.
 
 mod known;
 mod meter;
@@ -64,7 +64,7 @@ impl Balancer {
     /// Starts a balancer. Needs a tokio runtime.
     ///
     /// # Errors
-    /// Only if the name of the node is malformed.
+    /// `Invalid` if the name of the node is malformed.
     pub fn start(context: BalancerContext) -> Result<Self> {
         let rounds = Mutex::new(Rounds::new(context.node.as_str()));
         let heard = Arc::new(Heard { rounds, news: Notify::new() });

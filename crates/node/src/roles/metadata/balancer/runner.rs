@@ -178,8 +178,8 @@ impl Runner {
         Ok(ranks)
     }
 
-    /// Sends a heartbeat to all ranks at once. A rank that does not receive it decides nothing at
-    /// this tick.
+    /// Sends a heartbeat to all ranks (metadata nodes) at once. A rank that does not receive the
+    /// heartbeat moves nothing at this tick.
     async fn send(
         &self,
         heartbeat: &Heartbeat,

@@ -1,5 +1,5 @@
-//! `Units`: the units of a node that can move to another node: sequencers of logs, and shared
-//! resources.
+//! The units that this node serves and can hand over to another node: sequencers of logs, and
+//! shared resources.
 
 use nacre_balance::Mode;
 use nacre_host::ClientRouting;
@@ -51,11 +51,11 @@ impl Units {
         self.sequencers.waiting()
     }
 
-    /// Hands a unit over to another node. `mode` says whether clients are redirected there or this
-    /// node forwards their requests.
+    /// Hands a unit over to another node. `mode` says whether this node redirects clients to the
+    /// other node or forwards their requests.
     ///
     /// # Errors
-    /// Those of the unit's host.
+    /// The errors of the sequencer host or resource host.
     pub async fn hand_over(&self, name: &str, to: NodeName, mode: Mode) -> Result<()> {
         let routing = match mode {
             Mode::Client => ClientRouting::Redirect,

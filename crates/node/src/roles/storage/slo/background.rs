@@ -9,8 +9,8 @@ use nacre_qos::IoKind;
 use nacre_slo::{BackgroundWork, NodeSlo};
 use tokio::runtime::Handle;
 
-/// The longest time that a step of compaction waits for its turn. Requests need the room that
-/// compaction makes.
+/// The longest time that a step of compaction waits until the latency scheduler lets it run.
+/// Requests need the disk space that compaction frees.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 /// Gives compaction its turn.

@@ -17,8 +17,8 @@ use super::service::SENT;
 
 /// Between two readings of all counters.
 const INTERVAL: Duration = Duration::from_secs(5);
-/// How long a gateway may take to tell its counts. Without them, direct traffic is unknown until
-/// the reading after the next.
+/// How long to wait for a gateway's counts. If they do not arrive in time, the node cannot compute
+/// the direct traffic before the reading after the next.
 const GATEWAY_PATIENCE: Duration = Duration::from_secs(1);
 
 /// A gateway that reads the counters of OSDs and of all gateways.

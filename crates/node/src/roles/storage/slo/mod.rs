@@ -33,8 +33,9 @@ use crate::roles::Offer;
 pub(super) struct SloRuntime(Vec<JoinHandle<()>>);
 
 impl SloRuntime {
-    /// Starts the tasks, and offers the service and the metrics. A gateway passes its engine and its
-    /// clock, for its claims and to observe direct traffic. Needs a tokio runtime.
+    /// Starts the background tasks, and returns the service and the metrics. A gateway also passes
+    /// its engine and its clock, which it needs to share OSDs with other gateways and to observe
+    /// direct traffic. Needs a tokio runtime.
     pub fn start(
         slo: Arc<NodeSlo>,
         cluster: Cluster,

@@ -1,9 +1,9 @@
-//! Tells which OSD serves an object, as far as a gateway knows.
+//! Finds out which OSD serves an object, for a gateway that schedules requests by OSD.
 //!
 //! RADOS maps an object to a placement group by a hash of its name, and each group has a primary
 //! OSD. The gateway asks the monitors once for each group. An answer is valid until the epoch of
-//! Ceph's map changes, which the gateway checks once a second. In between, a request may be counted
-//! for the wrong OSD; at worst it is late.
+//! Ceph's map changes, which the gateway checks once a second. In between, the gateway may count a
+//! request for the wrong OSD; at worst the request is late.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -3,9 +3,9 @@
 //! | method | input | answer |
 //! | --- | --- | --- |
 //! | `report` | – | the node's [`TargetReport`](nacre_slo::TargetReport)s in JSON |
-//! | `watch` | a [`WatchRequest`] in JSON | –; from then on reports contain the curves of that tenant |
+//! | `watch` | a [`WatchRequest`] in JSON | –; later reports contain the arrival curves of that tenant |
 //! | `sent` | – | the requests that the node has sent to each target, as a JSON object of [`IoCounts`](nacre_slo::IoCounts) |
-//! | `locate` | `POOL/OBJECT` | the target that a request on the object loads first; on Ceph this is the primary OSD |
+//! | `locate` | `POOL/OBJECT` | the target that receives a request on the object; on Ceph this is the primary OSD |
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
