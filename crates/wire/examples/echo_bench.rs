@@ -1,5 +1,5 @@
-//! Measures how much a session carries. A service echoes its input; client and server run in one
-//! process, over a Unix socket and over loopback TCP.
+//! Benchmark: how many requests a session carries. A service echoes its input; client and server
+//! run in one process, over a Unix socket and over loopback TCP.
 //!
 //! `cargo run --release -p nacre-wire --example echo_bench [-- SECONDS [CLIENTS [DEPTH [BYTES]]]]`
 //!
@@ -127,8 +127,8 @@ async fn run(sessions: &[Session], load: &Load) -> Result<u64, Box<dyn Error>> {
 /// CPU time of this process so far, user and system.
 fn cpu_seconds() -> Result<f64, Box<dyn Error>> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
-    // The CPU times are fields 14 and 15, in ticks of 1/100 s. The fields are counted from the end
-    // of the process name, because the name may contain spaces.
+    // Fields 14 and 15 are the CPU times, in ticks of 1/100 s. The process name may contain spaces,
+    // so count the fields from its end.
     let (_, rest) = stat.rsplit_once(')').ok_or("no name in /proc/self/stat")?;
     let ticks: f64 =
         rest.split_whitespace().skip(11).take(2).map(|t| t.parse::<f64>().unwrap_or(0.0)).sum();

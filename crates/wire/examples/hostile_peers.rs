@@ -1,12 +1,11 @@
-//! Measures what well-behaved clients notice while others misbehave: the latency of single requests
-//! over a Unix socket, alone and beside each kind of attack. Server, attacker and client are
-//! separate processes.
+//! Benchmark: what well-behaved clients notice while others misbehave. It measures the latency of
+//! single requests over a Unix socket, alone and beside each kind of attack. Server, attacker and
+//! client are separate processes.
 //!
 //! `cargo run --release -p nacre-wire --example hostile_peers [-- SECONDS]`
 //!
 //! Each attack is compared with a case `spin`, in which as many threads are busy but do not touch
-//! the server at all. On a machine with few cores, any busy process slows the clients down that
-//! much.
+//! the server. This separates the effect of the attack from that of the busy processor.
 
 use std::error::Error;
 use std::io::{BufRead, BufReader, Write};
@@ -191,7 +190,7 @@ fn idle(socket: &str) {
     }
 }
 
-/// Asks for more than a gigabyte, and then stops its own process, so that it reads nothing of the
+/// Requests more than a gigabyte, and then stops its own process, so that it reads nothing of the
 /// answer.
 async fn unread(socket: &str) -> Outcome<()> {
     let session = Session::connect(Endpoint::unix(socket)?, SessionOptions::default()).await?;

@@ -1,6 +1,5 @@
-//! Encodes and decodes batches as gRPC messages. A batch that is sent was encoded by the
-//! [`Outbox`](crate::outbox) already. A received batch is decoded message by message, within
-//! bounds.
+//! Encodes and decodes batches as gRPC messages. For sending, the [`Outbox`](crate::outbox) has
+//! already encoded the batch. A received batch is decoded message by message, within bounds.
 
 use bytes::{Buf, BufMut, Bytes};
 use prost::Message;
@@ -54,16 +53,16 @@ impl Encoder for BatchEncoder {
     }
 }
 
-/// The settings of buffers: a full batch fits into one, and a buffer is sent as soon as it holds a
-/// batch.
+/// The settings of tonic's buffers: a full batch fits into one buffer, and a buffer is sent as soon
+/// as it holds a batch.
 fn buffers() -> BufferSettings {
     BufferSettings::new(BATCH_BYTES, BATCH_BYTES)
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct BatchDecoder {
-    /// The length of the longest batch so far. The buffer in which it came is used again for
-    /// shorter batches.
+    /// The length of the longest batch so far. The connection's receive buffer has grown to this
+    /// length, and shorter batches use it again.
     longest: usize,
 }
 
@@ -81,15 +80,15 @@ impl Decoder for BatchDecoder {
     }
 }
 
-/// The messages of a received batch that the session has not taken yet. They stay encoded, because
-/// decoding all at once would hold all decoded messages in memory together.
+/// The messages of a received batch that the session has not taken yet. They stay encoded: if the
+/// batch were decoded at once, all its decoded messages would occupy memory together.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     rest: Bytes,
     /// Messages that were taken.
     taken: usize,
-    /// A message shorter than this is copied out of the batch, so that it does not keep the whole
-    /// buffer in memory.
+    /// A message shorter than this is copied out of the batch. A slice of the batch would keep the
+    /// whole buffer in memory.
     copied_below: usize,
 }
 
@@ -111,8 +110,7 @@ impl Batch {
         self.rest.is_empty()
     }
 
-    /// Decodes all messages that were not taken. The bytes in them are slices of the batch, not
-    /// copies.
+    /// Decodes all remaining messages. Bytes in these messages are slices of the batch, not copies.
     pub(crate) fn decode<M: Message + Default>(self) -> Result<Vec<M>, Status> {
         self.map(|message| M::decode(message?).map_err(malformed)).collect()
     }
@@ -208,8 +206,8 @@ mod tests {
         let messages: Result<Vec<_>, _> = Batch::new(encoded.clone()).collect();
         assert_eq!(messages.unwrap().iter().map(is_slice).collect::<Vec<_>>(), [false, true]);
 
-        // The same holds for a message of a short batch that came, in the same buffer, after a long
-        // one.
+        // A message of a short batch is also copied if the batch arrived in the large buffer of an
+        // earlier, longer batch.
         let short = encoded.slice(..3);
         for (buffer, expected) in [(3, true), (encoded.len(), false)] {
             let message = Batch::within(short.clone(), buffer).next().unwrap().unwrap();

@@ -1,8 +1,8 @@
-//! Where a node listens.
+//! The address on which a node listens.
 //!
 //! **Invariant:** connections without TLS stay on this machine. A Unix socket tells which user
-//! connects; a loopback address does not. So a node listens on a loopback address only if it is
-//! told to, and then every process on the machine is trusted.
+//! connects; a loopback address does not. So a node listens on a loopback address only if its
+//! configuration demands it. The node then trusts every process on the machine.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -14,8 +14,8 @@ use nacre_object::{Error, Result};
 use crate::limits::{MAX_HOST_BYTES, MAX_SOCKET_NAME_BYTES};
 use crate::socket_path;
 
-/// Where a node listens. It is written as `unix:PATH`, as `tls:HOST:PORT`, or as `HOST:PORT` for a
-/// loopback address without TLS.
+/// The address on which a node listens. It is written as `unix:PATH`, as `tls:HOST:PORT`, or as
+/// `HOST:PORT` for a loopback address without TLS.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Endpoint(Address);
 
@@ -41,10 +41,11 @@ impl Endpoint {
         Ok(Self(Address::Unix(path)))
     }
 
-    /// A loopback TCP address; port 0 lets the machine choose one when listening.
+    /// A loopback TCP address. With port 0, the kernel chooses a port when the node starts to
+    /// listen.
     ///
     /// # Errors
-    /// `Denied` for any other address, because it needs TLS.
+    /// `Denied` for any other address than a loopback address, because it needs TLS.
     pub fn tcp(address: SocketAddr) -> Result<Self> {
         if !address.ip().is_loopback() {
             return Err(Error::denied(format!("{address} is not on this machine")).hint(format!(
@@ -55,8 +56,8 @@ impl Endpoint {
         Ok(Self(Address::Tcp(address)))
     }
 
-    /// A TCP address with mutual TLS, on any machine; port 0 lets the machine choose one when
-    /// listening.
+    /// A TCP address with mutual TLS, on any machine. With port 0, the kernel chooses a port when
+    /// the node starts to listen.
     ///
     /// # Errors
     /// `Invalid` if the address is not `HOST:PORT`.

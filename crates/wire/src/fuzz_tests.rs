@@ -1,4 +1,4 @@
-//! Fuzzes the parsers of bytes that come from the other end of a connection, and of files that a
+//! Fuzz tests of parsers: of bytes that come from the peer of a connection, and of files that a
 //! connecting client reads.
 
 use bytes::Bytes;
@@ -30,8 +30,8 @@ fn server_batch(body: Answer) -> Vec<u8> {
     pb::ServerBatch { messages: vec![message] }.encode_to_vec()
 }
 
-/// Checks the counts of ops and keys that are computed before a message is decoded: they are never
-/// less than those of the decoded message.
+/// Checks that the numbers of ops and keys computed before decoding are never less than those of
+/// the decoded message.
 fn check_outline(message: Bytes) {
     const ANY: Unfolded = Unfolded { ops: 1 << 32, keys: 1 << 32 };
     let Outline { id, unfolded } = outline(&message, ANY);

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-/// After how much silence an end of a connection probes its peer, and how long the peer then has to
-/// answer.
+/// Keep-alive of a connection: the time without traffic after which one end probes its peer, and
+/// how long the peer has to answer.
 ///
-/// A process that dies closes its connections. So probes are needed only for processes that hang
-/// and for machines that lose power or their network.
+/// The kernel closes the connections of a process that dies. So probes are needed only for
+/// processes that hang and for machines that lose power or their network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeepAlive {
     /// Asked after so much silence.
@@ -16,7 +16,8 @@ pub struct KeepAlive {
 }
 
 impl Default for KeepAlive {
-    /// Both times are ten seconds. With shorter ones, a busy machine would be taken for a dead one.
+    /// Both times are ten seconds. With shorter times, the client or node would take a busy peer
+    /// for a dead one.
     fn default() -> Self {
         Self { interval: Duration::from_secs(10), timeout: Duration::from_secs(10) }
     }

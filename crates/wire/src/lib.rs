@@ -1,9 +1,10 @@
-//! The wire protocol: client sessions, the remote store, and the server.
+//! The wire protocol between clients and nodes: client sessions, the remote store, and the server.
 //!
-//! The crate `protocol` defines the messages and the rules. A client has one [`Session`] with a
-//! node: one stream each way, which carries batches of messages. [`RemoteStore`] makes the node's
-//! store look like any other store. A node serves its store, its watches and its services with a
-//! [`Server`]. Over the network both ends authenticate themselves with an [`Identity`].
+//! The crate `protocol` defines the messages and the rules. A client has a [`Session`] with a node:
+//! one stream in each direction, which carries batches of messages. [`RemoteStore`] makes the
+//! node's store look like any other store. A node serves its store, its watches and its services
+//! with a [`Server`]. Over the network, client and node authenticate themselves with an
+//! [`Identity`].
 //!
 //! **Invariant:** received data is never trusted. `decode` checks names, bounds and numbers. The
 //! server alone decides which entity a request comes from.

@@ -9,91 +9,92 @@ use nacre_object::limits::{
 /// The version of the protocol spoken here.
 pub const PROTOCOL_VERSION: u32 = 1;
 
-/// The largest encoded message. It has space for the largest payload of a request or reply, and for
-/// as many bytes of framing. (A list of map entries with keys of one byte is mostly framing.)
+/// The largest encoded message: the largest payload of a request or reply, and as many bytes again
+/// for framing. Framing can be that large: most of a list of map entries with keys of one byte is
+/// framing.
 pub const MAX_MESSAGE_BYTES: usize = 16 * 1024 * 1024;
-/// A batch is closed once it is this long. It then holds hundreds of small messages, which share
-/// the cost of the batch. A longer batch would only delay its first message.
+/// The sender closes a batch once it is this long. The batch then holds hundreds of small messages,
+/// which share its cost. A longer batch would only delay its first message.
 pub const BATCH_BYTES: usize = 64 * 1024;
-/// How many bytes a message takes in a batch in addition to its body, for numbers, a kind and a
-/// span.
+/// The most bytes that a message needs in a batch in addition to its body: for its numbers, its
+/// kind and its span.
 pub const MESSAGE_FRAME_BYTES: usize = 256;
 /// The largest batch that an end accepts. It is larger than [`BATCH_BYTES`], because the sender may
 /// append one message of any size to a batch that is nearly full.
 pub const MAX_BATCH_BYTES: usize = MAX_MESSAGE_BYTES + MESSAGE_FRAME_BYTES + BATCH_BYTES;
-/// The number of messages in a received batch. It is bounded so that a batch of empty messages
-/// cannot decode into gigabytes. A full batch of the smallest requests has a quarter of this
-/// number.
+/// The most messages in a received batch. Without this bound, a batch of empty messages could
+/// decode into gigabytes. A full batch of the smallest requests has a quarter of this number.
 pub const MAX_BATCH_MESSAGES: usize = 16 * 1024;
 
 /// How many bytes of requests a client may have in flight on a session; further callers wait.
-/// Messages whose caller gave up count too until they are sent. The bound is large enough to keep a
-/// node busy over any local connection.
+/// Abandoned messages count too until they are sent. The bound is large enough to keep a node busy
+/// over any local connection.
 pub const CLIENT_BUDGET_BYTES: usize = 32 * 1024 * 1024;
-/// A smaller request counts as this many bytes of the budget. So the bound on bytes also bounds the
-/// number of requests in flight, to 8,192.
+/// A request that is smaller than this counts as this many bytes of the budget. So the bound on
+/// bytes also bounds the number of requests in flight, to 8,192.
 pub const REQUEST_COST_BYTES: usize = 4 * 1024;
-/// When this many bytes of requests are in flight, which is eight small requests, a client opens a
-/// second session with the node. With fewer requests, it gains more from sharing batches than from
-/// letting the two ends work at the same time.
+/// A client opens a second session with the node when this many bytes of requests (eight small
+/// requests) are in flight. With fewer requests, sharing batches saves more time than overlapping
+/// the work of client and node.
 pub const SECOND_SESSION_BYTES: usize = 8 * REQUEST_COST_BYTES;
 /// How long one attempt to connect may take before it counts as failed.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The default deadline of a request. Long enough for a node to restart and recover.
 pub const REQUEST_DEADLINE: Duration = Duration::from_secs(30);
-/// The pause between the first two attempts to connect. It doubles with each further attempt, up to
-/// [`BACKOFF_MAX`].
+/// The pause between the first two attempts to connect. The pause doubles with each further
+/// attempt, up to [`BACKOFF_MAX`].
 pub const BACKOFF_MIN: Duration = Duration::from_millis(5);
-/// The longest pause between two attempts to connect. A node that is back is found within this
-/// time.
+/// The longest pause between two attempts to connect. Once a node is up again, clients connect
+/// within this time.
 pub const BACKOFF_MAX: Duration = Duration::from_secs(1);
 /// The time between two checks of deadlines. An expired deadline may be noticed this much too late.
 pub const SWEEP_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The number of connections of one server. Each costs two buffers and a file descriptor.
 pub const MAX_CONNECTIONS: usize = 4096;
-/// The number of connections on which no request is running, either before the handshake or idle.
-/// If there are more, the server closes the connection that has been idle longest, so that silent
-/// peers keep no client out.
+/// The most connections without a running request, whether before the handshake or idle. If there
+/// are more, the server closes the connection that has been idle longest, so that silent peers keep
+/// no client out.
 pub const MAX_IDLE_CONNECTIONS: usize = 1024;
 /// The number of sessions of one server. Each client process has one or two sessions.
 pub const MAX_SESSIONS: usize = 4096;
-/// The number of sessions of one entity. It is bounded so that an entity that opens ever more
-/// leaves some to others.
+/// The most sessions of one entity. The limit keeps an entity from taking the sessions that others
+/// need.
 pub const MAX_ENTITY_SESSIONS: usize = 1024;
-/// The number of HTTP/2 streams of one connection. A session is one stream, and each unary call
-/// beside it another.
+/// The most HTTP/2 streams of one connection. A session is one stream, and each unary call uses
+/// another.
 pub const MAX_STREAMS: u32 = 64;
-/// The number of requests of one session that may be in flight in the server. While there are as
-/// many, the server reads no further requests of the session.
+/// The most requests of one session in flight in the server. At this number the server stops
+/// reading requests of the session.
 pub const MAX_UNDER_WAY: usize = 4096;
-/// The server begins a further request of a session only while the session's requests in flight
-/// take less memory than this. Clients of this crate never have so much in flight.
+/// The most memory for the requests of one session in flight in the server. Above it the server
+/// begins no further request of the session. Clients of this crate never have so much in flight.
 pub const MAX_UNDER_WAY_BYTES: usize = 64 * 1024 * 1024;
-/// How much memory the begun unary calls of one entity may take. A call counts as at least
-/// [`REQUEST_COST_BYTES`], until it has ended, even if its client no longer waits for it. Further
-/// calls of as many bytes in total may wait to begin; calls beyond that are refused.
+/// The most memory for the running unary calls of one entity. Each call counts as at least
+/// [`REQUEST_COST_BYTES`] until it has ended, even if its client no longer waits for it. Beyond the
+/// limit, calls of as many bytes again wait to begin; the server refuses further calls.
 pub const MAX_CALLS_BYTES: usize = MAX_UNDER_WAY_BYTES;
-/// The number of unary calls of one entity that have not ended. It is bounded because each call may
-/// have a connection of its own, and one entity must leave connections to others.
+/// The most unary calls of one entity that have not ended. The limit is needed because each call
+/// may have its own connection, and one entity must leave connections to others.
 pub const MAX_ENTITY_CALLS: usize = 1024;
 /// Watches of one session.
 pub const MAX_WATCHES: usize = 1024;
-/// How many bytes of replies may wait for the client to read them. While there are more, the server
-/// begins no further message of the session, not even one of the same batch. The client must read
-/// some replies within [`STALL_TIMEOUT`], or it loses its session.
+/// The bytes of unread replies at which the server stops beginning messages of the session, even in
+/// the middle of a batch. The client must read some replies within [`STALL_TIMEOUT`], or the server
+/// ends its session.
 pub const REPLIES_WAITING_BYTES: usize = 8 * 1024 * 1024;
-/// How many bytes of replies may wait for the client, including replies to requests that were in
-/// flight when [`REPLIES_WAITING_BYTES`] was reached. While there are more, the session stops
-/// completely until the client reads; even begun requests do not go on.
+/// The bytes of unread replies at which the session stops completely: even running requests do not
+/// go on until the client reads. They exceed [`REPLIES_WAITING_BYTES`] when requests that were
+/// already in flight are answered.
 pub const MAX_REPLIES_WAITING_BYTES: usize = 64 * 1024 * 1024;
-/// How long a client may read nothing while more than [`REPLIES_WAITING_BYTES`] wait for it. If the
-/// client has finished sending, the time runs while any reply waits. After that time the server
-/// ends the session. A client that reads one message in that time keeps its session.
+/// How long a client may read nothing while more than [`REPLIES_WAITING_BYTES`] of replies wait for
+/// it. Once the client has finished sending, this also applies while fewer bytes wait. After this
+/// time the server ends the session. A client that reads one message in that time keeps its
+/// session.
 pub const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Three limits: how long a connection may take until its first request, how long it may be idle
-/// afterwards, and how long a client may take from the request for a session until its hello.
+/// The limit of three times: from a connection's start to its first request, a connection's idle
+/// time afterwards, and from the request for a session to the client's hello.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a client may take to notice that its idle connection is closed.
 pub const FAREWELL_TIMEOUT: Duration = Duration::from_secs(1);
@@ -102,18 +103,19 @@ pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long accepting rests when the machine is out of descriptors.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// The flow-control window of a session: how many bytes one end may send before the other has read
-/// them. It is several times what the buffers of the sockets between them hold.
+/// The flow-control window of a session: how many bytes the sender may send before the receiver has
+/// read them. It is several times as large as the socket buffers on the path.
 pub const STREAM_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
-/// The flow-control window of a connection. It is twice that of a session, so that unary calls do
-/// not wait for a session whose client does not read.
+/// The flow-control window of a connection. It is twice a session's window, so that a session whose
+/// client does not read does not block unary calls.
 pub const CONNECTION_WINDOW_BYTES: u32 = 2 * STREAM_WINDOW_BYTES;
 /// The largest HTTP/2 frame. A full batch fits into one frame.
 pub const MAX_FRAME_BYTES: u32 = 128 * 1024;
 /// A host's name, as the domain name system limits it.
 pub const MAX_HOST_BYTES: usize = 253;
 /// The longest path of a Unix socket that the kernel accepts (`sun_path` has 108 bytes with the
-/// final NUL). A longer path is reached through a descriptor of its folder.
+/// final NUL). For a longer path, `socket_path` opens the socket's folder and uses a short path
+/// through its descriptor.
 pub const MAX_SOCKET_PATH_BYTES: usize = 107;
 /// The name of a Unix socket in such a folder.
 pub const MAX_SOCKET_NAME_BYTES: usize = 80;
@@ -123,8 +125,8 @@ const FOLDER_PREFIX_BYTES: usize = "/proc/self/fd/2147483647/".len();
 const _: () = assert!(FOLDER_PREFIX_BYTES + MAX_SOCKET_NAME_BYTES <= MAX_SOCKET_PATH_BYTES);
 const _: () = assert!(2 * MAX_REQUEST_BYTES <= MAX_MESSAGE_BYTES);
 const _: () = assert!(2 * MAX_REPLY_BYTES <= MAX_MESSAGE_BYTES);
-/// How many bytes of framing an entry of a reply has in addition to key and value: three tags and
-/// three lengths.
+/// The most bytes of framing that an entry of a reply has in addition to key and value: three tags
+/// and three lengths.
 const MAX_ENTRY_FRAME_BYTES: usize = 3 + 3 * 3;
 const _: () = assert!(
     MAX_REPLY_BYTES + MAX_REPLY_ENTRIES * MAX_ENTRY_FRAME_BYTES + MAX_OPS * MESSAGE_FRAME_BYTES

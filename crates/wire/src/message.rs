@@ -1,12 +1,12 @@
-//! Encodes the small fields of a message (its id and the like) apart from its body. These fields
-//! are known only when the message is sent, and a body that is sent again gets new fields.
+//! Encodes the small fields of a message (such as its id) apart from its body. These fields are
+//! known only when the message is sent, and a body that is sent again gets new fields.
 
 use std::ops::Deref;
 
 use nacre_object::Error;
 use prost::encoding::uint64;
 
-/// There are four fields. Each has a key of one byte and a number of at most ten bytes.
+/// There are four fields. Each takes one byte for its tag and at most ten bytes for its number.
 const MAX_FIELDS_BYTES: usize = 4 * (1 + 10);
 
 const ID_TAG: u32 = 1;
@@ -14,8 +14,8 @@ const TIMEOUT_TAG: u32 = 2;
 const TRACE_TAG: u32 = 3;
 const SPAN_TAG: u32 = 11;
 
-/// The trace that a message belongs to, and the span of the sender in which it was sent. Both are 0
-/// if the message is not traced.
+/// The trace that a message belongs to, and the sender's span in which the message was sent. Both
+/// ids are 0 if the message is not traced.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Origin {
     pub(crate) trace_id: u64,

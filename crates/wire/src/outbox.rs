@@ -1,11 +1,12 @@
-//! Outgoing messages: senders encode them and append them to batches.
+//! The queue of outgoing messages of a session, in client and server. Senders encode messages and
+//! append them to batches.
 //!
 //! A message is encoded once, outside the lock, and appended to the open batch. When the connection
 //! is ready for more, the stream takes the whole batch. So the busier the connection, the fuller
-//! the batches. Protobuf makes this cheap: a `repeated` field is the concatenation of its elements,
-//! each behind its tag and length.
+//! the batches. Protobuf makes appending cheap: a `repeated` field is the concatenation of its
+//! elements, each after its tag and length.
 //!
-//! **Invariant:** messages are sent in the order they were pushed.
+//! **Invariant:** messages are sent in the order in which they were pushed.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -94,8 +95,8 @@ struct Queue {
     taken: u64,
     /// The stream, when it found nothing to send.
     sender: Option<Waker>,
-    /// Wakes the task that pushes messages when the outbox ends and, if `too_full`, when the next
-    /// batch is taken.
+    /// Wakes the task that pushes messages: when the outbox ends, and if `too_full`, also when the
+    /// connection takes the next batch.
     owner: Option<Waker>,
     too_full: bool,
     end: Option<Result<(), Status>>,
@@ -115,8 +116,8 @@ pub(crate) struct Waiting {
 pub(crate) struct OutboxPosition(u64);
 
 impl Outbox {
-    /// Appends a message that consists of the encoded `fields` (ids and other small ones) and the
-    /// body, and makes sure that it is sent. Returns the message's position, or `None` if the
+    /// Appends a message, which consists of the encoded `fields` (small fields such as ids) and the
+    /// body, and wakes the connection to send it. Returns the message's position, or `None` if the
     /// outbox has ended.
     pub(crate) fn push(&self, fields: &[u8], body: &impl Body) -> Option<OutboxPosition> {
         let (position, sender) = {
@@ -129,8 +130,8 @@ impl Outbox {
         Some(position)
     }
 
-    /// Appends a message as [`Outbox::push`] does, but possibly does not send it before the next
-    /// [`Outbox::flush`]. Returns how many bytes wait to be sent then, or 0 if the outbox has
+    /// Appends a message like [`Outbox::push`], but does not wake the connection; call
+    /// [`Outbox::flush`] afterwards. Returns how many bytes wait to be sent, or 0 if the outbox has
     /// ended.
     pub(crate) fn push_quietly(&self, fields: &[u8], body: &impl Body) -> usize {
         let mut queue = self.lock();
@@ -150,9 +151,9 @@ impl Outbox {
         }
     }
 
-    /// Returns how much was not yet handed to the connection. The task of `context` is woken when
-    /// the outbox ends. If more than `enough` bytes wait, it is also woken when the connection
-    /// takes some of them.
+    /// Returns how many bytes the connection has not taken yet, and how many messages it has taken.
+    /// The outbox wakes the task of `context` when the outbox ends. If more than `enough` bytes
+    /// wait, it also wakes the task when the connection takes some of them.
     pub(crate) fn waiting(&self, enough: usize, context: &mut Context<'_>) -> Waiting {
         let mut queue = self.lock();
         let bytes = queue.waiting_bytes();
@@ -169,14 +170,14 @@ impl Outbox {
         position < self.first_waiting()
     }
 
-    /// Returns the position of the first message that was not handed to the connection yet, or of
-    /// the next message that is pushed.
+    /// Returns the position of the first message that the connection has not taken yet. If it has
+    /// taken all, returns the position of the next message to be pushed.
     pub(crate) fn first_waiting(&self) -> OutboxPosition {
         OutboxPosition(self.lock().taken)
     }
 
-    /// Ends the outbox: it accepts no more messages. With an error, the messages in it are dropped
-    /// too.
+    /// Ends the outbox: it accepts no more messages. If `how` is an error, also drops the messages
+    /// in it.
     pub(crate) fn end(&self, how: Result<(), Status>) {
         let mut queue = self.lock();
         if queue.end.is_some() {
@@ -196,8 +197,8 @@ impl Outbox {
         self.lock().end.is_some()
     }
 
-    /// Returns the stream of batches for the connection. There is one stream; if it is dropped, the
-    /// outbox ends.
+    /// Returns the stream of batches for the connection. There is only one stream; when the
+    /// connection drops it, the outbox ends.
     pub(crate) fn stream(&self) -> OutboxStream {
         OutboxStream { outbox: self.clone(), yielded: false }
     }
@@ -284,8 +285,7 @@ impl Stream for OutboxStream {
         }
         if !self.yielded {
             // The first message after a pause wakes this task, which would run before other tasks
-            // have pushed their messages. Yielding once lets those tasks push first, so that their
-            // messages share the batch.
+            // have pushed their messages. Yield once, so that those messages share the batch.
             drop(queue);
             self.yielded = true;
             context.waker().wake_by_ref();

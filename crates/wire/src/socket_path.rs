@@ -14,7 +14,7 @@ use tokio::net::{UnixListener, UnixStream};
 
 use crate::limits::{MAX_SOCKET_NAME_BYTES, MAX_SOCKET_PATH_BYTES};
 
-/// A path that is short enough for the kernel. It can be used as long as this value lives.
+/// A path that is short enough for the kernel. The path is valid as long as this value lives.
 struct ShortPath {
     path: PathBuf,
     /// The folder that the path goes through.

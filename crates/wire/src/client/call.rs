@@ -23,7 +23,8 @@ pub(crate) enum Repeat {
 /// A message to a node that is to be answered.
 #[derive(Debug)]
 pub(crate) struct Call {
-    /// The encoded body of the message. It is kept because it may have to be sent more than once.
+    /// The encoded body of the message. The call keeps the body, because the session may have to
+    /// send it more than once.
     pub(crate) body: Bytes,
     pub(crate) origin: Origin,
     /// From when the call is made until it is over.
@@ -36,8 +37,8 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// Makes a call with this body. It belongs to the current trace, or to `sampled` if there is no
-    /// current trace.
+    /// Makes a call with this body. The call belongs to the current trace, or to the trace
+    /// `sampled` if there is no current trace.
     ///
     /// # Errors
     /// `Invalid` if the body is longer than `MAX_MESSAGE_BYTES`.

@@ -41,8 +41,8 @@ async fn stay_connected(shared: &Shared) {
         let dialling = Link::dial(&shared.endpoint, &shared.options);
         match timeout(CONNECT_TIMEOUT, dialling).await {
             Ok(Ok(link)) => {
-                // If a node accepts the session and then fails at once, back off as if the node
-                // were down.
+                // A node may accept the session and then fail at once. Back off in this case as if
+                // the node were down.
                 if converse(shared, link).await {
                     backoff.reset();
                 }
@@ -75,8 +75,8 @@ async fn sweep(shared: &Shared) {
     }
 }
 
-/// The pauses between attempts to connect. Each pause is twice as long as the last one, minus a
-/// random part, so that the clients of a restarted node do not all connect at once.
+/// The pauses between attempts to connect. Each pause is twice as long as the previous one, minus a
+/// random part. So the clients of a restarted node do not all connect at once.
 struct Backoff {
     next: Duration,
     random: Random,

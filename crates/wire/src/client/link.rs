@@ -73,8 +73,8 @@ impl Link {
     /// Connects to a node and performs the handshake of a session.
     ///
     /// # Errors
-    /// `Unavailable` if no node listens there, `Unsupported` if it speaks another version of the
-    /// protocol, `Denied` if it refuses this client.
+    /// `Unavailable` if no node listens on `endpoint`, `Unsupported` if the node speaks another
+    /// version of the protocol, `Denied` if the node refuses this client.
     pub(crate) async fn dial(endpoint: &Endpoint, options: &SessionOptions) -> Result<Self> {
         match endpoint.address() {
             Address::Unix(path) => {
@@ -207,8 +207,8 @@ fn closed_socket(error: io::Error) -> Error {
     }
 }
 
-/// Checks that this process runs as the user of the node behind a Unix socket, or as root. The node
-/// admits nobody else there.
+/// Checks that the node behind a Unix socket runs as the same user as this process, or that this
+/// process runs as root. A node admits no other users on a Unix socket.
 fn check_user(stream: &UnixStream) -> Result<()> {
     let (own, node) = (geteuid(), stream.peer_cred().map_err(unreachable)?.uid());
     if own.is_root() || own.as_raw() == node {

@@ -16,16 +16,15 @@ pub struct SessionOptions {
     pub client_name: EntityName,
     /// Who the client is, where the node is reached by TLS.
     pub identity: Option<Identity>,
-    /// The node that the client wants. Over TLS, the client refuses any other node. `None` accepts
-    /// every node of the authority.
+    /// The name of the wanted node. Over TLS, the client refuses a node with another name. `None`
+    /// accepts every node with a certificate of the cluster's authority.
     pub node: Option<NodeName>,
-    /// How long requests wait for a connection, counted from when it was lost or when the session
-    /// was opened. After that time, requests fail at once until there is a connection.
+    /// How long requests wait for a connection. The time starts when the connection is lost or when
+    /// the session is opened. After that time, requests fail at once until there is a connection.
     pub patience: Duration,
     /// How a dead node is found out.
     pub keep_alive: KeepAlive,
-    /// Chooses which of the requests that belong to no trace begin a trace of their own. `None`
-    /// chooses no requests.
+    /// Which of the requests that belong to no trace start a new trace. `None`: no request does.
     pub sampling: Option<Sampling>,
     /// What deadlines are measured by.
     pub clock: Arc<dyn Clock>,

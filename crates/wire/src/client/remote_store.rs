@@ -24,8 +24,8 @@ pub struct RemoteStore {
 
 impl RemoteStore {
     /// The store of this session's node. With many requests in flight it uses a second session. So
-    /// the node may begin requests in any order, unless the caller waits for one before it sends
-    /// the next.
+    /// the node may run requests in any order; a caller that needs an order waits for one reply
+    /// before it sends the next request.
     pub fn new(session: Session) -> Self {
         Self { sessions: Arc::new(SessionPair::new(session)), deadline: REQUEST_DEADLINE }
     }
@@ -44,8 +44,7 @@ impl RemoteStore {
 
 #[async_trait]
 impl Store for RemoteStore {
-    // Not an `async fn`, because its future would keep the memory of the request until the answer
-    // comes.
+    // Not an `async fn`: its future would keep the memory of the request until the answer comes.
     fn submit<'a, 'b>(&'a self, request: Request) -> BoxFuture<'b, Result<Reply>>
     where
         'a: 'b,
@@ -60,8 +59,8 @@ impl Store for RemoteStore {
         self.session().list(request, self.deadline).await
     }
 
-    /// Returns the capabilities that the node declared. Before the first connection these are all
-    /// capabilities, and the node refuses what it cannot do.
+    /// Returns the capabilities that the node declared. Before the first connection, returns all
+    /// capabilities; the node then refuses requests that it does not support.
     fn capabilities(&self) -> Capabilities {
         self.session().node().map_or_else(Capabilities::all, |node| node.capabilities)
     }

@@ -1,8 +1,8 @@
 //! A call's share of its session's memory budget for requests.
 //!
 //! **Invariant:** messages that wait to be sent never exceed the session's budget. A caller that
-//! gives up leaves its message in the outbox, and the message keeps its share until it is sent.
-//! Otherwise clients of a node that reads nothing would collect abandoned messages without bound.
+//! gives up leaves its message in the outbox, and the message keeps its share of the budget until
+//! it is sent. Otherwise abandoned messages would pile up without bound if a node reads nothing.
 
 use tokio::sync::SemaphorePermit;
 
@@ -65,8 +65,8 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(1000);
 
-    /// Makes a session with a node that reads only what the test takes from the stream, and answers
-    /// nothing.
+    /// Makes a session with a simulated node. The node reads only what the test takes from the
+    /// stream, and answers nothing.
     fn session() -> (Arc<Shared>, Outbox, OutboxStream) {
         let endpoint = Endpoint::unix("/nowhere").unwrap();
         let shared = Arc::new(Shared::new(endpoint, SessionOptions::default()));
@@ -151,8 +151,8 @@ mod tests {
             shared.disconnected(&outbox, Error::unavailable("it is gone"));
             assert_eq!(shared.under_way_bytes(), REQUEST_COST_BYTES);
             connect(&shared, &Outbox::default());
-            // This call is abandoned only now: its message belongs to the lost connection, not to
-            // the new one.
+            // Only now abandon this call: its message belongs to the lost connection, not to the
+            // new one.
         }
         assert_eq!(shared.under_way_bytes(), 0);
     }

@@ -38,7 +38,7 @@ pub struct NodeInfo {
 /// calls wait to be sent. Every call ends by its deadline.
 ///
 /// When the connection breaks, the session resends calls that only read and calls that the node
-/// cannot have begun. Any other call fails with `Unavailable`: the call has possibly happened.
+/// cannot have begun. Any other call fails with `Unavailable`; the node may have executed it.
 #[derive(Debug, Clone)]
 pub struct Session(Arc<Handle>);
 
@@ -103,9 +103,9 @@ impl Session {
         *self.shared().state.borrow() == LinkState::Up
     }
 
-    /// Waits until the session is connected, or disconnected if `connected` is false. This is for
-    /// callers that want to know; calls wait for a connection by themselves. The future does not
-    /// keep the session open.
+    /// Waits until the session is connected, or disconnected if `connected` is false. Calls need
+    /// not use this: they wait for a connection by themselves. The future does not keep the session
+    /// open.
     pub fn until_connected(&self, connected: bool) -> impl Future<Output = ()> + use<> {
         let mut state = self.shared().state.subscribe();
         async move {
@@ -121,8 +121,8 @@ impl Session {
     ///
     /// # Errors
     /// Any error of the method; `Unsupported` if there is no such service; `Unavailable` if no
-    /// answer comes in time or the connection breaks. After `Unavailable` the call has possibly
-    /// happened.
+    /// answer comes in time or the connection breaks. After `Unavailable` the node may have
+    /// executed the call.
     pub async fn ask(
         &self,
         service: &str,
@@ -133,7 +133,8 @@ impl Session {
         self.call_service(service, method, input, deadline, Repeat::Unsafe).await
     }
 
-    /// Calls a method that changes nothing. If the connection breaks, the call is sent again.
+    /// Calls a method that changes nothing. If the connection breaks, the session sends the call
+    /// again.
     ///
     /// # Errors
     /// As [`Session::ask`].
@@ -163,11 +164,11 @@ impl Session {
         }
     }
 
-    /// Runs a transaction. The request is encoded before this returns, so the caller need not keep
-    /// it until the reply.
+    /// Runs a transaction. The request is encoded before this function returns, so the caller need
+    /// not keep it until the reply.
     ///
     /// # Errors
-    /// Any error of the store, and those of [`Session::ask`].
+    /// The errors of the store and of [`Session::ask`].
     pub fn submit(
         &self,
         request: Request,
@@ -207,10 +208,10 @@ impl Session {
         reply.map_err(|error| error.on(&transaction.object))
     }
 
-    /// Names of a pool, in byte order.
+    /// Lists the names of a pool's objects, in byte order.
     ///
     /// # Errors
-    /// Any error of the store, and those of [`Session::ask`].
+    /// The errors of the store and of [`Session::ask`].
     pub async fn list(&self, request: ListRequest, deadline: Duration) -> Result<ListPage> {
         let asked = Asked::List(encode::list_request(request));
         let call = Call::new(&asked, Repeat::Safe, deadline, self.shared().sample())?;
@@ -221,10 +222,10 @@ impl Session {
     }
 
     /// Watches an object. The watch survives reconnections: after each one, a `Lost` event says
-    /// that the watch possibly missed events.
+    /// that the watch may have missed events.
     ///
     /// # Errors
-    /// Any error of the node, and those of [`Session::ask`].
+    /// The errors of the node and of [`Session::ask`].
     pub async fn watch(&self, object: &ObjectId, deadline: Duration) -> Result<WatchStream> {
         let watch = pb::Watch { pool: object.pool.to_string(), object: object.name.to_string() };
         let watching = Watching::new(object.clone());
@@ -241,7 +242,7 @@ impl Session {
     /// Sends a payload to the watchers of an object.
     ///
     /// # Errors
-    /// Any error of the node, and those of [`Session::ask`].
+    /// The errors of the node and of [`Session::ask`].
     pub async fn notify(
         &self,
         object: &ObjectId,

@@ -1,12 +1,13 @@
-//! The sessions that carry a client's requests to a node: one, and a second one when many requests
-//! are in flight.
+//! The sessions that carry a client's requests to a node: one session, and a second one when many
+//! requests are in flight.
 //!
-//! A session is one stream of batches each way. While the node answers a batch of reads, its client
-//! is idle; while the client processes the answers and sends the next batch, the node is idle. With
-//! a second session the two overlap: 64 readers get up to twice the rate (`nacre-bench object`).
+//! A session is one stream of batches in each direction. While the node answers a batch of reads,
+//! its client is idle; while the client processes the answers and sends the next batch, the node is
+//! idle. With a second session, client and node work at the same time: 64 readers get up to twice
+//! the rate (`nacre-bench object`).
 //!
-//! **Invariant:** a request is sent on exactly one session. The second session is used only while
-//! it is connected, so a second session that cannot connect delays no request.
+//! **Invariant:** each request is sent on exactly one session. The second session carries requests
+//! only while it is connected, so a second session that cannot connect delays no request.
 
 use std::sync::OnceLock;
 

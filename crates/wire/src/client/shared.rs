@@ -78,8 +78,8 @@ impl Shared {
         let mut budget = self.budget_for(call, give_up).await?;
         loop {
             let Some(ticket) = self.begin(call, now, give_up) else {
-                // This future is boxed because it is rarely needed: a future is as large as the
-                // largest future that it may wait for.
+                // Box this future, because it is rarely needed: a future is as large as the largest
+                // future that it may wait for.
                 Box::pin(self.await_link(give_up)).await?;
                 now = self.now();
                 continue;
@@ -148,7 +148,7 @@ impl Shared {
     }
 
     /// Takes over the message of a caller that gave up. Returns whether the message still waits to
-    /// be sent. If so, it keeps its share of the budget until then.
+    /// be sent. If so, the message keeps its share of the budget until it is sent.
     pub(crate) fn leave_behind(&self, posted: Posted, bytes: usize) -> bool {
         let mut table = self.lock();
         let is_waiting = table.leave_behind(posted, bytes);
@@ -215,9 +215,8 @@ impl Shared {
         }
     }
 
-    /// Ends the wait of callers whose deadline has passed. Frees the budget of messages whose
-    /// callers gave up and that were sent since. Returns whether any callers or such messages are
-    /// left.
+    /// Ends the wait of callers whose deadline has passed. Frees the budget of abandoned messages
+    /// that have been sent since. Returns whether any callers or abandoned messages are left.
     pub(crate) fn expire(&self) -> bool {
         let now = self.now();
         let mut table = self.lock();

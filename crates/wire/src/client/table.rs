@@ -49,7 +49,8 @@ pub(crate) struct Begun {
     pub(crate) end: oneshot::Receiver<End>,
 }
 
-/// A map by message id. Ids are made here and count up, so the hash need not withstand attacks.
+/// A map by message id. This process chooses the ids and counts them up, so the hash need not
+/// withstand attacks.
 type ById<T> = HashMap<u64, T, BuildHasherDefault<IdHasher>>;
 
 #[derive(Debug, Default)]
@@ -125,8 +126,8 @@ impl Table {
         Some(Begun { id, posted: Posted { link: self.links, position }, end })
     }
 
-    /// Notes that a caller gave up. If the call was a watch whose answer came but was not taken,
-    /// the node may watch already, so the watch ends too.
+    /// Notes that a caller gave up. If the call was a watch and its answer has come, the node is
+    /// already watching, so this also ends the watch.
     pub(crate) fn abandon(&mut self, id: u64) {
         self.pending.remove(&id);
         self.unwatch(id);
@@ -163,14 +164,14 @@ impl Table {
         }
     }
 
-    /// Returns the number of calls that use the session's budget: calls that wait for their answer,
-    /// and calls whose callers gave up but whose messages are not sent yet.
+    /// Returns the number of calls that use the session's budget. These are calls that wait for
+    /// their answer, and abandoned calls whose messages are not sent yet.
     pub(crate) fn call_count(&self) -> usize {
         self.pending.len() + self.left_behind.len()
     }
 
-    /// Notes a new connection. Requests again the watches that were live before. Does so before
-    /// anything else is sent, so that the ids of messages rise.
+    /// Notes a new connection. First requests again all watches that were live before. No other
+    /// message is sent earlier, so the ids of messages rise.
     pub(crate) fn connected(&mut self, outbox: Outbox, node: NodeInfo) {
         let mut broken: Vec<_> = self.watches.iter().collect();
         broken.sort_by_key(|(id, _)| **id);
@@ -188,7 +189,7 @@ impl Table {
     }
 
     /// Notes that the node takes no more calls, or that the connection is lost. Returns the number
-    /// of bytes of messages whose callers gave up. Their budget is free now.
+    /// of bytes of abandoned messages, whose budget is free now.
     pub(crate) fn disconnected(&mut self, now: Duration) -> usize {
         if self.outbox.take().is_some() {
             self.down_since = now;
@@ -196,8 +197,8 @@ impl Table {
         self.left_behind.drain(..).map(|(_, bytes)| bytes).sum()
     }
 
-    /// Ends the wait for answers to what was pushed into `outbox`, because none will come any more.
-    /// Each caller is told whether its message was sent.
+    /// Ends the wait for answers to all messages in `outbox`, because no answers will come any
+    /// more. Each caller learns whether its message was sent.
     pub(crate) fn break_all(&mut self, outbox: &Outbox) {
         for (_, pending) in self.pending.drain() {
             let sent = outbox.was_taken(pending.position);
@@ -214,8 +215,8 @@ impl Table {
         self.watches.drain().for_each(|(_, watching)| watching.reader.events.close());
     }
 
-    /// Ends the wait of callers whose deadline has passed. Returns whether there are other callers,
-    /// or abandoned messages.
+    /// Ends the wait of callers whose deadline has passed. Returns whether any callers or abandoned
+    /// messages are left.
     pub(crate) fn expire(&mut self, now: Duration) -> bool {
         let late: Vec<u64> = self
             .pending

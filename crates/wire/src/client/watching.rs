@@ -25,8 +25,8 @@ pub(crate) enum Stage {
     Asked,
     /// The node watches.
     Live,
-    /// The watch was live, and then the connection broke. Once the node watches again, the reader
-    /// is told that it may have missed events.
+    /// The watch was live, and then the connection broke. Once the node watches again, the session
+    /// sends the reader a `Lost` event.
     Broken,
 }
 

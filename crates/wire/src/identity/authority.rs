@@ -44,11 +44,11 @@ fn description() -> CertificateParams {
 }
 
 impl Authority {
-    /// Makes a new authority. Returns the authority and its key in PEM. Whoever has the key can
+    /// Makes a new authority. Returns the authority and its key in PEM. Anybody who has the key can
     /// issue identities.
     ///
     /// # Errors
-    /// `Invalid` if the machine cannot make keys.
+    /// `Invalid` if the cryptographic library cannot make keys.
     pub fn create() -> Result<(Self, String)> {
         let key = KeyPair::generate().map_err(unusable)?;
         let key_pem = key.serialize_pem();
@@ -56,7 +56,7 @@ impl Authority {
         Ok((Self { issuer: Issuer::new(description(), key), certificate_pem }, key_pem))
     }
 
-    /// Loads the authority with this key and certificate, both in PEM.
+    /// Loads the authority from its key and its certificate, both in PEM.
     ///
     /// # Errors
     /// `Invalid` if the key cannot be parsed.
@@ -73,7 +73,7 @@ impl Authority {
     /// Issues an identity: a new key and a certificate for an entity.
     ///
     /// # Errors
-    /// `Invalid` if the machine cannot make keys.
+    /// `Invalid` if the cryptographic library cannot make keys.
     pub fn issue(&self, entity: &EntityName, usage: Usage) -> Result<Identity> {
         match usage {
             Usage::Client => self.certify(entity, usage, vec![]),
@@ -85,7 +85,7 @@ impl Authority {
     /// for these host names and addresses.
     ///
     /// # Errors
-    /// `Invalid` if a name is not ASCII, or the machine cannot make keys.
+    /// `Invalid` if a name is not ASCII, or the cryptographic library cannot make keys.
     pub fn issue_node(&self, entity: &EntityName, hosts: &[String]) -> Result<Identity> {
         let mut names: Vec<String> = NODE_NAMES.map(str::to_owned).into();
         for host in hosts {

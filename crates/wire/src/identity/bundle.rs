@@ -6,7 +6,7 @@
 //!  "certificate": "-----BEGIN CERTIFICATE-----…", "key": "-----BEGIN PRIVATE KEY-----…"}
 //! ```
 //!
-//! Other modules may add fields: a client's file also names the cluster's nodes.
+//! Other modules may add fields. For example, a client's file also lists the cluster's nodes.
 
 use std::fmt;
 
@@ -19,8 +19,8 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 /// The format this release reads and writes.
 const FORMAT: u32 = 1;
 
-/// A key, the certificate that says whose key it is, and the authority by which to check the
-/// certificates of others.
+/// A key, a certificate that says whose key it is, and the certificate of the authority, which
+/// verifies the certificates of peers.
 #[derive(Clone)]
 pub struct Identity {
     entity: EntityName,
@@ -65,8 +65,8 @@ impl Identity {
     /// Parses the output of [`Identity::to_json`].
     ///
     /// # Errors
-    /// `Invalid` if the bytes are no identity, `Unsupported` if another release wrote them in
-    /// another format.
+    /// `Invalid` if the bytes are not an identity file, `Unsupported` if another release wrote the
+    /// file in another format.
     pub fn parse(json: &[u8]) -> Result<Self> {
         let file: File = serde_json::from_slice(json)
             .map_err(|error| Error::invalid(format!("not an identity file: {error}")))?;

@@ -1,7 +1,7 @@
 //! Translates a failed TLS handshake into an error for the client.
 //!
 //! A retry does not help if a certificate is expired or was issued by another authority. Such a
-//! failure is `Denied`, and requests do not wait for another attempt. Any other failure is
+//! failure is `Denied`, and requests fail without another attempt. Any other failure is
 //! `Unavailable`.
 
 use std::io;

@@ -2,15 +2,14 @@
 //!
 //! A cluster has one [`Authority`]. It issues an [`Identity`] to each entity and each node: a key
 //! and a certificate whose only alternative name is the URI `nacre:ENTITY`. A node's certificate
-//! also has the [`NODE_NAMES`] and the names of its host, because libraries in other languages
-//! check those.
+//! also has the [`NODE_NAMES`] and the names of its host, because TLS libraries of other languages
+//! check these names.
 //!
-//! Both ends of a connection show their certificates (TLS 1.3 only) and check the other's against
-//! the authority. A client also checks that the node is the one it wants.
+//! Client and node send each other their certificates (TLS 1.3 only), and each verifies the other's
+//! with the authority. A client also checks that the node has the name that the client wants.
 //!
 //! **Invariants:**
-//! - An entity's certificate cannot be used to serve, and a node's certificate is issued to nodes
-//!   only.
+//! - Only certificates of nodes can be used to serve. A certificate of any other entity cannot.
 //! - Certificates do not expire. An entity's rights are those in its record at the time of the
 //!   request.
 

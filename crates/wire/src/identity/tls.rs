@@ -59,8 +59,8 @@ impl Acceptor {
             .with_single_cert(vec![identity.certificate()?], identity.key()?)
             .map_err(unusable)?;
         config.alpn_protocols = vec![ALPN.to_vec()];
-        // A session lasts for hours, so resuming TLS sessions saves nothing. Without it, every
-        // connection shows its certificate.
+        // A session lasts for hours, so TLS session resumption saves nothing. Without resumption,
+        // every client sends its certificate on every connection.
         config.send_tls13_tickets = 0;
         Ok(Self(TlsAcceptor::from(Arc::new(config))))
     }
@@ -68,8 +68,8 @@ impl Acceptor {
     /// Performs the handshake with a client. Returns which entity the client is.
     ///
     /// # Errors
-    /// `Unavailable` if the client left. An error of another kind if its messages or its
-    /// certificate are not acceptable.
+    /// `Unavailable` if the client closed the connection. An error of another kind if the client's
+    /// messages or certificate are not acceptable.
     pub(crate) async fn accept(
         &self,
         stream: TcpStream,
@@ -109,8 +109,8 @@ impl Connector {
     /// Performs the handshake with a node. Returns which entity the node is.
     ///
     /// # Errors
-    /// `Denied` if either end rejects the other's certificate; `Unavailable` if the other end is no
-    /// node.
+    /// `Denied` if the client or the node rejects the other's certificate; `Unavailable` if the
+    /// peer is not a node.
     pub(crate) async fn connect(
         &self,
         stream: TcpStream,
@@ -118,10 +118,10 @@ impl Connector {
         let name = ServerName::try_from(NODE_SERVER_NAME).map_err(unusable)?;
         let connected = self.0.connect(name, stream).await;
         let mut stream = connected.map_err(|error| explained(&error))?;
-        // In TLS 1.3 a client finishes before the node has checked the client's certificate. A node
-        // that accepts it sends the first bytes, as HTTP/2 requires; a node that rejects it sends
-        // an alert. So the client reads here before it writes: otherwise its write may fail before
-        // it has read the alert.
+        // In TLS 1.3 the client finishes the handshake before the node has checked the client's
+        // certificate. A node that accepts the client sends the first bytes, as HTTP/2 requires. A
+        // node that rejects the client sends an alert. So the client reads before it writes:
+        // otherwise a write could fail before the client has read the alert.
         stream.fill_buf().await.map_err(|error| explained(&error))?;
         let Peer::Certified { entity, .. } = peer(stream.get_ref().1.peer_certificates())? else {
             return Err(unusable("the node shows no certificate"));
@@ -135,10 +135,10 @@ fn peer(certificates: Option<&[CertificateDer<'_>]>) -> Result<Peer> {
     certified(shown.ok_or_else(|| Error::denied("no certificate was shown"))?)
 }
 
-/// The entity that a certificate names. The certificate was checked against the authority.
+/// The entity that a certificate names. The caller has verified the certificate with the authority.
 ///
 /// # Errors
-/// `Denied` if it names no entity.
+/// `Denied` if the certificate names no entity.
 pub(crate) fn certified(certificate: &CertificateDer<'_>) -> Result<Peer> {
     let nobody = || Error::denied("the certificate names no entity");
     let parsed = webpki::EndEntityCert::try_from(certificate).map_err(|_| nobody())?;

@@ -1,10 +1,10 @@
 //! Limits on unary calls: how many calls one entity may have, and how much memory they may take.
 //!
-//! A call that changes something runs to its end even if its client is gone. Then its HTTP/2 stream
-//! has ended, so the bound on streams does not count it. Without these limits, a client that gives
-//! up and calls again would leave ever more running calls behind, and a client that opens ever more
-//! connections would keep all others out. The limits are per entity, so that one entity cannot use
-//! up the share of others.
+//! A call that changes something runs to its end even if its client is gone. By then its HTTP/2
+//! stream has ended, so the limit on streams does not count the call. Without these limits, a
+//! client that gives up and calls again could leave any number of running calls behind. A client
+//! that opens ever more connections could keep all others out. The limits apply to each entity
+//! separately, so that one entity cannot use up the share of others.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -38,8 +38,9 @@ pub(crate) struct CallPermit {
 }
 
 impl CallLimits {
-    /// Waits until a call of this many bytes may begin; calls of one entity begin in the order they
-    /// came. Returns `None` at once if too many of the entity's calls run or wait.
+    /// Waits until a call of this many bytes may begin; the calls of one entity begin in the order
+    /// in which they came. Returns `None` at once if too many of the entity's calls are running or
+    /// waiting.
     pub(crate) async fn take(&self, entity: &EntityName, bytes: usize) -> Option<CallPermit> {
         let cost = bytes.clamp(REQUEST_COST_BYTES, MAX_CALLS_BYTES) as u32;
         let limit = self.limit_of(entity);

@@ -93,8 +93,8 @@ impl Connections {
         drop(all.expect("it is never closed"));
     }
 
-    /// Accepts connections for ever. While the server has as many as it may have, new ones wait in
-    /// the kernel.
+    /// Accepts connections for ever. While the server has its maximum number of connections, new
+    /// ones wait in the kernel.
     pub(crate) async fn accept(self: Arc<Self>, socket: Socket) {
         loop {
             let accepted = match &socket {
@@ -150,8 +150,7 @@ impl Connections {
         }
     }
 
-    /// Performs the handshake of a connection. Returns the connection and the peer at its other end
-    /// if that succeeds.
+    /// Performs the handshake of a connection. On success, returns the connection and its peer.
     async fn shake_hands(
         &self,
         stream: TcpStream,
@@ -183,8 +182,8 @@ impl Connections {
         None
     }
 
-    /// Serves a connection until either end closes it. An error of the connection concerns only its
-    /// client, which sees the connection closed.
+    /// Serves a connection until client or server closes it. An error affects only this
+    /// connection's client, which sees the connection closed.
     async fn serve(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -246,8 +245,8 @@ impl Connections {
         }
     }
 
-    /// Waits until a connection has been idle for too long, or must be closed in favour of a new
-    /// one.
+    /// Waits until a connection has been idle for too long, or until it must be closed because
+    /// there are too many idle connections.
     async fn watch_idleness(&self, activity: &Activity) -> Closing {
         loop {
             activity.until(false).await;
@@ -278,9 +277,8 @@ fn shown(from: SocketAddr) -> Arc<str> {
     from.ip().to_string().into()
 }
 
-/// Turns off Nagle's algorithm. The session has collected messages into batches already, so the
-/// kernel must not wait for more bytes. If turning it off fails, everything still works, but more
-/// slowly.
+/// Turns off Nagle's algorithm. The session has already collected messages into batches, so the
+/// kernel must not wait for more bytes. If this fails, everything still works, but more slowly.
 fn send_at_once(stream: &TcpStream) {
     let _ = stream.set_nodelay(true);
 }
@@ -295,8 +293,8 @@ fn local_peer(stream: &UnixStream) -> Result<Peer> {
     }
 }
 
-/// Waits a moment, because the machine is out of descriptors, or the client is gone already.
-/// Neither lasts.
+/// Waits briefly after an `accept` failed: the machine is out of descriptors, or the client has
+/// already gone. Both pass soon.
 async fn pause() {
     sleep(ACCEPT_PAUSE).await;
 }

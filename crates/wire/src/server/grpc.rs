@@ -91,8 +91,8 @@ async fn call(
     connected: Connected,
     request: http::Request<Body>,
 ) -> http::Response<Body> {
-    // The server decides whether to admit the peer before it reads anything, so that only admitted
-    // peers take memory for messages.
+    // The server decides whether to admit the peer before it reads anything. So only admitted peers
+    // use memory for messages.
     let standing = match node.guard.admit(&connected.peer).await.map_err(Refused::from) {
         Ok(standing) => standing,
         Err(refused) => return refused.noted(&node, &connected).into_http(),
@@ -145,9 +145,9 @@ async fn answer_one(
     ServerMessage { id, body: Some(answer) }
 }
 
-/// Waits for work as long as its client waits. The work runs on a task of its own. If the client
-/// goes away, work that only reads is aborted, and any other work runs to its end. The work keeps
-/// its permit until it ends.
+/// Waits for work as long as its client waits. The work runs on its own task. If the client goes
+/// away, work that only reads is aborted, and any other work runs to its end. The work keeps its
+/// permit until it ends.
 async fn finish(work: Work, permit: CallPermit, give_up: Option<Instant>) -> Answer {
     let Work { future, only_reads } = work;
     let work = tokio::spawn(async move {
@@ -207,8 +207,8 @@ async fn open(
     opened.map(Response::new).map_err(|refused| refused.noted(&node, &connected))
 }
 
-/// Performs the handshake of a session. Nothing is read from a peer that is not admitted, and
-/// before the hello nothing is held for the client except its stream.
+/// Performs the handshake of a session. The server reads nothing from a peer before it has admitted
+/// the peer. Before the hello, it keeps nothing for the client except its stream.
 async fn shake_hands(
     node: &Arc<Node>,
     connected: &Connected,
@@ -247,8 +247,8 @@ async fn shake_hands(
     Ok(stream)
 }
 
-/// Why a peer is refused. If there is no reason, the peer may be admitted later, and is not counted
-/// as refused.
+/// Why a peer is refused. Without a reason, the refusal is not counted: the client left, or may be
+/// admitted later.
 struct Refused {
     reason: Option<RefusalReason>,
     status: Status,

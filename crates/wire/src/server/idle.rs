@@ -1,9 +1,9 @@
-//! Bounds the connections on which nothing is requested.
+//! Bounds the number of idle connections.
 //!
 //! A connection is idle until a session opens or a call comes in, and again after the last of these
-//! has ended. At most `MAX_IDLE_CONNECTIONS` are kept. When there is one more, the server closes
-//! the connection that has been idle longest. So peers that connect and say nothing keep no client
-//! out, however many they are.
+//! has ended. The server keeps at most `MAX_IDLE_CONNECTIONS`. When there is one more, the server
+//! closes the connection that has been idle longest. So peers that connect and send nothing keep no
+//! client out, however many they are.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,8 +31,8 @@ pub(crate) struct IdlePlace<'a> {
 }
 
 impl IdleConnections {
-    /// Adds a connection as the newest idle one. If there are too many now, the oldest loses its
-    /// place.
+    /// Adds a connection as the newest idle one. If there are too many now, the server closes the
+    /// oldest one.
     pub(crate) fn enter(&self) -> IdlePlace<'_> {
         let (evict, evicted) = oneshot::channel();
         let mut queue = self.lock();

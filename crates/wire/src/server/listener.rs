@@ -1,9 +1,9 @@
-//! The places where a server listens: Unix sockets, addresses with mutual TLS, and loopback
+//! The sockets on which a server listens: Unix sockets, addresses with mutual TLS, and loopback
 //! addresses.
 //!
-//! A listener replaces a Unix socket that a killed process left behind, but not one on which a
-//! process still listens. To tell the two apart without a race, a listener holds a lock on
-//! `PATH.lock`, which the kernel releases when the process ends.
+//! A killed process may leave its Unix socket behind. A listener replaces such a socket, but not a
+//! socket on which a process still listens. To distinguish the two cases without a race, a listener
+//! holds a lock on `PATH.lock`, which the kernel releases when the process ends.
 
 use std::fs::{File, Permissions, TryLockError};
 use std::io;
@@ -36,8 +36,8 @@ impl Listener {
     /// runtime.
     ///
     /// # Errors
-    /// `Exists` if a process listens there already, `Denied` if the machine does not permit it,
-    /// `Invalid` if anything else is wrong with the endpoint.
+    /// `Exists` if a process already listens on the endpoint, `Denied` if the kernel does not
+    /// permit it, `Invalid` for any other failure.
     pub async fn bind(endpoint: &Endpoint) -> Result<Self> {
         Self::default().and(endpoint).await
     }
@@ -70,7 +70,7 @@ impl Listener {
         Ok(self)
     }
 
-    /// Listens on an address with mutual TLS, as a node with this identity.
+    /// Also listens on an address with mutual TLS. `identity` is the identity of this node.
     ///
     /// # Errors
     /// As [`Listener::bind`]; `Invalid` if the identity cannot be used.
@@ -144,8 +144,8 @@ impl SocketFile {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // A failure does not matter: the next listener replaces a socket that remains. The lock
-        // file stays, because another process may be about to lock it.
+        // Ignore a failure: the next listener replaces a socket that remains. The lock file stays,
+        // because another process may be about to lock it.
         let _ = std::fs::remove_file(&self.path);
     }
 }

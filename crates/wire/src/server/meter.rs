@@ -1,9 +1,8 @@
 //! Counts the messages that a server answers, by kind and result, and measures how long they take.
 //!
-//! A request's time runs from when its batch was read until its answer is handed to the connection.
-//! So the clock is read once for each batch that is read and once for each round of answers, not
-//! for each request. Counting a request costs three relaxed additions to counters that are found by
-//! index.
+//! A request's time runs from reading its batch until the connection has its answer. So the meter
+//! reads the clock once for each received batch and once for each round of answers, not for each
+//! request. Counting a request costs three relaxed atomic additions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -19,8 +18,8 @@ use nacre_protocol::proto::op::Op;
 use nacre_protocol::proto::server_message::Body as Answer;
 use nacre_protocol::proto::{self as pb};
 
-/// The kinds of messages that are counted apart. A transaction of one op has the op's name as its
-/// kind, as [`nacre_object::Op::name`] gives it.
+/// The kinds of messages that are counted separately. A transaction of one op has the op's name as
+/// its kind, as [`nacre_object::Op::name`] gives it.
 const KINDS: [&str; 35] = [
     "assert-exists",
     "assert-absent",
@@ -83,8 +82,8 @@ impl Kind {
         KINDS[usize::from(self.0)]
     }
 
-    /// Whether no message of this kind changes anything. Calls of methods and lists of several ops
-    /// may change something, so they do not count as such kinds.
+    /// Whether messages of this kind never change anything. Calls of methods and transactions of
+    /// several ops may change something, so the result is false for them.
     pub(crate) fn only_reads(self) -> bool {
         matches!(self.0, 0..=2 | 5 | 6 | 12 | 13 | 16 | 19 | 21 | 25 | 32 | 34)
     }
@@ -132,7 +131,8 @@ pub(crate) struct Begun {
     pub(crate) at: Duration,
 }
 
-/// How a request ended: 0 if it succeeded, else one more than the index of its error's kind.
+/// How a request ended: 0 means success; any other number is one more than the index of its error's
+/// kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ending(u8);
 
@@ -176,8 +176,7 @@ impl Meter {
         self.clock.monotonic()
     }
 
-    /// Notes how many requests of a session wait for something, and how many waited at the last
-    /// call.
+    /// Notes how many requests of a session are in flight now, and how many were at the last call.
     pub(crate) fn waiting(&self, now: usize, before: usize) {
         if now != before {
             self.waiting.fetch_add(now as i64 - before as i64, Ordering::Relaxed);

@@ -59,8 +59,8 @@ pub struct ServerBuilder {
 }
 
 impl Server {
-    /// Builds the server of the node with this name; it serves nothing yet. The `incarnation`
-    /// differs each time the node starts.
+    /// Starts to build the server of the node `name`. The `incarnation` must differ each time the
+    /// node starts.
     pub fn builder(name: NodeName, incarnation: u64) -> ServerBuilder {
         ServerBuilder { node: Node::new(name, incarnation), keep_alive: KeepAlive::default() }
     }
@@ -85,8 +85,8 @@ impl Server {
         self.node.refusals.read()
     }
 
-    /// Serves until `shutdown`, then finishes requests in flight for at most `DRAIN_TIMEOUT`. When
-    /// it returns, all connections and sockets are closed. Can be called once.
+    /// Serves until `shutdown` completes, and then waits at most `DRAIN_TIMEOUT` for requests in
+    /// flight. When it returns, all connections and sockets are closed. It can be called once.
     ///
     /// # Errors
     /// `Invalid` if there is no socket to listen on.
@@ -138,15 +138,15 @@ impl ServerBuilder {
     /// Offers a service under a name.
     ///
     /// # Panics
-    /// If the name is taken: two services of one name are a programming error.
+    /// If there is a service of that name already, which is a programming error.
     pub fn service(mut self, name: impl Into<String>, service: Arc<dyn Service>) -> Self {
         let previous = self.node.services.insert(name.into(), service);
         assert!(previous.is_none(), "a service is defined twice");
         self
     }
 
-    /// Lets `guard` decide which peers are admitted and what each may do. By default the user who
-    /// runs the node may do everything, and no other peer is admitted.
+    /// Sets the guard, which decides which peers are admitted and what each may do. By default the
+    /// user who runs the node may do everything, and no other peer is admitted.
     pub fn guard(mut self, guard: Arc<dyn Guard>) -> Self {
         self.node.guard = guard;
         self
@@ -177,15 +177,15 @@ impl ServerBuilder {
         self
     }
 
-    /// Sets where the spans of traced messages are kept. By default only the server itself can find
-    /// them.
+    /// Sets where the server stores the spans of traced messages. By default only the server itself
+    /// can read them.
     pub fn spans(mut self, spans: Arc<Spans>) -> Self {
         self.node.spans = spans;
         self
     }
 
-    /// Sets how long a connection may have no request, and a session no hello. The default is
-    /// `HANDSHAKE_TIMEOUT`.
+    /// Sets how long a connection may exist without a request, and a session without a hello. The
+    /// default is `HANDSHAKE_TIMEOUT`.
     pub fn handshake_timeout(mut self, timeout: Duration) -> Self {
         self.node.handshake_timeout = timeout;
         self

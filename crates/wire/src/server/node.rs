@@ -144,10 +144,10 @@ impl Node {
     }
 
     /// Begins the work that a message requests. (The session itself handles messages about the
-    /// session.) A request to watch is such work too: its outcome is a stream of events.
+    /// session.) A watch is such work, too: its outcome is a stream of events.
     ///
-    /// There is one future for each kind of message, because a single future would be as large as
-    /// the largest of them.
+    /// Each kind of message has its own future, because a single future for all kinds would be as
+    /// large as the largest of them.
     fn work(self: &Arc<Self>, caller: &Arc<Caller>, trace_id: u64, asked: Asked) -> Work {
         let mut only_reads = Kind::of(&asked).only_reads();
         let (node, caller) = (self.clone(), caller.clone());
@@ -248,8 +248,8 @@ async fn serve(service: &dyn Service, caller: &Caller, ask: pb::Ask) -> Result<A
     Ok(Answer::Answer(pb::Answer { output }))
 }
 
-/// Waits for a call, but ends it when the node stops if it is a long poll, because the event that
-/// it waits for may never come. `phase` is `None` for a call that is no long poll.
+/// Waits for a call. If the call is a long poll and the node stops, ends the call, because the
+/// event that it waits for may never come. `phase` is `None` if the call is not a long poll.
 async fn unless_stopping(
     phase: Option<watch::Receiver<Phase>>,
     answer: impl Future<Output = Result<Answer>>,
@@ -262,10 +262,10 @@ async fn unless_stopping(
     }
 }
 
-/// Runs work so that a panic fails only its own message. The process's log says what was wrong, and
-/// the session goes on.
+/// Runs work so that a panic fails only its own message. The panic is written to the process's log,
+/// and the session goes on.
 fn contained(work: impl Future<Output = Outcome> + Send + 'static) -> BoxFuture<'static, Outcome> {
-    // A panic may leave the store's or the service's work half done. Both must cope with a request
+    // A panic may leave the work of the store or service half done. Both must cope with a request
     // that ends at any point.
     Box::pin(AssertUnwindSafe(work).catch_unwind().map(|outcome| {
         outcome.unwrap_or_else(|_| {

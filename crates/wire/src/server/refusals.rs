@@ -2,9 +2,10 @@
 //!
 //! A refusal concerns a connection or session that was never established. An admitted connection
 //! that is idle, breaks or is revoked does not count. A client that leaves by itself does not count
-//! either: a command may end while it still connects to nodes that it turned out not to need.
+//! either. For example, a command may end while it is still connecting to nodes that it does not
+//! need.
 //!
-//! **Invariant:** reporting gives a refused peer no way to make the node do expensive work. An
+//! **Invariant:** a refused peer cannot make the node do expensive work through reports. An
 //! observer never waits, and does a bounded amount of work however many refusals there are.
 
 use std::fmt;
@@ -15,8 +16,8 @@ use nacre_telemetry::Counter;
 /// Why a peer was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RefusalReason {
-    /// TLS failed: no certificate, one of another authority, one that names no entity, or no TLS at
-    /// all.
+    /// The TLS handshake failed: no TLS, no certificate, a certificate of another authority, or a
+    /// certificate that names no entity.
     Tls,
     /// A handshake, a request or a hello did not come in time, or came only in part.
     Silence,
@@ -69,7 +70,8 @@ pub struct Refusal {
     pub text: String,
 }
 
-/// Is told of refusals. It is called on the task that serves the connection, so it must not wait.
+/// The server reports refusals to this observer. It calls the observer on the task that serves the
+/// connection, so the observer must not wait.
 pub trait RefusalObserver: Send + Sync {
     /// A peer was refused.
     fn refused(&self, refusal: Refusal);

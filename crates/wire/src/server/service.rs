@@ -33,14 +33,14 @@ impl Caller {
 /// A service of a node, such as a log's sequencer, the state of programs, or administration.
 ///
 /// A call runs on the session's task, beside other requests of its session. A call that computes
-/// for long must do so on a thread of its own (`tokio::task::spawn_blocking`). A begun call runs to
-/// its end even if the client goes away, unless it [only waits](Service::only_waits).
+/// for long must do so on its own thread (`tokio::task::spawn_blocking`). A call that has begun
+/// runs to its end even if the client goes away, unless it [only waits](Service::only_waits).
 #[async_trait]
 pub trait Service: Send + Sync {
     /// Runs a method.
     ///
     /// # Errors
-    /// `Unsupported` for a method that the service does not have, and any error of the method.
+    /// `Unsupported` if the service does not have the method; any error of the method.
     async fn ask(&self, caller: &Caller, method: &str, input: Bytes) -> Result<Bytes>;
 
     /// Whether a method is a long poll: it changes nothing and may wait for long. A call of such a

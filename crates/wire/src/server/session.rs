@@ -1,19 +1,21 @@
-//! One session in the server: a task that reads messages, runs them and sends the answers.
+//! One session in the server: a task that reads messages, runs their work and sends the answers.
 //!
-//! A single message has neither a task nor a channel. Its work is polled at once, and most work
-//! ends there; only work that has to wait joins the set of works in flight. Answers are encoded
-//! directly into the outbox. Each time the session's task is polled, it answers all work that is
-//! ready and then wakes the connection once, so these answers share a batch.
+//! A message has no task or channel of its own. The session polls the message's work at once, and
+//! most work ends in this poll; only work that has to wait joins the set of work in flight. The
+//! session encodes answers directly into the outbox. Each time the session's task is polled, it
+//! answers all work that is ready and then wakes the connection once, so these answers share a
+//! batch.
 //!
 //! **Invariants:**
-//! - Messages are begun in the order they were sent.
-//! - Begun work that changes something runs to its end even if its client is gone, because half a
-//!   change of many steps is worse than a late one. Work that changes nothing ends with its client.
-//!   Work that goes on without its client does not keep the slot of another session.
-//! - The right to watch is checked again before each event, because rights may have been revoked.
-//! - A session's memory is bounded: works in flight and their bytes, watches, and answers that the
-//!   client has not read. At a bound the session stops reading, in the middle of a batch if need
-//!   be, and HTTP/2 holds the client back.
+//! - The session begins messages in the order in which the client sent them.
+//! - Work that changes something runs to its end even if its client is gone, because half a change
+//!   of many steps is worse than a late change. Work that changes nothing ends with its client.
+//!   Work that goes on without its client does not take a session slot from others.
+//! - The session checks the right to watch again before each event, because rights may have been
+//!   revoked.
+//! - A session's memory is bounded: work in flight and its bytes, watches, and answers that the
+//!   client has not read. At a bound the session stops reading, even in the middle of a batch, and
+//!   HTTP/2 flow control holds the client back.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -62,8 +64,8 @@ pub(crate) struct Session {
     node: Arc<Node>,
     caller: Arc<Caller>,
     inbound: Streaming<Batch>,
-    /// Whether the session still reads messages. When it no longer does, it ends once its last
-    /// answer is taken.
+    /// Whether the session still reads messages. A session that no longer reads ends once the
+    /// client has taken its last answer.
     reading: bool,
     /// What was read and not begun.
     backlog: Batch,
@@ -76,8 +78,8 @@ pub(crate) struct Session {
     watches: Watches,
     tracing: Tracing,
     outbox: Outbox,
-    /// How many bytes the outbox had when the session last asked it. Until the session pushes more,
-    /// the outbox has at most this many.
+    /// An upper bound of the bytes in the outbox: its size when the session last looked. The
+    /// session looks again after it pushes more.
     waiting_bytes: usize,
     /// Requests whose answers this turn puts on their way.
     ended: Vec<(Begun, Ending)>,
@@ -327,8 +329,8 @@ impl Session {
         self.stop_reading();
     }
 
-    /// Notes, once only, that the client is gone. Drops the works that only read, and has the
-    /// others polled again.
+    /// Notes, once only, that the client is gone. Drops work that only reads, and polls the
+    /// remaining work again.
     fn leave(&mut self, context: &mut Context<'_>) {
         self.stop_reading();
         if std::mem::replace(&mut self.is_left, true) {
@@ -388,8 +390,8 @@ impl Future for Session {
             self.leave(context);
         }
         self.meter_turn();
-        // The session stays until the client has taken its last answer. Until then the bytes that
-        // wait are counted, and the client's time to read them runs.
+        // The session stays until the client has taken its last answer. Until then the unread bytes
+        // count, and the client's time to read them runs.
         if !self.is_done() || self.waiting_bytes > 0 {
             return Poll::Pending;
         }

@@ -1,8 +1,9 @@
 //! Limits on sessions: how many a server may have, and how many one entity may have.
 //!
-//! When a client is gone, its session may still have work in flight. Such a session is *left
-//! behind* and does not count against the limits, unless its entity has already left as many
-//! sessions behind as it may have open.
+//! After a client has gone, its session may still have work in flight. Such a session is *left
+//! behind*. It does not count against the limits, so a client that reconnects finds a free slot.
+//! But an entity may have at most [`MAX_ENTITY_SESSIONS`] sessions left behind; further ones keep
+//! their slot.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -65,8 +66,8 @@ fn open(sessions: &HashMap<EntityName, Sessions>) -> usize {
 }
 
 impl SessionSlot {
-    /// Notes that the session's client is gone. Another session may use the slot, unless the entity
-    /// has left too many sessions behind.
+    /// Notes that the session's client is gone. Frees the slot for another session, unless the
+    /// entity has left too many sessions behind.
     pub(crate) fn leave(&mut self) {
         let mut sessions = self.slots.lock();
         if let Some(own) = sessions.get_mut(&self.entity)

@@ -1,13 +1,13 @@
-//! Makes the `:authority` valid that gRPC libraries send over Unix sockets.
+//! Corrects the invalid `:authority` header that gRPC libraries send over Unix sockets.
 //!
 //! A library that connects to `unix:/run/x.sock` sends that path as `:authority`, raw or as
 //! `%2Frun%2Fx.sock` (gRPC's C core since 1.57, grpc-java, grpc-swift). RFC 3986 does not allow
-//! such an authority, and h2 resets the stream. A node does not use the authority. So on Unix
-//! sockets this module replaces each byte that is not allowed by `-` before h2 sees it.
+//! such an authority, and the library h2 would reset the stream. The node ignores the authority. So
+//! on Unix sockets this module replaces each forbidden byte by `-` before h2 sees it.
 //!
 //! **Invariant:** the bytes of an `:authority` change, but never their number. So client and server
-//! still compute the same entry sizes in HPACK's table (RFC 7541, section 4). A connection that
-//! this module does not understand is passed on unchanged.
+//! still compute the same entry sizes in HPACK's table (RFC 7541, section 4). If the module cannot
+//! parse a connection, it passes the connection's bytes on unchanged.
 
 use std::io;
 use std::pin::Pin;
@@ -24,8 +24,8 @@ const PADDED: u8 = 0x08;
 const PRIORITY: u8 = 0x20;
 /// What a frame of headers begins with if it has a priority.
 const PRIORITY_BYTES: usize = 5;
-/// The name of the field to change. Clients send either its index in HPACK's static table or, some
-/// of them, this string.
+/// The name of the header field to change. Clients send either its index in HPACK's static table or
+/// this string.
 const AUTHORITY: &[u8] = b":authority";
 const AUTHORITY_INDEX: u8 = 1;
 /// A longer integer of HPACK is none that a client sends.
@@ -90,8 +90,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for SocketAuthority<S> {
 /// The frames of a connection, as far as they have come.
 #[derive(Debug)]
 struct Frames {
-    /// How many bytes are passed on before the next frame's header, or before the frame's block of
-    /// headers.
+    /// How many bytes to pass on before the next frame's header, or before this frame's block of
+    /// header fields.
     skip: usize,
     /// The header of the frame that begins next.
     header: [u8; FRAME_HEADER_BYTES],
@@ -176,8 +176,8 @@ impl Frames {
 enum Block {
     /// The first byte of a field.
     Field,
-    /// The next byte is a further byte of a field's index. After the last byte of the index comes
-    /// the string `followed`, or the next field if that is `None`.
+    /// The next byte belongs to the index of a field. After the index comes a string of the kind
+    /// `followed`; if `followed` is `None`, the next field comes.
     Index { followed: Option<Text> },
     /// The first byte of a string's length.
     Length(Text),
@@ -190,16 +190,16 @@ enum Block {
 /// What a string is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Text {
-    /// A name. The number says how many bytes of it equal those of [`AUTHORITY`]; `None` once one
-    /// differs.
+    /// The name of a field. The number says how many bytes so far equal those of [`AUTHORITY`];
+    /// `None` after a difference.
     Name(Option<usize>),
     Value,
     Authority,
 }
 
 impl Block {
-    /// Returns the state after a byte, and possibly changes the byte. Returns `None` if no client
-    /// sends such a block.
+    /// Returns the state after a byte, and may change the byte. Returns `None` if the block of
+    /// header fields is malformed.
     fn after(self, byte: &mut u8) -> Option<Self> {
         Some(match self {
             Self::Field => Self::after_field(*byte),
@@ -232,8 +232,8 @@ impl Block {
         })
     }
 
-    /// The state after `byte`, the first byte of a field. It says the kind of the field and begins
-    /// the field's index.
+    /// The state after `byte`, the first byte of a field. The byte says the kind of the field and
+    /// holds the first bits of the field's index.
     fn after_field(byte: u8) -> Self {
         let (index_bits, is_literal) = match byte {
             0x80.. => (0x7f, false),
@@ -305,8 +305,8 @@ mod tests {
         [&length[1..], &[kind, flags, 0, 0, 0, 1], payload].concat()
     }
 
-    /// Makes the bytes of a connection whose block of headers has this authority and is divided
-    /// over two frames.
+    /// Makes the bytes of a connection. Its block of header fields has this authority and is
+    /// divided over two frames.
     fn connection(authority: &str) -> Vec<u8> {
         let long = "v".repeat(200);
         let mut block = vec![0x83, 0x86, 0x3f, 0x61];

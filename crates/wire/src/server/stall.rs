@@ -1,7 +1,7 @@
-//! Decides how long the server keeps a session whose client does not read.
+//! Decides when the server ends a session whose client does not read.
 //!
-//! The time begins when too many bytes of replies wait for the client, and begins again with every
-//! message that the client reads. So a slow reader keeps its session, and a client that reads
+//! The timeout starts when too many bytes of replies wait for the client, and starts again with
+//! every message that the client reads. So a slow reader keeps its session, and a client that reads
 //! nothing loses it.
 
 use std::pin::Pin;
@@ -28,7 +28,7 @@ impl Stall {
     }
 
     /// Whether the client has read nothing for `timeout`. `taken` is how many messages it has read
-    /// so far. If the answer is no, the task of `context` is woken when the time may be over.
+    /// so far. If the answer is no, wakes the task of `context` when the timeout may have passed.
     pub(crate) fn is_too_long(
         &mut self,
         taken: u64,

@@ -1,7 +1,7 @@
 //! Chooses which messages are traced, and makes their spans.
 //!
-//! A message is traced if its client asks for it. Of the other messages, each session traces one in
-//! [`SAMPLED_ONE_IN`], so that a node can show afterwards what was slow.
+//! A message is traced if its client requests that. Of the other messages, each session traces one
+//! in [`SAMPLED_ONE_IN`], so that a node can show afterwards what was slow.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use super::meter::Kind;
 use crate::message::Origin;
 use nacre_protocol::proto::client_message::Body as Asked;
 
-/// One message in this many is traced. With a hundred thousand requests a second, that makes a
-/// hundred traces a second. Making them takes a thousandth of a core, and they are kept for some
+/// One message in this many is traced. At a hundred thousand requests a second, this gives a
+/// hundred traces a second. They take a thousandth of a core, and the server keeps them for some
 /// seconds.
 const SAMPLED_ONE_IN: u32 = 1024;
 

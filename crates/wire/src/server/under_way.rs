@@ -33,8 +33,8 @@ pub(crate) struct Work {
     pub(crate) only_reads: bool,
 }
 
-/// A message in flight and its work. The client waits for a limited time only, but work that
-/// changes something runs to its end.
+/// A message in flight and its work. The client waits for a limited time, but work that changes
+/// something runs to its end.
 pub(crate) struct UnderWay {
     /// The message that is to be answered; `None` once the client no longer waits.
     id: Option<(u64, Begun)>,
@@ -46,13 +46,14 @@ pub(crate) struct UnderWay {
     bytes: usize,
 }
 
-/// The outcome of waiting for a message. If its work has ended, the outcome has the bytes that the
-/// message took.
+/// The result of polling a message in flight. If its work has ended, the result has the message's
+/// size in bytes.
 pub(crate) enum Progress {
     /// It is answered.
     Finished(u64, Begun, Outcome, usize),
-    /// The client no longer waits for message `id`. If the work changes something, it goes on and
-    /// is given back. Any other work has ended, and the bytes that it took are given instead.
+    /// The client no longer waits for message `id`. If the work changes something, the work
+    /// continues as the contained `UnderWay`. Any other work has been dropped, and the message's
+    /// size in bytes is returned.
     Late(u64, Begun, Result<UnderWay, usize>),
     /// Work without a waiting client has ended.
     Unheard(usize),

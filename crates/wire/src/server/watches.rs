@@ -12,7 +12,7 @@ use nacre_object::{Error, ObjectId, Result, WatchEvent};
 use super::under_way::Watched;
 use crate::limits::MAX_WATCHES;
 
-/// An event of a watch: the watch's id, and the event, or `None` if the watch has ended.
+/// The id of a watch and its next event; the event is `None` if the watch has ended.
 type Told = (u64, Option<WatchEvent>);
 
 /// The watches of one session, by the id of the message that asked for each.
@@ -30,11 +30,11 @@ enum State {
 }
 
 impl Watches {
-    /// Reserves a place for a watch that is being established.
+    /// Reserves a slot for a watch that is being established.
     ///
     /// # Errors
-    /// `Exhausted` if the session has `MAX_WATCHES` watches, `Invalid` if the id has a watch
-    /// already.
+    /// `Exhausted` if the session has `MAX_WATCHES` watches, `Invalid` if there is a watch with
+    /// this id already.
     pub(crate) fn begin(&mut self, id: u64) -> Result<()> {
         if self.states.contains_key(&id) {
             return Err(Error::invalid(format!("the id {id} already has a watch")));

@@ -55,8 +55,8 @@ async fn abandoned_messages_keep_their_budget_while_the_node_does_not_read() {
     let session = connect(&node.endpoint).await;
     let large = Bytes::from(vec![0; 8 * MIB - 1024]);
     let short = Duration::from_millis(50);
-    // The most bytes that can be in flight: at the node, in the flow-control windows and sockets,
-    // and in the client's budget, and one more message for each of these.
+    // The most requests that can be in flight: those that fit in the node, in the flow-control
+    // windows and in the client's budget. Sockets and rounding add one for each of these.
     let windows = CONNECTION_WINDOW_BYTES as usize;
     let most = (MAX_UNDER_WAY_BYTES + windows + CLIENT_BUDGET_BYTES) / (8 * MIB) + 4;
     let mut left_behind = 0;
@@ -95,8 +95,8 @@ async fn a_client_that_does_not_read_its_replies_gets_no_more() {
     for id in 1..=ASKED {
         lazy.send(vec![asks(id, "make", &MIB.to_string())]);
     }
-    // The replies that wait in the server, those in the flow-control windows and sockets, and one
-    // more for each.
+    // The most replies that can be ready: those that wait in the server, those in the flow-control
+    // window and the sockets, and one more for each.
     let most = (REPLIES_WAITING_BYTES + STREAM_WINDOW_BYTES as usize) / MIB + 4;
     service.until_begun(REPLIES_WAITING_BYTES / MIB).await;
     const TURNS: usize = 200;
@@ -107,8 +107,8 @@ async fn a_client_that_does_not_read_its_replies_gets_no_more() {
     }
 }
 
-/// Lets other clients ask `turns` times, so that the node has time to begin requests of the client
-/// that does not read.
+/// Lets another client send `turns` requests. In this time the node could begin requests of the
+/// client that does not read.
 async fn turns_of_others(node: &Node, turns: usize) {
     let session = connect(&node.endpoint).await;
     for _ in 0..turns {
@@ -136,7 +136,7 @@ async fn the_bound_on_unread_replies_holds_within_one_batch() {
 async fn requests_that_end_together_are_answered_up_to_the_bound() {
     let (_place, service, node, mut lazy) = served().await;
     const ASKED: usize = 64;
-    // So long that the replies of requests that are woken at the same time already exceed the
+    // With this length, the replies to a few requests that end at the same time already exceed the
     // bound.
     const BYTES: usize = 8 * MIB - 1024;
     const TURNS: usize = 200;
@@ -339,8 +339,8 @@ async fn an_oversize_batch_ends_its_session_only() {
     ask(&bystander, "echo", "").await.unwrap();
 }
 
-/// The reply has many short entries. By the bytes of the entries alone it would fit into a message,
-/// but their framing makes it too large.
+/// The reply has many short entries. The entries alone would fit into a message, but their framing
+/// makes the reply too large.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_transaction_whose_reply_is_too_large_is_not_committed() {
     let folder = SocketFolder::new();

@@ -51,8 +51,8 @@ async fn a_node_enforces_the_deadline_of_a_foreign_client() {
         matches!(&late.body, Some(Answer::Error(error)) if error.kind() == PbKind::Unavailable)
     );
     assert_eq!(late.id, 1);
-    // The work ends all the same, but its answer is not sent: the next answer is that to the next
-    // message.
+    // The work still runs to its end, but the node does not send its answer. So the next answer
+    // belongs to the next message.
     service.release(1);
     service.until_finished(1).await;
     session.send(vec![asks(2, "echo", "next")]);

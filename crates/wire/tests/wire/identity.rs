@@ -1,5 +1,5 @@
-//! A connection proves which entity connects, and each message is checked by the rights that the
-//! entity has then.
+//! Tests of identities over the wire: a connection proves which entity connects, and the node
+//! checks each message by the entity's rights at that time.
 
 use std::sync::Arc;
 

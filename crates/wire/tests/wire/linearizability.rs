@@ -1,6 +1,6 @@
 //! Checks that the histories of concurrent clients of a remote store are linearizable, even if
-//! connections break and answers are lost. A call is repeated only if no client can notice the
-//! repetition.
+//! connections break and answers are lost. The session resends a call only if no client can notice
+//! the repetition.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! A client in another language: Python with stock grpcio and modules generated from the `.proto`
-//! files.
+//! Tests a node with a client in another language: Python with stock grpcio and modules generated
+//! from the `.proto` files.
 //!
 //! Needs the Debian packages `python3-grpcio`, `protobuf-compiler` and `protobuf-compiler-grpc`.
 //! (`python3-grpc-tools` does not work: Debian's version is older than Debian's protobuf.)

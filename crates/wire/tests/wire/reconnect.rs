@@ -1,5 +1,5 @@
-//! Connections come and go. The outcome of each call is certain, or the call's error says that it
-//! is not.
+//! Tests of lost connections. Each call either has a certain outcome, or fails with an error that
+//! says that the outcome is unknown.
 
 use std::sync::Arc;
 

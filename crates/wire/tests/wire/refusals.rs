@@ -142,8 +142,8 @@ async fn a_peer_without_a_hello_is_counted_once() {
     noisy.write_all(&[0xff; 64]).await.unwrap();
     let _ = noisy.read_to_end(&mut Vec::new()).await;
     is_counted(&node.server, &[(RefusalReason::Silence, 1), (RefusalReason::Protocol, 1)]).await;
-    // The client sent a request but no hello. The session counts as refused, and its connection
-    // does not count again.
+    // The client sent a request but no hello. The node counts the session as refused, and does not
+    // count its connection as well.
     RawSession::begin(&node.endpoint, vec![]).await.err().expect("no hello, no session");
     eventually("it is gone", || node.server.connection_count() == 0).await;
     assert_eq!(told.reasons().len(), 3);
@@ -161,8 +161,8 @@ async fn an_admitted_peer_is_never_counted_as_refused() {
     let session = connect(&node.endpoint).await;
     ask(&session, "echo", "here").await.unwrap();
     drop(session);
-    // A client that leaves by itself, before it said anything or in the middle of a message, is no
-    // refusal either.
+    // A client that leaves by itself does not count as refused, whether it sent nothing or half a
+    // message.
     drop(UnixStream::connect(node.endpoint.path().unwrap()).await.unwrap());
     let mut leaving = UnixStream::connect(node.endpoint.path().unwrap()).await.unwrap();
     leaving.write_all(b"PRI * HT").await.unwrap();
