@@ -1,7 +1,8 @@
-//! Measures the cost of an operation through the engine, on a running cluster: `op_cost CONF`,
-//! where `CONF` is the cluster's configuration file.
+//! Benchmark: the cost of an operation through the engine, on a running cluster. Usage: `op_cost
+//! CONF`, where `CONF` is the cluster's configuration file.
 //!
-//! Prints operations a second and microseconds for each, with one and with 32 in flight.
+//! Prints operations a second and microseconds for each operation, with one and with 32 operations
+//! in flight.
 
 use std::sync::Arc;
 

@@ -35,13 +35,13 @@ use crate::{RadosOptions, cluster::connection};
 /// Open namespaces that are remembered: opening one again is cheap.
 const MAX_CONTEXTS: usize = 256;
 
-/// How many notifications may wait at a time. Each holds a payload, and most wait for their
-/// watchers.
+/// How many notifications may be in flight at a time. Each holds a payload, and most of its time it
+/// waits for watchers to acknowledge.
 const MAX_NOTIFICATIONS: usize = 256;
 
 const _: () = assert!(MAX_NOTIFICATIONS < in_flight::MAX_NOTIFICATIONS, "there is room for them");
 
-/// A store that keeps its objects in a pool of a Ceph cluster. Clones are handles to the same
+/// A store that keeps its objects in a pool of a Ceph cluster. Clones are handles of the same
 /// store.
 #[derive(Clone)]
 pub struct RadosEngine(Arc<Inner>);
@@ -66,12 +66,12 @@ struct Inner {
 impl RadosEngine {
     /// Connects to a cluster. A method of `classes` runs inside the OSD of its object if the OSD
     /// has a class that can run it. Otherwise this process reads the object, runs the method, and
-    /// writes its changes if the object has not changed since.
+    /// writes the method's changes if the object has not changed since.
     ///
     /// # Errors
     /// `Unsupported` if librados is not installed; `Invalid`, `Denied` or `NotFound` if the cluster
-    /// refuses this client; `Unavailable` after the options' `connect_timeout`. Each says what to
-    /// check.
+    /// refuses this client; `Unavailable` after the options' `connect_timeout`. Each error says
+    /// what to check.
     pub async fn connect(
         options: RadosOptions,
         classes: Arc<dyn RemoteClassHost>,
@@ -103,8 +103,8 @@ impl RadosEngine {
         })))
     }
 
-    /// Where the cluster keeps an object, or would keep it if it existed, according to the
-    /// monitors' present map.
+    /// The placement group and OSDs that keep an object, according to the monitors' present map.
+    /// The object need not exist.
     ///
     /// # Errors
     /// `Unavailable` if the monitors do not answer.
@@ -132,13 +132,13 @@ impl RadosEngine {
         self.0.in_osd.counts()
     }
 
-    /// The methods, as `CLASS.METHOD`, that at present run in this process and not in OSDs, because
-    /// their answers are too long for an OSD.
+    /// The methods, as `CLASS.METHOD`, that at present run in this process instead of in OSDs,
+    /// because their answers are too long for an OSD.
     pub fn long_answers(&self) -> Vec<String> {
         self.0.in_osd.long_answers(&*self.0.clock)
     }
 
-    /// Finds out which class the OSDs of the cluster have at present to run methods with.
+    /// Finds out for each OSD whether it has nacre's class, Ceph's class `lua`, or neither.
     ///
     /// # Errors
     /// `Unavailable` if the monitors do not answer.
@@ -150,7 +150,7 @@ impl RadosEngine {
         Ok(targets.ask(&self.context(PROBE_POOL)?).await)
     }
 
-    /// What an OSD counts of the operations of all clients since it started.
+    /// How many operations of all clients an OSD has counted since it started.
     ///
     /// # Errors
     /// `Denied` if the user may not ask the OSD for its counters; `Unavailable` if the OSD does not
@@ -161,9 +161,9 @@ impl RadosEngine {
         counters.map_err(|error| error.during("perf dump").on(format!("osd.{osd}")))
     }
 
-    /// Ends the engine's watches. Returns when the cluster has forgotten them, or after some
-    /// seconds without an answer. If a watch was not ended, the cluster keeps it for half a minute,
-    /// and every notification in that time waits for a watcher that does not exist any more.
+    /// Ends the engine's watches. Returns when the cluster has removed the watches, or after some
+    /// seconds without an answer. The cluster keeps a watch that was not ended for half a minute.
+    /// In that time, every notification waits for the missing watcher.
     pub async fn close(&self) {
         self.0.watches.end().await;
     }
@@ -252,8 +252,8 @@ impl RadosEngine {
         };
         let answer = timeout(self.0.options.operation_timeout, notified).await;
         match answer.unwrap_or(Ok((status::TIMED_OUT, false)))? {
-            // Either the object had no watcher, or some watchers did not answer. Those will be told
-            // that they missed events.
+            // Either the object had no watcher, or some watchers did not answer. The cluster tells
+            // the latter that they missed events.
             (status::ABSENT, _) | (status::TIMED_OUT, true) => Ok(()),
             (status, _) if status < 0 => Err(operation_failed(status)),
             _ => Ok(()),

@@ -1,5 +1,5 @@
-//! Fuzzes the answers of an OSD to a call of nacre's class. Whatever the bytes are, decoding gives
-//! an outcome or an error, and never panics.
+//! Fuzz test of the decoder for an OSD's answers to calls of nacre's class. Any bytes give an
+//! outcome or an error, and never a panic.
 
 use bytes::Bytes;
 use nacre_fuzz::fuzz;

@@ -1,5 +1,5 @@
-//! Bounds how much is in flight. Past the bound callers wait in a queue; otherwise librados would
-//! block their threads.
+//! Limits the number of operations and bytes in flight. Beyond the limit, callers wait in a queue;
+//! otherwise librados would block their threads.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 pub const MAX_OPERATIONS: usize = 512;
 /// Bytes at a time, in and out, as operations announce them.
 pub const MAX_BYTES: usize = 256 * 1024 * 1024;
-/// How many notifications librados may have in flight, each with its payload. They are not counted
-/// with other operations. While an OSD does not answer, the notifications to its objects stay in
-/// flight for long, even if their callers have stopped waiting.
+/// How many notifications librados may have in flight, each with its payload. They have their own
+/// limit: while an OSD does not answer, notifications to its objects stay in flight for long, even
+/// if their callers have stopped waiting.
 pub const MAX_NOTIFICATIONS: usize = 1024;
-/// The number of operations at which librados blocks the thread of its caller. The engine never has
-/// as many in flight. There is a reserve for operations that the engine does not count, such as
-/// listings. The next constant is the same for bytes: librados' default is 100 MiB, which some
-/// dozen large reads exceed.
+/// The number of operations in flight at which librados blocks the caller's thread. It is twice
+/// what the engine ever has in flight, to leave a reserve for operations that the engine does not
+/// count, such as listings. [`LIBRADOS_BYTES`] is the same for bytes; librados' default of 100 MiB
+/// would be too low for some dozen large reads.
 pub const LIBRADOS_OPERATIONS: usize = 2 * (MAX_OPERATIONS + MAX_NOTIFICATIONS);
 pub const LIBRADOS_BYTES: usize = 2 * MAX_BYTES;
 /// Permits are counted in pages, so that they fit a semaphore.
@@ -64,7 +64,7 @@ impl InFlight {
         }
     }
 
-    /// Returns a permit for a notification if one is free. It does not wait for one, because other
+    /// Returns a permit for a notification if one is free. Does not wait for one, because other
     /// notifications may keep their permits for long.
     pub fn admit_notification(&self) -> Option<Permit> {
         let notification = self.notifications.clone().try_acquire_owned().ok()?;

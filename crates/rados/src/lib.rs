@@ -1,22 +1,22 @@
 //! The engine on Ceph: a [`Store`](nacre_object::Store) that keeps its objects in a Ceph cluster,
 //! through librados. It needs no daemon besides Ceph's.
 //!
-//! nacre's pools are namespaces of one RADOS pool, and its objects are RADOS objects
-//! (`rados-layout` describes their form). So RADOS replicates the objects, and orders the changes
-//! of each object.
+//! nacre's pools are namespaces of one RADOS pool, and its objects are RADOS objects (the crate
+//! `rados-layout` describes their form). So RADOS replicates the objects, and orders the changes of
+//! each object.
 //!
 //! | folder or file | holds |
 //! | --- | --- |
-//! | `engine`, `options` | the engine as others see it |
-//! | `cluster/` | the Ceph cluster: connection, what its monitors know, where an object lies |
+//! | `engine`, `options` | the engine and its options, the interface of the crate |
+//! | `cluster/` | the Ceph cluster: connection, what its monitors know, which OSDs keep an object |
 //! | `transaction/` | how a request is run on an object; its decisions (`write_only`, `plan`, `partial_view`, `image`) are pure |
 //! | `classes/` | methods that run inside OSDs |
 //! | `listing`, `watches`, `mailbox` | listings in byte order; watches |
 //! | `shared_reads`, `recent_set`, `in_flight` | reads done once for many callers; recent findings; the bound of requests |
 //! | `ffi/` | the binding of librados, which is loaded on first use; the only unsafe code |
 //!
-//! A program with this crate also runs on a machine without Ceph. Without librados only this engine
-//! cannot be used.
+//! A program with this crate also runs on a machine without librados; only this engine is then
+//! unavailable.
 
 mod classes;
 mod cluster;

@@ -2,7 +2,7 @@
 //! hashes.
 //!
 //! To make a page, the listing goes over all names of the pool and keeps the smallest of those that
-//! were asked for. So its memory is bounded by the size of a page, but its time grows with the
+//! match the request. So its memory is bounded by the size of a page, but its time grows with the
 //! pool.
 
 use std::collections::BTreeSet;
@@ -15,9 +15,9 @@ use nacre_object::{ListPage, ListRequest, ObjectName};
 pub struct Page {
     request: ListRequest,
     limit: usize,
-    /// The smallest names found so far. The set holds one more name than the page, which tells
-    /// whether a further page exists. It is a set because RADOS possibly lists an object twice if
-    /// the object moves meanwhile.
+    /// The smallest names found so far. It holds up to one name more than the page, to know whether
+    /// a further page exists. It is a set because RADOS may list an object twice if the object
+    /// moves meanwhile.
     least: BTreeSet<ObjectName>,
 }
 

@@ -1,16 +1,16 @@
-//! A mailbox: one RADOS object that is watched in place of many objects, and the listeners for
-//! these objects in this process.
+//! A mailbox: one RADOS object that this process watches in place of many objects, and the
+//! listeners for these objects in this process.
 //!
-//! The watch in the cluster lasts as long as there are listeners. If the watch breaks (the OSD
-//! died, or the client was cut off), the mailbox watches the object again, and then every listener
-//! gets `Lost`. Listeners also get `Lost` if the cluster was silent for so long that it has
-//! possibly dropped a notification (a *lapse*).
+//! The mailbox keeps its watch in the cluster as long as it has listeners. If the watch breaks
+//! (because the OSD died or the client was cut off), the mailbox watches its object again, and then
+//! sends every listener `Lost`. It also sends `Lost` after a *lapse*: a time in which the cluster
+//! was silent for so long that it may have dropped a notification.
 //!
 //! **Invariants:**
 //! - `Lost` comes after the watch is established again, so a listener that reads then misses no
 //!   later change.
-//! - Each watch holds a permit until the cluster has forgotten it. So when all permits are free, no
-//!   watch is left.
+//! - Each watch holds a permit until the cluster has removed the watch. So when all permits are
+//!   free, no watch is left.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -29,24 +29,25 @@ use crate::ffi::{Change, IoContext, Listener, WatchId};
 
 /// The cluster forgets a watcher that it has not heard of for this long, Ceph's default.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(30);
-/// A watcher that has not acknowledged a notification in this time counts as gone. It will get
-/// `Lost`.
+/// The cluster does not wait longer than this for a watcher to acknowledge a notification. The
+/// watcher then gets `Lost`.
 pub const NOTIFY_TIMEOUT: Duration = Duration::from_secs(8);
 /// How often the cluster is asked whether a watch still exists. This is Ceph's default
 /// (`objecter_tick_interval`).
 const PING_INTERVAL: Duration = Duration::from_secs(5);
 /// If the cluster was silent for longer than this, it has possibly dropped a notification.
 const LAPSE: Duration = Duration::from_millis(6_500);
-/// How often we check how long the cluster has been silent. If the cluster drops a notification
-/// after a lapse, at least one check falls between the lapse and that notification.
+/// How often the mailbox checks how long the cluster has been silent. The interval is short enough
+/// that at least one check falls between a lapse and the time at which the cluster drops a
+/// notification.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 const _: () = assert!(PING_INTERVAL.as_millis() < LAPSE.as_millis());
 const _: () = assert!(LAPSE.as_millis() + LOOK_INTERVAL.as_millis() < NOTIFY_TIMEOUT.as_millis());
 const _: () = assert!(NOTIFY_TIMEOUT.as_millis() < WATCH_TIMEOUT.as_millis());
 
-/// The pause between attempts to watch again. The cluster is busy with the failure that broke the
-/// watch.
+/// The pause between attempts to watch again. The cluster needs some time to handle the failure
+/// that broke the watch.
 const REOPEN_INTERVAL: Duration = Duration::from_millis(500);
 
 /// A mailbox that is watched.
@@ -90,10 +91,10 @@ impl Mailbox {
     ///
     /// # Errors
     /// `Unavailable` if the cluster does not answer, or if the engine is being closed; any other
-    /// error of a watch.
+    /// error of RADOS.
     pub async fn listen(self: &Arc<Self>, object: &str) -> Result<Arc<EventQueue>> {
-        // A task of its own opens the watch. If the caller stops waiting, the watch still belongs
-        // to the mailbox, and ends together with the mailbox.
+        // A separate task opens the watch. If the caller stops waiting, the watch still belongs to
+        // the mailbox, and ends together with the mailbox.
         let opened = self.runtime.spawn(self.clone().watched()).await;
         opened.unwrap_or_else(|_| Err(closed()))?;
         let queue = Arc::new(EventQueue::default());
@@ -148,8 +149,8 @@ impl Mailbox {
         }
     }
 
-    /// Runs as long as the watch lasts. If the cluster answers again after a lapse, sends `Lost` to
-    /// all listeners.
+    /// Runs as long as the watch lasts. When the cluster answers again after a lapse, sends `Lost`
+    /// to all listeners.
     async fn attend(mailbox: Weak<Self>, id: WatchId) {
         let mut lapsed = false;
         loop {

@@ -11,18 +11,18 @@ use nacre_object::{Error, Result};
 const STANDARD_USER: &str = "admin";
 /// The RADOS pool that holds nacre's pools if no other is named.
 const STANDARD_POOL: &str = "nacre";
-/// How long a client waits for a monitor; then it takes the monitor for dead. An election of
+/// How long a client waits for a monitor before it takes the monitor for dead. An election of
 /// monitors takes at most 5 s.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(8);
-/// How long an operation may take. A failed OSD is replaced after up to 20 s of missed heartbeats,
-/// and operations wait for that.
+/// How long an operation may take. Ceph replaces a failed OSD after up to 20 s of missed
+/// heartbeats, and operations wait for the replacement.
 const OPERATION_TIMEOUT: Duration = Duration::from_secs(40);
 
 /// How to reach a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RadosOptions {
-    /// The cluster's configuration file, which names the monitors and the keyring. With `None`, the
-    /// files of every Ceph client are tried (`$CEPH_CONF`, `/etc/ceph/ceph.conf`,
+    /// The cluster's configuration file, which names the monitors and the keyring. With `None`,
+    /// librados looks for a file as every Ceph client does (`$CEPH_CONF`, `/etc/ceph/ceph.conf`,
     /// `~/.ceph/config`).
     pub conf: Option<PathBuf>,
     /// The cephx user, without `client.`.

@@ -1,8 +1,9 @@
 //! A set of recent findings about objects, methods and the like, in a fixed amount of memory.
 //!
-//! A finding about a subject is kept for a while, in the slot that the subject's hash chooses. If
-//! two subjects have the same slot, a finding about one counts for the other too. So the set serves
-//! only for hints that may be wrong, such as which way is faster.
+//! A finding about an object or method stays for a while, in the slot that the hash of its name
+//! chooses. If two names have the same slot, a finding about one counts for the other, too. So the
+//! set serves only for hints that may be wrong, for example whether a method's answers are too long
+//! for an OSD.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};

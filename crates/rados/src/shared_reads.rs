@@ -1,8 +1,8 @@
 //! Shares reads of system objects among concurrent callers.
 //!
 //! When a map changes, all its watchers in this process read the same part of the map, and then the
-//! same program's source. A caller that asks while such a read is in flight shares the *next* read
-//! with all other callers that ask meanwhile.
+//! same program's source. Callers that ask while such a read is in flight do not get its result.
+//! All of them together share one *next* read.
 //!
 //! **Invariant:** a read begins only after all callers that share it have asked. So no caller gets
 //! a state that is older than its request.
@@ -32,9 +32,9 @@ struct Line {
 /// One read, and what came of it.
 type Round = OnceCell<Result<Reply>>;
 
-/// Whether several callers may share a request: it reads a system object and changes nothing.
-/// Objects of users are seldom read by many callers at once, so sharing would only make their
-/// requests slower.
+/// Whether several callers may share a request: it reads a system object and changes nothing. Many
+/// callers at once seldom read the same user object, so sharing would only make such requests
+/// slower.
 pub fn is_shared(request: &Request, classes: &dyn ClassHost) -> bool {
     let only_reads = |op: &Op| match op {
         Op::Call(call) => classes.is_read_only(call),
@@ -44,10 +44,10 @@ pub fn is_shared(request: &Request, classes: &dyn ClassHost) -> bool {
 }
 
 impl SharedReads {
-    /// The reply to a request. Concurrent callers with the same request share one `read`.
+    /// Returns the reply to a request. Concurrent callers with the same request share one `read`.
     ///
     /// # Errors
-    /// Those of `read`.
+    /// The errors of `read`.
     pub async fn read(
         &self,
         request: &Request,
@@ -93,8 +93,9 @@ impl Drop for Asked<'_> {
         let object = &self.line.request.header.object;
         let mut lines = self.shared.lines();
         let Some(of_object) = lines.get_mut(object) else { return };
-        // Callers join the waiting line of a request only while they hold this lock. So if only the
-        // table and this caller refer to the line, nobody waits in it, and it can be removed.
+        // Callers join the waiting line of a request only while they hold this lock. A count of two
+        // means that only the table and this caller refer to the line. Nobody else waits in it
+        // then, so remove it.
         of_object.retain(|line| !Arc::ptr_eq(line, &self.line) || Arc::strong_count(line) > 2);
         if of_object.is_empty() {
             lines.remove(object);

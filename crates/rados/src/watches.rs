@@ -17,8 +17,8 @@ use crate::mailbox::Mailbox;
 
 /// Watches of one engine: each costs a queue.
 pub const MAX_WATCHES: usize = 4096;
-/// How long to wait for the cluster when watches end. After this time the cluster finds out by
-/// itself that the watches have ended.
+/// How long to wait for the cluster when watches end. If it does not answer in time, it removes the
+/// watches later by itself, because they are silent.
 const END_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Who listens where.
@@ -27,8 +27,8 @@ pub struct Watches {
     /// Mailboxes with listeners, by pool and name.
     mailboxes: Mutex<HashMap<(String, String), Weak<Mailbox>>>,
     free: Arc<Semaphore>,
-    /// There is one permit for each mailbox that the cluster knows to be watched. There are no more
-    /// mailboxes than watches, except for some mailboxes that are about to end.
+    /// Permits for watches in the cluster: each watched mailbox holds one. There are at most as
+    /// many mailboxes as watches, except for some mailboxes that are about to end.
     open: Arc<Semaphore>,
     /// How long the cluster has for making a watch.
     patience: Duration,
@@ -44,7 +44,7 @@ impl Watches {
     /// Watches an object. `mail` is the namespace that holds the mailboxes of the object's pool.
     ///
     /// # Errors
-    /// `Exhausted` past [`MAX_WATCHES`]; any error of a watch.
+    /// `Exhausted` if there are [`MAX_WATCHES`] watches already; any error of RADOS.
     pub async fn watch(&self, mail: Arc<IoContext>, object: &ObjectId) -> Result<WatchStream> {
         let permit = self.free.clone().try_acquire_owned();
         let permit = permit.map_err(|_| {
@@ -70,9 +70,9 @@ impl Watches {
         made
     }
 
-    /// Ends all watches, also those that have just lost their last listener, and refuses new ones.
-    /// Returns when the cluster has forgotten the watches, or when it has not answered for some
-    /// time.
+    /// Ends all watches, including those that have just lost their last listener, and refuses new
+    /// ones. Returns when the cluster has removed the watches, or after [`END_PATIENCE`] without an
+    /// answer.
     pub async fn end(&self) {
         // The permits are asked for first, so that later watches wait behind this.
         let all = self.open.acquire_many(MAX_WATCHES as u32);

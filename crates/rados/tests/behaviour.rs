@@ -134,8 +134,8 @@ async fn a_closed_engine_leaves_no_watch_behind() {
     // Some of them have just gone by themselves.
     streams.truncate(10);
     for begun in &watched {
-        // Begins a watch and drops it at once. If there are listeners already, the watch is
-        // possibly complete by then.
+        // Start a watch and drop it at once. If the mailbox already has listeners, the watch may be
+        // complete by then.
         let _begun = futures::poll!(std::pin::pin!(engine.watch(begun)));
     }
     let of_ours = || {

@@ -174,7 +174,7 @@ async fn a_full_cluster_refuses_writes_as_exhausted() {
     let subject = Subject::new(Arc::new(engine(&cluster, Duration::from_secs(40)).await));
     let object = subject.object("a");
     object.does([write_full(vec![b'x'; 8 << 20])]).await;
-    // With this ratio, a store that holds 8 MiB counts as full. Its OSD notices this at its next
+    // With this ratio, Ceph considers a store of 8 MiB full. The OSD notices this at its next
     // check.
     for ratio in ["set-nearfull-ratio", "set-backfillfull-ratio", "set-full-ratio"] {
         cluster.client("ceph", &["osd", ratio, "0.001"]);

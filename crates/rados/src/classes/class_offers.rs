@@ -1,8 +1,8 @@
 //! Remembers for a while which OSDs have a class, and which lack it.
 //!
-//! The answer is remembered for a placement seed (see `cluster/placement_seed.rs`). One OSD serves
-//! all objects of a seed, so the question is asked once for all of them, and OSDs are never
-//! confused.
+//! The answer is stored under a placement seed (see `cluster/placement_seed.rs`). One OSD serves
+//! all objects of a seed, so the client asks that OSD once for all of them, and never mixes up the
+//! answers of two OSDs.
 
 use std::time::Duration;
 

@@ -1,25 +1,26 @@
-//! Runs requests next to their object, by a class inside the object's OSD.
+//! Runs requests next to their object, by a class inside the object's OSD. The engine calls this
+//! module before it runs a request itself.
 //!
-//! There are three ways to run a request. First, nacre's own class in the OSD is tried. If the OSD
-//! lacks it, Ceph's class `lua` runs programs that are made for it
+//! There are three ways to run a request. The client first calls nacre's own class in the OSD. If
+//! the OSD lacks that class, Ceph's class `lua` can run programs that are made for it
 //! ([`crate::classes::stock_call`]). Otherwise the client itself runs the request, as
 //! [`crate::transaction`] describes.
 //!
-//! **Invariant:** the next way is tried only if it is certain that the one before changed nothing.
+//! **Invariant:** the client tries the next way only if the previous one certainly changed nothing.
 //! So nothing is done twice. If no answer comes at all, the request fails with an unknown outcome.
 //!
-//! If an OSD answers a change with "I lack the class", the change has possibly happened all the
-//! same. librados resends a change to the OSD that replaces a dead one. The dead OSD possibly had
-//! the class and made the change; the new one checks for the class before it looks whether the
-//! change was made already. So before its first change, an OSD is asked by a call that changes
-//! nothing whether it has the class. If it later denies this in answer to a change, the outcome of
-//! that change is unknown.
+//! An OSD may answer a change with "I lack the class" although the change has happened. The reason
+//! is that librados resends a change to the OSD that replaces a dead one. The dead OSD may have had
+//! the class and made the change. The new OSD checks whether it has the class before it checks
+//! whether the change was made already. So before its first change, the client asks an OSD by a
+//! call that changes nothing whether it has the class. If the OSD later answers a change with "I
+//! lack the class", the outcome of that change is unknown.
 //!
 //! If the answer to a change is longer than `osd_max_write_op_reply_len`, an OSD drops the answer
-//! and the change. But it keeps the size and the time that the change gave to the object. If the
-//! call changed nothing, it keeps the whole long answer in its log. So if an answer would be too
-//! long, nacre's class changes nothing, and only says that the answer is too long. The client then
-//! runs the request itself, and for a while also all other requests of that method.
+//! and the change. But the object keeps the size and the time that the change gave to it. If the
+//! call changed nothing, the OSD keeps the whole long answer in its log. So if an answer would be
+//! too long, nacre's class changes nothing, and answers only that. The client then runs the request
+//! itself, and for a while also all other requests of that method.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -84,8 +85,8 @@ enum Attempt<T> {
     Refused,
     /// Certainly nothing happened: the OSD does not have the class, or denies it to this client.
     Lacking,
-    /// The OSD does not have the class. But possibly an OSD before it had the class and made the
-    /// change.
+    /// The OSD does not have the class. But the change may have happened: the OSD that it replaces
+    /// may have had the class and made the change.
     MayHaveHappened,
 }
 
@@ -106,8 +107,8 @@ impl InOsd {
         }
     }
 
-    /// The methods, as `CLASS.METHOD`, that do not run in OSDs at present, because their answers
-    /// are too long for an OSD.
+    /// The methods, as `CLASS.METHOD`, that run in the client at present, because their answers are
+    /// too long for an OSD.
     pub fn long_answers(&self, clock: &dyn Clock) -> Vec<String> {
         self.long_answers.methods(clock.monotonic())
     }
@@ -116,7 +117,7 @@ impl InOsd {
     /// run the request itself.
     ///
     /// # Errors
-    /// Those of the request and of the cluster.
+    /// The errors of the request and of the cluster.
     pub async fn run(&self, asked: OsdRequest<'_>) -> Result<Option<Reply>> {
         let now = asked.clock.monotonic();
         if self.long_answers.hold(methods(asked.request), now) {
@@ -274,9 +275,8 @@ fn may_have_happened() -> Error {
     .hint("read the object to see whether the change was made; `nacre ceph install` gives every OSD the class")
 }
 
-/// The OSD is configured to allow even shorter answers than the shortest default. The client must
-/// not run the request itself, because it would see the object's size as the dropped change left
-/// it.
+/// The OSD is configured to allow even shorter answers than Ceph's lowest default. The client must
+/// not run the request itself, because the dropped change has left its size in the object.
 fn answer_dropped() -> Error {
     Error::unavailable("the OSD dropped the change because the answer to it was too long")
         .hint(format!("set osd_max_write_op_reply_len to at least {REPLY_BYTES} on every OSD"))

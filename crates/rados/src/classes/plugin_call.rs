@@ -14,9 +14,10 @@ use prost::Message;
 
 use crate::ffi::{Call, Called};
 
-/// The longest answer to a change that the client requests. Every OSD allows it: it is the smallest
-/// default of `osd_max_write_op_reply_len`, a setting that not every client may read. If an answer
-/// is longer, an OSD drops the change, except for the size that it gave to the object.
+/// The longest answer to a change that the client requests, in bytes. Every OSD allows this length:
+/// it is the smallest default of `osd_max_write_op_reply_len`, and not every client may read that
+/// setting. If an answer is longer, the OSD drops the change, but leaves the size that the change
+/// gave to the object.
 pub const REPLY_BYTES: u32 = 64;
 
 /// A request that the class in the OSD can run.
@@ -53,8 +54,8 @@ pub enum Outcome {
 
 impl PluginCall {
     /// The call of nacre's class for a request. `None` if the class cannot run the request or would
-    /// not help. It helps if the request calls a method that other processes can run too, or if a
-    /// change depends on the object's state.
+    /// not help. The class helps if the request calls a method that other processes can run too, or
+    /// if a change depends on the object's state.
     pub fn of(request: &Request, classes: &dyn RemoteClassHost) -> Option<Self> {
         let mut programs: Vec<(ClassName, ClassSource)> = Vec::new();
         let (mut writes, mut calls, mut reads) = (false, false, false);
@@ -115,14 +116,16 @@ impl PluginCall {
     }
 }
 
-/// A call of nacre's class without a request. The class does nothing and says whether it is of this
-/// release. The call uses the method that may be called on an object that does not exist.
+/// A call of nacre's class without a request. The class does nothing and says whether it belongs to
+/// this release. The call uses the writing method, which an OSD also runs on an object that does
+/// not exist.
 pub fn empty_plugin_call() -> Call {
     call_of(&empty_request(), true)
 }
 
-/// The same as [`empty_plugin_call`], but by the read-only method, so that the OSD keeps nothing of
-/// it in its log. If the object does not exist, the OSD answers only that.
+/// The same as [`empty_plugin_call`], but by the read-only method, so that the OSD keeps no entry
+/// for it in its log. If the object does not exist, the OSD does not run the class and answers only
+/// that.
 pub fn empty_inspection() -> Call {
     call_of(&empty_request(), false)
 }

@@ -1,16 +1,16 @@
 //! Runs a program's method in Ceph's own object class `lua`, in OSDs that lack nacre's class.
 //!
-//! That class runs Lua 5.3 instead of Luau, and a method does not see its own writes. It knows
+//! Ceph's class runs Lua 5.3 instead of Luau, and a method does not see its own writes. It knows
 //! neither nacre's additions to the API nor the form in which nacre stores objects. So the call
-//! carries a script (`stock.lua`). The script provides each function that means the same in both,
-//! and fails at all others.
+//! carries a script (`stock.lua`). The script provides each function that means the same in Lua and
+//! Luau; every other function fails.
 //!
 //! **Invariant:** only a successful call counts. A failed operation changed nothing; the client
-//! then runs the call, and finds the proper error. Only programs that declare with [`MARK`] that
-//! they are made for both are run in this way.
+//! then runs the call itself, and finds the proper error. Only programs that declare with [`MARK`]
+//! that they are made for both languages run in this way.
 //!
-//! The script cannot intercept one operator: Lua 5.3 joins numbers by `..` in its own notation,
-//! `3.0` where Luau writes `3`. So [`stock_source`] replaces that operator.
+//! The script cannot intercept one operator. Lua 5.3 joins numbers by `..` in its own notation: it
+//! writes `3.0` where Luau writes `3`. So [`stock_source`] replaces that operator.
 
 use bytes::{BufMut, Bytes};
 use nacre_object::{ClassForm, Op, RemoteClassHost, Request};
@@ -42,7 +42,7 @@ pub fn stock_call(request: &Request, classes: &dyn RemoteClassHost) -> Option<Ca
     Some(Call { asks_existence: true, ..eval(SCRIPT, HANDLER, &input) })
 }
 
-/// The source without a byte order mark and without a shebang line. The other lines keep their
+/// Removes a byte order mark and a shebang line from the source. The other lines keep their
 /// numbers.
 fn without_preamble(source: &str) -> &str {
     let source = source.strip_prefix('\u{feff}').unwrap_or(source);

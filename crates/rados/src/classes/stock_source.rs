@@ -1,9 +1,9 @@
 //! Prepares a program's source for Ceph's class `lua` by replacing the operator `..`.
 //!
-//! `a .. b` becomes `a << _nacre_concat << b`. Lua calls a metamethod of `stock.lua` for `<<`,
-//! which joins the operands as Luau does. Luau has no `<<`, so the program itself has none. In Lua
-//! 5.3 `<<` has the next lower precedence, and concatenation is associative. So every expression
-//! keeps its meaning.
+//! `a .. b` becomes `a << _nacre_concat << b`. For `<<`, Lua calls a metamethod of `stock.lua`,
+//! which joins the operands as Luau does. Luau has no `<<`, so the program itself contains none. In
+//! Lua 5.3 the precedence of `<<` is next below that of `..`, and concatenation is associative. So
+//! every expression keeps its meaning.
 
 /// What stands between the operands in place of `..`.
 const JOIN: &str = " << _nacre_concat << ";

@@ -1,8 +1,10 @@
-//! Finds out which class each OSD of a cluster has to run methods with.
+//! Finds out for each OSD of a cluster whether it has nacre's class, Ceph's class `lua`, or
+//! neither.
 //!
-//! Ceph has no command for this question. So each OSD gets a call that does nothing, on an object
-//! that does not exist but would be served by that OSD. The names of such objects are found by
-//! trying many names. They are remembered as long as the cluster's map stays the same.
+//! Ceph has no command for this question. So the client sends each OSD a call that does nothing, on
+//! an object that does not exist but would be served by that OSD. It finds the names of such
+//! objects by trying many names. It remembers the names as long as the cluster's map stays the
+//! same.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,8 +24,8 @@ use crate::{RadosOptions, cluster::location};
 
 /// The pool of the names that are tried; nothing is ever stored in it.
 pub const PROBE_POOL: &str = "nacre-probe";
-/// How many names are tried for each OSD; the next constant is the least number for the whole
-/// cluster. Many are needed because some OSDs are primary for only a few placement groups.
+/// How many names are tried for each OSD; [`MIN_NAMES`] is the least number for the whole cluster.
+/// Many names are needed because some OSDs are primary for only a few placement groups.
 const NAMES_PER_OSD: usize = 16;
 const MIN_NAMES: usize = 64;
 /// Names tried at most, each a question to the monitors.

@@ -1,7 +1,7 @@
 //! `Administrator`: sends commands to the monitors of a Ceph cluster, and reads and writes small
 //! objects in any of its pools.
 //!
-//! The commands of nacre that manage Ceph itself use it. nacre's own data is never read or written
+//! nacre's commands that manage Ceph itself use it. Nothing reads or writes nacre's own data
 //! through it.
 
 use std::sync::Arc;
@@ -30,12 +30,12 @@ impl Administrator {
         blocking(move || Ok(Self { cluster: connection::connect(&options)?, options })).await
     }
 
-    /// Sends a command to the monitors, such as `{"prefix": "fs ls"}`. Returns the document that
-    /// they answer, or null.
+    /// Sends a command to the monitors, such as `{"prefix": "fs ls"}`. Returns the JSON document
+    /// that they answer, or null.
     ///
     /// # Errors
-    /// `Denied`, `NotFound` or `Invalid` with the monitors' message if they refuse; `Unavailable`
-    /// if they do not answer.
+    /// `Denied`, `NotFound` or `Invalid` with the monitors' message if they refuse the command;
+    /// `Unavailable` if they do not answer.
     pub async fn ask(&self, mut command: Value) -> Result<Value> {
         command["format"] = "json".into();
         let cluster = Arc::clone(&self.cluster);
@@ -101,7 +101,7 @@ impl PoolObjects {
     /// The first `limit` bytes of an object and its version; `None` if there is no such object.
     ///
     /// # Errors
-    /// Those of the cluster.
+    /// The errors of the cluster.
     pub async fn read(&self, object: &str, limit: usize) -> Result<Option<(Bytes, u64)>> {
         let fetch = Fetch::Data { offset: 0, length: limit.max(1) };
         let (answer, fetched) = self.context.fetch(object, None, vec![fetch]).await;
@@ -116,7 +116,7 @@ impl PoolObjects {
     /// Replaces the content of an object, or creates the object.
     ///
     /// # Errors
-    /// `Conflict` if the object differs from `expected`; those of the cluster.
+    /// `Conflict` if the object differs from `expected`; the errors of the cluster.
     pub async fn write(&self, object: &str, expected: Expected, content: Bytes) -> Result<()> {
         let write = Change::WriteFull(content);
         let changes = match expected {

@@ -15,7 +15,8 @@ use crate::in_flight::{LIBRADOS_BYTES, LIBRADOS_OPERATIONS};
 /// Connects to a cluster. Waits for the monitors for at most the `connect_timeout` of the options.
 ///
 /// # Errors
-/// `Unsupported` without librados; `Invalid`, `Denied` or `Unavailable`. Each says what to check.
+/// `Unsupported` without librados; `Invalid`, `Denied` or `Unavailable`. Each error says what to
+/// check.
 pub fn connect(options: &RadosOptions) -> Result<Arc<Cluster>> {
     let library = Library::load()?;
     let conf = options.conf.as_ref().map_or_else(
@@ -50,7 +51,7 @@ pub fn connect(options: &RadosOptions) -> Result<Arc<Cluster>> {
     Ok(Arc::new(cluster))
 }
 
-/// Opens a namespace of the pool of the options.
+/// Opens a namespace of the pool that the options name.
 ///
 /// # Errors
 /// `NotFound` if there is no such pool. The error says how to create it.

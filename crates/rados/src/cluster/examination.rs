@@ -59,10 +59,10 @@ pub struct OsdSettings {
     pub max_reply_bytes: u64,
 }
 
-/// Examines the cluster of these options. Its pool need not exist.
+/// Examines the cluster that the options name. The pool in the options need not exist.
 ///
 /// # Errors
-/// The reason why a client cannot connect.
+/// The reason why a client cannot connect to the cluster.
 pub async fn examine(options: RadosOptions) -> Result<Examination> {
     let asked = tokio::task::spawn_blocking(move || facts(&options)).await;
     let (mut examination, survey) = asked.unwrap_or_else(|error| {

@@ -33,15 +33,15 @@ pub mod status {
     /// `ENOTCONN`, `ESHUTDOWN`, `ECANCELED`: the connection ended.
     const CUT_OFF: [i32; 3] = [-107, -108, -125];
 
-    /// Whether a change with this status has possibly happened. That is so if librados made the
-    /// status, not an OSD.
+    /// Whether a change that ended with this status may have happened. It may have if librados set
+    /// the status, not an OSD.
     pub fn may_have_happened(status: i32) -> bool {
         status == TIMED_OUT || CUT_OFF.contains(&status)
     }
 
     /// Whether an OSD returns this status because it lacks a class or a method, cannot load it, or
-    /// denies it to this user. An OSD does so even for a call that it has already carried out and
-    /// gets again.
+    /// denies it to this user. An OSD also returns it for a repeated call that an earlier OSD has
+    /// already carried out.
     pub fn lacks_class(status: i32) -> bool {
         [UNSUPPORTED, NOT_PERMITTED, BROKEN].contains(&status)
     }

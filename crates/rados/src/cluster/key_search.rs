@@ -1,9 +1,9 @@
-//! Explains why the monitors refused a client's key. It looks for the key in the same places as
-//! librados.
+//! Explains why the monitors refused a client's key. It looks for the key in the same files and
+//! settings as librados.
 //!
 //! librados reports the same status for three causes: there is no keyring, the keyring has no key
-//! of the client, or the monitors have another key. So after a refusal this search finds out the
-//! cause.
+//! of the client, or the monitors have another key. After a refusal, this search finds out which of
+//! them it is.
 
 use std::io;
 
@@ -86,8 +86,8 @@ impl KeySearch {
         }
     }
 
-    /// Explains why the monitors refused a client with this key, and what to do. `conf` names the
-    /// file with the settings.
+    /// Explains why the monitors refused a client with this key, and what to do: an error message
+    /// and a hint. `conf` names the file with the settings.
     pub fn explain(&self, user: &str, conf: &str) -> (String, String) {
         let fetch = |file: &str| {
             format!("an administrator's `ceph auth get client.{user} >> {file}` puts it there")

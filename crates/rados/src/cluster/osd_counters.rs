@@ -6,7 +6,7 @@ use serde::Deserialize;
 use crate::cluster::failure::operation_failed;
 use crate::ffi::Cluster;
 
-/// Operations of clients that an OSD has carried out as the primary since it started. Copies of
+/// How many operations of clients an OSD has carried out as the primary since it started. Copies of
 /// writes that other OSDs send to it do not count.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OsdCounters {

@@ -1,8 +1,9 @@
 //! Placement seeds: groups of objects that one OSD serves. An object's seed follows from its name.
 //!
 //! RADOS hashes an object's name; the low bits of the hash are the number of its placement group.
-//! These bits are the object's seed, and a fact about the object's OSD is remembered for the seed.
-//! In a pool of up to [`SEEDS`] groups the fact holds for all objects with the same seed.
+//! These bits are the object's seed. Other modules store facts about an OSD under the seeds of its
+//! objects. In a pool of up to [`SEEDS`] placement groups, a fact holds for all objects with the
+//! same seed.
 
 use nacre_object::ObjectId;
 
@@ -80,8 +81,8 @@ mod tests {
         assert_eq!(rjenkins(b"foo"), 0x7fc1_f406);
     }
 
-    /// In a pool of 8 or of 16 groups, `foo` is in group 6. In a pool of 12 groups, four low bits
-    /// can give a number from 12 on. Such an object uses only three bits.
+    /// Tests pools whose number of groups is a power of two, and a pool of 12 groups. In the
+    /// latter, four low bits can give a number from 12 on; such an object uses only three bits.
     #[test]
     fn every_group_of_a_pool_gets_objects_if_their_number_is_no_power_of_two() {
         let seed = |low: u16| PlacementSeed(low);

@@ -72,7 +72,7 @@ impl PlainClient {
     /// Sets an omap entry, but only if an xattr has the given value.
     ///
     /// # Errors
-    /// Those of the cluster; `Conflict` or a similar kind if the xattr differs.
+    /// The errors of the cluster; `Conflict` or a similar kind if the xattr differs.
     pub async fn set_key_if(
         &self,
         object: &str,
@@ -84,8 +84,8 @@ impl PlainClient {
         settled(self.context.apply(object, &[guard, change]).await.status)
     }
 
-    /// Calls a method that may write. Returns the answer with the status of RADOS, also for a
-    /// failed call.
+    /// Calls a method that may write. Returns the answer and the status of RADOS, even if the call
+    /// failed.
     ///
     /// # Errors
     /// `Unavailable` once the client is closed.
@@ -118,7 +118,7 @@ impl PlainClient {
     /// Runs a script in Ceph's object class `lua`. Returns the output of the script.
     ///
     /// # Errors
-    /// Those of the cluster and of the script.
+    /// The errors of the cluster and of the script.
     pub async fn eval(
         &self,
         object: &str,

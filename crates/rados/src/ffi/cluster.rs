@@ -207,8 +207,8 @@ impl Unused {
 
 impl Drop for Cluster {
     /// Waits until librados' threads have ended, because they use globals that are destroyed when
-    /// the process ends. If one of these threads drops the last handle, it cannot wait for itself,
-    /// so another thread waits.
+    /// the process ends. If one of these threads drops the last handle, it cannot wait for its own
+    /// end, so another thread waits.
     fn drop(&mut self) {
         let unused = Unused(self.library, self.handle);
         if CALLED_BACK.get() {

@@ -1,8 +1,8 @@
-//! Awaits librados' completions.
+//! Awaits the completions of librados' operations.
 //!
-//! **Invariant:** the completion owns a box, and everything that librados has a pointer to is in
-//! that box. The operation's permit is in it too. Only librados' callback takes the box back. So a
-//! caller that stops waiting frees neither memory that librados still uses nor the permit.
+//! **Invariant:** a completion owns a box. The box holds everything that librados has a pointer to,
+//! and the operation's permit. Only librados' callback takes the box back. So a caller that stops
+//! waiting frees neither memory that librados still uses nor the permit.
 
 use std::ffi::{c_int, c_void};
 
@@ -17,8 +17,9 @@ use crate::in_flight::Permit;
 pub struct Answer {
     /// Zero or positive, or a negated errno.
     pub status: i32,
-    /// The version of the object: after a write the new one, after a read the present one. If the
-    /// object does not exist, the number is at least as great as every version that the object had.
+    /// The version of the object: the new version after a write, the present one after a read. If
+    /// the object does not exist, the number is at least as great as every version that the object
+    /// ever had.
     pub version: u64,
 }
 
@@ -31,10 +32,10 @@ struct Pending<K> {
     waiting: oneshot::Sender<(Answer, K)>,
 }
 
-/// Starts an operation and returns its completion. `room` is the operation's permit. `submit` hands
-/// the operation to librados. It gets the completion and the address of `kept`, which stays there
-/// until the operation is done. The operation may be done before `submit` returns, so `submit` must
-/// hold no reference to `kept` once librados has the operation.
+/// Starts an operation and returns a receiver for its answer. `room` is the operation's permit.
+/// `submit` hands the operation to librados; it receives the completion and the address of `kept`,
+/// which stays valid until the operation is done. The operation may be done before `submit`
+/// returns. So `submit` must hold no reference to `kept` once librados has the operation.
 pub fn start<K: Send + 'static>(
     library: &'static Library,
     kept: K,
@@ -52,8 +53,8 @@ pub fn start<K: Send + 'static>(
     // SAFETY: the box is not shared before the operation is submitted.
     let status = submit(completion, unsafe { &raw mut (*pending).kept });
     if status < 0 {
-        // SAFETY: an operation that was not submitted is never completed, so the completion and the
-        // box are ours.
+        // SAFETY: an operation that was not submitted is never completed, so this code still owns
+        // the completion and the box.
         let pending = unsafe {
             (library.rados_aio_release)(completion);
             *Box::from_raw(pending)

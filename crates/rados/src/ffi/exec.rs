@@ -23,7 +23,7 @@ pub struct Call {
     /// Its input.
     pub input: Bytes,
     /// Whether the class has declared that the method writes. A call of such a method carries the
-    /// time of the change, and may be made on an object that does not exist.
+    /// time of the change, and also works on an object that does not exist.
     pub writes: bool,
     /// Whether to find out if the object exists afterwards.
     pub asks_existence: bool,
@@ -55,8 +55,8 @@ struct CallOperation {
 unsafe impl Send for CallOperation {}
 
 impl IoContext {
-    /// Calls a method of the class in the object's OSD. If the status of the answer is negative,
-    /// nothing was changed. The only exception is that no answer came in time; then the outcome is
+    /// Calls a method of the class in the object's OSD. A negative status of the answer means that
+    /// the call changed nothing, with one exception: if no answer came in time, the outcome is
     /// unknown.
     pub async fn call(self: &Arc<Self>, object: &str, call: &Call) -> (Answer, Option<Called>) {
         let room = self.cluster.in_flight.admit(call.input.len()).await;
@@ -94,17 +94,17 @@ impl CallOperation {
     /// Hands the call to librados.
     ///
     /// librados' C interface has no function that adds a method with an output to a write
-    /// operation. A method that is sent as a read would not update the object's time of change. But
-    /// a write operation has the same layout in memory as a read operation (`ObjectOperationImpl`,
-    /// since Ceph 14; before that they were one type). So the function that adds a method to a read
-    /// operation also works on a write operation.
+    /// operation. As part of a read operation, the method would not update the object's time of
+    /// change. But read and write operations have the same layout in memory (`ObjectOperationImpl`,
+    /// since Ceph 14; before that they were one type). So the function for read operations also
+    /// works on a write operation.
     ///
     /// # Safety
     /// `this` must be alive and unshared until librados has the operation, and must not move until
     /// the completion is called.
     unsafe fn submit(this: *mut Self, call: &Call, object: &CStr, completion: Handle) -> c_int {
-        // SAFETY: librados keeps everything it needs of a submitted operation. This code does not
-        // touch `this` after that, because librados' thread may be done with it at once.
+        // SAFETY: librados copies what it needs of a submitted operation. After submitting, this
+        // code does not touch `this`, because librados' thread may complete the operation at once.
         unsafe {
             let (library, context) = {
                 let context = &(*this).context;

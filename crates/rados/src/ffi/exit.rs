@@ -11,8 +11,8 @@ unsafe extern "C" {
 }
 
 /// Ends the process with this status if a connection is still open, for example after an interrupt
-/// while the cluster is silent. In that case librados' threads still use globals that an ordinary
-/// exit would destroy, and they end only when the cluster answers.
+/// while the cluster is silent. librados' threads then still use globals that an ordinary exit
+/// would destroy, and these threads end only when the cluster answers.
 pub fn exit_if_connected(status: u8) {
     if connected() == 0 {
         return;

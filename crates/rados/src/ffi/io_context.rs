@@ -25,8 +25,8 @@ pub struct IoContext {
     pool_gone: AtomicBool,
 }
 
-// SAFETY: several threads may use an io context at once, as long as its settings do not change.
-// They are set only while the context is created.
+// SAFETY: several threads may use an io context at once, as long as its settings do not change. Its
+// settings change only while the context is created.
 unsafe impl Send for IoContext {}
 // SAFETY: as above.
 unsafe impl Sync for IoContext {}
@@ -48,11 +48,11 @@ impl IoContext {
         Ok(Self { cluster, handle, pool_gone: AtomicBool::new(false) })
     }
 
-    /// Opens another namespace of the same pool. If the pool was deleted and created again, this
-    /// fails and does not open the new pool.
+    /// Opens another namespace of the same pool. If the pool was deleted and a new pool of the same
+    /// name exists, fails instead of opening the new pool.
     ///
     /// # Errors
-    /// librados' status, [`status::POOL_GONE`] among them.
+    /// librados' status, among others [`status::POOL_GONE`].
     pub fn namespace(&self, namespace: &str) -> Result<Self, i32> {
         let namespace = c_string(namespace);
         let (cluster, mut handle) = (self.cluster.clone(), ptr::null_mut());
@@ -72,8 +72,8 @@ impl IoContext {
         if status == status::ABSENT && self.is_pool_gone() { status::POOL_GONE } else { status }
     }
 
-    /// Whether the pool was deleted. librados knows the pools that exist. For any other pool it
-    /// asks the monitors, so this function asks at most once.
+    /// Whether the pool was deleted. librados answers from its own map if the pool exists.
+    /// Otherwise it asks the monitors, so this function calls librados only once.
     fn is_pool_gone(&self) -> bool {
         if self.pool_gone.load(Ordering::Relaxed) {
             return true;

@@ -39,7 +39,7 @@ macro_rules! functions {
 
         impl Library {
             fn resolve(library: &libloading::Library) -> Result<Self, libloading::Error> {
-                // SAFETY: each symbol has the type that librados.h gives to it. The pointers stay
+                // SAFETY: each symbol has the type that librados.h declares. The pointers stay
                 // valid because the library is never unloaded (see `load`).
                 unsafe {
                     Ok(Self { $($name: *library.get(concat!(stringify!($name), "\0").as_bytes())?,)+ })
@@ -147,8 +147,8 @@ functions! {
 }
 
 impl Library {
-    /// The library, loaded on first use and kept until the process ends, because its threads
-    /// outlive every handle.
+    /// Returns the library. The first call loads it; it stays loaded until the process ends,
+    /// because its threads outlive every handle.
     ///
     /// # Errors
     /// `Unsupported`, with what to install, if the library is missing.

@@ -1,8 +1,9 @@
 //! The binding of librados' C interface: the only unsafe code of the crate.
 //!
 //! Its interface is safe: an operation owns every buffer that librados writes to until librados
-//! reports the end of the operation, even if the caller has stopped waiting. Statuses are those of
-//! librados (zero or positive, or a negated errno); [`crate::cluster::failure`] explains them.
+//! reports the end of the operation, even if the caller has stopped waiting. Functions return
+//! librados' statuses (zero or positive, or a negated errno), which [`crate::cluster::failure`]
+//! explains.
 
 mod cluster;
 mod completion;
@@ -25,9 +26,9 @@ pub use read::{Fetch, Fetched, Keep};
 pub use watch::{Listener, WatchId};
 pub use write::Change;
 
-/// The greatest number of parts of a compound operation. RADOS counts the parts in 16 bits. If an
-/// operation had more than fit, RADOS would do only some of them and report success. The bound also
-/// limits how much a request takes of an OSD at once.
+/// The greatest number of parts of a compound operation. RADOS counts the parts in 16 bits; with
+/// more parts, it would do only some of them and report success. This lower bound also limits how
+/// much work one request gives an OSD.
 pub const MAX_PARTS: usize = 4096;
 
 const _: () = assert!(MAX_PARTS < u16::MAX as usize / 8);

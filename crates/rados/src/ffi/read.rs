@@ -137,9 +137,9 @@ impl ReadOperation {
         object: &CStr,
         completion: Handle,
     ) -> c_int {
-        // SAFETY: the operation is released after it was handed over, because librados keeps what
-        // it needs. This code does not touch `this` after that, because librados' thread may be
-        // done with it at once.
+        // SAFETY: the operation is released after the call that submits it, because librados copies
+        // what it needs. After submitting, this code does not touch `this`, because librados'
+        // thread may complete the operation at once.
         unsafe {
             let Self { context, fetches, slots, statuses } = &mut *this;
             let (library, context) = (context.cluster.library, context.handle);
@@ -163,8 +163,8 @@ impl ReadOperation {
         }
     }
 
-    /// Takes the results after the operation succeeded. `None` if librados did not fill every slot,
-    /// because an unfilled slot cannot be told from an empty result.
+    /// Takes the results after the operation succeeded. Returns `None` if librados did not fill
+    /// every slot: an unfilled slot looks like an empty result.
     pub(super) fn results(mut self) -> Option<Vec<Fetched>> {
         if !all_answered(&self.statuses) {
             return None;
@@ -192,7 +192,7 @@ impl Drop for ReadOperation {
 /// Adds one part to an operation.
 ///
 /// # Safety
-/// `slot` and `status` must stay until the operation is done.
+/// `slot` and `status` must stay valid until the operation is done.
 unsafe fn add(
     library: &Library,
     operation: Handle,
@@ -341,7 +341,7 @@ fn take_entries(library: &Library, entries: Handle) -> Vec<(Bytes, Bytes)> {
 /// Copies bytes that belong to librados.
 ///
 /// # Safety
-/// There must be `length` bytes at `start`, unless that is null.
+/// There must be `length` bytes at `start`, unless `start` is null.
 unsafe fn copied(start: *const std::ffi::c_char, length: usize) -> Bytes {
     if start.is_null() || length == 0 {
         return Bytes::new();

@@ -1,8 +1,8 @@
 //! Watches of RADOS objects, and notifications to them.
 //!
 //! librados passes a number to the callback of a watch, not a pointer, and the callback looks up
-//! the listener by this number. So if librados calls it after the watch has ended, it finds no
-//! listener, and uses no freed memory.
+//! the listener by this number. If librados calls it after the watch has ended, the callback finds
+//! no listener and uses no freed memory.
 
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
@@ -15,7 +15,8 @@ use super::completion::{self, Answer};
 use super::io_context::IoContext;
 use crate::in_flight::Permit;
 
-/// Gets the events of a watch. It is called on a thread of librados, so it must not wait.
+/// Receives the events of a watch. librados calls it on one of its own threads, so it must not
+/// wait.
 pub trait Listener: Send + Sync {
     /// The object was notified.
     fn notified(&self, letter: &[u8]);
@@ -106,8 +107,8 @@ impl IoContext {
         })
     }
 
-    /// How long ago the cluster last confirmed a watch; `None` for a broken watch. The watch must
-    /// not have ended before this call, because librados uses its number as a pointer.
+    /// How long ago the cluster last confirmed a watch; `None` if the watch is broken. Call this
+    /// only before the watch has ended, because librados uses its number as a pointer.
     pub fn silence(&self, watch: WatchId) -> Option<Duration> {
         // SAFETY: the context is alive, and so is the watch.
         let millis = unsafe { (self.cluster.library.rados_watch_check)(self.handle, watch.cookie) };
@@ -137,8 +138,9 @@ impl IoContext {
     }
 
     /// Notifies an object's watchers. Waits until all watchers have acknowledged, or until
-    /// `timeout` is over. Returns the status, and whether the object's OSD answered. The permit is
-    /// returned when librados is done, even if the caller has stopped waiting.
+    /// `timeout` has passed. Returns the status, and whether the object's OSD answered. The
+    /// notification holds its permit until librados is done, even if the caller has stopped
+    /// waiting.
     pub async fn notify(
         self: &Arc<Self>,
         object: &str,

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use super::cluster::c_string;
 use super::library::{CREATE_EXCLUSIVE, CREATE_IDEMPOTENT, Handle, IS_EQUAL, Library};
 
-/// A guard or a change. A change creates the object if it does not exist, except for the changes
-/// whose comments say that the object must exist.
+/// One part of a write: a guard or a change. A change creates the object if it does not exist,
+/// unless the change's own comment says that the object must exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// Guard: the object exists (`ENOENT`).

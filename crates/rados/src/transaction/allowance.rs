@@ -1,8 +1,8 @@
-//! Bounds how much CPU time and how many rounds one request may take in this process, over all its
+//! Limits how much CPU time and how many runs one request may take in this process, over all its
 //! attempts.
 //!
-//! Each call has its own budget. But a request may have a thousand calls. All of them run again
-//! from the start whenever a part of the object has to be fetched first, or another client has
+//! Each call has its own budget, but a request may have a thousand calls. All its calls run again
+//! from the start whenever a part of the object must be fetched first, or another client has
 //! changed the object.
 
 use std::sync::{Mutex, PoisonError};
@@ -14,8 +14,8 @@ use nacre_object::{
     RemoteClassHost, RemoteFault, Result,
 };
 
-/// How much CPU time all runs of a request may take. It is enough for some calls that use their
-/// whole budgets, or for one long call that runs again after each of many fetches.
+/// How much CPU time all runs of a request may take together. This is enough for some calls that
+/// use their whole budgets, or for one long call that runs again after each of many fetches.
 const RUNNING_TIME: Duration = Duration::from_secs(5);
 /// How many times a request may run. A walk over a whole map takes many fetches.
 const MAX_ROUNDS: usize = 10_000;
@@ -50,7 +50,7 @@ impl<'a> Allowance<'a> {
     /// on its thread.
     ///
     /// # Errors
-    /// `Exhausted` if earlier runs have used the allowance up.
+    /// `Exhausted` if earlier runs have used up the allowance.
     pub fn begin<'b>(&'b mut self, classes: &'b dyn RemoteClassHost) -> Result<Round<'b>> {
         check(self.used)?;
         if self.rounds == MAX_ROUNDS {
@@ -117,8 +117,9 @@ fn check(used: Duration) -> Result<()> {
     Err(Error::exhausted(text).hint("send fewer calls at a time, or read less of the object"))
 }
 
-/// The CPU time of this thread, if the clock can tell it. It is better than the time of day: a run
-/// does not wait by itself, but other processes possibly keep it waiting.
+/// The CPU time of this thread, if the clock can measure it; otherwise a monotonic time. A run
+/// never waits, but other processes may occupy the processor, and CPU time does not include that
+/// delay.
 fn now(clock: &dyn Clock) -> Duration {
     clock.thread_time().unwrap_or_else(|| clock.monotonic())
 }

@@ -1,6 +1,8 @@
-//! An image: those parts of an object that were fetched so far, all at the same version.
+//! An image: those parts of an object that a transaction has fetched so far, all of the same
+//! version.
 //!
-//! **Invariant:** everything in an image is of that version: later fetches assert the version.
+//! **Invariant:** everything in an image belongs to its version, because later fetches assert that
+//! version.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -19,8 +21,9 @@ use crate::transaction::map_bounds::{after_of, first_behind_prefix, first_of_ran
 /// Most omap entries that are asked for at once: an OSD gives no more
 /// (`osd_max_omap_entries_per_request`).
 pub const MAX_FETCHED_ENTRIES: usize = 1024;
-/// The most bytes that are kept of one object. It is several times what a request or a reply
-/// carries, or what a script could hold. It is no more, because many requests run at the same time.
+/// The most bytes that an image keeps of one object. It is several times what a request or a reply
+/// carries, or what a script could hold. A larger image would take too much memory, because many
+/// requests run at the same time.
 pub const MAX_IMAGE_BYTES: usize = 64 * 1024 * 1024;
 /// What a part of it takes besides its bytes.
 const ENTRY_BYTES: usize = 128;
@@ -71,8 +74,8 @@ impl Image {
     /// Adds fetched parts.
     ///
     /// # Errors
-    /// `Corrupt` if the parts have a form that nacre never writes; `Exhausted` if the image would
-    /// exceed its bound.
+    /// `Corrupt` if nacre cannot have written the parts; `Exhausted` if the image would exceed its
+    /// bound.
     pub fn learn(&mut self, fetches: &[Fetch], fetched: Vec<Fetched>) -> Result<()> {
         for (fetch, fetched) in fetches.iter().zip(fetched) {
             match (fetch, fetched) {
@@ -119,7 +122,8 @@ impl Image {
         Ok(())
     }
 
-    /// If there are more keys than a reply carries, the rest is fetched again if it is needed.
+    /// The image keeps at most as many keys as a reply carries. Further keys are fetched again if
+    /// they are needed.
     fn learn_keys(&mut self, asked: &[Vec<u8>], found: Vec<(Bytes, Bytes)>) -> Result<()> {
         let found: BTreeMap<_, _> = found.into_iter().collect();
         let mut learned = 0;
@@ -142,7 +146,8 @@ impl Image {
         Ok(())
     }
 
-    /// If there are more entries than a reply carries, the rest is fetched again if it is needed.
+    /// The image keeps at most as many entries as a reply carries. Further entries are fetched
+    /// again if they are needed.
     fn learn_range(
         &mut self,
         after: &[u8],

@@ -1,5 +1,5 @@
-//! Finds the last entry with a prefix by a walk over all entries with it, because RADOS cannot list
-//! backwards. The walk does not keep the entries that it passes.
+//! Finds the last entry with a prefix. RADOS cannot list backwards, so this walks over all entries
+//! with the prefix. The walk does not keep the entries that it passes.
 
 use bytes::Bytes;
 use nacre_object::limits::MAX_REPLY_BYTES;
@@ -8,8 +8,8 @@ use crate::ffi::{Fetch, Keep};
 use crate::transaction::image::{MAX_FETCHED_ENTRIES, range_from};
 use crate::transaction::map_bounds::next_key;
 
-/// How many entries the first step reads, when the size of entries is not known yet. So many
-/// entries are acceptable even with the largest values.
+/// How many entries the first step reads, when the size of entries is not known yet. Even with the
+/// largest values, they fit into memory.
 const FIRST_ENTRIES: usize = 64;
 /// Fewest that are asked for later on: of the largest, what a reply carries.
 const FEWEST_ENTRIES: usize = 8;

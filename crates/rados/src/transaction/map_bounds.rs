@@ -20,8 +20,8 @@ pub fn first_of_range(after: &[u8], prefix: &[u8]) -> Vec<u8> {
     if prefix > after || after.is_empty() { prefix.to_vec() } else { next_key(after) }
 }
 
-/// Returns a key to list after, so that a listing with `prefix` begins at `first`: the keys that
-/// are greater than the returned one are exactly those from `first` on.
+/// Returns a key for a listing with `prefix` that begins at `first`: the keys greater than the
+/// returned key are exactly those from `first` on.
 pub fn after_of(first: &[u8], prefix: &[u8]) -> Vec<u8> {
     match first.split_last() {
         Some((last, before)) if first > prefix => match last.checked_sub(1) {

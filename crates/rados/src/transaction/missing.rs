@@ -1,23 +1,24 @@
-//! Collects the parts of an object that a run needed but did not have, to fetch them in one
+//! Collects the parts of an object that a run needed but the image lacked, to fetch them in one
 //! compound read.
 //!
-//! A method may go on after a missing part, and ask for more parts until its time is over. In a run
-//! that has all parts it would possibly not ask for these. So only some of them are fetched, and
-//! the others only if a later run asks for them again.
+//! A method may go on after a missing part, and request more parts until its time is over. With all
+//! parts present, it might not need these later parts. So only some of the missing parts are
+//! fetched. The others are fetched only if a later run requests them again.
 
 use std::collections::BTreeSet;
 
 use crate::ffi::Fetch;
 
-/// How many missing parts of one run are fetched. It is enough for a method that goes on after a
-/// missing part to get far, and few enough that even the largest parts fit into memory.
+/// How many missing parts of one run are fetched. With so many, a run gets far before the next
+/// fetch; yet even the largest parts fit into memory.
 pub const MAX_MISSES: usize = 128;
 /// Ranges among them: each may bring the same entries.
 const MAX_RANGES: usize = 4;
 
 /// The missing parts of a run.
 ///
-/// **Invariant:** no part is in this list twice, and all keys together are one part of the read.
+/// **Invariant:** no part is in this list twice, and all keys together are fetched as one part of
+/// the read.
 #[derive(Debug, Default)]
 pub struct Missing {
     keys: BTreeSet<Vec<u8>>,

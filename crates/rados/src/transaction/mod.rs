@@ -1,14 +1,14 @@
 //! Runs a request on an object in RADOS.
 //!
-//! There are three steps, and a request stops at the first that suffices:
+//! There are up to three steps; a request stops after the first step that suffices:
 //!
 //! 1. **Write only**: one compound write ([`mod@crate::transaction::write_only`]).
-//! 2. **Read**: one compound read fetches what the request needs, and the request, with its
-//!    methods, runs on that ([`crate::transaction::partial_view`]). If it changed nothing, it is
-//!    done.
-//! 3. **Write**: its changes become one compound write, guarded by the version that was read. If
-//!    another client has changed the object meanwhile, the request begins again. Each time some
-//!    client has made progress, so not all clients can repeat forever.
+//! 2. **Read**: one compound read fetches what the request needs. The request, with its methods,
+//!    runs on the fetched parts ([`crate::transaction::partial_view`]). If it changed nothing, it
+//!    is done.
+//! 3. **Write**: the changes of step 2 become one compound write, guarded by the version that was
+//!    read. If another client has changed the object meanwhile, the request begins again. Each time
+//!    some client has made progress, so not all clients can repeat forever.
 //!
 //! **Invariants.** A transaction reads and writes one version of its object. A reply shows only
 //! committed data: RADOS answers a read only after the writes that the read shows are on every

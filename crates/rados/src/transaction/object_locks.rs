@@ -1,9 +1,9 @@
-//! Locks for transactions that must read their object before they change it. They make the
-//! transactions of one process on one object run one after another.
+//! Locks for transactions that must read their object before they change it. They make one process
+//! run its transactions on one object one after another.
 //!
-//! Without them, concurrent transactions of one object would read the same version, and all but one
+//! Without them, concurrent transactions on one object would read the same version, and all but one
 //! would have to begin again. The hash of an object's name chooses its lock, so there is a fixed
-//! number of locks. Two objects with one lock only wait for each other.
+//! number of locks. If two objects share a lock, their transactions only wait for each other.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -24,8 +24,8 @@ impl Default for ObjectLocks {
 }
 
 impl ObjectLocks {
-    /// Waits until it is the caller's turn on the object. The turn ends when the returned guard is
-    /// dropped.
+    /// Waits until no other transaction of this process runs on the object. Drop the returned guard
+    /// to let the next one run.
     pub async fn take(&self, object: &ObjectId) -> MutexGuard<'_, ()> {
         let mut hasher = DefaultHasher::new();
         object.hash(&mut hasher);

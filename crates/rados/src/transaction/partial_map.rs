@@ -47,8 +47,8 @@ impl<'a> PartialMap<'a> {
         *self = Self { cleared, ..Self::none(self.image) };
     }
 
-    /// The changes that give the stored map its final state, and also its header if the header was
-    /// set. However many times an entry was changed, there is only one change for it.
+    /// The changes that give the stored map its final state, and its header if the transaction set
+    /// the header. There is one change for each changed entry, however many times it was changed.
     pub fn into_changes(self, header: Option<Bytes>) -> Vec<Change> {
         let mut changes = Vec::new();
         if self.cleared {
@@ -88,7 +88,7 @@ impl<'a> PartialMap<'a> {
     /// bytes.
     ///
     /// # Errors
-    /// What to fetch first, if these entries are not known.
+    /// The parts to fetch first, if these entries are not in the image yet.
     pub fn range(
         &self,
         after: &[u8],

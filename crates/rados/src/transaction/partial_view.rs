@@ -1,9 +1,10 @@
-//! Runs a transaction on an object of which only some parts are known, and records its changes.
+//! Runs a transaction on an object of which only some parts have been fetched, and records its
+//! changes.
 //!
-//! If the transaction looks at a part that is not known, it notes what to fetch and fails. It then
-//! runs again from the start (see [`crate::transaction`]).
+//! If the transaction needs a part that is missing, the view notes what to fetch, and the operation
+//! fails. After the fetch, the transaction runs again from the start (see [`crate::transaction`]).
 //!
-//! **Invariant:** if a run asked for a part that is not known, its outcome is not used, even if a
+//! **Invariant:** if a part was missing in a run, the outcome of the run is not used, even if a
 //! method went on after the error.
 
 use std::collections::BTreeMap;
@@ -24,8 +25,8 @@ use crate::transaction::partial_map::PartialMap;
 const MAX_CHANGES_OF_OP: usize = 3;
 /// How many changes are added at the end: the guard, and the changes of the map.
 const MAX_CHANGES_OF_END: usize = 8;
-/// How many changes a transaction may record. They become parts of one operation, which has a
-/// bound, and methods may make any number of changes.
+/// How many changes a transaction may record. Methods may make any number of changes, but all of
+/// them become parts of one RADOS operation, which has a bound.
 const MAX_CHANGES: usize = MAX_PARTS - MAX_CHANGES_OF_END;
 
 const _: () = assert!(MAX_OPS * MAX_CHANGES_OF_OP <= MAX_CHANGES, "ops of a request fit");
@@ -100,8 +101,8 @@ impl<'a> PartialView<'a> {
             changes.extend(self.map.into_changes(self.header));
         }
         if changes.len() == 1 {
-            // If a transaction changed the object back to its old state, no other change is left.
-            // But the object still gets a new version, by this change.
+            // A transaction may change the object back to its old state, so that no change is left.
+            // The object must still get a new version; this change causes it.
             changes.push(Change::Create);
         }
         Outcome::Done { changes, exists }
@@ -111,7 +112,8 @@ impl<'a> PartialView<'a> {
         if self.exists { Ok(()) } else { Err(Error::not_found("no such object")) }
     }
 
-    /// Fails because this part is not known. If the part can be fetched, no client sees the error.
+    /// Fails because this part was not fetched yet. If the part can be fetched, the transaction
+    /// runs again, and no client sees the error.
     fn lack<T>(&mut self, fetch: Fetch) -> Result<T> {
         let fits = self.missing.data_bytes() + fetch.data_bytes() <= self.image.room();
         if fits {

@@ -1,5 +1,5 @@
-//! Plans which parts of an object a transaction will need, judged by its ops. They are fetched in
-//! one read. If there are many keys, some of them are left for later reads.
+//! Plans, from a transaction's ops, which parts of the object to fetch in the first read. If there
+//! are many keys, later reads fetch some of them.
 
 use std::vec::IntoIter;
 
@@ -26,8 +26,8 @@ const NEXT_KEYS: usize = 256;
 pub struct LaterKeys(IntoIter<Vec<u8>>);
 
 impl LaterKeys {
-    /// Adds to the parts that a transaction lacks. If they are keys, some of the keys that it will
-    /// need next are added, so that one read fetches all of them.
+    /// Completes the list of parts that a transaction lacks. If keys are among them, adds some of
+    /// the keys that the transaction will need next, so that one read fetches all of them.
     pub fn extend(&mut self, mut lacking: Vec<Fetch>) -> Vec<Fetch> {
         let keys = lacking.iter_mut().find_map(|fetch| match fetch {
             Fetch::Keys(keys) => Some(keys),

@@ -23,9 +23,9 @@ const MAP_ENTRIES: u32 = 200_000;
 /// What most methods of [`Slow`] take each time.
 const CALL_TIME: Duration = Duration::from_millis(100);
 
-/// Objects with much data and many map entries. A walk over the map finds the entries, but a
-/// look-up of a single key finds none. The first `overtaken` writes fail, because another client
-/// changed the object.
+/// Simulated objects with much data and many map entries. A walk over the map finds entries, but a
+/// look-up of a single key finds nothing. The first `overtaken` writes fail as if another client
+/// had changed the object.
 #[derive(Default)]
 struct Endless {
     overtaken: AtomicU32,

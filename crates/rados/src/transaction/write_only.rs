@@ -1,8 +1,8 @@
 //! Runs transactions that need not read their object: one compound write is enough for each.
 //!
-//! The ops of such a transaction return nothing. They fail only if the object exists although it
-//! must not, does not exist although it must, or has another version than expected. After such a
-//! failure the transaction is run again with a read, to find out which op failed and why.
+//! The ops of such a transaction return nothing. They fail only if the object exists but must not,
+//! does not exist but must, or has another version than expected. After such a failure the client
+//! runs the transaction again with a read, to find out which op failed and why.
 
 use bytes::Bytes;
 use nacre_object::limits::MAX_OBJECT_BYTES;

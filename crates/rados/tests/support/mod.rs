@@ -10,8 +10,8 @@ use nacre_conformance::{CephCluster, Subject, TestClasses};
 use nacre_object::Result;
 use nacre_rados::{RadosEngine, RadosOptions};
 
-/// The Ceph cluster that the tests of this binary share. It ends with the test binary, because the
-/// pipe that keeps it alive is closed then.
+/// The Ceph cluster that the tests of this binary share. It stops when the test binary ends,
+/// because the pipe that keeps the cluster alive closes then.
 pub fn cluster() -> &'static CephCluster {
     static CLUSTER: OnceLock<CephCluster> = OnceLock::new();
     CLUSTER.get_or_init(|| CephCluster::start(&["--osds", "3"]))
