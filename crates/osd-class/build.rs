@@ -1,5 +1,5 @@
-//! With the feature `plugin`, compiles the C++ shim between this crate and Ceph's class API. It
-//! also records the version of the Ceph headers that the shim was compiled with.
+//! Build script. With the feature `plugin`, it compiles the C++ shim between this crate and Ceph's
+//! class API. It also records the version of the Ceph headers that the shim was compiled with.
 
 use std::process::Command;
 

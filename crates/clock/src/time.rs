@@ -14,8 +14,8 @@ pub trait Clock: Send + Sync + fmt::Debug {
     /// Time since some fixed moment; never goes back. For durations.
     fn monotonic(&self) -> Duration;
 
-    /// The CPU time of the calling thread since some fixed instant; `None` if the clock cannot
-    /// measure it.
+    /// The CPU time that the calling thread has used since some fixed instant. `None` if the clock
+    /// cannot measure CPU time.
     fn thread_time(&self) -> Option<Duration> {
         None
     }

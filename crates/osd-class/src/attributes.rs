@@ -1,7 +1,7 @@
 //! The attributes of an object within a transaction.
 //!
-//! Attributes are small and their number is bounded. So when a transaction asks for one of them,
-//! all are read at once.
+//! Attributes are small and their number is bounded. So when a transaction needs one attribute, all
+//! are read at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 

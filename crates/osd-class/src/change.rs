@@ -18,8 +18,8 @@ pub enum Change {
         /// The bytes; at least one.
         data: Bytes,
     },
-    /// Writes zeros over a part of the data. The part must end before the end of the data.
-    /// Otherwise an OSD would cut the data at the start of the part.
+    /// Writes zeros over a part of the data. The part must end before the end of the data;
+    /// otherwise an OSD cuts off the data from the start of the part.
     Zero {
         /// The first byte.
         offset: u64,

@@ -1,8 +1,8 @@
 //! Finds the last omap entry with a prefix.
 //!
-//! The class API reads keys forwards only. So the last key is found by bisection between keys: each
-//! *look* asks whether there is a key after a guessed one. The number of looks depends on the
-//! length of the keys, not on their number. For the last entry of a log some dozen looks suffice,
+//! The class API reads keys in ascending order only. So the last key is found by bisection: each
+//! *look* checks whether there is a key after a guessed key. The number of looks depends on the
+//! length of the keys, not on their number. For the last entry of a log, some dozen looks suffice,
 //! however many entries there are.
 
 use bytes::Bytes;
@@ -17,9 +17,9 @@ const LOOK_ENTRIES: usize = 4;
 const WINDOW_BYTES: usize = 7;
 /// Behind every number that so many bytes can be.
 const WINDOW_END: u64 = 1 << (8 * WINDOW_BYTES);
-/// How many looks one search makes at most. A search cannot be interrupted and delays other
-/// objects. Each look halves the range of possible keys, so this number suffices for keys that have
-/// a thousand bytes in common.
+/// The most looks of one search. The limit is needed because a search cannot be interrupted and
+/// delays other objects. Each look halves the range of possible keys, so this number suffices for
+/// keys that share their first thousand bytes.
 const MAX_LOOKS: usize = 10_000;
 
 /// The last entry with `prefix`, as stored.
@@ -52,8 +52,8 @@ pub(crate) fn last_stored(
         .hint("give a longer prefix"))
 }
 
-/// A key in the middle between `low` and `high`, where a `high` of `None` stands for the end of the
-/// prefix. Returns `None` if at most a few keys lie between them.
+/// A key in the middle between `low` and `high`. A `high` of `None` stands for the end of the keys
+/// with the prefix. Returns `None` if at most a few keys lie between them.
 fn middle(low: &Bytes, high: Option<&[u8]>, prefix_length: usize) -> Option<Vec<u8>> {
     let settled = match high {
         Some(high) => low.iter().zip(high).take_while(|(low, high)| low == high).count(),

@@ -11,13 +11,14 @@ use crate::last_entry::last_stored;
 use crate::osd_object::StoredRange;
 use crate::{Change, OsdObject};
 
-/// How many entries the first page has, when the size of entries is not known yet. So many entries
-/// are acceptable even if all are as large as possible.
+/// How many entries the first page has, when the size of entries is not known yet. They fit into
+/// memory even if all are as large as possible.
 const FIRST_PAGE_ENTRIES: usize = 8;
 /// Most entries read at once: an OSD gives no more by default.
 const MAX_PAGE_ENTRIES: usize = 1024;
-/// How many entries a walk to the last entry may visit. A walk cannot be interrupted and delays
-/// other objects. To visit so many entries takes about as long as a program may run.
+/// How many entries a walk to the last entry may visit. The limit is needed because a walk cannot
+/// be interrupted and delays other objects. A walk over so many entries takes about as long as a
+/// program may run.
 const MAX_WALKED_ENTRIES: usize = 100_000;
 /// About how much is read at once.
 const PAGE_BYTES: usize = 1024 * 1024;

@@ -1,5 +1,5 @@
-//! Decodes the OSD's record of an object, to learn the object's version. The class API gives access
-//! to all else that is in the record.
+//! Decodes the OSD's record of an object, to learn the object's version. The class API itself gives
+//! access to everything else in the record.
 //!
 //! The record is stored as the object's attribute `_`, which is the xattr with the empty name: user
 //! xattrs are stored with `_` before their name. The encoding is Ceph's `object_info_t` in struct

@@ -26,8 +26,8 @@ use crate::{Change, OsdObject, View};
 /// How many programs one request may name. A sensible request calls fewer classes.
 const MAX_REQUEST_PROGRAMS: usize = 64;
 
-/// The greatest length of an error's text in an answer to `submit`. Every replica of an OSD's log
-/// keeps the answer, together with thousands of others.
+/// The most bytes of an error's message, hint or traceback in an answer to `submit`. Every replica
+/// of the OSD's log keeps the answer, together with thousands of others.
 const MAX_ERROR_TEXT_BYTES: usize = 512;
 
 /// Which method of the class was called.
@@ -89,7 +89,7 @@ impl OsdClass {
     /// `sink`.
     ///
     /// # Errors
-    /// Only because of a mistake in the native classes.
+    /// An error means a mistake in the native classes.
     pub fn new(clock: Arc<dyn Clock>, sink: Arc<dyn FaultSink>) -> Result<Self> {
         let sink: Arc<dyn FaultSink> = Arc::new(FaultCapture(sink));
         let native = ClassRuntime::new(Budget::default(), clock.clone()).reporting_to(sink.clone());
@@ -99,12 +99,12 @@ impl OsdClass {
         Ok(Self { native, programs: ProgramCache::new(clock.clone(), sink), clock })
     }
 
-    /// Runs the request in `input` on `object`. Returns the answer, which also tells of a failed
-    /// request.
+    /// Runs the request in `input` on `object`. Returns the answer; if the request failed, the
+    /// answer contains the error.
     ///
     /// # Errors
-    /// Only errors of the OSD while it took the changes. The call must then fail, because the OSD
-    /// has possibly taken some of the changes. Any other failure is part of the answer.
+    /// Only errors of the OSD while it applied the changes. The call must then fail, because the
+    /// OSD may have applied some of the changes. Any other failure is part of the answer.
     pub fn call(&self, mode: Mode, input: Bytes, object: &mut dyn OsdObject) -> Result<Vec<u8>> {
         FaultCapture::take();
         let answer = match self.run(mode, input, object) {

@@ -29,8 +29,7 @@ pub struct StoredRange {
 /// One object of an OSD during one call.
 ///
 /// Reads show the object as it was before the call, even after changes were applied. An object that
-/// does not exist has no data, xattrs or omap entries; setting xattrs or omap entries makes it
-/// exist.
+/// does not exist has no data, xattrs or omap entries. Setting xattrs or omap entries creates it.
 ///
 /// Every method fails only with an error of the OSD: `Corrupt` or `Unavailable`.
 pub trait OsdObject {
@@ -49,8 +48,8 @@ pub trait OsdObject {
     /// The value of an omap entry.
     fn entry(&mut self, key: &[u8]) -> Result<Option<Bytes>>;
 
-    /// The omap entries with `prefix` and a key greater than `after`, at most `limit`. An OSD
-    /// possibly returns fewer than `limit` entries although there are more.
+    /// At most `limit` omap entries with `prefix` and a key greater than `after`. An OSD may return
+    /// fewer than `limit` entries although there are more.
     fn range(&mut self, after: &[u8], prefix: &[u8], limit: usize) -> Result<StoredRange>;
 
     /// Gives a change to the OSD. The OSD commits it if the call succeeds.

@@ -1,7 +1,7 @@
 //! Keeps compiled programs, so that later calls need only name them.
 //!
-//! The key is the class, version and digest of a program. The digest is needed because nacre
-//! clusters that share an OSD may have different programs with the same name and version.
+//! The key is the class, version and digest of a program. The digest is needed because several
+//! nacre clusters that share an OSD may have different programs with the same name and version.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,8 +11,9 @@ use nacre_clock::Clock;
 use nacre_object::{ClassName, Error, Result};
 use nacre_program::{Budget, Digest};
 
-/// How many programs are kept. If there are more, the least recently used one is dropped. A cluster
-/// has fewer live programs. With tens of kilobytes each, they take a few megabytes.
+/// How many programs the cache keeps. It drops the least recently used one when there are more. A
+/// cluster has fewer live programs than this. With tens of kilobytes each, the programs take a few
+/// megabytes.
 const MAX_PROGRAMS: usize = 256;
 
 /// Which program of a class a call is to get.
@@ -55,10 +56,10 @@ impl ProgramCache {
         Some(program.clone())
     }
 
-    /// Compiles a program and keeps it.
+    /// Compiles a program and stores it in the cache.
     ///
     /// # Errors
-    /// `Invalid` if the source does not match the key, or is not a valid program.
+    /// `Invalid` if the source does not match the key's digest, or is not a valid program.
     pub fn compile(&self, key: &ProgramKey, source: &[u8]) -> Result<Arc<ClassRuntime>> {
         let digest = Digest::of(source);
         if digest != key.digest {

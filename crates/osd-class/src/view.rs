@@ -1,9 +1,9 @@
-//! `ObjectView` over an object of an OSD.
+//! The view of an OSD's object on which a transaction runs.
 //!
-//! In an OSD the writes of a call are invisible until it has succeeded, even to the call itself. So
-//! a view keeps the transaction's changes and lays them over its reads. At the end it returns the
-//! changes that lead from the old state to the new one. There is one change for each part of the
-//! stream, key and attribute, even if the transaction wrote it several times.
+//! In an OSD, the writes of a call are invisible until the call has succeeded, even to the call
+//! itself. So a view keeps the transaction's changes and applies them to what it reads. At the end
+//! it returns the changes that lead from the old state to the new state. There is one change for
+//! each part of the stream, key and attribute, even if the transaction wrote it several times.
 
 use bytes::Bytes;
 use nacre_object::limits::{MAX_MAP_RANGE_ENTRIES, MAX_REPLY_BYTES};
@@ -18,8 +18,8 @@ use crate::{Change, OsdObject, OsdStat};
 
 /// An object of an OSD within a transaction.
 ///
-/// The view asks the OSD whether the object exists only if a result depends on that. Most methods
-/// only set map entries, and no result of that depends on it.
+/// The view asks the OSD whether the object exists only if a result depends on the answer. Most
+/// methods only set map entries, which does not depend on it.
 pub struct View<'a> {
     object: &'a mut dyn OsdObject,
     /// Size and time in the OSD, `Some(None)` if it does not exist there; once that was asked.
@@ -80,7 +80,7 @@ impl<'a> View<'a> {
     /// the transaction changed nothing.
     ///
     /// # Errors
-    /// Those of the OSD.
+    /// The errors of the OSD.
     pub fn into_changes(mut self) -> Result<Vec<Change>> {
         if self.only_sets_entries() {
             // For them an OSD makes the object if need be.
@@ -107,9 +107,9 @@ impl<'a> View<'a> {
         changes.extend(self.stream.into_iter().flat_map(Stream::changes));
         changes.extend(self.attributes.changes(fresh));
         changes.extend(self.map.changes(fresh));
-        // An OSD assigns no new version if it clears an empty map or gets no change at all. It does
-        // if it removes an entry, even one that does not exist. No entry has the empty key, so this
-        // removal changes nothing.
+        // An OSD assigns no new version for clearing an empty map or for no change at all. It
+        // assigns one for removing an entry, even an entry that does not exist. No entry has the
+        // empty key, so this removal changes nothing else.
         if changes.iter().all(|change| *change == Change::ClearMap) {
             changes.push(Change::RemoveEntry(Bytes::new()));
         }

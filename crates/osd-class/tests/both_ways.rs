@@ -1,5 +1,5 @@
-//! Checks that it does not matter who changes an object: the class in the OSD or the engine in the
-//! client. Each transaction is run by one of the two, and all together must behave like one store.
+//! Checks that an object may be changed both by the class in the OSD and by the engine in the
+//! client. Each transaction runs in one of the two, and all together must behave like one store.
 
 mod support;
 

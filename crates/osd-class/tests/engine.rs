@@ -1,5 +1,5 @@
-//! Tests the engine with the class inside the OSDs. The engine has its requests run there, and the
-//! answers must be those that the engine alone would give.
+//! Tests the engine together with the class inside the OSDs. The engine sends its requests to the
+//! class, and the answers must equal those of the engine alone.
 
 mod support;
 
@@ -286,7 +286,8 @@ async fn without_the_class_cls_lua_runs_marked_programs_and_the_engine_the_other
         assert_eq!(node.call("sum", "counter", "add", input).await.unwrap().output, sum);
     }
     assert_eq!(node.counts(), (0, 3));
-    // If the class in the OSD fails at a call, the engine runs it, and finds the proper error.
+    // If a call of the class in the OSD fails, the engine itself runs the call, and finds the
+    // proper error.
     let refused = node.call("sum", "counter", "add", "0.5").await.unwrap_err();
     assert!(refused.message().contains("add whole numbers"), "{refused}");
     assert_eq!(node.call("notes", "notes", "put", "x").await.unwrap().output, "put x");
@@ -358,7 +359,7 @@ async fn a_call_is_done_once_although_its_osd_dies() {
 /// Where Ceph's own classes are.
 const STOCK_CLASSES: &str = "/usr/lib/x86_64-linux-gnu/rados-classes";
 
-/// Two OSDs that both keep all data. The first has nacre's class, the other one only Ceph's
+/// Starts two OSDs that both keep all data. The first has nacre's class, the second only Ceph's
 /// classes. The folder must outlive the OSDs.
 async fn half_equipped(folder: &Path) -> Node {
     symlink(ceph_plugin_folder(), folder.join("osd.0")).unwrap();

@@ -1,5 +1,5 @@
-//! Measures how long it takes to find an object's target. The baseline is the simplest way: the
-//! hash modulo the number of targets.
+//! Benchmark: the time to find an object's target. The baseline is the simplest placement: the hash
+//! modulo the number of targets.
 
 use std::hint::black_box;
 

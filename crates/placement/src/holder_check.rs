@@ -1,9 +1,9 @@
 //! The layer above a target's engine that refuses objects of other targets.
 //!
-//! Clients compute by themselves which target holds an object. A client with a wrong list of
-//! targets would make a second copy of an object, on a target where no other client looks for it.
-//! So each target checks every request, watch and notification, and leaves the names of such copies
-//! out of its listings.
+//! Each client computes which target holds an object. A client with a wrong list of targets would
+//! create a second copy of an object, on a target where no other client looks for the object. So
+//! each target checks every request, watch and notification. It also leaves objects that other
+//! targets hold out of its listings.
 
 use bytes::Bytes;
 use futures::future::{self, BoxFuture, FutureExt};

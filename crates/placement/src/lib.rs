@@ -2,9 +2,9 @@
 //!
 //! [`Placement`] is pure: it takes targets with weights and computes the target of an object by
 //! weighted rendezvous hashing. [`PlacedStore`] sends each request to its object's target. Clients
-//! and nodes share only the list of targets: two processes with the same list agree on every object
-//! without asking each other. With [`HolderCheck`] a target refuses requests for objects that
-//! another target holds.
+//! and nodes share only the list of targets: two processes with the same list compute the same
+//! target for every object. With [`HolderCheck`] a target refuses requests for objects that another
+//! target holds.
 
 mod holder_check;
 mod placed_store;

@@ -1,7 +1,8 @@
 //! The store that spreads objects over targets.
 //!
-//! The store sends a request undivided to the target of its object. That is enough, because a
-//! transaction is on one object. A listing asks all targets at once and merges their pages.
+//! The store sends each request as a whole to the target of its object. This is enough, because a
+//! transaction changes only one object. For a listing, the store asks all targets at once and
+//! merges their pages.
 
 use std::sync::Arc;
 
@@ -62,8 +63,7 @@ impl PlacedStore {
 
 #[async_trait]
 impl Store for PlacedStore {
-    // Not an `async fn`, because its future would keep the memory of the request until the answer
-    // comes.
+    // Not an `async fn`: its future would keep the memory of the request until the answer comes.
     fn submit<'a, 'b>(&'a self, request: Request) -> BoxFuture<'b, Result<Reply>>
     where
         'a: 'b,
@@ -95,8 +95,8 @@ impl Store for PlacedStore {
 
 /// Merges the pages of several targets into one.
 ///
-/// If a target has more names than its page, it has not listed the names after the last one of its
-/// page. So the merged page must not go beyond the last name of such a page.
+/// If a target's page is incomplete, names after the last name of the page are unknown. So the
+/// merged page must not go beyond the last name of any incomplete page.
 fn merge(pages: Vec<ListPage>, limit: usize) -> ListPage {
     let ends = pages.iter().filter(|page| page.more).map(|page| page.names.last().cloned());
     let (end, more) = match ends.min() {

@@ -1,12 +1,13 @@
 //! Weighted rendezvous hashing.
 //!
-//! Every target draws a number for every object, and the target with the highest number holds the
-//! object (Thaler, Ravishankar: "Using name-based mappings to increase hit rates", 1998). The draw
-//! is `−weight / ln(uniform)`, so a target wins in proportion to its weight (Schindelhauer,
-//! Schomaker: "Weighted distributed hash tables", 2005).
+//! For every object, each target gets a pseudo-random number, its *draw*. The target with the
+//! highest draw holds the object (Thaler, Ravishankar: "Using name-based mappings to increase hit
+//! rates", 1998). The draw is `−weight / ln(uniform)`, so a target wins in proportion to its weight
+//! (Schindelhauer, Schomaker: "Weighted distributed hash tables", 2005).
 //!
-//! **Invariant:** a target's draw depends only on its name, its weight and the object. So a target
-//! that comes, goes or changes its weight moves only objects that it wins or loses.
+//! **Invariant:** a target's draw depends only on its name, its weight and the object. So if a
+//! target is added or removed or its weight changes, only objects that this target wins or loses
+//! move.
 //!
 //! **Invariant:** the draw is the same on every machine: the hash has a fixed definition, and the
 //! logarithm is computed in software. The test vectors in `tests/placements.txt` guard this.
@@ -14,8 +15,8 @@
 use nacre_object::{Error, ObjectName, PoolName, Request, Result, TargetName};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-/// The number of targets of one placement. It is bounded because all targets draw for every object.
-/// With more targets, group them first.
+/// The most targets of one placement. The limit is needed because finding an object computes a draw
+/// for each target. With more targets, group them first.
 pub const MAX_TARGETS: usize = 256;
 
 /// A storage target and its share.
@@ -88,10 +89,10 @@ impl Placement {
         self.locate(pool, object.placement_key())
     }
 
-    /// Refuses a request for an object of `target` that copies from an object of another target.
+    /// Refuses a request to `target` that copies from an object of another target.
     ///
     /// # Errors
-    /// `Unsupported`, naming both targets.
+    /// `Unsupported`; the error names both targets.
     pub fn check_sources(&self, request: &Request, target: &TargetName) -> Result<()> {
         let object = &request.header.object;
         for op in &request.ops {
@@ -117,8 +118,8 @@ impl Placement {
         let mut highest = f64::NEG_INFINITY;
         for (i, (target, seed)) in self.targets.iter().zip(&self.seeds).enumerate() {
             let drawn = -target.weight / libm::log(unit(xxh3_64_with_seed(&object, *seed)));
-            // Equal draws are practically impossible. If there are any, the name decides, so that
-            // the order of targets does not matter.
+            // Equal draws are practically impossible. In such a case the name decides, so that the
+            // order of targets does not matter.
             if drawn > highest || (drawn == highest && target.name < self.targets[best].name) {
                 (best, highest) = (i, drawn);
             }
@@ -129,8 +130,8 @@ impl Placement {
 
 /// Turns a hash into a number greater than 0 and less than 1.
 fn unit(hash: u64) -> f64 {
-    /// How many bits of the hash are used. A double has 53 bits of precision, and one is needed for
-    /// the half that is added to keep the number away from 0 and 1.
+    /// How many bits of the hash are used. A double has 53 bits of precision. One of them is needed
+    /// for the half that is added to keep the number above 0 and below 1.
     const BITS: u32 = 52;
     ((hash >> (u64::BITS - BITS)) as f64 + 0.5) / (1_u64 << BITS) as f64
 }

@@ -8,8 +8,8 @@ use nacre_placement::{Placement, Target};
 
 const KEYS: usize = 20_000;
 const SETS: u64 = 10;
-/// How far a count may be from its expected value, in standard deviations. Chance practically never
-/// exceeds this.
+/// The largest accepted distance of a count from its expected value, in standard deviations. A
+/// greater distance practically never happens by chance.
 const DEVIATIONS: f64 = 5.0;
 
 fn pool() -> PoolName {

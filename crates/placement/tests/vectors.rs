@@ -1,7 +1,7 @@
-//! Test vectors of placements. They must never change, because a cluster finds its objects by
-//! computing their placement.
+//! Test vectors of placements. They must never change, because a cluster finds its stored objects
+//! by computing their placement.
 //!
-//! `placements.py`, an independent implementation, computed `placements.txt`. A line has the
+//! `placements.py`, an independent implementation, computed `placements.txt`. Each line has the
 //! targets as `name=weight,…`, a pool, an object name, and the object's target.
 
 use std::io::Write;
@@ -31,8 +31,8 @@ fn known_objects_are_placed_as_in_earlier_releases() {
 const PAGE: &str = include_str!("../../../docs/placement.md");
 /// Debian's Python, which has Debian's xxhash. `make install-test-deps` installs both.
 const PYTHON: &str = "/usr/bin/python3";
-/// A script around the documentation's own program. For each line of `placements.txt` it prints the
-/// line that the program computes.
+/// A script that calls the Python program of the documentation. For each line of `placements.txt`
+/// it prints the line that the program computes.
 const ANSWER: &str = "
 import sys
 for line in sys.stdin.read().splitlines():

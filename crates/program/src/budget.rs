@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use nacre_object::limits::{MAX_REPLY_BYTES, MAX_TRANSACTION_BYTES};
 
-/// The time of one run. A class method delays the objects that share its thread, so this is about
-/// the longest stall that a client should see. Ordinary methods take microseconds.
+/// The time limit of one run. A class method delays other objects on the same thread, so this limit
+/// is about the longest delay that a client should see. Ordinary methods take microseconds.
 pub const DEFAULT_TIME: Duration = Duration::from_millis(250);
-/// The steps of one run: calls, loop iterations and pattern-matcher steps. They end a run under a
-/// stopped clock. Under a real clock the time is used up first, because a step takes over 10 ns.
+/// The limit of one run's steps: calls, loop iterations and pattern-matcher steps. This limit is
+/// for simulations whose clock stands still. With a real clock, the time limit ends a run first,
+/// because a step takes over 10 ns.
 pub const DEFAULT_STEPS: u64 = 50_000_000;
 /// Memory of one run: as much as a transaction may change. Garbage counts until it is collected.
 pub const DEFAULT_MEMORY_BYTES: usize = MAX_TRANSACTION_BYTES;
@@ -23,13 +24,13 @@ const _: () = assert!(DEFAULT_OUTPUT_BYTES <= DEFAULT_MEMORY_BYTES);
 /// What one run may use. Exceeding any of it ends the run with `Exhausted`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
-    /// The run's CPU time, if the clock can measure that of a thread; otherwise the time of that
-    /// clock.
+    /// The run's CPU time, if the clock can measure the CPU time of a thread; otherwise the clock's
+    /// monotonic time.
     pub time: Duration,
     /// Calls, loop iterations and pattern-matcher steps.
     pub steps: u64,
-    /// The bytes that the VM may allocate beyond what it held before. The run may use as many bytes
-    /// again of host memory (buffer lists).
+    /// The bytes that the Lua VM may allocate in the run, beyond what it held before. The run may
+    /// use as many bytes again of host memory (buffer lists).
     pub memory_bytes: usize,
     /// Bytes it may hand back.
     pub output_bytes: usize,

@@ -1,7 +1,7 @@
 //! A line of a source with a caret, for a terminal.
 
-/// One line of a source, counted from 1, with a caret under the column if that is known. Columns
-/// count characters from 1. Empty if the source has no such line.
+/// One line of a source, counted from 1, with a caret under the column if the column is known.
+/// Columns count characters from 1. Returns an empty string if the source has no such line.
 pub fn excerpt(source: &[u8], line: u32, column: Option<u32>) -> String {
     let Some(text) = line_of(source, line) else { return String::new() };
     let gutter = format!("{line:>5} | ");

@@ -1,8 +1,8 @@
 //! The interface of each kind of program, as data: the functions that a program defines, and its
 //! environment.
 //!
-//! The check of a program, `nacre program kinds`, error messages and the reference page are all
-//! made from this data.
+//! The checker of programs, `nacre program kinds`, error messages and the reference page all use
+//! this data.
 
 use crate::Budget;
 

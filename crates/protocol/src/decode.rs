@@ -1,8 +1,8 @@
-//! Converts the protocol's types to nacre's, and checks everything that was received.
+//! Converts the protocol's types to nacre's types, and checks everything that was received.
 //!
 //! **Invariant:** every value that leaves this module is well formed and within the bounds of
-//! `nacre_object::limits`. For a client's message, `Invalid` says what is wrong. A malformed answer
-//! of a node is `Corrupt`, because no retry would help.
+//! `nacre_object::limits`. If a client's message is malformed, the error is `Invalid` and says what
+//! is wrong. If a node's answer is malformed, the error is `Corrupt`, because no retry would help.
 
 use bytes::Bytes;
 use nacre_object::limits::{MAX_IDENTIFIER_BYTES, MAX_OBJECT_NAME_BYTES};

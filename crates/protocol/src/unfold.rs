@@ -1,12 +1,12 @@
-//! Computes the memory that a client's message takes when it is decoded, before it is decoded.
+//! Computes how much memory a client's message will need after decoding, before it is decoded.
 //!
-//! An op of two bytes becomes one of a hundred, and an empty key a handle of thirty. So a message
-//! within the bound on its bytes can take a gigabyte of memory before any of its content is
-//! checked. Therefore its repeated fields are counted first, by a walk over the tags that keeps
-//! nothing.
+//! Decoding turns an op of two bytes into one of a hundred bytes, and an empty key into a handle of
+//! thirty bytes. So a message within the limit on its bytes could need a gigabyte of memory before
+//! any of its content is checked. Therefore this module first counts the repeated fields, by a walk
+//! over the tags that stores nothing.
 //!
-//! **Invariant:** a count is never less than what decoding makes of the same bytes. At malformed
-//! bytes the walk ends, and so does decoding, which reports the error.
+//! **Invariant:** a count is never less than what decoding produces from the same bytes. The walk
+//! ends at malformed bytes; decoding fails there, too, and reports the error.
 
 use nacre_object::{Error, Result};
 use prost::encoding::{DecodeContext, WireType, decode_varint, skip_field};

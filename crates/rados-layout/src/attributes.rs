@@ -1,8 +1,9 @@
-//! Attributes, as xattrs.
+//! Encodes attributes of nacre's objects as xattrs of RADOS objects.
 //!
-//! RADOS limits an xattr's name (`osd_max_attr_name_len`, 100 by default) below what nacre allows. A
-//! longer name is abbreviated to its SHA-256, and the value begins with the name: its length in two
-//! bytes, little-endian, then its bytes.
+//! RADOS limits an xattr's name (`osd_max_attr_name_len`, 100 bytes by default) to less than nacre
+//! allows. For a longer name, the xattr's name contains the SHA-256 of the attribute's name. The
+//! xattr's value then begins with the attribute's name: its length in two bytes, little-endian,
+//! then its bytes.
 
 use ring::digest::{SHA256, digest};
 

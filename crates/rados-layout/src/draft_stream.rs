@@ -10,7 +10,7 @@ pub struct DraftStream {
     size: u64,
     /// Bytes before this show what the stream was; those behind are zero where no patch is.
     base_end: u64,
-    /// What was written, by its first byte.
+    /// The parts that the transaction has written, by the offset of their first byte.
     ///
     /// **Invariant:** patches are not empty, do not overlap, and end before `size`.
     patches: BTreeMap<u64, Patch>,

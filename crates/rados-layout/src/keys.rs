@@ -1,10 +1,11 @@
-//! Keys of the map, as omap keys.
+//! Encodes keys of an object's map as omap keys.
 //!
-//! librados' C interface passes the bounds of a range as C strings, which end at a zero byte. So a
-//! byte 0 is stored as `1 1` and a byte 1 as `1 2`.
+//! librados' C interface passes the bounds of a range as C strings, which end at a zero byte. So
+//! the encoding replaces the byte 0 by `1 1` and the byte 1 by `1 2`.
 //!
-//! **Invariant:** order and prefixes stay: the codes of single bytes are ordered as the bytes are,
-//! and none begins another.
+//! **Invariant:** the encoding keeps the order of keys, and a key that begins with another still
+//! does. The codes of single bytes are ordered as the bytes are, and no code is the beginning of
+//! another.
 
 /// Stands for a byte that cannot stand for itself.
 const ESCAPE: u8 = 1;
@@ -24,7 +25,7 @@ pub enum StoredKey {
     Foreign,
 }
 
-/// The omap key, or the beginning of one, for a key of the map or the beginning of one.
+/// Encodes a key or a prefix of keys of the map as an omap key or a prefix of omap keys.
 pub fn escape_key(key: &[u8]) -> Vec<u8> {
     let mut escaped = Vec::with_capacity(key.len());
     for byte in key {

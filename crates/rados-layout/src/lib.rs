@@ -1,5 +1,6 @@
-//! What the engine on Ceph and the object class share: how nacre's objects lie in RADOS, and a byte
-//! stream within a transaction ([`DraftStream`]), which neither may write before it has succeeded.
+//! What the engine on Ceph (crate `rados`) and the object class (crate `osd-class`) share. This
+//! crate defines how nacre's objects are stored in RADOS. It also has [`DraftStream`], which holds
+//! the changes of a byte stream until a transaction has succeeded.
 //!
 //! | nacre | RADOS |
 //! |---|---|
@@ -12,7 +13,8 @@
 //! | version | the object's user version |
 //! | watches | the watches of the pool's [mailboxes](mailbox) |
 //!
-//! So a plain client sees what it expects to see, but for keys with bytes 0 or 1 and long names.
+//! So a RADOS client without nacre reads objects in the expected form, except for keys with bytes 0
+//! or 1 and for long names.
 
 mod attributes;
 mod draft_stream;

@@ -1,9 +1,9 @@
-//! Where watchers of an object listen.
+//! Mailboxes: the RADOS objects that the watchers of nacre's objects watch.
 //!
-//! RADOS lets only objects be watched that are there, and nacre any name. So watchers of a pool's
-//! objects watch one of a fixed number of small objects, the mailboxes, chosen by the name, in a
-//! namespace of their own; a letter says which object it is about. Nothing grows with the names that
-//! were ever watched.
+//! RADOS allows watches only of objects that exist; nacre allows watches of any name. So each pool
+//! has a fixed number of small objects, the mailboxes, in their own namespace. The hash of an
+//! object's name chooses the mailbox to watch. A notification, a *letter*, says which object it is
+//! about. The number of mailboxes does not grow with the number of watched names.
 
 use ring::digest::{SHA256, digest};
 
@@ -24,8 +24,8 @@ pub fn mailbox(object: &str) -> String {
     format!("{number:04}")
 }
 
-/// A notification about an object: the name's length in two bytes, little-endian, the name, the
-/// payload. Names have at most 65,535 bytes.
+/// Encodes a notification about an object: the name's length in two bytes, little-endian, the name,
+/// and the payload. Names have at most 65,535 bytes.
 pub fn encode_letter(object: &str, payload: &[u8]) -> Vec<u8> {
     let length = u16::try_from(object.len()).unwrap_or(u16::MAX).to_le_bytes();
     [&length[..], object.as_bytes(), payload].concat()

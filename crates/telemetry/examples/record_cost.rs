@@ -1,6 +1,6 @@
-//! Measures the cost of recording in nanoseconds: a counter and a histogram, as one request records
-//! them; a border that untraced work crosses; and a span of traced work. `cargo run --release -p
-//! nacre-telemetry --example record_cost`
+//! Benchmark: the cost of recording, in nanoseconds. It measures a counter and a histogram as one
+//! request uses them, the check for a trace in untraced work, and a span of traced work. `cargo run
+//! --release -p nacre-telemetry --example record_cost`
 
 use std::hint::black_box;
 use std::sync::Arc;

@@ -1,13 +1,14 @@
-//! A histogram to which recording costs two atomic additions.
+//! A histogram of values such as latencies. Recording a value costs two atomic additions.
 //!
-//! Each bound is twice the one before. That is coarse but the same everywhere, so histograms of all
-//! nodes and releases can be added. The bucket is computed, not searched.
+//! Each bucket's bound is twice the previous bound. These bounds are coarse but the same
+//! everywhere, so histograms of all nodes and releases can be added. Recording computes the bucket
+//! from the value; it does not search.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Buckets with a bound; one more takes greater values. From a microsecond on they reach 16.8 s,
-/// more than every deadline except those of waits.
+/// Number of buckets with a bound; one more bucket takes greater values. With bounds from a
+/// microsecond on, they reach 16.8 s. This is more than every deadline except those of long polls.
 const BOUNDED: usize = 25;
 const NANOS_PER_SECOND: f64 = 1e9;
 
@@ -78,7 +79,7 @@ impl Sizes {
 /// A histogram as it was when it was read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HistogramSnapshot {
-    /// Each bucket's inclusive upper bound and its own count, without the buckets below it. The
+    /// Each bucket's inclusive upper bound and count. The count does not include lower buckets. The
     /// last bound is `f64::MAX`.
     pub buckets: Vec<(f64, u64)>,
     /// The sum of all values.

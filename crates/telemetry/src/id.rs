@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The number of a trace or of a span; 0 means none. It is written as 16 hexadecimal digits, also
-/// in JSON, because many JSON readers take numbers for doubles.
+/// The id of a trace or of a span; 0 means none. It is written as 16 hexadecimal digits, also in
+/// JSON: many JSON readers convert numbers to doubles, which cannot hold 64 bits.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize,
 )]

@@ -1,9 +1,9 @@
 //! Counters, histograms and spans, cheap enough to record for every request.
 //!
 //! A crate owns its instruments and records into them directly, with a few relaxed atomic additions
-//! and without registry, labels or locks. The node reads and exports them when it is asked. Spans
-//! are recorded only for traced requests. They go to the process's [`Spans`], found by the
-//! [`Trace`] of the work.
+//! and without registry, labels or locks. The node reads and exports the values when Prometheus or
+//! an operator requests them. Spans are recorded only for traced requests. The [`Trace`] of the
+//! work leads to the process's [`Spans`], which stores them.
 //!
 //! **Invariant:** nothing here uses a socket, and time comes only from the clock that is passed in.
 

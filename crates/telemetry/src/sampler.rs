@@ -22,7 +22,7 @@ impl Sampling {
     }
 }
 
-/// Picks one request in so many. A sampler belongs to one task, so picking is counting down: a
+/// Picks one request in `one_in`. A sampler belongs to one task, so it needs no synchronization: a
 /// request that is not picked costs a subtraction and a branch.
 #[derive(Debug)]
 pub struct Sampler {
@@ -39,8 +39,9 @@ impl Sampler {
         sampler
     }
 
-    /// If the next request is picked, begins a trace with its first span. Work that runs
-    /// [`traced`](crate::traced) by it belongs to that trace, in every process it goes through.
+    /// If the sampler picks the next request, begins a trace with its first span. Work that runs as
+    /// [`traced`](crate::traced) with that trace belongs to it, in every process that the request
+    /// passes.
     pub fn begin(&mut self, name: &'static str) -> Option<OpenSpan> {
         Some(self.pick()?.begin(name))
     }
@@ -55,9 +56,9 @@ impl Sampler {
         Some(self.spans.join(Id(self.random.next_u64().max(1)), Id::NONE))
     }
 
-    /// How many requests are skipped before the next picked one. It is drawn anew each time, so
-    /// that it never follows a rhythm of the requests. The first gap is drawn too, so that many
-    /// short sessions are sampled like one long session.
+    /// How many requests to skip before the next picked one. The number is random each time, so
+    /// that sampling never follows a rhythm of the requests. The first number is random, too, so
+    /// that many short sessions are sampled like one long session.
     fn gap(&mut self) -> u32 {
         let span = 2 * u64::from(self.one_in) - 1;
         self.random.below(span) as u32

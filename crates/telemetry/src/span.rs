@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::Id;
 
-/// A longer string in a field is cut. Names of objects may be longer, and a span must stay small.
+/// The most bytes of a string in a field; a longer string is cut. Names of objects may be longer,
+/// but a span must stay small.
 const MAX_TEXT_BYTES: usize = 128;
 /// What says more about one span belongs into another span.
 const MAX_FIELDS: usize = 8;

@@ -1,7 +1,7 @@
 //! The finished spans that a process keeps.
 //!
-//! They are in a ring, where the newest replaces the oldest. Only traced work takes the ring's
-//! lock, which is held briefly.
+//! They are in a ring, where the newest span replaces the oldest. Only traced work takes the ring's
+//! lock, and holds it briefly.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Fields, Id, OpenSpan, Sampler, Span, Trace};
 
-/// Finished spans that a process keeps. A span takes some 300 bytes, or a few times that with the
-/// longest fields. So they take a megabyte or two, and cover at least the last hundred traced
-/// requests.
+/// How many finished spans a process keeps. A span takes some 300 bytes, or a few times that with
+/// the longest fields. So the spans take a megabyte or two, and cover at least the last hundred
+/// traced requests.
 pub const MAX_SPANS: usize = 4096;
 
 /// The finished spans of one process, and the numbers of new ones.

@@ -1,12 +1,14 @@
-//! The trace that work belongs to: an id, the enclosing span, and where spans are kept.
+//! The trace that work belongs to: an id, the enclosing span, and the collection that stores the
+//! spans.
 //!
-//! A task's trace travels with it: [`traced`] makes it current whenever the task runs. Code that
-//! sends a message, or hands the work to a thread, passes the current trace along. So nothing in
-//! between need know of traces, and untraced work pays one look at a thread-local variable at each
-//! such border. Spawned tasks begin without a trace.
+//! [`traced`] makes a trace current whenever its task runs. Code that sends a message, or hands the
+//! work to another thread, passes the current trace along. Other code need not know of traces. For
+//! untraced work, passing the trace along costs one look at a thread-local variable. Spawned tasks
+//! begin without a trace.
 //!
-//! Times are the clock's UTC microseconds, rounded down. So on one machine a part never seems to
-//! begin before its whole, or to end after it, whichever process it ran in.
+//! Times are the clock's UTC microseconds, rounded down. So on one machine, a nested span never
+//! seems to begin before its enclosing span, or to end after it, even if the two ran in different
+//! processes.
 
 use std::cell::RefCell;
 use std::future::poll_fn;

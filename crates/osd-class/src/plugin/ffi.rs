@@ -131,7 +131,7 @@ impl CalledObject {
         Self { context }
     }
 
-    /// Gives a change to the OSD. Offsets and sizes fit into the C types, because a stream is
+    /// Gives a change to the OSD. Offsets and sizes fit into the C types, because a byte stream is
     /// shorter than 2 GiB.
     fn change(&mut self, change: &Change) -> Result<c_int> {
         let context = self.context;
@@ -185,8 +185,8 @@ impl OsdObject for CalledObject {
 
     fn version(&mut self) -> Result<u64> {
         let Some(stat) = self.stat()? else {
-            // The version of the placement group. It is at least as great as that of every object
-            // that was ever in the group. SAFETY: the context is the one of this call.
+            // The version of the placement group. It is at least as great as the version of every
+            // object that was ever in the group. SAFETY: the context is the one of this call.
             return Ok(unsafe { nacre_current_version(self.context) });
         };
         let context = self.context;
@@ -242,8 +242,9 @@ impl OsdObject for CalledObject {
 /// Collects the entries that a C function passes to [`keep`]. Returns no entries if the requested
 /// data does not exist.
 ///
-/// `ask` must pass its argument to [`keep`], with a context of the running call. It must not pass
-/// any memory that is freed before it returns.
+/// `ask` must call a C function with [`keep`] as the sink, its argument as the sink's `place`, and a
+/// context of the running call. Memory that `ask` passes to the function must stay valid until `ask`
+/// returns.
 fn collect(what: &'static str, ask: impl FnOnce(*mut c_void) -> c_int) -> Result<Vec<StoredEntry>> {
     let mut found: Vec<StoredEntry> = Vec::new();
     let status = ask(ptr::from_mut(&mut found).cast());

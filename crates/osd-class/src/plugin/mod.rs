@@ -1,11 +1,12 @@
-//! The library that an OSD loads: the entry points, and one [`OsdClass`] for the process.
+//! The library that an OSD loads: the C entry points, and one [`OsdClass`] for the whole OSD
+//! process.
 //!
 //! An OSD calls [`__cls_init`] once, when it loads the library. It calls the methods from its
-//! worker threads, several at a time, but never two that write one object.
+//! worker threads, several at a time, but never two that write the same object.
 //!
 //! **Invariant:** no panic leaves this module. The class API is C++ and may change between versions
-//! of Ceph. So an OSD of another version than the one that the shim was compiled for gets no
-//! methods, and its log says why.
+//! of Ceph. So the library registers no methods in an OSD whose version differs from the one that
+//! the shim was compiled for, and writes the reason to the OSD's log.
 
 #![allow(unsafe_code, reason = "this is the border to Ceph; see the SAFETY comments")]
 
@@ -23,8 +24,8 @@ use crate::{Mode, OsdClass};
 use ffi::{CallContext, RawBytes, Sink};
 use osd_log::{ERROR, OsdLog};
 
-/// The version of Ceph that the shim was compiled for. The text before it makes it easy to find in
-/// the library file.
+/// The version of Ceph that the shim was compiled for. The commands `nacre ceph` find the version in
+/// the library file by the prefix of this string.
 static BUILT_FOR: &str = concat!("nacre-built-for-ceph:", env!("NACRE_CEPH_VERSION"));
 const EIO: c_int = 5;
 
@@ -62,8 +63,8 @@ fn initialise() {
 /// Runs one call; `context` is the OSD's context of that call.
 ///
 /// # Safety
-/// `context` and `input` must be those that the OSD passed to the method, and `place` one that
-/// `sink` accepts.
+/// `context` and `input` must be the values that the OSD passed to the method, and `sink` must
+/// accept `place`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nacre_osd_call(
     mode: c_int,
@@ -75,7 +76,7 @@ unsafe extern "C" fn nacre_osd_call(
     let mode = if mode == ffi::INSPECT { Mode::Inspect } else { Mode::Submit };
     // SAFETY: the caller's promise.
     let input = Bytes::copy_from_slice(unsafe { input.as_slice() });
-    // The OSD drops the operation after a panic, and the VM of the thread is dropped too. So
+    // After a panic, the OSD drops the operation, and the thread's Lua VM is dropped, too. So
     // nothing half-done remains.
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         let class = CLASS.get().ok_or(-EIO)?;
