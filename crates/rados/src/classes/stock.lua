@@ -1,10 +1,10 @@
 -- Runs a method of a nacre program inside Ceph's class `lua`: Lua 5.3, in an OSD.
 --
--- The input is the program's source, the method's name and the method's input, each behind its
--- length. In the program's environment everything either means what it means in nacre or calls
--- `refuse`. Once something was refused the call fails, whatever the program made of it, and nacre
--- runs it in another way. So a call that succeeds here did exactly what it does in nacre. A refused
--- call fails with a status of its own, because the status of a failing script is also that of an
+-- The input is the program's source, the method's name and the method's input, each after its
+-- length. In the program's environment, each function either does what it does in nacre or calls
+-- `refuse`. After `refuse` the call fails, even if the program catches the error, and the client
+-- runs the method itself. So a call that succeeds here did exactly what it does in nacre. A refused
+-- call fails with a status of its own: the usual status of a failing script could also come from an
 -- OSD that cannot load the class.
 
 local outer = objclass
@@ -12,11 +12,11 @@ local outer = objclass
 -- Bounds of nacre that stock Ceph does not have, or has otherwise.
 local MAX_KEY, MAX_VALUE = 4096, 1024 * 1024
 local MAX_ATTRIBUTE_NAME, MAX_ATTRIBUTE_VALUE, MAX_ATTRIBUTES = 96, 64 * 1024, 256
--- Ceph takes statuses, offsets and lengths as C's `int`, and would use only the lower bits of a
+-- Ceph passes statuses, offsets and lengths as C's `int`, which would keep only the lower bits of a
 -- greater number.
 local MAX_INT = 2 ^ 31 - 1
--- The longest answer to a change that an OSD allows. It takes every call of the class for a change.
--- If a call changed nothing, the OSD keeps the whole answer in its log.
+-- The longest answer to a change that an OSD allows, in bytes. The OSD treats every call of the
+-- class as a change. If a call changes nothing, the OSD keeps the whole answer in its log.
 local MAX_OUTPUT = 64
 -- `EBADE`, which no OSD says of itself.
 local REFUSED = -52
@@ -72,7 +72,7 @@ local function bound_of(value)
   return value
 end
 
--- Looks at the object: not once something was written, which would not be seen.
+-- Reads the object. Refuses after a write, which the read would not see.
 local function look(read)
   if written then refuse() end
   return read
@@ -84,16 +84,16 @@ local function change(write)
   return write
 end
 
--- Reads that may fail differently here must not fail at all.
+-- Refuses if a read fails, because it would fail differently in nacre.
 local function surely(read, ...)
   local found, first, second = pcall(read, ...)
   if not found then refuse() end
   return first, second
 end
 
--- At most `most` entries behind a key, as `list` finds them. An OSD limits how many entries it
--- returns, and does not say whether it left some out. So if fewer came, there must be none behind
--- the last.
+-- Returns at most `most` entries after a key; `list` reads them. An OSD limits how many entries it
+-- returns, and does not say whether it left some out. So if it returns fewer than `most` entries,
+-- this checks that no entry follows the last one.
 local function listed(list, after, most)
   local entries = surely(list, after, most)
   local count, last = 0, ""
@@ -222,8 +222,8 @@ local function concat(values, ...)
   return table.concat(values, ...)
 end
 
--- Computes `a .. b`. Lua would join numbers in its own notation, so the program has `a <<
--- _nacre_concat << b` instead.
+-- Computes `a .. b`. Lua would join numbers in its own notation, so nacre has replaced `..` in the
+-- program: it contains `a << _nacre_concat << b` instead.
 local function text_of(value)
   if type(value) == "number" then return tostring(whole(value)) end
   if type(value) ~= "string" then refuse() end
@@ -236,8 +236,8 @@ local joiner = setmetatable({}, {
   __shl = function(left) return setmetatable({ text_of(left) }, half_joined) end,
 })
 
--- The message of an error that a program raised without a position. Luau words any other message
--- differently, so a program must not see it.
+-- The message of an error that the program itself raised without a position. The program must not
+-- see any other error message, because Luau words those differently.
 local raised
 
 local function raise(value, level)
@@ -363,7 +363,7 @@ function run_program(input, output)
   local answer = bufferlist.new()
   local done, status = pcall(run_method, input, answer)
   if not done then return REFUSED end
-  -- What a call that fails put out an OSD would keep as well.
+  -- Drop the output of a failing call: the OSD would keep it in its log.
   output:append(answer:str())
   return status
 end
