@@ -184,7 +184,7 @@ impl Bench<'_> {
         let report: NodeReport = serde_json::from_slice(&asked.await?)
             .map_err(|cause| Error::corrupt(format!("the status of {node}: {cause}")))?;
         report.processor_seconds.ok_or_else(|| {
-            Error::unsupported(format!("{node} does not tell its processor time"))
+            Error::unsupported(format!("{node} does not report its processor time"))
                 .hint("run this release of nacre on all nodes")
         })
     }

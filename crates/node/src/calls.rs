@@ -40,7 +40,7 @@ pub async fn gather_calls(
         let session = sessions.session(node)?;
         let answer = session.ask(NODE_SERVICE, "calls", Bytes::new(), NODE_TIMEOUT).await?;
         serde_json::from_slice(&answer)
-            .map_err(|error| Error::corrupt(format!("what {node} counted: {error}")))
+            .map_err(|error| Error::corrupt(format!("the counts of {node}: {error}")))
     };
     let asked = file.nodes().iter().map(|node| {
         let ask = &ask;

@@ -38,8 +38,8 @@ impl DeviceLimit {
     /// `Invalid` if the number is higher than any target can serve.
     pub fn set(&self, per_second: u64) -> Result<()> {
         if per_second > MAX_RATE {
-            return Err(Error::invalid(format!("a limit of {per_second} requests a second"))
-                .hint(format!("say {MAX_RATE} at most; 0 ends the limit")));
+            return Err(Error::invalid(format!("{per_second} requests a second are too many"))
+                .hint(format!("set at most {MAX_RATE}; 0 removes the limit")));
         }
         self.per_second.store(per_second, Ordering::Relaxed);
         *self.free_at.lock().unwrap_or_else(PoisonError::into_inner) = Duration::ZERO;

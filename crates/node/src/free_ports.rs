@@ -43,8 +43,8 @@ pub fn free_ports(count: u16) -> Result<u16> {
     let mut file = open(&turn_file()).ok();
     let next = file.as_mut().and_then(next_port);
     let first = choose(&range, next.unwrap_or(range.start), count, &taken).ok_or_else(|| {
-        Error::exhausted(format!("no {count} free ports in a row between {range:?}"))
-            .hint("name the port yourself")
+        Error::exhausted(format!("there are no {count} consecutive free ports in {range:?}"))
+            .hint("choose the port yourself")
     })?;
     if let Some(file) = &mut file {
         let _ = set_next_port(file, first + count);

@@ -120,7 +120,7 @@ impl NodeService {
 
     async fn reached(&self, input: &[u8]) -> Result<u64> {
         let epoch = std::str::from_utf8(input).ok().and_then(|text| text.parse().ok());
-        let epoch = epoch.ok_or_else(|| Error::invalid("the input is no epoch"))?;
+        let epoch = epoch.ok_or_else(|| Error::invalid("the input is not an epoch"))?;
         self.entities.reached(epoch).await
     }
 
@@ -174,7 +174,7 @@ fn exchange(input: &Bytes) -> Result<Bytes> {
     static ZEROS: [u8; MAX_EXCHANGE_BYTES] = [0; MAX_EXCHANGE_BYTES];
     let length = input.first_chunk().map(|length| u32::from_le_bytes(*length) as usize);
     let answer = length.and_then(|length| ZEROS.get(..length)).ok_or_else(|| {
-        Error::invalid("an exchange without a length of its answer, or with too great a one")
+        Error::invalid("the input does not begin with an allowed length of the answer")
             .hint(format!("begin with a length of at most {MAX_EXCHANGE_BYTES}, u32 little-endian"))
     })?;
     Ok(Bytes::from_static(answer))

@@ -48,7 +48,7 @@ pub(crate) fn last_stored(
             (None, None) => more = false,
         }
     }
-    Err(Error::exhausted(format!("the last key was not found in {MAX_LOOKS} looks"))
+    Err(Error::exhausted(format!("the last key was not found in {MAX_LOOKS} steps"))
         .hint("give a longer prefix"))
 }
 

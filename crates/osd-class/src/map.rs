@@ -175,8 +175,8 @@ impl Map {
                 None => return Ok(last),
             }
         }
-        let text = format!("the last of more than {MAX_WALKED_ENTRIES} keys, some just removed");
-        Err(Error::exhausted(text).hint("ask for it in a transaction of its own"))
+        let text = format!("the last key is not among the first {MAX_WALKED_ENTRIES} keys");
+        Err(Error::exhausted(text).hint("read it in another transaction than the removal of keys"))
     }
 
     fn entries<'a>(

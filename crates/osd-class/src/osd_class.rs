@@ -177,7 +177,7 @@ impl OsdClass {
 fn key_of(program: &pb::OsdProgram) -> Result<ProgramKey> {
     let class = ClassName::new(program.class_name.as_str())?;
     let digest: [u8; 32] = program.digest[..].try_into().map_err(|_| {
-        Error::invalid(format!("a digest of {} bytes, of {class}", program.digest.len()))
+        Error::invalid(format!("the digest of {class} has {} bytes, not 32", program.digest.len()))
     })?;
     Ok(ProgramKey { class, version: program.version, digest: Digest::from(digest) })
 }

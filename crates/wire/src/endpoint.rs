@@ -50,7 +50,7 @@ impl Endpoint {
         if !address.ip().is_loopback() {
             return Err(Error::denied(format!("{address} is not on this machine")).hint(format!(
                 "beyond it mutual TLS is required: write tls:{address}; \
-                               `nacre init --listen {address}` makes what it takes"
+                               `nacre init --listen {address}` makes the certificates"
             )));
         }
         Ok(Self(Address::Tcp(address)))

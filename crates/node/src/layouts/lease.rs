@@ -111,7 +111,7 @@ impl Lease {
 fn held(state: &MapState) -> Result<Option<Held>> {
     let Some(value) = state.entries.get(KEEPER) else { return Ok(None) };
     let held = serde_json::from_slice(value);
-    held.map(Some).map_err(|cause| Error::corrupt(format!("who keeps the layouts: {cause}")))
+    held.map(Some).map_err(|cause| Error::corrupt(format!("the lease of the layouts: {cause}")))
 }
 
 fn deposed() -> Error {

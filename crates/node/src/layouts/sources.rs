@@ -35,13 +35,13 @@ impl Sources {
         let present = program.layout();
         let layout = layout.with_stripes(present.stripes);
         if layout == present {
-            return Err(Error::invalid(format!("its layout is {layout} already")));
+            return Err(Error::invalid(format!("the class already has the layout {layout}")));
         }
         let others = program.former_layouts().filter(|former| !is_settled && **former != layout);
         let others: Vec<Layout> = others.cloned().collect();
         if others.len() >= MAX_FORMER_LAYOUTS {
-            return Err(Error::invalid(format!("it has {} former layouts", others.len()))
-                .hint("let its objects come into the present one first"));
+            return Err(Error::invalid(format!("the class has {} former layouts", others.len()))
+                .hint("first wait until all its objects have the present layout"));
         }
         let knowing = |former: &Layout| [std::slice::from_ref(former), &others].concat();
         let bridge = with_layout(source, &present, &knowing(&layout));

@@ -310,5 +310,5 @@ impl Control {
 }
 
 fn senseless(cause: serde_json::Error) -> nacre_object::Error {
-    nacre_object::Error::corrupt(format!("what a node tells of routed bytes: {cause}"))
+    nacre_object::Error::corrupt(format!("a node's list of routed bytes: {cause}"))
 }

@@ -33,7 +33,7 @@ fn is_routed(pool: &PoolName) -> bool {
 
 /// Nobody reaches routed bytes but by their object.
 fn hidden(object: &ObjectId) -> Error {
-    Error::denied("routed bytes are reached by the object that they belong to")
+    Error::denied("clients can reach routed bytes only through the object that they belong to")
         .on(object)
         .hint("see which objects have such bytes: nacre route status")
 }

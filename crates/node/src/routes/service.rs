@@ -85,7 +85,7 @@ impl Question {
     }
 
     fn decode(mut input: Bytes) -> Result<Self> {
-        let senseless = || Error::invalid("a question of a switch makes no sense");
+        let senseless = || Error::invalid("the request of a switch is malformed");
         let length = input.try_get_u32().map_err(|_| senseless())? as usize;
         if length > input.len() {
             return Err(senseless());
@@ -168,9 +168,9 @@ pub struct RouteStatus {
     pub target: String,
     /// The term of its rules; 0 if it never had any.
     pub term: u64,
-    /// The epoch of the map `routes` that the rules come from.
+    /// The installed rules, in order.
     pub rules: Vec<AppliedRule>,
-    /// The programs that they name.
+    /// The programs that the rules name.
     #[serde(default)]
     pub programs: Vec<AppliedProgram>,
     /// Objects of which bytes lie elsewhere.
@@ -179,9 +179,9 @@ pub struct RouteStatus {
     pub routed_spans: usize,
     /// Bytes that lie elsewhere.
     pub routed_bytes: u64,
-    /// How many objects keep bytes for other nodes here.
+    /// How many IO are in flight.
     pub in_flight: usize,
-    /// IO that waits.
+    /// How many IO the switch holds back at present.
     pub held: usize,
     /// Spans whose write got no answer, so it is unknown whether their bytes arrived.
     pub in_doubt: usize,
@@ -233,12 +233,12 @@ impl RouteService {
         let question = Question::decode(input)?;
         let object: ObjectId = question.object.parse()?;
         if object.pool != *self.switch.places().pool() {
-            return Err(Error::denied("no routed bytes lie there").on(&object));
+            return Err(Error::denied("the object's pool is not that of routed bytes").on(&object));
         }
         let term = self.term_of(&question.home_target);
         let term = term.read().await;
         if question.term < *term {
-            return Err(Error::stale("the switch has started again since").on(&object));
+            return Err(Error::stale("the switch has restarted since this request").on(&object));
         }
         let op = match (method, question.span) {
             ("read", Some((start, end))) => {
@@ -310,7 +310,7 @@ impl RouteService {
             reply => reply?,
         };
         let Some(OpResult::Called(called)) = reply.results.into_iter().next() else {
-            return Err(Error::corrupt("it tells no spans").on(object));
+            return Err(Error::corrupt("the object does not report its spans").on(object));
         };
         let RoutedSpans { home, application, spans } = RoutedSpans::decode(called.output)?;
         let spans = spans.iter().map(|(span, counter)| (span.start(), span.end(), *counter));
@@ -471,7 +471,7 @@ impl Service for RouteService {
             "write" | "drop" | "read" => self.serve(method, input).await,
             "found" => {
                 let ask = serde_json::from_slice(&input)
-                    .map_err(|cause| Error::invalid(format!("it makes no sense: {cause}")))?;
+                    .map_err(|cause| Error::invalid(format!("the input is malformed: {cause}")))?;
                 json(&self.found(&ask).await?)
             }
             "status" => json(&self.status()),

@@ -154,7 +154,7 @@ impl Supervisor {
     pub async fn kill(&self, name: &str, hold: bool) -> Result<()> {
         let keeper = self.keeper(name)?;
         let NodeState::Up { pid } = *keeper.state.borrow() else {
-            return Err(Error::unavailable(format!("{name} is not up")));
+            return Err(Error::unavailable(format!("node {name} does not run")));
         };
         let mut state = keeper.state.clone();
         keeper.order(Order::Kill { hold }).await?;

@@ -269,7 +269,7 @@ unsafe extern "C" fn keep(place: *mut c_void, key: RawBytes, value: RawBytes) {
 }
 
 fn narrowed(number: u64) -> Result<c_int> {
-    c_int::try_from(number).map_err(|_| Error::invalid(format!("an offset of {number}")))
+    c_int::try_from(number).map_err(|_| Error::invalid(format!("the offset {number} is too large")))
 }
 
 fn checked(status: c_int, what: &'static str) -> Result<()> {

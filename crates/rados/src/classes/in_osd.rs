@@ -270,7 +270,7 @@ impl OsdRequest<'_> {
 /// The OSD that answered last lacks the class.
 fn may_have_happened() -> Error {
     Error::unavailable(
-        "the OSD lacks the class, and one that it came after may have made the change",
+        "the OSD lacks the class, but the OSD that it replaces may have made the change",
     )
     .hint("read the object to see whether the change was made; `nacre ceph install` gives every OSD the class")
 }

@@ -68,7 +68,7 @@ pub fn operation_failed(status: i32) -> Error {
              osd_max_attr_size of the OSDs",
             )
         }
-        95 => error(ErrorKind::Unsupported, "the pool cannot do it")
+        95 => error(ErrorKind::Unsupported, "the pool does not support this operation")
             .hint("nacre's pool must be replicated: erasure-coded pools keep no maps"),
         5 => error(ErrorKind::Corrupt, "the cluster cannot read the object")
             .hint("see `ceph health detail`"),

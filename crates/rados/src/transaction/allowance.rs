@@ -54,8 +54,8 @@ impl<'a> Allowance<'a> {
     pub fn begin<'b>(&'b mut self, classes: &'b dyn RemoteClassHost) -> Result<Round<'b>> {
         check(self.used)?;
         if self.rounds == MAX_ROUNDS {
-            let text = format!("the transaction looked at {MAX_ROUNDS} parts of the object");
-            return Err(Error::exhausted(text).hint("read less of it at a time"));
+            let text = format!("the transaction read {MAX_ROUNDS} parts of the object");
+            return Err(Error::exhausted(text).hint("read less of the object at a time"));
         }
         self.rounds += 1;
         let (used_before, began) = (self.used, now(self.clock));

@@ -193,7 +193,7 @@ fn check_node(found: &EntityName, options: &SessionOptions) -> Result<()> {
     let meant = options.node.as_ref().map(EntityName::of_node).transpose()?;
     match meant {
         Some(meant) if meant != *found => {
-            Err(Error::unavailable(format!("node {found} listens where {meant} should")))
+            Err(Error::unavailable(format!("{found} listens at the address of {meant}")))
         }
         _ => Ok(()),
     }

@@ -73,7 +73,7 @@ impl Identity {
         if file.format != FORMAT {
             let format = file.format;
             return Err(Error::unsupported(format!(
-                "an identity file of format {format}, this release reads {FORMAT}"
+                "the identity file has format {format}, this release reads {FORMAT}"
             )));
         }
         Self::new(EntityName::new(&file.entity)?, file.authority, file.certificate, file.key)

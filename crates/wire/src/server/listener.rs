@@ -62,7 +62,7 @@ impl Listener {
             }
             Address::Tls(..) => {
                 return Err(Error::invalid(format!(
-                    "{endpoint} without an identity to serve with"
+                    "cannot listen on {endpoint} without an identity"
                 )));
             }
         };

@@ -43,7 +43,7 @@ impl Service for SequencerService {
 /// replace it.
 pub(super) fn need_to_ask<'a>(method: &str, input: &'a [u8]) -> Result<Need<'a>> {
     let (log, ..) =
-        split_header(input).ok_or_else(|| Error::invalid("the question names no log"))?;
+        split_header(input).ok_or_else(|| Error::invalid("the request names no log"))?;
     LogName::new(log)?;
     Ok(match method {
         "tail" => Need::LogView { log },

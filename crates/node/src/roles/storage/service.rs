@@ -137,7 +137,7 @@ impl StorageService {
         let nothing = || Error::unsupported(format!("node {} keeps no objects", self.node));
         let limit = self.limit.as_ref().ok_or_else(nothing)?;
         let number = std::str::from_utf8(input).ok().and_then(|text| text.parse().ok());
-        limit.set(number.ok_or_else(|| Error::invalid("the limit is no number"))?)
+        limit.set(number.ok_or_else(|| Error::invalid("the limit is not a number"))?)
     }
 
     async fn scrub(&self, input: &[u8]) -> Result<ScrubReport> {

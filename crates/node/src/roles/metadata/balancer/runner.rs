@@ -187,7 +187,7 @@ impl Runner {
         patience: Duration,
     ) -> Result<()> {
         let input: Bytes = serde_json::to_vec(heartbeat)
-            .map_err(|cause| Error::corrupt(format!("a heartbeat: {cause}")))?
+            .map_err(|cause| Error::corrupt(format!("the heartbeat: {cause}")))?
             .into();
         self.heard.hear(heartbeat.clone());
         let transport = &self.context.cluster.log_env().sequencers;

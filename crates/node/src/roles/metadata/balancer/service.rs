@@ -32,7 +32,7 @@ impl Service for BalancerService {
             return Err(Error::unsupported(format!("a balancer has no method {method:?}")));
         }
         let heartbeat: Heartbeat = serde_json::from_slice(&input)
-            .map_err(|cause| Error::invalid(format!("the heartbeat makes no sense: {cause}")))?;
+            .map_err(|cause| Error::invalid(format!("the heartbeat is malformed: {cause}")))?;
         self.heard.hear(heartbeat);
         Ok(Bytes::new())
     }
