@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_ports_in_a_row_that_are_free_are_chosen() {
+    fn the_next_free_consecutive_ports_are_chosen() {
         let taken = HashSet::from([104, 107]);
         assert_eq!(choose(&(100..110), 100, 3, &taken), Some(100));
         assert_eq!(choose(&(100..110), 102, 3, &taken), Some(100), "none fit behind it");

@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_exchange_answers_the_length_that_is_asked_for_up_to_its_limit() {
+    fn an_exchange_returns_the_requested_number_of_bytes_up_to_its_limit() {
         let ask = |length: usize| exchange(&Bytes::from((length as u32).to_le_bytes().to_vec()));
         for length in [0, 1, MAX_EXCHANGE_BYTES] {
             assert_eq!(ask(length).unwrap().len(), length);

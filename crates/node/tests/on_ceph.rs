@@ -68,7 +68,7 @@ async fn are_the_same_for_every_client(ceph: &CephCluster) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_log_goes_on_when_another_process_takes_it_over() {
+async fn a_log_stays_usable_when_another_process_takes_over_its_sequencer() {
     for ceph in clusters() {
         goes_on_when_another_process_takes_it_over(&ceph).await;
     }

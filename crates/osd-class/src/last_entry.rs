@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_any_number_of_keys_is_found_in_few_looks() {
+    fn the_last_of_any_number_of_keys_is_found_in_few_steps() {
         for begin in [&b""[..], b"\xff", &[0xff; 7], &[0xff; 100], b"z\xff\xff\xff\xff\xff\xff\xff"]
         {
             let key = |number: u32| [b"entry.", begin, &number.to_be_bytes()[..]].concat();

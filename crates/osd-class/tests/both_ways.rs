@@ -94,7 +94,7 @@ impl Store for BothWays {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_class_and_the_engine_together_pass_the_suite() {
+async fn the_class_and_the_engine_together_pass_the_conformance_suite() {
     run_all(&BothWays::start("suite").await).await;
 }
 

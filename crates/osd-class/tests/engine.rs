@@ -160,7 +160,7 @@ impl Node {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_engine_with_the_class_in_the_osds_passes_the_suite() {
+async fn the_engine_with_the_class_in_the_osds_passes_the_conformance_suite() {
     let ceph = cluster(&ceph_plugin_folder(), &[]);
     let engine = connect(&ceph, Arc::new(TestClasses)).await;
     let subject = Subject::watched(Arc::new(engine.clone()));
@@ -321,7 +321,7 @@ async fn a_listing_cut_by_the_osd_is_not_taken_for_complete() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_call_is_done_once_although_its_osd_dies() {
+async fn a_call_is_executed_once_although_its_osd_dies() {
     const CALLS: usize = 1500;
     let options = ["--osds", "3", "--store", "bluestore", "--size", "2"];
     let node = Arc::new(Node::on(cluster(&ceph_plugin_folder(), &options)).await);
@@ -384,7 +384,7 @@ async fn object_of(osd: i32, engine: &RadosEngine) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_call_resent_to_an_osd_without_the_class_is_not_done_twice() {
+async fn a_call_resent_to_an_osd_without_the_class_is_not_executed_twice() {
     const CALLERS: usize = 32;
     /// Calls of each way before the next thing happens.
     const SOME: u64 = 200;
@@ -431,7 +431,7 @@ async fn a_call_resent_to_an_osd_without_the_class_is_not_done_twice() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_engine_notices_that_an_osd_has_the_class_now() {
+async fn the_engine_notices_when_an_osd_gets_the_class() {
     let empty = tempfile::tempdir().unwrap();
     let mut node = Node::on(cluster(empty.path(), &["--osds", "1"])).await;
     let clock = Arc::new(ManualClock::at(1));

@@ -110,7 +110,7 @@ fn a_call_reads_only_what_its_method_reads() {
 }
 
 #[test]
-fn a_source_that_is_not_what_was_announced_is_refused() {
+fn a_source_that_does_not_match_its_announced_digest_is_refused() {
     let mut osd = Osd::new();
     let counter = program("counter", 1, COUNTER);
     let mut forged =
@@ -204,7 +204,7 @@ fn an_error_that_goes_into_the_osds_log_is_short() {
 }
 
 #[test]
-fn a_page_is_at_most_twice_as_long_as_the_one_before() {
+fn a_page_is_at_most_twice_as_long_as_the_previous_page() {
     let mut osd = Osd::new();
     for at in 0..1000_u32 {
         osd.object.omap.insert(Bytes::from(format!("{at:04}")), Bytes::from_static(b"small"));
@@ -263,7 +263,7 @@ fn a_key_requested_many_times_is_read_until_the_reply_is_full() {
 }
 
 #[test]
-fn a_client_of_another_release_is_told_so() {
+fn a_client_of_another_release_is_refused_with_that_reason() {
     let mut osd = Osd::new();
     let bytes = input(request("o", vec![Op::Create { exclusive: true }]), &[]);
     let message = pb::OsdRequest::decode(&bytes[..]).unwrap();

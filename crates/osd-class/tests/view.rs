@@ -68,7 +68,7 @@ impl Store for ViewStore {
 }
 
 #[tokio::test]
-async fn a_view_passes_the_suite() {
+async fn a_view_passes_the_conformance_suite() {
     run_all(&Subject::new(Arc::new(ViewStore::default()))).await;
 }
 

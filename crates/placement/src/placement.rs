@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_of_the_hash_stay_within_the_unit() {
+    fn the_lowest_and_highest_hash_give_numbers_between_0_and_1() {
         assert!(unit(0) > 0.0 && unit(u64::MAX) < 1.0);
         assert!(libm::log(unit(0)).is_finite() && libm::log(unit(u64::MAX)) < 0.0);
     }

@@ -54,7 +54,7 @@ async fn a_placed_store_behaves_like_one_store() {
 }
 
 #[tokio::test]
-async fn locate_tells_which_target_holds_an_object() {
+async fn locate_returns_the_target_that_holds_an_object() {
     let (store, faulty) = three();
     for (i, id) in one_on_each(&store).into_iter().enumerate() {
         store.submit(Request::new(id.clone(), vec![ops::append("x")]).unwrap()).await.unwrap();
@@ -66,7 +66,7 @@ async fn locate_tells_which_target_holds_an_object() {
 }
 
 #[tokio::test]
-async fn an_error_names_a_dead_target_and_the_others_go_on() {
+async fn an_error_names_a_dead_target_and_other_targets_still_serve() {
     let (store, faulty) = three();
     let objects = one_on_each(&store);
     faulty[1].follow(faults::unreachable());
@@ -111,7 +111,7 @@ async fn targets_are_listed_concurrently() {
 }
 
 #[tokio::test]
-async fn a_clone_across_targets_is_unsupported_and_says_what_helps() {
+async fn a_clone_across_targets_is_unsupported_and_the_error_gives_a_hint() {
     let (store, _) = three();
     let objects = one_on_each(&store);
     let create = vec![ops::create(), ops::snapshot_create("s")];

@@ -62,7 +62,7 @@ fn objects_are_spread_by_weight() {
 }
 
 #[test]
-fn a_new_target_takes_its_share_and_moves_nothing_else() {
+fn a_new_target_receives_its_share_and_moves_no_other_object() {
     let mut random = Random::seeded(2);
     for _ in 0..SETS {
         let mut targets = random_targets(&mut random);
@@ -80,7 +80,7 @@ fn a_new_target_takes_its_share_and_moves_nothing_else() {
 }
 
 #[test]
-fn a_lost_target_leaves_the_rest_where_it_was() {
+fn a_lost_target_moves_only_its_own_objects() {
     let mut random = Random::seeded(3);
     for _ in 0..SETS {
         let mut targets = random_targets(&mut random);

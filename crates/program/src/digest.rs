@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_digest_survives_conversion_to_text_and_back() {
+    fn a_digest_can_be_printed_and_parsed() {
         let digest = Digest::of("abc");
         let text = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(digest.to_string(), text);

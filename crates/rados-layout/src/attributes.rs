@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_every_length_come_back() {
+    fn attribute_names_of_every_length_can_be_read_back() {
         let names = ["a".to_owned(), "x".repeat(96), "x".repeat(97), "ä".repeat(127)];
         for name in names.into_iter().chain(["nacre.long.", "nacre.long.x"].map(str::to_owned)) {
             let attribute = Attribute::named(&name);
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_looks_abbreviated_is_not_ours() {
+    fn an_xattr_with_a_malformed_abbreviated_name_is_ignored() {
         for value in [&b""[..], b"\x05", b"\x05\0ab", b"\x01\0a"] {
             assert_eq!(Attribute::read(b"nacre.long.00", value), None);
         }

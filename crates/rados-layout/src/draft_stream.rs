@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn every_order_of_few_changes_gives_what_a_vector_gives() {
+    fn a_draft_stream_equals_a_vector_after_any_few_changes() {
         type Change = (fn(&mut DraftStream), fn(&mut Vec<u8>));
         let changes: [Change; 6] = [
             (

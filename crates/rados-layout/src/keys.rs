@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_escaped_comes_back_and_holds_no_zero() {
+    fn an_escaped_key_has_no_zero_byte_and_can_be_unescaped() {
         for key in keys() {
             let escaped = escape_key(&key);
             assert!(!escaped.contains(&0), "{key:?}");
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn order_and_prefixes_stay() {
+    fn escaping_keeps_the_order_and_the_prefixes_of_keys() {
         let keys = keys();
         assert!(keys.iter().map(|key| escape_key(key)).is_sorted());
         for key in &keys {
@@ -93,14 +93,14 @@ mod tests {
     }
 
     #[test]
-    fn the_header_is_behind_every_key_that_needs_escaping_and_before_all_others() {
+    fn the_header_key_sorts_between_escaped_and_plain_keys() {
         assert!(escape_key(&[1, 255, 255]).as_slice() < HEADER_KEY);
         assert!(HEADER_KEY < escape_key(&[2]).as_slice());
         assert_eq!(unescape_key(HEADER_KEY), StoredKey::Header);
     }
 
     #[test]
-    fn what_no_key_is_escaped_to_is_foreign() {
+    fn an_omap_key_that_no_key_escapes_to_is_foreign() {
         for stored in [&b"\0"[..], b"a\0", b"\x01", b"a\x01\x03", b"\x01\x01\x01"] {
             assert_eq!(unescape_key(stored), StoredKey::Foreign, "{stored:?}");
         }

@@ -44,21 +44,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_letter_comes_back() {
+    fn an_encoded_letter_can_be_decoded() {
         let letter = encode_letter("a/ü", b"payload");
         let (object, start) = decode_letter(&letter).unwrap();
         assert_eq!((object, &letter[start..]), ("a/ü", &b"payload"[..]));
     }
 
     #[test]
-    fn what_is_no_letter_is_refused() {
+    fn a_malformed_letter_is_refused() {
         for bytes in [&b""[..], b"\x01", b"\x02\0a", b"\x01\0\xff"] {
             assert_eq!(decode_letter(bytes), None);
         }
     }
 
     #[test]
-    fn a_name_has_its_mailbox_for_ever() {
+    fn the_mailbox_of_a_name_never_changes() {
         // The first four bytes of each SHA-256, little-endian, by sha256sum.
         assert_eq!((mailbox("a").as_str(), mailbox("b").as_str()), ("0970", "0830"));
     }

@@ -48,7 +48,7 @@ async fn the_error_says_what_is_wrong_with_a_connection() {
 }
 
 #[tokio::test]
-async fn a_plain_rados_client_sees_the_object_in_its_documented_form() {
+async fn a_plain_rados_client_reads_the_object_in_its_documented_form() {
     let object = subject("plain").await.object("seen");
     object.does([write(0, "bytes"), map_set([("key", "value")]), set_attribute("a", "v")]).await;
     let rados = |arguments: &[&str]| {

@@ -107,7 +107,7 @@ fn an_interrupted_start_leaves_nothing() {
 }
 
 #[test]
-fn a_folder_with_other_things_in_it_is_left_alone() {
+fn a_folder_with_other_files_is_left_alone() {
     let folder = CephCluster::unused_folder();
     std::fs::create_dir(&folder).unwrap();
     std::fs::write(folder.join("precious"), "kept").unwrap();

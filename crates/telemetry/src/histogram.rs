@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_is_counted_in_the_first_bucket_that_holds_it() {
+    fn a_value_is_counted_in_the_lowest_bucket_whose_bound_it_does_not_exceed() {
         let sizes = Sizes::default();
         [0, 1, 2, 3, 4, 5].into_iter().for_each(|value| sizes.record(value));
         let snapshot = sizes.snapshot();

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_is_read_as_it_is_written_and_nothing_else_is_one() {
+    fn an_id_is_parsed_only_from_its_written_form() {
         for id in [Id(1), Id(u64::MAX), Id::NONE] {
             assert_eq!(id.to_string().parse(), Ok(id));
         }

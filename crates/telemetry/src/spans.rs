@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn traces_are_listed_by_time_or_by_length() {
+    fn traces_are_listed_by_time_or_by_duration() {
         let (clock, spans) = spans();
         let mut ids = Vec::new();
         for micros in [5, 50, 1] {
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_set_back_makes_a_span_of_no_length() {
+    fn a_span_has_no_length_if_the_clock_is_set_back() {
         let (_, spans) = spans();
         let trace = spans.join(Id(9), Id::NONE);
         trace.record("odd", 10, 5, Fields::default());
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sampler_picks_about_one_in_so_many_and_the_same_ones_again() {
+    fn a_sampler_picks_one_request_in_n_and_repeats_its_choice_for_a_seed() {
         let picks = || {
             let (_, spans) = spans();
             let mut sampler = spans.sampler(16);

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_from_the_future_are_skipped() {
+    fn unknown_fields_are_skipped() {
         let mut encoded = vec![0x10, 0x07]; // field 2, varint 7
         encoded.extend(ClientBatch { messages: vec![ClientMessage::default()] }.encode_to_vec());
         assert_eq!(decoded(encoded).unwrap().len(), 1);

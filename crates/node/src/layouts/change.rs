@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_without_an_activation_continues_and_settles_nothing() {
+    fn a_walk_without_an_activation_continues_but_its_change_does_not_settle() {
         let change = change(Phase::Walk(Walk { version: 3, ..Walk::default() }));
         assert!(matches!(change.next(Some(once(3))), Step::Walk(_)));
         assert!(!change.is_turned(Some(once(3))) && !change.is_settled_since(once(3)));

@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reason_is_told_once_a_minute_and_a_new_reason_at_once() {
+    fn a_reason_is_reported_once_a_minute_and_a_new_reason_at_once() {
         let mut complaints = Complaints::default();
         let mut told = |reason, second| complaints.is_due(reason, Duration::from_secs(second));
         let seconds = (0..130).filter(|second| told("no key", *second)).collect::<Vec<_>>();
@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_few_different_reasons_are_told_each_minute() {
+    fn only_a_few_different_reasons_are_reported_each_minute() {
         let mut complaints = Complaints::default();
         let mut told =
             |second: u64| complaints.is_due(&second.to_string(), Duration::from_secs(second));

@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_keeps_at_most_one_replys_worth_of_each_answer() {
+    fn an_image_keeps_at_most_as_much_of_an_answer_as_a_reply_carries() {
         let value = Bytes::from(vec![0; 1 << 20]);
         let entries: Vec<_> =
             (b'a'..=b'z').map(|key| (Bytes::from(vec![key]), value.clone())).collect();

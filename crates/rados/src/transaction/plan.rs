@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn many_keys_are_fetched_a_part_at_a_time() {
+    fn many_keys_are_fetched_in_several_reads() {
         let wanted: Vec<_> = (0..500).map(|n| Bytes::from(format!("key {n:03}"))).collect();
         let (first, mut later) = plan(&[Op::MapGet { keys: wanted.clone() }]);
         let mut fetched = keys(&first);

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_listener_tells_the_port_that_the_machine_chose() {
+    async fn a_listener_returns_the_port_that_the_kernel_chose() {
         let any = "127.0.0.1:0".parse().unwrap();
         let listener = Listener::bind(&any).await.unwrap();
         let [endpoint] = &listener.endpoints()[..] else { panic!("one endpoint") };

@@ -29,7 +29,7 @@ async fn a_remote_store_over_tcp_conforms() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_remote_store_refuses_what_its_node_cannot_do() {
+async fn a_remote_store_refuses_requests_that_its_node_does_not_support() {
     let folder = SocketFolder::new();
     let poor = store().with_capabilities(Capabilities::NONE);
     let node = Node::start(&folder.endpoint(), 1, |node| node.store(Arc::new(poor))).await;

@@ -292,7 +292,7 @@ fn expired_guest(house: &House) -> Identity {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_is_told_at_once_what_is_wrong_with_its_certificate() {
+async fn a_client_learns_at_once_what_is_wrong_with_its_certificate() {
     let house = House::open().await;
     let (other, _) = Authority::create().unwrap();
     let stranger = other.issue(&entity("guest"), Usage::Client).unwrap();

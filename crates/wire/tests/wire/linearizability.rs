@@ -21,7 +21,7 @@ const CALLS: usize = 25;
 const CALLS_PER_CUT: usize = 23;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn histories_of_concurrent_clients_have_an_order() {
+async fn histories_of_concurrent_clients_are_linearizable() {
     let mut unknown = 0;
     for seed in seeds(6) {
         let folder = SocketFolder::new();

@@ -111,7 +111,7 @@ async fn a_single_call_needs_no_session() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_server_decides_which_entity_asks() {
+async fn the_server_decides_which_entity_sends_a_request() {
     let folder = SocketFolder::new();
     let node = Node::of_service(&folder.endpoint(), &TestService::new()).await;
     let session = connect(&node.endpoint).await;

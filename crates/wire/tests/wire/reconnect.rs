@@ -88,7 +88,7 @@ async fn a_call_that_was_not_sent_waits_for_the_node() {
 }
 
 #[tokio::test]
-async fn without_a_node_calls_fail_once_patience_is_over() {
+async fn without_a_node_calls_fail_after_the_patience_of_the_session() {
     let folder = SocketFolder::new();
     let patience = std::time::Duration::from_millis(20);
     let options = SessionOptions { patience, ..SessionOptions::default() };
@@ -101,7 +101,7 @@ async fn without_a_node_calls_fail_once_patience_is_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_stops_finishes_what_it_began_and_begins_nothing_more() {
+async fn a_node_that_stops_finishes_begun_requests_and_begins_no_others() {
     let folder = SocketFolder::new();
     let old = TestService::new();
     let node = Node::of_service(&folder.endpoint(), &old).await;

@@ -15,7 +15,7 @@ fn said(payload: &'static str) -> WatchEvent {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watch_survives_its_connection_and_says_that_it_may_have_missed_something() {
+async fn a_watch_survives_its_connection_and_reports_that_it_may_have_missed_events() {
     let folder = SocketFolder::new();
     let store = MemoryStore::plain();
     let node = Node::of_store(&folder.endpoint(), &store).await;

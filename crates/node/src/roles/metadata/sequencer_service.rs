@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reader_may_ask_for_the_tail_but_not_change_the_sequencer() {
+    fn a_reader_may_read_the_tail_but_not_replace_the_sequencer() {
         let question = recover_question("l", 1);
         let may_ask = |grant: &str, method| {
             let grants: Grants = [grant.parse::<Grant>().unwrap()].into_iter().collect();
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_that_names_no_log_is_refused() {
+    fn a_request_that_names_no_log_is_refused() {
         assert!(need_to_ask("next", b"").is_err());
         assert!(need_to_ask("next", &recover_question("not a name", 1)).is_err());
     }

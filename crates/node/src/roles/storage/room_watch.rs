@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_disk_and_room_again_are_told_at_once_and_at_most_once_a_minute() {
+    fn a_disk_that_becomes_full_is_reported_at_once_but_at_most_once_a_minute() {
         let mut told = Told::default();
         let mut due = |is_full, second| told.is_due(is_full, Duration::from_secs(second));
         assert!(!due(false, 0), "a disk with room is no news");
