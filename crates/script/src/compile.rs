@@ -25,7 +25,7 @@ pub struct Script {
 }
 
 impl Script {
-    /// Compiles `source`. Faults of the script are reported under `name` and `version`.
+    /// Compiles `source`. Errors of the script name it by `name` and `version`.
     ///
     /// # Errors
     /// The first syntax error, or that the source exceeds [`MAX_SOURCE_BYTES`].
@@ -37,9 +37,9 @@ impl Script {
         }
         let digest = Digest::of(source);
         let source = without_preamble(source);
-        // Optimisation and debug level 1: optimised as far as line numbers and tracebacks stay
-        // correct. `_G` must not be resolved at load time, because a chunk stays loaded while its
-        // globals change.
+        // Level 1 optimises only as far as line numbers and tracebacks stay correct. The compiler
+        // must not resolve `_G` when the chunk is loaded, because the globals change while the
+        // chunk stays loaded.
         let compiler = Compiler::new()
             .set_optimization_level(1)
             .set_debug_level(1)
@@ -57,8 +57,8 @@ impl Script {
         })
     }
 
-    /// Makes each VM run the chunk once instead of for each run. For scripts that are known to
-    /// define nothing that changes later.
+    /// Makes each VM run the chunk only once, instead of once for each run. Use it only for scripts
+    /// that define nothing that changes later.
     pub fn kept(self) -> Self {
         Self { is_kept: true, ..self }
     }
@@ -103,8 +103,8 @@ impl fmt::Debug for Script {
     }
 }
 
-/// A source without a byte order mark, and without its first line if that is for a shell, `#!…`.
-/// Line numbers stay the same.
+/// Strips a byte order mark and, if the first line is for a shell (`#!…`), that line. Line numbers
+/// stay the same.
 fn without_preamble(source: &[u8]) -> &[u8] {
     let source = source.strip_prefix("\u{feff}".as_bytes()).unwrap_or(source);
     match source.starts_with(b"#!") {
@@ -113,8 +113,8 @@ fn without_preamble(source: &[u8]) -> &[u8] {
     }
 }
 
-/// The names that a source takes from its environment besides the libraries. Larger sources are
-/// generated, and use no missing name.
+/// The names that a source uses although neither the source nor the libraries define them. Sources
+/// longer than the bound are not searched: programs generate them, and they use no missing name.
 fn names_of(source: &[u8]) -> Vec<FreeName> {
     match std::str::from_utf8(source) {
         Ok(source) if source.len() <= MAX_NAMED_SOURCE_BYTES => free_names(source)
@@ -186,8 +186,8 @@ impl fmt::Display for CompileError {
 
 impl std::error::Error for CompileError {}
 
-/// The compiler gives no column but quotes the unexpected token. If that token occurs once in the
-/// line, its column is used.
+/// Finds the column of an error in a line. The compiler's message has no column, but quotes the
+/// unexpected token. If the line has that token once, its column is the answer.
 fn column_of(message: &str, line: &str) -> Option<u32> {
     let got = message.split_once(", got ").or_else(|| message.split_once("near "))?.1;
     if got.starts_with("<eof>") {

@@ -1,12 +1,13 @@
-//! The environment of a script: an allow-list, and nothing else.
+//! Builds the environment of a script from an allow-list. A script can use only what this module
+//! lets through.
 //!
-//! The VM's globals and the library's tables are reduced to the names below. The functions of
-//! `prelude.luau` replace some of them, and the host library adds its own. Then everything is made
-//! read-only. Each run gets an empty table of globals that falls back to this base.
+//! When a VM is made, its globals and the tables of its libraries are reduced to the names below.
+//! `prelude.luau` replaces some of the functions, and the host adds its own. Then everything
+//! becomes read-only. Each run gets an empty table of globals; names that it lacks are looked up in
+//! these base globals.
 //!
-//! The base must be the VM's own globals, not a copy. When the VM loads a chunk, it resolves the
-//! library functions that the chunk names against its own globals, whatever environment the chunk
-//! runs in later.
+//! The base must be the VM's own globals, not a copy. The VM resolves names of library functions in
+//! its own globals when it loads a chunk, even if the chunk later runs in another environment.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -20,8 +21,9 @@ use crate::host::Host;
 use crate::limits::{EXPECTED_GLOBALS, MAX_UNEXAMINED_WORK, MAX_VALUE_ENTRIES};
 use crate::meter::Meter;
 
-/// Global functions and constants. No `load`, `loadstring`, `require`, `dofile`, `getfenv`,
-/// `setfenv`, `collectgarbage`, `gcinfo`, `newproxy` or `print`; no `os`, `debug` or `io`.
+/// The global functions and constants that scripts may use. The list leaves out `load`,
+/// `loadstring`, `require`, `dofile`, `getfenv`, `setfenv`, `collectgarbage`, `gcinfo`, `newproxy`,
+/// `print`, `os`, `debug` and `io`.
 const GLOBALS: &[&str] = &[
     "_VERSION",
     "assert",

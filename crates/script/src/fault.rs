@@ -1,9 +1,9 @@
-//! Carries errors across the border of the VM, both ways.
+//! Converts errors between Rust and the VM, in both directions.
 //!
-//! Inwards, [`raise`] wraps an [`Error`] as the error of a host function; a script's `pcall`
-//! returns it as `false, negative_errno, message`. Outwards, [`explain`] turns whatever ended a run
-//! into an [`Error`]. A raised error is returned as it was; anything else becomes a `Fault`. Both
-//! get line and traceback in the script.
+//! From Rust to the VM: [`raise`] wraps an [`Error`] so that a host function can fail with it. A
+//! script's `pcall` returns it as `false, negative_errno, message`. From the VM to Rust:
+//! [`explain`] turns the error that ended a run into an [`Error`]. It returns an error of [`raise`]
+//! unchanged, and any other as a `Fault`. Both get the line and traceback in the script.
 
 use std::fmt;
 
@@ -74,8 +74,8 @@ pub(crate) fn explain(error: &mlua::Error, script: &Script) -> Error {
     }
 }
 
-/// The message that a program raised. The VM prints a table or a function as an address, which is
-/// of no use to people.
+/// The message that a program raised. If the program raised a table or a function, the VM gives
+/// only its address, which does not help people. The message then says that `error` takes a string.
 fn said(message: &str) -> String {
     match message.split_once(": 0x") {
         Some((value, address))
@@ -94,8 +94,8 @@ pub(crate) fn site_of(script: &Script, traceback: &str) -> FaultSite {
     FaultSite { program: script.name().to_owned(), version: script.version(), line, traceback }
 }
 
-/// Blames a program for an `Invalid` result of its function, at the line where the program defines
-/// that function. Every other error stays as it is.
+/// Adds the program and a line to an `Invalid` error about the result of its function. The line is
+/// that where the program defines the function. Any other error is returned unchanged.
 pub fn blame_definition(
     error: Error,
     program: &str,
@@ -121,8 +121,8 @@ const TRACEBACK: &str = "stack traceback:";
 /// What the VM puts before its own messages when it is our prelude that runs into them.
 const PRELUDE_POSITION: &str = "prelude:0: ";
 
-/// The frames of the script itself, one a line, innermost first. Frames of the host's library are
-/// left out.
+/// Selects from a traceback the frames of the script, one a line, innermost first. Leaves out
+/// frames of the host's library.
 fn frames_of(script: &Script, traceback: &str) -> String {
     let own = |frame: &&str| {
         frame.strip_prefix(script.name()).is_some_and(|rest| rest.starts_with(':'))

@@ -1,17 +1,17 @@
-//! Makes everything that functions keep between calls read-only, so that a script can stay loaded.
+//! Freezes the state of a loaded script, so that the VM can keep the script loaded for many runs.
 //!
-//! A script that is loaded anew for each run loses its state: globals, and variables of the chunk
-//! (upvalues). A script that stays loaded would keep it. So all tables that its functions reach
-//! become read-only, and a function that changes one fails. If a function reaches a variable that
-//! is no table or function, it may change; constants do not count, because the compiler has
-//! replaced them by their values.
+//! A script that is loaded anew for each run starts without state. If it stays loaded, its globals
+//! and its chunk's variables (upvalues) would pass from one run to the next. So this module makes
+//! all tables that its functions reach read-only; a function that changes one fails. A script
+//! cannot stay loaded if an upvalue is neither a table nor a function, because functions could
+//! assign to it. Constants do not count as upvalues: the compiler replaces them by their values.
 
 use std::collections::HashSet;
 
 use mlua::{Function, Lua, MultiValue, Table, Value, ffi};
 
-/// Makes the globals of functions, and all tables that they reach, read-only. Returns whether the
-/// functions keep no state between calls from then on.
+/// Makes read-only the globals, and all tables that the globals and the functions reach. Returns
+/// false if a function may still keep state between calls.
 ///
 /// # Errors
 /// Those of the VM.
@@ -55,8 +55,8 @@ fn is_reference(value: &Value) -> bool {
 
 /// The variables of the chunk that a function of the script uses.
 fn upvalues(lua: &Lua, function: &Function) -> mlua::Result<MultiValue> {
-    // SAFETY: the function is the only value on the stack. Each call pushes one value or returns null; there are at most 255
-    // of them, for which the stack is made large enough.
+    // SAFETY: the function is the only value on the stack. Each call pushes one value or returns
+    // null. A function has at most 255 upvalues, and the stack is made large enough for them.
     unsafe {
         lua.exec_raw(function.clone(), |state| {
             ffi::lua_checkstack(state, 256);

@@ -1,5 +1,5 @@
-//! The host side of `prelude.luau`: functions that must be linear, bounded or seeded, and are
-//! therefore written in Rust.
+//! Host functions behind `prelude.luau`. They are written in Rust because they must take linear
+//! time, be bounded, or draw from the run's seed.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -110,8 +110,8 @@ fn check_pattern(_: &Lua, (subject, pattern): (LuaString, LuaString)) -> mlua::R
     Ok(())
 }
 
-/// The length of the longest `[set]` in bytes. The matcher may make this many tests for one byte of
-/// the subject.
+/// The length in bytes of the longest `[set]` of a pattern. The matcher may test one byte of the
+/// subject against each byte of the set.
 fn longest_set(pattern: &[u8]) -> usize {
     let mut longest = 0;
     let mut at = 0;
@@ -162,7 +162,8 @@ pub(crate) fn install_random(lua: &Lua, random: &Rc<RefCell<Random>>) -> mlua::R
     math.raw_set("randomseed", seed)
 }
 
-/// Draws a fraction below 1, or an integer from 1 or a lower bound to an upper bound.
+/// Draws a random number. Without bounds it is a fraction from 0 to below 1. With one bound it is
+/// an integer from 1 to the bound; with two, an integer between the two.
 fn draw(random: &mut Random, bounds: &[f64]) -> Result<f64, Error> {
     const FRACTION_BITS: u32 = f64::MANTISSA_DIGITS;
     let (first, last) = match *bounds {

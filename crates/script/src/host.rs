@@ -34,11 +34,11 @@ impl<'a> Host<'a> {
         Self { lua, globals, memory, pulse, quiet, meter }
     }
 
-    /// A function whose failures scripts are expected to catch.
+    /// A host function whose failures scripts usually catch.
     ///
-    /// It behaves like one made by [`Lua::create_function`], but `pcall(function, …)` takes a short
-    /// cut. The outcome is returned instead of being thrown, recorded with a traceback and caught,
-    /// which costs ten times as much as the rest of such a call.
+    /// It behaves like a function of [`Lua::create_function`], but `pcall(function, …)` is cheaper:
+    /// the function returns its error instead of raising it. Raising and catching an error with a
+    /// traceback costs ten times as much as the rest of such a call.
     ///
     /// # Errors
     /// Those of the VM.

@@ -8,11 +8,11 @@ use crate::{FreeName, Run, Script};
 use nacre_program::{Constants, FunctionSpec, Interface, Item};
 
 impl Run<'_> {
-    /// Runs the chunk of a run that has just begun. Returns the functions that it must define, in
-    /// the order of [`Interface::functions`].
+    /// Runs the script's chunk at the beginning of a run. Returns the functions that `interface`
+    /// requires, in the order of [`Interface::functions`].
     ///
     /// # Errors
-    /// `Invalid` naming the missing function; those of the chunk.
+    /// `Invalid` with the name of a missing function; errors of the chunk.
     pub fn load_functions(&self, interface: &Interface) -> Result<Vec<Function>> {
         self.load()?;
         let required = interface.functions.iter().filter(|spec| spec.is_required);
@@ -28,8 +28,7 @@ impl Run<'_> {
 }
 
 impl Script {
-    /// The names that the script reads, does not define, and that programs of this kind do not
-    /// have.
+    /// The names that the script reads although neither the script nor `interface` defines them.
     pub fn names_missing_in(&self, interface: &Interface) -> Vec<&FreeName> {
         self.free_names().iter().filter(|name| !provides(interface, name)).collect()
     }

@@ -1,7 +1,7 @@
 //! Converts values of a VM to JSON and back, for hooks that store or send a program's results.
 //!
-//! `nil` is `null`. A table is a list, or an object if its keys are strings; an empty table is an
-//! object. Numbers are doubles.
+//! `nil` becomes `null`. A table with string keys becomes an object, any other table a list; an
+//! empty table becomes an object. Numbers are doubles.
 
 use mlua::{Lua, LuaString, Table, Value};
 use nacre_object::{Error, Result};
@@ -21,7 +21,7 @@ impl JsonBounds {
     /// Copies a value out of a VM. The size of the copy is bounded.
     ///
     /// # Errors
-    /// `Invalid` for a value that JSON lacks; `Exhausted` for one that is too large.
+    /// `Invalid` for a value that JSON cannot express; `Exhausted` if the copy would be too large.
     pub fn from_lua(&self, value: &Value) -> Result<serde_json::Value> {
         let mut reader = Reader { bounds: self, room: self.bytes };
         let value = reader.read(value, self.depth)?;

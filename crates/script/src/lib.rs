@@ -1,17 +1,18 @@
-//! The sandboxed Luau VM in which programs of every hook run.
+//! The sandboxed Luau VM in which the programs of every hook run.
 //!
-//! A [`Script`] is compiled source. A [`Vm`] runs scripts on one thread, one [`Run`] at a time:
+//! A [`Script`] is compiled source. A [`Vm`] belongs to one thread and executes one [`Run`] of a
+//! script at a time:
 //!
-//! 1. [`Vm::start`] gives the run a fresh global environment and arms its [`Budget`];
+//! 1. [`Vm::start`] gives the run an empty table of globals and starts its [`Budget`];
 //! 2. [`Run::load`] runs the chunk, which defines functions and returns values;
-//! 3. [`Run::call`] calls one of them; results are plain [`Value`]s or VM handles;
-//! 4. dropping the run disarms the budget and drops its environment.
+//! 3. [`Run::call`] calls one of these functions; results are plain [`Value`]s or VM handles;
+//! 4. dropping the run ends the budget and drops the run's globals.
 //!
-//! The library given to [`Vm::new`] adds host functions once for each VM. They fail with [`raise`],
-//! which a script's `pcall` sees as `false, negative_errno, message`.
+//! [`Vm::new`] takes a library of host functions and installs it once for each VM. A host function
+//! fails with [`raise`], which a script's `pcall` returns as `false, negative_errno, message`.
 //!
-//! **Invariant:** the effects of a script are invisible to later runs. Globals and locals of a
-//! chunk are made anew for each run, and everything shared is read-only.
+//! **Invariant:** later runs see no effect of a script. Each run has new globals and new variables
+//! of the chunk; everything that runs share is read-only.
 //!
 //! **Invariant:** a script reaches no file, clock, randomness or other script except through its
 //! host.

@@ -1,9 +1,11 @@
-//! Watches one run: steps, time, and memory outside the VM's heap.
+//! Checks the budget of a running script: its steps, its time, and its memory outside the VM's
+//! heap.
 //!
-//! The VM calls [`Meter::step`] at a call, loop iteration or matcher step. The meter grants a
-//! quantum of further steps ([`crate::quantum`]), which are counted at its next look. Once a limit is
-//! exceeded there is no quantum, and every further step fails until the next run. So a script that
-//! catches the error gets only to its next call or iteration.
+//! A step is a call, a loop iteration or a step of the pattern matcher. The meter lets the script
+//! make a few steps without a check (its [quantum](crate::quantum)). The next step calls
+//! [`Meter::step`], which counts these steps and checks the budget. Once a limit is exceeded, the
+//! meter grants no quantum, and every step fails until the run ends. So a script that catches the
+//! error only gets as far as its next step.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -53,8 +55,8 @@ struct Running {
     seen: Duration,
     /// No reason to look closer before this.
     deadline: Duration,
-    /// The thread's CPU time when the run began, read at the first closer look, if the clock can
-    /// tell it.
+    /// The thread's CPU time when the run began. `None` until it is first read, or if the clock has
+    /// no CPU time.
     thread_began: Option<Duration>,
     budget: Budget,
 }
@@ -92,8 +94,8 @@ impl Running {
         if took < QUICK_STEPS_TIME { Pace::Quick } else { Pace::Slow }
     }
 
-    /// The time that the run has used. It is CPU time if the clock can tell it, because waits for
-    /// the host or for a CPU do not count; otherwise it is elapsed time.
+    /// The time that the run has used. This is CPU time, because waiting for the host or for a CPU
+    /// must not count. If the clock has no CPU time, it is elapsed time.
     fn used(&mut self, now: Duration) -> Duration {
         let passed = now.saturating_sub(self.began);
         let Some(thread) = self.clock.thread_time() else { return passed };
@@ -104,8 +106,8 @@ impl Running {
     }
 }
 
-/// The time that a run has before the first closer look. Most runs are over by then, and so do not
-/// pay for reading the CPU time, which is a system call.
+/// How long a run goes before the meter first reads the CPU time. Reading it is a system call, and
+/// most runs end earlier.
 fn unexamined(budget: &Budget) -> Duration {
     budget.time / 8
 }
@@ -171,9 +173,9 @@ impl Meter {
             return Err(self.interrupt(lua, Limit::Time));
         }
         if lua.used_memory() > self.collect_at.get() {
-            // The VM collects in proportion to the number of allocations, not to their size, and
-            // not at all if its allocator refuses. Without this, large garbage strings would end a
-            // run.
+            // The VM paces its collector by the number of allocations, not by their size, and does
+            // not collect when its allocator refuses memory. Without this collection a run could
+            // fail because of a few large garbage strings.
             lua.gc_collect()?;
             self.collect_halfway_from(lua.used_memory());
         }
@@ -276,10 +278,11 @@ impl Pulse {
         Self(meter)
     }
 
-    /// One step of the run.
+    /// Counts one step of the run, and checks its budget.
     ///
     /// # Errors
-    /// `Exhausted`, to be raised as it is, if the run is over.
+    /// `Exhausted` if the run has exceeded a limit. The host function must raise this error
+    /// unchanged.
     pub fn step(&self, lua: &Lua) -> mlua::Result<()> {
         self.0.step(lua)
     }
@@ -287,7 +290,8 @@ impl Pulse {
     /// Checks the number of bytes that the function is about to return as output.
     ///
     /// # Errors
-    /// `Exhausted`, to be raised as it is, if the run may not return so many bytes.
+    /// `Exhausted` if the run may not return so many bytes. The host function must raise this error
+    /// unchanged.
     pub fn check_output(&self, bytes: usize) -> mlua::Result<()> {
         self.0.check_output(bytes).map_err(raise)
     }
@@ -302,10 +306,12 @@ impl MemoryAccount {
         Self(meter)
     }
 
-    /// Takes `bytes`, collecting garbage first if that is needed to stay within the run's budget.
+    /// Takes `bytes` from the run's memory budget. Collects garbage first if the budget would be
+    /// exceeded.
     ///
     /// # Errors
-    /// `Exhausted`, to be raised as it is, if the budget has too few bytes left.
+    /// `Exhausted` if the budget has too few bytes left. The host function must raise this error
+    /// unchanged.
     pub fn take(&self, lua: &Lua, bytes: usize) -> mlua::Result<()> {
         if !self.fits(bytes) {
             lua.gc_collect()?;

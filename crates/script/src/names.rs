@@ -1,8 +1,9 @@
-//! Finds the names that a source takes from its environment, and constructs of Lua 5.3 that Luau
-//! lacks.
+//! Finds in a source the names that it uses without defining them, and constructs of Lua 5.3 that
+//! Luau lacks. Checks of programs report these.
 //!
-//! It reads tokens, not syntax. A name counts as the source's own if it is declared or assigned
-//! anywhere in the source. So a name that the source may have defined is never reported.
+//! The search reads tokens, not syntax. A name that is declared or assigned anywhere in the source
+//! counts as defined everywhere. So the search may miss an undefined name, but never reports a
+//! defined one.
 
 use std::collections::HashSet;
 
@@ -141,7 +142,7 @@ fn is_read(tokens: &[Token<'_>], at: usize) -> bool {
     !is_field && !is_key(tokens, at)
 }
 
-/// Whether a name is a key of a table, `{ name = …`, or of a table's type, `{ name: …`.
+/// Whether a name is a key of a table (`{ name = …`) or of a table type (`{ name: …`).
 fn is_key(tokens: &[Token<'_>], at: usize) -> bool {
     let follows = at
         .checked_sub(1)

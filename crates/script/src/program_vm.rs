@@ -8,8 +8,8 @@ use nacre_object::{Error, Result};
 use crate::{Host, Script, Vm};
 use nacre_program::Digest;
 
-/// Compiled programs that a thread keeps, if they are not compiled when they become live. The least
-/// recently used goes first.
+/// How many compiled programs a thread keeps. When there are more, the thread drops the least
+/// recently used one. Hooks use this cache if they do not compile a program when it becomes live.
 const MAX_CACHED_SCRIPTS: usize = 16;
 
 /// What a hook installs into the VM of its programs, and keeps beside it.
@@ -28,7 +28,7 @@ impl Library for () {
     }
 }
 
-/// The VM of a thread for one hook. A hook declares it as a `thread_local!`.
+/// A thread's VM for the programs of one hook. The hook declares it as a `thread_local!`.
 ///
 /// **Invariant:** a VM that ran out of memory, or through which a panic passed, is never used
 /// again.
@@ -50,7 +50,7 @@ impl<L: Library> ProgramVm<L> {
         Self(RefCell::new(None))
     }
 
-    /// Runs `body` with the VM. A run within a run gets a VM of its own.
+    /// Runs `body` with the thread's VM. A nested call gets a VM of its own.
     ///
     /// # Errors
     /// Those of `body`; `Fault` if the library cannot be installed.
@@ -84,10 +84,10 @@ impl<L: Library> LoadedVm<L> {
         Ok(Self { vm, library, scripts: Vec::new() })
     }
 
-    /// The compiled form of a source. It is compiled at most once while it is in use.
+    /// Returns the compiled form of a source, from the cache if it is there.
     ///
     /// # Errors
-    /// `Fault` with program, version and line if it does not compile.
+    /// `Fault` with program, version and line if the source does not compile.
     pub fn script(&mut self, name: &str, version: u64, source: &[u8]) -> Result<Rc<Script>> {
         let digest = Digest::of(source);
         let is_same = |script: &Rc<Script>| {

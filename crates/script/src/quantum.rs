@@ -1,12 +1,14 @@
-//! The quantum of a script: how many steps it may make before its meter looks at it.
+//! The quantum of a script: how many steps it may make before the [meter](crate::meter) checks its
+//! budget.
 //!
-//! The VM calls at every step: a call, a loop iteration, a step of the pattern matcher. A look
-//! takes longer than most steps, because it reads a clock and enters the VM through its safe
-//! interface. So the VM calls [`count`], which counts down the steps of the thread's quantum and
-//! watches the heap. When either is used up, it calls the meter.
+//! A step is a call, a loop iteration or a step of the pattern matcher. A check takes longer than
+//! most steps, because it reads a clock and enters the VM through mlua's safe interface. So at each
+//! step the VM calls [`count`] instead. It counts the steps down, compares the heap with its limit,
+//! and calls the meter only if the steps or the heap are used up.
 //!
-//! **Invariant:** a thread without a quantum is looked at at every step. One run at a time has a
-//! quantum; a run begun within another puts the other's aside.
+//! **Invariant:** on a thread without a quantum, the meter checks at every step. Only one run of a
+//! thread has a quantum. A run that begins within another run puts the outer run's quantum aside
+//! until it ends.
 
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -43,8 +45,8 @@ impl Quantum {
     }
 }
 
-/// Installs [`count`] as the VM's interrupt. The present interrupt is the look of the meter, which
-/// [`count`] calls.
+/// Makes [`count`] the VM's interrupt, that is, the function that the VM calls at each step. The
+/// interrupt that was installed before is the meter's check; [`count`] calls it when needed.
 ///
 /// # Errors
 /// Only if the VM is out of memory.
@@ -61,7 +63,8 @@ pub(crate) fn install(lua: &Lua) -> mlua::Result<()> {
     }
 }
 
-/// One step. Nothing here is dropped, as an interrupt raises errors by leaving over its caller's head.
+/// Counts one step. Nothing here may need to be dropped, because an interrupt raises errors by
+/// unwinding past this function.
 unsafe extern "C-unwind" fn count(state: *mut ffi::lua_State, collecting: c_int) {
     if collecting >= 0 {
         return;

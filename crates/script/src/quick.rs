@@ -1,14 +1,14 @@
-//! Host functions that are called for each record.
+//! Makes host functions that cost little. Use them for functions that scripts call for each record.
 //!
-//! mlua passes arguments as handles, each with a slot of its own in the VM, and makes a returned
-//! string in a protected call because memory is limited. Each costs some hundred nanoseconds. A
-//! quick function reads strings in place, and its answer goes directly onto the stack. If the
-//! arguments have other types, it passes them to an ordinary function, which also raises the
-//! errors.
+//! An ordinary host function gets each argument as an mlua handle, which takes a slot in the VM. To
+//! return a string, mlua makes a protected call, because memory is limited. Each of these costs
+//! some hundred nanoseconds. A quick function reads its string arguments in place and pushes its
+//! result directly onto the stack. For arguments of other types it calls an ordinary function,
+//! which also raises the errors.
 //!
-//! **Invariant:** while a quick function runs, nothing of the VM runs, and its answer is pushed
-//! after it has returned. So an error of the VM, such as running out of memory, never unwinds
-//! through its body.
+//! **Invariant:** while the body of a quick function runs, no code of the VM runs; the result is
+//! pushed after the body has returned. So an error of the VM, such as running out of memory, never
+//! unwinds through the body.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -34,8 +34,8 @@ impl QuickArguments<'_> {
     pub fn text(&self, position: usize) -> Option<&[u8]> {
         let index = self.index(position)?;
         let mut length = 0;
-        // SAFETY: the index is that of an argument. A string's bytes do not move while it is an
-        // argument, and no value is converted to a string here.
+        // SAFETY: `index` is the index of an argument. The bytes of a string stay in place while it
+        // is an argument, and this code converts no value to a string.
         unsafe {
             if ffi::lua_type(self.state, index) != ffi::LUA_TSTRING {
                 return None;
@@ -110,8 +110,8 @@ impl Numbers {
     }
 }
 
-// The stack slots that the VM guarantees to a called function, `LUA_MINSTACK`, must be enough for
-// all numbers.
+// All numbers must fit into the stack slots that the VM guarantees to a called function
+// (`LUA_MINSTACK`).
 const _: () = assert!(Numbers::MAX < ffi::LUA_MINSTACK as usize);
 
 /// A text that needs no memory of its own.
@@ -165,8 +165,9 @@ pub(crate) fn function(
         Some(Failure::Error(error)) => Err(error),
         Some(Failure::Panic(panic)) => resume_unwind(panic),
     })?;
-    // SAFETY: the memory of a userdata is aligned for a `Quick`. The value is moved into it before
-    // anything else can fail, and the VM drops it. The closure takes both values off the stack.
+    // SAFETY: the memory of a userdata is aligned for a `Quick`. `quick` is moved into it before
+    // anything else can fail, and the VM drops it later. The closure takes the userdata and the
+    // ordinary function off the stack.
     unsafe {
         lua.exec_raw(behind, |state| {
             let place = ffi::lua_newuserdatadtor(state, size_of::<Quick>(), drop_quick);
@@ -184,8 +185,8 @@ unsafe extern "C" fn drop_quick(_: *mut ffi::lua_State, place: *mut c_void) {
 
 /// What the VM calls. Its upvalues are the `Quick` and the function behind it.
 unsafe extern "C-unwind" fn call(state: *mut ffi::lua_State) -> c_int {
-    // SAFETY: the upvalues are those that `function` made. The stack has space for what is pushed.
-    // If the VM is out of memory, it unwinds, which drops all live values here.
+    // SAFETY: `function` made these upvalues. The stack has space for all values pushed here. If
+    // the VM is out of memory it unwinds, and unwinding drops all live values of this function.
     unsafe {
         let quick = ffi::lua_touserdata(state, ffi::lua_upvalueindex(1)).cast::<Quick>();
         let count = ffi::lua_gettop(state);
@@ -209,8 +210,8 @@ unsafe extern "C-unwind" fn call(state: *mut ffi::lua_State) -> c_int {
                 numbers.iter().for_each(|number| ffi::lua_pushnumber(state, *number));
                 1 + numbers.len() as c_int
             }
-            // If calls were nested too deeply to report this failure, it must not be reported for a
-            // later call.
+            // `None` clears an earlier failure. If calls were nested too deeply, that failure was
+            // never raised, and it must not be raised for this call.
             Ok(Ok(QuickAnswer::Pass)) => pass(state, count, &(*quick).failure, None),
             Ok(Err(error)) => pass(state, count, &(*quick).failure, Some(Failure::Error(error))),
             Err(panic) => pass(state, count, &(*quick).failure, Some(Failure::Panic(panic))),
@@ -226,10 +227,11 @@ unsafe fn push(state: *mut ffi::lua_State, text: &[u8]) -> c_int {
     1
 }
 
-/// Calls the ordinary function with all arguments, and with the error that it is to raise, if any.
+/// Calls the ordinary function with all arguments. If there is a failure, the ordinary function
+/// raises it.
 ///
 /// # Safety
-/// Called by [`call`], with nothing pushed.
+/// Only [`call`] may call this, and only while it has pushed nothing.
 unsafe fn pass(
     state: *mut ffi::lua_State,
     count: c_int,

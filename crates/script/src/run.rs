@@ -21,11 +21,11 @@ pub struct Terms<'a> {
     pub seed: u64,
 }
 
-/// A script in an environment of its own, under a budget that covers everything from [`Vm::start`]
-/// until this is dropped.
+/// One run of a script, with its own globals. Its budget covers everything from [`Vm::start`] until
+/// the run is dropped.
 ///
-/// Errors of every method: `Exhausted` past the budget; the error that a host function raised; else
-/// a `Fault` with line and traceback.
+/// Every method fails with `Exhausted` if the budget is exceeded, with the error that a host
+/// function raised, or with a `Fault` that has line and traceback.
 pub struct Run<'vm> {
     vm: &'vm Vm,
     script: &'vm Script,

@@ -43,10 +43,11 @@ struct Chunk {
 }
 
 impl Vm {
-    /// A VM whose scripts have the standard environment and what `library` installs.
+    /// Makes a VM. Its scripts can use the standard environment and the functions that `library`
+    /// installs.
     ///
     /// # Errors
-    /// `Fault` if the library fails to install.
+    /// `Fault` if `library` cannot be installed.
     pub fn new(library: impl FnOnce(&Host<'_>) -> mlua::Result<()>) -> Result<Self> {
         let broken = |error: mlua::Error| {
             Error::new(nacre_object::ErrorKind::Fault, format!("no VM could be made: {error}"))
@@ -71,10 +72,10 @@ impl Vm {
         })
     }
 
-    /// Begins a run of `script` in a fresh environment; end it by dropping it.
+    /// Begins a run of `script` with new globals. Dropping the run ends it.
     ///
     /// # Errors
-    /// `Exhausted` if the memory budget does not even hold the loaded script.
+    /// `Exhausted` if the memory budget cannot even hold the loaded script.
     pub fn start<'vm>(&'vm mut self, script: &'vm Script, terms: &Terms<'_>) -> Result<Run<'vm>> {
         *self.random.borrow_mut() = Random::seeded(terms.seed);
         self.meter.arm(terms.budget, terms.clock, self.lua.used_memory());
@@ -88,9 +89,8 @@ impl Vm {
         self.damaged.get()
     }
 
-    /// Runs code of the script, with the memory limit of its budget. The host's own allocations for
-    /// a run are not limited, because every allocation that may fail costs the host a protected
-    /// call.
+    /// Runs code of the script under the memory limit of its budget. The host's own allocations
+    /// have no limit, because each allocation that may fail would cost the host a protected call.
     pub(crate) fn limited<R>(&self, body: impl FnOnce() -> R) -> R {
         self.limit_memory(self.meter.heap_limit());
         let result = body();
@@ -169,8 +169,8 @@ impl Vm {
         self.verdict(script).err().unwrap_or_else(|| self.naming(explain(error, script), script))
     }
 
-    /// Adds the name that the environment lacks to an error about a call or field of `nil`, if the
-    /// line has such a name. The VM itself does not tell names.
+    /// If a script calls or indexes `nil`, adds to the error which undefined name of that line was
+    /// meant. The VM's own message has no name.
     fn naming(&self, error: Error, script: &Script) -> Error {
         let is_of_nil = NIL_ERRORS.iter().any(|text| error.message().starts_with(text));
         let (true, Some(site)) = (is_of_nil, error.fault()) else { return error };

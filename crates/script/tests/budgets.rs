@@ -12,8 +12,8 @@ use nacre_program::Budget;
 use nacre_script::{Terms, Vm, raise};
 use support::{run, run_within, script, small, unhurried, vm};
 
-/// Runs a hostile script. It must end with `Exhausted` within twice its CPU time, and the same VM
-/// or a replacement must go on.
+/// Runs a hostile script. The run must end with `Exhausted` within twice its CPU time. Afterwards
+/// the same VM, or the VM that replaces it, must be able to run another script.
 fn assert_stopped(source: &str) {
     let mut vm = vm();
     let budget = small();

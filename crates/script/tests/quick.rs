@@ -11,8 +11,7 @@ use nacre_object::{Error, ErrorKind};
 use nacre_script::{QuickAnswer, QuickArguments, ShortText, Vm, raise};
 use support::{run, run_within, small};
 
-/// A unique string of many bytes (the VM keeps each string once), whose memory is counted while it
-/// exists.
+/// A unique string of many bytes. Tests count the memory of all such strings that exist.
 struct Large(Vec<u8>);
 
 thread_local! {
@@ -40,8 +39,8 @@ impl AsRef<[u8]> for Large {
     }
 }
 
-/// A VM whose scripts can call `answer(word, …)`, which does what the word says. For other words
-/// and other values the ordinary function reports the error.
+/// A VM whose scripts can call `answer(word, …)`. The word selects what the quick function does.
+/// For any other word or value the ordinary function raises the error.
 fn vm() -> Vm {
     let quick = |arguments: &QuickArguments<'_>| {
         let Some(word) = arguments.text(1) else { return Ok(QuickAnswer::Pass) };

@@ -20,8 +20,9 @@ pub fn unhurried() -> Budget {
     Budget { time: Duration::from_secs(60), ..small() }
 }
 
-/// A VM whose scripts can call `fail(message)` and `quiet(message)`. Both raise `Conflict` unless
-/// the message is `fine`; `quiet` is made to be caught.
+/// A VM whose scripts can call the host functions `fail(message)` and `quiet(message)`. Both raise
+/// `Conflict` unless the message is `fine`. `quiet` is of the kind whose failures scripts usually
+/// catch.
 pub fn vm() -> Vm {
     Vm::new(|host| {
         let fail = |_: &Lua, message: String| match message.as_str() {
