@@ -1,10 +1,9 @@
-//! Measures how much CPU time a method costs more than the native op that does the same, without an
-//! engine.
+//! Measures how much more CPU time a method takes than the native op that does the same.
 //!
 //! `cargo run --release -p nacre-class --example method_cost [PART OF A LABEL]`
 //!
-//! Each figure is CPU time on one thread, on a view that is a bare map in memory. So the cost that
-//! an engine adds to both, above all commit and sync, is left out.
+//! Each figure is CPU time on one thread, on an object that is a map in memory. So the figures
+//! leave out what an engine adds to both, above all commit and sync.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

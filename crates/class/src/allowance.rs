@@ -1,6 +1,6 @@
-//! Bounds how much time of a thread all calls of one request may take together. Each call has its
-//! own budget, but a request of a thousand calls would delay every client whose objects that thread
-//! serves.
+//! Bounds the time that all calls of one request may take together on one thread. Each call has its
+//! own budget, but a request may hold a thousand calls. Without this bound it could delay every
+//! client whose objects the thread serves.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use nacre_object::{CallAllowance, Error, Result};
 
 /// Of a CPU: some calls that need all of theirs.
 const CPU_TIME: Duration = Duration::from_secs(1);
-/// How long the calls of a request may take, including waits for the disk. A last call may begin
-/// just before this time is over. Even then the request ends before an OSD takes its thread for
-/// stuck (`osd_op_thread_timeout`, 15 s).
+/// How long all calls of a request may take, including waits for the disk. The last call may still
+/// begin just before this time is over. Even then the request ends before an OSD considers its
+/// thread stuck (`osd_op_thread_timeout`, 15 s).
 const WALL_TIME: Duration = Duration::from_secs(5);
 /// Requests that took less are not looked at closer.
 const QUICK: Duration = Duration::from_millis(50);

@@ -1,5 +1,6 @@
-//! Converts the arguments of host functions as Lua's own library does: a number is accepted as a
-//! string, and a numeric string as a number. Any other value is an ordinary error of the script.
+//! Converts the arguments of host functions as Lua's own library does. A number is accepted where a
+//! string is expected, and a numeric string where a number is expected. For any other value the
+//! script gets an ordinary error.
 
 use mlua::{AnyUserData, Lua, LuaString, UserDataRefMut, Value};
 use nacre_object::Error;

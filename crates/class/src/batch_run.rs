@@ -1,8 +1,8 @@
-//! Runs a batch of requests of a Luau method within one call.
+//! Runs a batch: many requests for one Luau method in one call.
 //!
-//! The VM goes from one request to the next by itself; the host re-enters it only after a request
-//! that failed. If a failed request changed nothing and the budget is not used up, only that
-//! request is refused. Otherwise the whole call fails.
+//! A loop in the VM goes from one request to the next. If a request fails, the loop ends and the
+//! host starts it again for the next request. A failed request is refused alone if it has changed
+//! nothing and the budget is not used up. Otherwise the whole call fails.
 
 use std::cell::Cell;
 
@@ -34,11 +34,11 @@ impl<'a, 'vm> BatchRun<'a, 'vm> {
         Self { invocation, run, call_batch, has_written }
     }
 
-    /// Runs the requests and returns their outcomes. Calls `refused` with the error of each refused
-    /// request.
+    /// Runs the requests and returns the outcome of each. Calls `refused` with the error of each
+    /// refused request.
     ///
     /// # Errors
-    /// An error that concerns the whole batch.
+    /// An error that fails the whole batch.
     pub fn finish(self, mut refused: impl FnMut(Error)) -> Result<Bytes> {
         let requests = &self.invocation.requests;
         while let Err(error) = self.carry_on() {

@@ -4,8 +4,8 @@ use bytes::{Bytes, BytesMut};
 use mlua::{AnyUserData, Lua, MetaMethod, UserData, UserDataMethods, UserDataRef, Value};
 use nacre_script::{Host, MemoryAccount};
 
-/// A list of bytes that a script can append to. The bytes are outside the VM's heap, but count
-/// against the memory budget of the run.
+/// A list of bytes that a script can append to. The bytes are stored outside the VM's heap, but
+/// count against the run's memory budget.
 pub(crate) struct BufferList {
     content: Content,
     memory: MemoryAccount,

@@ -1,13 +1,14 @@
-//! Counts the calls of a live Brados class when they arrive, so that the tuner can choose a layout.
+//! Counts the calls of a Brados class as they arrive. From the counts the tuner later chooses a
+//! layout.
 //!
-//! Each method has a histogram of its requests' sizes. The first requests are all sampled, and then
-//! one in [`SAMPLED_ONE_IN`]. Of a sampled request the columns are counted too: as sums and bounds,
-//! never the values themselves. Each arriving request, also one of a batch, records how many calls
-//! are in flight.
+//! Each method has a histogram of the sizes of its requests. It also samples its first requests,
+//! and later one in [`SAMPLED_ONE_IN`]. For each column of a sampled request it records sums and
+//! bounds, never the values themselves. Each arriving request, also each request of a batch,
+//! records how many calls are in flight.
 //!
-//! **Invariant.** Counting takes a few relaxed additions, no lock and no clock. Its memory depends
-//! only on the class's source. A call finds the counters together with its class, so counting needs
-//! no further look-up than that of the method.
+//! **Invariant:** counting takes a few relaxed additions, no lock and no clock. Its memory depends
+//! only on the class's source. A call finds the counters when it looks up its class, so counting
+//! needs no look-up but that of the method.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -24,7 +25,7 @@ use nacre_calls::{BATCH_SUFFIX, Batch};
 
 /// Of so many requests one is looked into: it takes about a microsecond, a request some twenty.
 const SAMPLED_ONE_IN: u64 = 64;
-/// How many first requests of a method are all sampled, so that even a rarely used class has
+/// How many of a method's first requests are all sampled, so that even a rarely used class has
 /// samples.
 const SAMPLED_FIRST: u64 = 256;
 
@@ -183,8 +184,8 @@ impl ColumnCounts {
         }
     }
 
-    /// Sets the bit that the hash of the value chooses. From the number of set bits follows how
-    /// many different values there were.
+    /// Hashes the value and sets the bit that the hash selects. The number of set bits later gives
+    /// an estimate of how many different values there were.
     fn mark(&self, value: &Value) {
         let mut hasher = DefaultHasher::new();
         value.hash(&mut hasher);

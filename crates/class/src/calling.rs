@@ -1,8 +1,9 @@
-//! The running call on this thread: its object, its program and what it may do.
+//! The call that runs on this thread: its object, its program and what it may do.
 //!
-//! Host functions are made once for each VM and outlive any call, but they may use the object only
-//! during one call. So while a call runs, it is in a thread-local variable, from which host
-//! functions take it. A host function that runs outside a call finds no object and raises an error.
+//! Host functions are made once for each VM and exist longer than any call, but they may use an
+//! object only during a call. So each thread keeps its running call in a thread-local variable,
+//! where host functions find it. A host function that runs outside of a call finds no object and
+//! raises an error.
 
 use std::cell::Cell;
 
@@ -75,8 +76,8 @@ pub(crate) fn write<R>(body: impl FnOnce(&mut dyn ObjectView) -> Result<R>) -> m
     })
 }
 
-/// Whether a change that failed with this error has changed nothing. Other errors, such as an
-/// exhausted bound or damage, possibly occur after a part of the change was made.
+/// Whether an op that failed with this error has changed nothing. An op that fails with another
+/// error, such as `Exhausted` or `Corrupt`, may have made a part of its change.
 fn is_refused_whole(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Invalid | ErrorKind::NotFound | ErrorKind::Exists)
 }
@@ -86,9 +87,9 @@ pub(crate) fn requests<R>(ask: impl FnOnce(&Requests) -> R) -> mlua::Result<R> {
     with_call(|calling| Ok(ask(calling.requests)))
 }
 
-/// Records the outcome of a request of a batch; `length` is the length of its reply. If the reply
-/// does not fit any more and the request changed nothing, the batch ends before it, and the client
-/// sends the rest again. Replies to a few requests are better than none.
+/// Records the outcome of one request of a batch; `length` is the length of its reply. If the batch
+/// has no space left for the reply and the request changed nothing, the batch ends before this
+/// request. The client sends the remaining requests again, and gets the replies so far.
 pub(crate) fn answer<R: AsRef<[u8]>>(
     status: Status,
     length: usize,
@@ -104,8 +105,8 @@ pub(crate) fn answer<R: AsRef<[u8]>>(
     requests(|requests| requests.answer(status, reply.as_ref()))
 }
 
-/// Advances to the next request of a batch. Returns the arguments of the method for this request
-/// ([`Requests::shown`]), or nil if the batch has no more requests.
+/// Moves on to the next request of a batch. Returns the method's arguments for that request
+/// ([`Requests::shown`]), or nil after the last request.
 pub(crate) fn next_request(columns: Option<&[u8]>) -> mlua::Result<QuickAnswer> {
     with_call(|calling| {
         calling.has_written.set(false);

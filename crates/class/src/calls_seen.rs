@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 /// Words of a column's marks, 64 marks each: what differs is told apart up to some thousands.
 pub(crate) const MARK_WORDS: usize = 16;
-/// If fewer bits than this are unset, the number of values cannot be estimated: five thousand
-/// values and a million would set almost the same bits.
+/// With fewer unset bits than this, no estimate of the number of values is possible: five thousand
+/// values set almost the same bits as a million.
 const LEAST_FREE: f64 = 8.0;
 
 /// What a class was asked.
@@ -27,8 +27,8 @@ pub struct MethodSeen {
     pub requests: u64,
     /// The bytes of all requests.
     pub bytes: u64,
-    /// How many requests had up to one byte, up to two, up to four, and so on. The last number also
-    /// counts all longer requests.
+    /// How many requests had a size of up to one byte, up to two, up to four, and so on. The last
+    /// number also counts all longer requests.
     pub sizes: Vec<u64>,
     /// What was in its columns of late, in their order.
     pub columns: Vec<ColumnSeen>,
@@ -73,8 +73,8 @@ impl CallsSeen {
         }
     }
 
-    /// Adds a later reading of the counts. Its columns replace the earlier ones. They cannot be
-    /// added, because both readings count recent requests, so some requests would count twice.
+    /// Adds the counts of a later period. The columns are replaced by the later ones, not added:
+    /// both describe recent requests, so some requests would count twice.
     pub fn extend(&mut self, later: &Self) {
         for (name, seen) in &later.methods {
             if let Some(before) = self.methods.get_mut(name) {
@@ -84,8 +84,8 @@ impl CallsSeen {
         self.add(later);
     }
 
-    /// Returns what was counted since `before`, an earlier reading of the same counts. If the
-    /// counts began anew after `before`, returns the whole later reading.
+    /// Returns the counts since `before`, which is an earlier reading of the same counts. If the
+    /// counts were reset after `before`, returns all counts of this reading.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let method = |(name, seen): (&String, &MethodSeen)| {
@@ -150,8 +150,9 @@ impl ColumnSeen {
         self.marks.iter_mut().zip(&other.marks).for_each(|(one, other)| *one |= other);
     }
 
-    /// Estimates how many different values there were, by linear counting: each value has set one
-    /// random bit. Infinite if almost all bits are set, because then no estimate is possible.
+    /// Estimates how many different values there were. The method is linear counting: each value
+    /// set one bit, which its hash selected. Returns infinity if almost all bits are set, because
+    /// then no estimate is possible.
     pub fn distinct(&self) -> f64 {
         let set: u32 = self.marks.iter().map(|word| word.count_ones()).sum();
         let all = (MARK_WORDS * u64::BITS as usize) as f64;

@@ -1,5 +1,5 @@
 //! Checks a program before it is stored: compiles it, and runs its chunk without an object to find
-//! the methods that it registers.
+//! which methods it registers.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -86,10 +86,11 @@ impl CheckError {
     }
 }
 
-/// Checks a class program. The check ends after a bounded time, measured with `clock`.
+/// Checks a class program, in bounded time as measured by `clock`.
 ///
 /// # Errors
-/// If the source does not compile, its chunk fails, or it registers no method that a call can name.
+/// If the source does not compile, if its chunk fails, or if it registers no method that a call can
+/// name.
 pub fn check_program(source: &str, clock: &Arc<dyn Clock>) -> Result<CheckedClass, CheckError> {
     let translated = translate(source)?;
     let script =
@@ -103,9 +104,9 @@ pub fn check_program(source: &str, clock: &Arc<dyn Clock>) -> Result<CheckedClas
     Ok(CheckedClass { digest, methods: methods.into_iter().collect() })
 }
 
-/// Suspicious things in a program that [`check_program`] accepts: names that classes do not have,
-/// and constructs that have another meaning in Lua 5.3. They are not errors. For example, a program
-/// may use an unknown name only to test whether it exists.
+/// Finds suspicious code in a program that [`check_program`] accepts: names that the environment of
+/// classes lacks, and constructs that mean something else in Lua 5.3. These are no errors, because
+/// a program may use an unknown name only to test whether it exists.
 pub fn check_suspicions(source: &str) -> Vec<CheckError> {
     if is_brados(source) {
         return vec![];

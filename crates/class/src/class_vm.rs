@@ -25,8 +25,9 @@ pub(crate) type ClassVm = LoadedVm<ClassLibrary>;
 pub(crate) struct Dispatch {
     /// `(chunk, globals, handler, input, output)` to the last value the handler returned.
     pub call: Function,
-    /// Called with `(chunk, globals, handler)`, for a script whose chunk runs only once for many
-    /// calls. Returns the status and the reply of the request.
+    /// The Luau function that calls a method of a kept script, that is, of a script whose chunk
+    /// runs only once for many calls. Takes `(chunk, globals, handler)`; returns the status and the
+    /// reply.
     pub call_kept: Function,
     /// `(chunk, globals, handler)`, for such a script: carries out the requests of a batch.
     pub call_batch: Function,
@@ -78,8 +79,8 @@ fn nothing(_: &Lua, (): ()) -> mlua::Result<()> {
     Ok(())
 }
 
-/// Takes the status and the reply of the last request of a batch, if there was one, and returns the
-/// next request. The third argument lists the columns that the method has registered for its
+/// Records the status and the reply of the batch's previous request, if there was one. Returns the
+/// next request. The third argument describes the columns that the method registered for its
 /// requests.
 fn next_request(arguments: &QuickArguments<'_>) -> mlua::Result<QuickAnswer> {
     if !arguments.is_nil(1) {
@@ -122,8 +123,9 @@ fn after_pieces(
     })
 }
 
-/// The total length of a reply that consists of pieces. It is checked before the pieces are copied,
-/// because the same string of the VM may occur as many pieces and so need little memory until then.
+/// The total length of a reply that consists of pieces. The length is checked before the pieces are
+/// copied. One string of the VM may occur as many pieces, so a small table can stand for a huge
+/// reply.
 pub(crate) fn length_of(pieces: &Table) -> mlua::Result<usize> {
     let pieces = pieces.sequence_values::<LuaString>();
     pieces.map(|piece| Ok(piece?.as_bytes().len())).sum()

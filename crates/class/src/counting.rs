@@ -1,13 +1,14 @@
-//! Counts the requests of a class while it is live: totals forever, and columns of recent requests.
+//! Counts the requests of a live class: totals since the class became live, and the columns of
+//! recent requests.
 //!
-//! The counts of a column are bounds and bits, which never shrink ([`CallCounts`]). So old requests
-//! can be forgotten only together, and counts are kept in *generations*. Calls are counted in the
-//! present generation. The former generation is still read, and calls that began in it are still
-//! counted there. When the present generation has enough samples, a new one begins, and only totals
-//! are kept of the oldest.
+//! The counts of a column are bounds and set bits, which never shrink ([`CallCounts`]). To forget
+//! old requests, all counts must be dropped together. So counts are kept in two *generations*.
+//! Calls are counted in the present generation. The previous one is still read, and calls that
+//! began in it are still counted there. When the present generation has enough samples, a new
+//! generation begins. Of the oldest one only the totals are kept.
 //!
-//! **Invariants.** Totals never go down. The columns of a method describe its last requests, at
-//! least [`ENOUGH_SAMPLES`] samples of them. So a rarely used method keeps its old samples for
+//! **Invariants.** Totals never decrease. The columns of a method describe its most recent
+//! requests, at least [`ENOUGH_SAMPLES`] of them. So a rarely used method keeps its old samples for
 //! longer.
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
@@ -18,8 +19,8 @@ use nacre_brados::ir::Program;
 use crate::call_counts::CallCounts;
 use crate::calls_seen::{CallsSeen, MethodSeen};
 
-/// How many samples of one method end a generation. Up to this number, the bits of a column can
-/// still tell how many different values there were.
+/// How many samples of one method end a generation. With more samples, the bits of a column could
+/// no longer tell how many different values there were.
 const GENERATION_SAMPLES: u64 = 4096;
 /// With this many newer samples, older ones are not needed to describe the requests of a method.
 const ENOUGH_SAMPLES: u64 = 256;
@@ -60,8 +61,8 @@ impl Counting {
         self.read().present.counts_the_same(&other.present())
     }
 
-    /// Reads the counts. If the present generation is full, this function begins the next one. So
-    /// the functions that count never have to wait for a new generation.
+    /// Reads the counts. Begins a new generation if the present one is full. Doing this here means
+    /// that the counting functions never wait for a new generation.
     pub fn seen(&self) -> CallsSeen {
         if self.read().is_full() {
             let mut generations = self.generations.write().unwrap_or_else(PoisonError::into_inner);

@@ -1,29 +1,29 @@
-//! Functions that nacre adds to `objclass`. A script that uses none of them also runs on stock
+//! The functions that nacre adds to `objclass`. A script that uses none of them also runs on stock
 //! `cls_lua`.
 //!
-//! | call | returns |
+//! | call | returns (`–` is nothing) |
 //! |---|---|
-//! | `register(fn, "readonly")` | –; the method may only read (a write is `-EPERM`) and so may run beside writers |
-//! | `register(fn, access, columns)` | –; for generated classes: of which columns a request is, `requests.rs` |
+//! | `register(fn, "readonly")` | –; the method may only read, and may run at the same time as writers; a write fails with `-EPERM` |
+//! | `register(fn, access, columns)` | –; only for generated classes: also registers the types of the request's columns (`requests.rs`) |
 //! | `exists()` | whether the object exists |
-//! | `append(data)` | the offset the bytes went to |
+//! | `append(data)` | the offset at which the data was appended |
 //! | `truncate(size)`, `zero(offset, length)` | – |
-//! | `rmxattr(name)` | – (`-ENODATA`) |
-//! | `map_get(key)` | bufferlist, or nil if there is no such key or object |
-//! | `map_get_str(key)` | the same as a string |
+//! | `rmxattr(name)` | –; fails with `-ENODATA` if there is no such attribute |
+//! | `map_get(key)` | the value as a bufferlist, or nil if there is no such key or object |
+//! | `map_get_str(key)` | the value as a string, or nil |
 //! | `map_set(key, data)` | – |
-//! | `map_set_parts(key, data, data)` | –; the value is both, one after the other |
-//! | `map_set_rest(key, data, from)` | –; the value is the data, then the bytes of the method's input from the `from`th on |
-//! | `hex_key(prefix, number)` | the prefix, then fourteen hexadecimal digits |
-//! | `map_get_int(prefix, number)` | as `map_get_str` of the number's key, `int_keys.rs` |
-//! | `map_set_int(prefix, number, data)` | as `map_set` of it |
-//! | `map_set_int_rest(prefix, number, data, from)` | as `map_set_rest` of it, with the length of the rest before it, four bytes, little-endian |
-//! | `map_last(prefix)` | the last key with that prefix and its bufferlist, or nil |
-//! | `map_range(after, prefix, max)` | keys in order, their bufferlists, whether there are more |
-//! | `map_page(after, prefix, max, bytes)` | `{key = bl}` of the first entries there, at least one if there is any and none after `bytes` of values; the last key if there are more, else nil |
-//! | `fail(status, message)` | –; the method ends with a negative status, and an error that says why and where |
-//! | `now()` | the time of the call, microseconds since 1970 |
-//! | `source()` | who called, as authenticated |
+//! | `map_set_parts(key, first, second)` | –; the value is `first` followed by `second` |
+//! | `map_set_rest(key, data, from)` | –; the value is `data` followed by the method's input from byte `from` on |
+//! | `hex_key(prefix, number)` | the prefix followed by fourteen hexadecimal digits of the number |
+//! | `map_get_int(prefix, number)` | like `map_get_str`; the function makes the key from the number (`int_keys.rs`) |
+//! | `map_set_int(prefix, number, data)` | –; like `map_set`, with the same key |
+//! | `map_set_int_rest(prefix, number, data, from)` | –; like `map_set_rest`, with the same key; the length of the rest (four bytes, little-endian) comes before the rest |
+//! | `map_last(prefix)` | the last key with that prefix and its value as a bufferlist, or nil |
+//! | `map_range(after, prefix, max)` | a list of keys in order, a list of their values, and whether there are more |
+//! | `map_page(after, prefix, max, bytes)` | `{key = bufferlist}` of the next entries; if there are more, also the last key of this page, else nil. A page ends after `max` entries or `bytes` of values, but has at least one entry |
+//! | `fail(status, message)` | –; the method fails with this negative status and message |
+//! | `now()` | the time of the call in microseconds since 1970 |
+//! | `source()` | the name of the authenticated caller |
 //!
 //! `data` is a bufferlist or a string.
 
@@ -177,8 +177,8 @@ fn add_map(library: &Library<'_>) -> mlua::Result<()> {
     })
 }
 
-/// Returns a page of the map from one read of the object. The size of one read is bounded, so only
-/// that much is in memory at a time.
+/// Returns a page of the map from one read of the object. A read has a bounded size, so only that
+/// much is in memory at a time.
 fn map_page(
     arguments: Arguments<'_>,
     (after, prefix, most, bytes): (Value, Value, Value, Value),
@@ -232,9 +232,8 @@ fn set_rest(arguments: &QuickArguments<'_>) -> mlua::Result<QuickAnswer> {
     Ok(QuickAnswer::Done)
 }
 
-/// Sets a value that consists of two parts. The second part is the rest of the method's input, from
-/// the byte `from` on, counted from 1. If `is_counted`, the length of the second part is stored
-/// before it.
+/// Sets a value that consists of two parts: `first`, and the rest of the method's input from byte
+/// `from` on (counted from 1). If `is_counted`, the length of the rest is stored before the rest.
 pub(crate) fn set_with_rest(
     key: &[u8],
     first: &[u8],

@@ -35,8 +35,8 @@ pub struct ProgramLog<'a> {
     pub text: &'a str,
 }
 
-/// Receives the faults of class programs. Engines call it on their threads, so it must be quick. It
-/// must also limit how many faults it reports a second.
+/// Receives the faults of class programs. Engines call it on their threads, so an implementation
+/// must return quickly. It must also limit how many faults it reports each second.
 pub trait FaultSink: Send + Sync {
     /// A program failed a call.
     fn fault(&self, fault: &ProgramFault<'_>);

@@ -1,6 +1,6 @@
 //! Fuzzes sources of programs and one-off scripts.
 //!
-//! A malformed program is refused, an endless one is ended by its budget, and neither causes a
+//! A malformed program must be refused, its budget must end an endless one, and neither may cause a
 //! panic.
 
 use std::sync::Arc;

@@ -1,9 +1,10 @@
-//! Host functions for map entries with numeric keys. A script passes the number, and the function
-//! makes the key outside of the VM. This saves a string of the VM for each call, and an append to a
-//! log makes two such calls.
+//! Host functions for map entries with numeric keys. The script passes the number, and the function
+//! makes the key outside of the VM. This saves a VM string for each call; an append to a log makes
+//! two such calls.
 //!
-//! The key of a number is a prefix, `p` and fourteen hexadecimal digits. For a number below 0 it is
-//! the prefix, `m` and the digits of the number plus 2^53. So keys sort as numbers do.
+//! The key of a number from 0 on is a prefix, `p` and fourteen hexadecimal digits. The key of a
+//! negative number is the prefix, `m` and the digits of the number plus 2^53. So keys sort as
+//! numbers do.
 
 use bytes::Bytes;
 use mlua::{LuaString, Value};

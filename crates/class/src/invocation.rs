@@ -128,8 +128,8 @@ impl Invocation<'_> {
         Ok(CallReply { status: self.status_of(run, &returned)?, output: taken(&output) })
     }
 
-    /// The handler's name as a string of the VM. It is made before the call of a function of the
-    /// VM, because the memory limit applies only during such a call.
+    /// Returns the handler's name as a VM string. Call this before any function of the VM is
+    /// called: the memory limit applies only while such a function runs.
     pub fn handler_in(&self, run: &Run<'_>) -> Result<LuaString> {
         run.lua().create_string(self.handler).map_err(|error| run.explain(&error))
     }
@@ -204,8 +204,8 @@ impl Invocation<'_> {
     }
 }
 
-/// Takes the bytes out of the output's buffer list. The script possibly still has a reference to
-/// the list, but it will not run again.
+/// Takes the bytes out of the output's buffer list. The script may still have a reference to the
+/// list, but it no longer runs.
 fn taken(output: &AnyUserData) -> Bytes {
     let mut list =
         output.borrow_mut::<BufferList>().expect("it was made a buffer list and nobody runs");

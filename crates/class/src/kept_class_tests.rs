@@ -1,5 +1,5 @@
-//! Tests classes whose chunk runs once for many calls, as the chunks of the Brados compiler do. The
-//! methods here are ones that the compiler would never emit.
+//! Tests classes whose chunk runs once for many calls, as the chunks of Brados classes do. The
+//! methods of these tests do what the Brados compiler would never emit.
 
 use std::collections::BTreeSet;
 
@@ -38,8 +38,8 @@ const WRITES: [&str; 16] = [
 /// if it were copied before its length is checked.
 const MAX_PEAK_KIB: u64 = 512 * 1024;
 
-/// A class whose chunk runs once for many calls, as the chunks of the Brados compiler do. Its
-/// methods are ones that the compiler would never emit.
+/// A class whose chunk runs once for many calls, as the chunks of Brados classes do. Its methods do
+/// what the Brados compiler would never emit.
 fn kept_class() -> ClassRuntime {
     let writes: String = WRITES.iter().map(|write| format!("function() {write} end, ")).collect();
     let source = format!(

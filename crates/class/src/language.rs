@@ -1,4 +1,4 @@
-//! The languages of class programs: Luau, and Brados, which is compiled to Luau.
+//! The languages of class programs: Luau, and Brados, which nacre compiles to Luau.
 //!
 //! A program is always stored and sent as source, and each node compiles it. So a program has the
 //! same digest on all nodes, even if their compilers differ.
@@ -27,8 +27,8 @@ pub(crate) struct Translated<'a> {
 }
 
 impl Translated<'_> {
-    /// The script of a class. Classes made by the Brados compiler keep no state between calls. So a
-    /// VM runs their chunk only once, and not anew for each call.
+    /// Compiles the class into a script. A class that the Brados compiler made keeps no state
+    /// between calls, so a VM runs its chunk only once instead of for each call.
     ///
     /// # Errors
     /// The first mistake in the Lua.
@@ -38,7 +38,7 @@ impl Translated<'_> {
     }
 }
 
-/// The Lua source of a program, which is written in Luau or in Brados.
+/// Returns the Lua source of a program that is written in Luau or in Brados.
 ///
 /// # Errors
 /// The first mistake of a Brados program. Mistakes of a Luau program are found later, when it is
@@ -91,8 +91,8 @@ pub(crate) fn at_program_lines(error: Error, lines: &LineMap) -> Error {
     error.with_fault(site)
 }
 
-/// Translates a frame of a traceback, `NAME:LINE…`, to the line of the program's source. `None` for
-/// lines of the compiled class that no line of the program made.
+/// Translates a frame of a traceback (`NAME:LINE…`) to the line of the Brados source. Returns
+/// `None` if no line of the source made that line of the class.
 fn program_frame(frame: &str, name: &str, lines: &LineMap) -> Option<(String, u32)> {
     let rest = frame.strip_prefix(name)?.strip_prefix(':')?;
     let digits = rest.bytes().take_while(u8::is_ascii_digit).count();

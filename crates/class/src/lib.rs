@@ -7,12 +7,12 @@
 //!
 //! Luau programs find the API of Ceph's `cls_lua`: the tables `objclass` and `bufferlist`, and a
 //! `pcall` that returns a storage error as `false, negative_errno, message`. `objclass.rs`
-//! documents that API line by line; nacre's additions are in `extensions.rs` only.
+//! documents that API line by line. Only `extensions.rs` adds to it.
 //!
-//! **Invariant:** nothing passes from one call to another except through the object. The chunk of a
-//! Luau program is compiled once, but run anew for each call in an environment of its own. The
-//! chunk of a Brados program is run once by each VM, because its compiler emits nothing that
-//! changes afterwards.
+//! **Invariant:** one call passes nothing to another except through the object. The chunk of a Luau
+//! program is compiled once, but runs anew for each call with globals of its own. The chunk of a
+//! Brados program runs only once in each VM, because its compiler emits nothing that changes
+//! afterwards.
 
 mod allowance;
 mod arguments;

@@ -67,7 +67,7 @@ impl CalledClass {
         self.version
     }
 
-    /// Counts a call that is about to run. The call counts as in flight until the returned value is
+    /// Counts a call that is about to run. The call counts as in flight until the returned guard is
     /// dropped.
     pub fn begin(&self, call: &ClassCall) -> Option<UnderWay> {
         self.counts.as_ref().and_then(|counts| CallCounts::begin(counts, call))
@@ -75,8 +75,8 @@ impl CalledClass {
 }
 
 impl Program {
-    /// Translates and checks a program that is to be installed. The returned program does not count
-    /// its calls yet.
+    /// Translates and checks a program that is to be installed. The returned class has no call
+    /// counters yet.
     ///
     /// # Errors
     /// `Invalid` if the program does not pass the checks of [`crate::check_program`].
@@ -113,8 +113,8 @@ impl Program {
         });
     }
 
-    /// The method that a call names, and its access. Each method of a Brados program has a second
-    /// name, under which it takes a batch of requests.
+    /// Finds the method that a call names, and its access. Each method of a Brados program also has
+    /// a second name, under which it takes a batch of requests.
     pub fn method(&self, called: &MethodName) -> Option<(&MethodName, MethodAccess)> {
         let found = self.methods.get_key_value(called).or_else(|| {
             self.lines.as_ref()?;
@@ -124,8 +124,8 @@ impl Program {
         found.map(|(method, access)| (method, *access))
     }
 
-    /// Whether a call takes a fraction of a millisecond, however much its object holds. A batch
-    /// never counts as brief, because it may have a thousand requests.
+    /// Whether a call takes a fraction of a millisecond, however much data its object holds. A
+    /// batch never counts as brief, because it may have a thousand requests.
     pub fn is_brief(&self, call: &ClassCall) -> bool {
         self.brief.contains(call.method.as_str())
     }

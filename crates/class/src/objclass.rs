@@ -1,26 +1,30 @@
-//! The table `objclass`, as `cls_lua` defines it.
+//! The table `objclass`, with the functions that Ceph's `cls_lua` defines.
 //!
-//! Functions and what they return:
-//!
-//! | call | returns |
+//! | call | returns (`–` is nothing) |
 //! |---|---|
 //! | `register(fn)` | – |
-//! | `log([level,] …)` | the joined text; nothing without arguments |
+//! | `log([level,] …)` | the arguments joined into a string; nothing without arguments |
 //! | `create(exclusive)`, `remove()` | – |
-//! | `stat()` | size, time of change in seconds |
+//! | `stat()` | size in bytes; time of change in seconds |
 //! | `read(offset, length)` | bufferlist; length 0 reads to the end |
 //! | `write(offset, length, bl)`, `write_full(bl)` | – |
-//! | `getxattr(name)`, `getxattrs()`, `setxattr(name, bl)` | bufferlist, `{name = bl}`, – |
-//! | `map_get_val(key)`, `map_set_val(key, bl)` | bufferlist, – |
+//! | `getxattr(name)` | bufferlist |
+//! | `getxattrs()` | `{name = bl}` |
+//! | `setxattr(name, bl)` | – |
+//! | `map_get_val(key)` | bufferlist |
+//! | `map_set_val(key, bl)` | – |
 //! | `map_remove_key(key)`, `map_clear()` | – |
 //! | `map_get_keys(after, max)` | `{key = true}` |
 //! | `map_get_vals(after, prefix, max)` | `{key = bl}` |
 //! | `map_set_vals({key = string})` | – |
-//! | `map_read_header()`, `map_write_header(bl)` | bufferlist, – |
-//! | `current_version()`, `current_subop_num()`, `current_subop_version()` | number, number, text |
+//! | `map_read_header()` | bufferlist |
+//! | `map_write_header(bl)` | – |
+//! | `current_version()`, `current_subop_num()` | number |
+//! | `current_subop_version()` | string |
 //!
-//! Failures raise the storage error. As in an OSD, reading the stream, the map or the map's header
-//! of a missing object returns nothing rather than an error; `stat` tells the difference.
+//! A function that fails raises the storage error. As in an OSD, reading the stream, the map or the
+//! map's header of a missing object returns nothing instead of an error. A script can use `stat` to
+//! find out whether the object exists.
 
 use bytes::Bytes;
 use mlua::{FromLuaMulti, Function, IntoLuaMulti, Lua, MultiValue, Table, Value};
@@ -112,8 +116,8 @@ fn log(
         level = number as i64;
         parts.remove(0);
     }
-    // The same string of the VM may be passed many times, so the joined text can be much longer
-    // than the memory of the script. So its length is checked while the strings are joined.
+    // The script may pass one string many times, so the joined string can be much longer than the
+    // script's memory. So the length is checked while the strings are joined.
     let mut text = lists.empty();
     for (index, part) in parts.iter().enumerate() {
         if index > 0 {
@@ -244,8 +248,8 @@ fn add_map_values(library: &Library<'_>) -> mlua::Result<()> {
     })
 }
 
-/// Reads the entries of a table whose keys are strings or numbers and whose values are strings. The
-/// same string of the VM may be the value of many keys. So the function stops before it copies more
+/// Reads the entries of a table whose keys are strings or numbers and whose values are strings. One
+/// string of the VM may be the value of many keys. So this function stops before it copies more
 /// than a transaction may write.
 fn entries_of(lua: &Lua, values: &Table) -> mlua::Result<Vec<MapEntry>> {
     let mut entries = Vec::new();

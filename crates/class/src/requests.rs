@@ -10,9 +10,9 @@ use nacre_script::{Numbers, QuickAnswer};
 
 use nacre_calls::{Batch, Progress};
 
-/// A method of a Brados class gets a request of at most this length whole. Of a longer request it
-/// gets only the first bytes. The rest usually goes to storage unchanged, so it need not become a
-/// string of the VM.
+/// A method of a Brados class gets a request whole if it has at most this length. Of a longer
+/// request it gets only the first bytes. It usually stores the rest unchanged, so no VM string is
+/// made of the rest.
 const MAX_WHOLE_BYTES: usize = 256;
 
 const _: () = assert!(REQUEST_HEAD_BYTES <= MAX_WHOLE_BYTES);
@@ -23,9 +23,9 @@ pub(crate) enum Input {
     Batch(Batch),
 }
 
-/// Decodes a request that has these columns into its length, its numbers and the lengths of its
-/// strings. `None` if the request has other columns, or more numbers than a method can get as
-/// arguments.
+/// Decodes a request with these columns. Returns its length, its numbers and the lengths of its
+/// strings. Returns `None` if the request has other columns, or more numbers than a method can take
+/// as arguments.
 fn numbers(request: &[u8], columns: &[u8]) -> Option<Numbers> {
     let mut numbers = Numbers::default();
     let mut has_room = numbers.push(request.len() as f64);
@@ -55,9 +55,9 @@ impl Requests {
     }
 
     /// The arguments that the method gets for the current request. If the request has the columns
-    /// that the method has registered, they are its length, its numbers and the lengths of its
-    /// strings. Then no string of the VM is made. Otherwise they are the request (or its first
-    /// bytes) and its length.
+    /// that the method registered, the arguments are its length, its numbers and the lengths of its
+    /// strings; then no VM string is made. Otherwise they are the request (or its first bytes) and
+    /// its length.
     pub fn shown(&self, columns: Option<&[u8]>) -> QuickAnswer {
         let request = self.current.borrow();
         if let Some(numbers) = columns.and_then(|columns| numbers(&request, columns)) {

@@ -23,12 +23,12 @@ use nacre_calls::{BATCH_SUFFIX, Batch};
 use nacre_calls::{EVAL_BUFFERLIST, EVAL_JSON, EvalRequest, LUA_CLASS};
 use nacre_object::{MethodAccess, NativeClass};
 
-/// The classes of a node, whose methods its engines call.
+/// The classes of a node. The node's engines call their methods.
 ///
 /// A call of a native class or of `lua` names no version (or 0). A call of a program may name the
-/// version that it was written against, and gets `Stale` unless that version is live. A node that
-/// possibly runs an old version first compares the call's version with
-/// [`ClassRuntime::live_version`], and catches up.
+/// version for which it was written, and gets `Stale` if another version is live. The node itself
+/// may have the older version. So it first compares the call's version with
+/// [`ClassRuntime::live_version`], and catches up if they differ.
 pub struct ClassRuntime {
     budget: Budget,
     clock: Arc<dyn Clock>,
@@ -69,8 +69,8 @@ impl ClassRuntime {
         Ok(())
     }
 
-    /// Makes a program live, in place of any other version of the same program. Calls in flight end
-    /// with the version with which they began.
+    /// Makes a program live, in place of any other version of it. Calls in flight finish with the
+    /// version with which they began.
     ///
     /// # Errors
     /// `Exists` if a native class has that name; `Invalid` if the program does not pass the checks
@@ -314,7 +314,7 @@ impl RemoteClassHost for ClassRuntime {
 }
 
 /// Reports a fault of a program that a native method ran. For example, the class `map` runs the
-/// program of its map. The error names that program, and is reported as a fault of a class is.
+/// program of its map. The error names that program.
 fn report_hosted(sink: &dyn FaultSink, call: &ClassCall, error: &Error) {
     let is_fault = matches!(error.kind(), ErrorKind::Fault | ErrorKind::Exhausted);
     if let (true, Some(site)) = (is_fault, error.fault()) {

@@ -1,5 +1,5 @@
-//! Runs the suite of classes on Ceph. A method runs in the OSD, in Ceph's own `cls_lua`, if it has
-//! the same meaning there. The engine runs all other methods.
+//! Runs the tests of classes on Ceph. If a method means the same in Ceph's own `cls_lua`, it runs
+//! there, in the OSD. The engine runs all other methods.
 
 mod suite;
 mod support;

@@ -1,5 +1,5 @@
 //! Tests that a program reaches only the object on which it was called. The tests call every host
-//! function with arguments that try to reach other data, to stall the host, or to break it.
+//! function with arguments that try to reach other data, stall the host or break it.
 
 mod support;
 
@@ -12,8 +12,7 @@ use nacre_object::{ErrorKind, ListRequest, ObjectStat, Op, OpResult, PoolName};
 use nacre_program::Item;
 use support::{Node, small_budget};
 
-/// Hostile uses of host functions, at least one for each. If a host function is missing here, a
-/// test fails.
+/// Hostile uses of host functions. A test fails if this list lacks a host function.
 const CASES: &[(&str, &[&str])] = &[
     ("objclass.append", &["objclass.append(('x'):rep(2^22))", "objclass.append(objclass)"]),
     ("objclass.create", &["objclass.create('data/victim')", "objclass.create({})"]),
@@ -149,8 +148,8 @@ const CASES: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// More memory than all concurrent calls of this test need. It is less than they would need if a
-/// host function copied a string of the VM each time the string is passed.
+/// A bound on the memory of the test process. The calls of this test need less. If a host function
+/// copied a string each time a script passes it, they would need more.
 const MAX_PEAK_KIB: u64 = 1 << 20;
 
 /// Says, as lines, what host functions there are.

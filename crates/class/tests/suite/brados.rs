@@ -166,7 +166,7 @@ fn an_error_of_the_whole_batch_refuses_every_request() {
 }
 
 /// A program that stores strings at the end of a request and before its end. The tests send short
-/// strings, and strings so long that they do not become strings of the VM.
+/// strings, and strings so long that they do not become VM strings.
 const TEXTS: &str = "# keeps texts
 state do
   table :page, [:at:int] => [:text:bytes]

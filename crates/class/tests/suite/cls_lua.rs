@@ -1,6 +1,6 @@
-//! Tests that scripts behave as in Ceph's `cls_lua`: how a script is called, its status, and how it
-//! fails. The API of scripts is tested in `cls_lua_api.rs`. Together the two files test every line
-//! of the documented behaviour.
+//! Tests that scripts behave as in Ceph's `cls_lua`: how a script is called, which status it
+//! returns, and how it fails. `cls_lua_api.rs` tests the API of scripts. Together the two files
+//! test every line of the documented behaviour.
 //!
 //! Most tests are the body of a handler with the expected status and output. `check` runs each body
 //! on a new object.

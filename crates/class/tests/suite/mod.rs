@@ -1,5 +1,5 @@
-//! The suite of tests for classes. Each test binary that includes this module runs the suite on a
-//! store of its own.
+//! The tests that classes must pass on every store. Each test binary that includes this module runs
+//! them on one kind of store.
 
 mod brados;
 mod cls_lua;

@@ -44,8 +44,8 @@ impl Place {
     }
 }
 
-/// Opens a store that runs the classes of a runtime. Also returns the engine, if it is the engine
-/// on Ceph.
+/// Opens a store that runs the classes of `runtime`. If the store is the engine on Ceph, also
+/// returns that engine.
 pub fn open(
     runtime: Arc<ClassRuntime>,
     clock: Arc<dyn Clock>,
