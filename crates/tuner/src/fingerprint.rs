@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 pub struct Fingerprint {
     /// `embedded`, or `ceph-` and what its OSDs keep their data by: `ceph-bluestore`.
     pub engine: String,
-    /// What keeps the data. On the embedded engine it is a file system. On Ceph it is a number of
-    /// OSDs, their version, and what runs methods in them.
+    /// The device that keeps the data. For the embedded engine it is a file system. For Ceph it is
+    /// the number of OSDs, their version, and the software in them that runs methods.
     pub device: String,
     /// Of the machine that measured.
     pub cpus: usize,

@@ -1,20 +1,23 @@
-//! Chooses the physical layout of a Brados program.
+//! Chooses the physical layout of a Brados program, that is, where its objects keep their rows.
 //!
-//! A program can be kept in many layouts ([`nacre_brados::layout`]). Which is best depends on its
-//! requests, the engine and the device. An engine is measured once, and its [`Profile`] gives the
-//! cost of a transaction by the size and number of its accesses, and by the number of transactions
-//! in flight. A [`Workload`] describes the requests. [`tune`] predicts the cost of each layout from
-//! both, measures the few layouts that are predicted to be best, and chooses one.
+//! A program can have many layouts ([`nacre_brados::layout`]). The best one depends on its
+//! requests, the engine and the device. A [`Profile`] is the result of measuring an engine once. It
+//! gives the cost of a transaction, which depends on the size and number of its accesses and on how
+//! many transactions are in flight. A [`Workload`] describes the requests. From both, [`tune`]
+//! predicts the cost of each layout. It measures the few layouts that are predicted to be best, and
+//! chooses one of them.
 //!
 //! - `workload`: the requests;
-//! - `shape`, `sketch`: what a transaction touches, found by running it on an object in memory;
+//! - `shape`, `sketch`: which accesses a transaction makes, found by running it on an object in
+//!   memory;
 //! - `probe`, `profile`: the cost of transactions on an engine;
 //! - `own_engine`, `workbench`: the engine for measurements;
 //! - `predict`, `candidates`, `measure`, `tune`: the choice;
-//! - `observed`: the workload of a running class, from the counts of its calls.
+//! - `observed`: a workload made from the counted calls of a running class.
 //!
 //! **Invariant:** a choice depends only on the profile, the workload and the measurements of this
-//! run. Its report has the predictions, the measurements, and what simple rules would have chosen.
+//! run. The report contains the predictions, the measurements, and what simple rules would have
+//! chosen.
 
 mod candidates;
 mod fingerprint;

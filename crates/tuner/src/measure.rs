@@ -22,9 +22,9 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
-    /// Makes the objects and fills them. `label` is part of the name of the class, and differs for
-    /// each program of the run. `names` is part of the names of the objects, and differs for each
-    /// set of objects that exist at the same time.
+    /// Creates the objects for a measurement and fills them. `label` becomes part of the class
+    /// name; give each program of a run another label. `names` becomes part of the objects' names;
+    /// give objects that exist at the same time different names.
     pub async fn prepare(
         bench: &Workbench,
         label: &str,

@@ -1,5 +1,5 @@
-//! An engine that exists only for measurements, beside other running engines. It has its own
-//! folder, or its own pool of a Ceph cluster.
+//! An engine that exists only for measurements, so that other running engines are not disturbed. It
+//! has its own folder, or its own pool of a Ceph cluster.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,8 +26,8 @@ pub struct OwnEngine {
 }
 
 impl OwnEngine {
-    /// Opens an embedded engine in a scratch folder in `base`. The folder is deleted when the
-    /// engine is dropped. The disk of `base` is measured.
+    /// Opens an embedded engine in a temporary folder within `base`. So measurements use the disk
+    /// of `base`. The folder is deleted when the engine is dropped.
     ///
     /// # Errors
     /// `Unavailable` if `base` cannot be written.

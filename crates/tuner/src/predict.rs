@@ -1,7 +1,7 @@
-//! Predicts the cost of a workload in a layout. The workload's transactions run on an object in
-//! memory that records their accesses. The engine's profile gives the cost of transactions with
-//! such accesses. The methods that the profile measured compute almost nothing. So the time of the
-//! program's own computation is measured during the runs, and added.
+//! Predicts the cost of a workload in a layout. The module runs the workload's transactions on an
+//! object in memory that records their accesses. The engine's profile gives the cost of
+//! transactions with such accesses. The profile's own methods compute almost nothing. So the time
+//! that the program computes is measured during these runs, and added.
 
 use std::sync::Arc;
 
@@ -44,10 +44,12 @@ struct Tried {
     seconds: f64,
 }
 
-/// Predicts the average time in seconds between the ends of two successive transactions of the mix.
+/// Predicts the average time in seconds from the end of one transaction of the mix to the end of
+/// the next.
 ///
 /// # Errors
-/// `Invalid` if the source is not a program or has no such method; any error of a request.
+/// `Invalid` if the source is not a program or lacks a method of the workload; any error of a
+/// request.
 pub(crate) fn seconds(source: &str, workload: &Workload, profile: &Profile) -> Result<f64> {
     let mut trial = Trial::new(source)?;
     for Line { count, request } in &workload.fill {

@@ -1,7 +1,9 @@
--- Transactions of one shape: the same access `count` times. Compiled into the tuner.
+-- The class for measuring an engine: makes the same access `count` times in one transaction. The tuner's binary
+-- contains this source.
 --
--- request: access (1 byte), count (1), number of the first (4), bytes of each (4), then the data to
--- write. Of each object there are NUMBERS entries, parts of the stream and attributes.
+-- A request is the kind of access (1 byte), `count` (1 byte), the number of the first entry to access (4), the
+-- bytes of each access (4), then the data to write. Each object has NUMBERS map entries, parts of the stream and
+-- attributes.
 
 local NUMBERS, RANGE = 16, 8
 local MAX_STREAM = 64 * 1024 * 1024

@@ -1,7 +1,7 @@
-//! Measures the cost of transactions of one shape on an engine.
+//! Measures the cost of transactions with certain accesses on an engine.
 //!
-//! A probe is a method in Luau (`probe.lua`) that makes one kind of access `count` times. So the
-//! measured time is that of a whole transaction: the call, the run, the accesses and the commit.
+//! A probe is a Luau method (`probe.lua`) that makes one kind of access `count` times. So the
+//! measured time is that of a whole transaction: the call, the method, its accesses and the commit.
 
 use std::time::Duration;
 

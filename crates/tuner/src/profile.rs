@@ -1,10 +1,10 @@
 //! The cost of transactions on an engine: measured for some transactions, computed for all others.
 //!
-//! Whole transactions are measured for each kind of access and for several sizes. One transaction
-//! makes the access once, another [`MANY`] times. Each is measured alone, and with [`DEPTH`]
-//! transactions in flight. From these times follow the cost of one access, and the base cost of a
+//! For each kind of access and for several sizes, two transactions are measured: one makes the
+//! access once, the other [`MANY`] times. Each is measured alone, and with [`DEPTH`] transactions
+//! in flight. The difference gives the cost of one access. The rest is the base cost of a
 //! transaction without accesses. A transaction costs the base cost plus the costs of its accesses.
-//! Between measured sizes the cost is interpolated linearly, between the two depths geometrically.
+//! Sizes between the measured ones are interpolated linearly, numbers in flight geometrically.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,8 +25,8 @@ const MANY: u8 = 4;
 const DEPTH: usize = 32;
 /// Sizes that are measured.
 const SIZES: [usize; 5] = [16, 1024, 4096, 16384, 131_072];
-/// The least cost of an access in seconds. A measurement with noise could give less, even a
-/// negative cost.
+/// The lowest cost of an access in seconds. Because of noise, a measurement could give a lower and
+/// even a negative cost.
 const LEAST_SECONDS: f64 = 1e-8;
 
 /// What an engine takes.
@@ -42,8 +42,8 @@ pub struct Profile {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Depth {
     depth: usize,
-    /// The seconds of a transaction that reads nothing. The next field is for one that writes
-    /// almost nothing.
+    /// How many seconds a transaction takes that reads nothing. The next field is for a transaction
+    /// that writes almost nothing.
     read_seconds: f64,
     write_seconds: f64,
     /// What each access adds, by its bytes, in their order.
@@ -78,8 +78,8 @@ impl Pair {
 }
 
 impl Profile {
-    /// Measures an engine. About 150 kinds of transactions are measured, each for the time `span`.
-    /// `progress` gets the share of the work that is done.
+    /// Measures an engine. Measures about 150 kinds of transactions, each for the time `span`.
+    /// Calls `progress` with the share of the work that is done.
     ///
     /// # Errors
     /// Those of the engine.
@@ -98,8 +98,8 @@ impl Profile {
         Ok(Self { format: FORMAT, engine, depths })
     }
 
-    /// The time in seconds between the ends of two successive transactions, if all have this shape
-    /// and `concurrency` of them are in flight.
+    /// The average time in seconds from the end of one transaction to the end of the next, if all
+    /// make the accesses of `shape` and `concurrency` of them are in flight.
     pub fn seconds(&self, shape: &Shape, concurrency: usize) -> f64 {
         let [alone, deep] = [0, 1].map(|at| self.depths[at].seconds(shape));
         let share = (concurrency as f64).ln() / (DEPTH as f64).ln();
@@ -187,9 +187,9 @@ impl Depth {
             .sum::<f64>()
     }
 
-    /// The cost of one more access of this many bytes. Between measured sizes the cost is
-    /// interpolated. Below the first measured size the cost is that of the first size. Above the
-    /// last measured size the cost rises as between the last two sizes.
+    /// The cost in seconds of one more access of `bytes` bytes. Between measured sizes the cost is
+    /// interpolated. Below the first measured size it is the cost of the first size. Above the last
+    /// measured size it goes on rising as between the last two.
     fn of_access(&self, access: Access, bytes: usize) -> f64 {
         let Some(points) = self.added.get(&access) else { return LEAST_SECONDS };
         let behind = points.iter().position(|point| point.bytes >= bytes);
@@ -216,8 +216,8 @@ fn is_tried(access: Access, bytes: usize) -> bool {
 mod tests {
     use super::*;
 
-    /// Made-up costs: a read costs one microsecond and one more for each kilobyte, and a write
-    /// costs ten times as much.
+    /// Made-up costs for tests. A read costs one microsecond plus one microsecond for each
+    /// kilobyte. A write costs ten times as much.
     fn depth(depth: usize) -> Depth {
         let seconds = |access: Access, bytes: usize| {
             let micros = 1.0 + bytes as f64 / 1000.0;

@@ -1,17 +1,18 @@
 //! Chooses the layout of a program for a workload.
 //!
-//! The *plainest* layout is the one that a program has if it names no layout: everything is in the
-//! map. Two costs that differ by less than the usual noise count as equal.
+//! The layouts are ordered from plain to elaborate. The *plainest* is that of a program that names
+//! no layout: everything is in the map. Two costs count as equal if they differ by less than the
+//! usual noise.
 //!
 //! 1. All legal layouts are listed, the plainest first.
 //! 2. The cost of each is predicted from the engine's profile.
-//! 3. These finalists are measured, in turns: the best by prediction, with its header in each
-//!    possible place; the best of those that keep their rows elsewhere; the plainest of those that
-//!    are predicted equal to the best; and the plainest of all.
-//! 4. Of the finalists that are measured equal to the best one, the plainest is chosen.
+//! 3. Some layouts are measured, in turns. These *finalists* are the layout with the best
+//!    prediction, with its header in each possible location; the best layout that stores its rows
+//!    elsewhere; the plainest of those whose predictions equal the best; and the plainest of all.
+//! 4. Of the finalists whose measurements equal the best one, the plainest is chosen.
 //!
-//! With `sweep` all layouts are measured. That shows how much worse than the best layout the choice
-//! is, and how much worse the choices of rules are that ignore the engine.
+//! With `sweep` all layouts are measured. The report then shows how much slower the choice is than
+//! the best layout, and how much slower the choices of simple rules are.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -115,8 +116,8 @@ pub async fn tune(
     Ok(judge(&candidates, &seconds, &finalists, &measured, &runs))
 }
 
-/// Chooses a layout by predictions alone: the plainest of those that are predicted equal to the
-/// best. Nothing is measured, but the computation may take a second or two.
+/// Chooses a layout by predictions alone: the plainest of those whose predictions equal the best.
+/// Nothing is measured, but the computation may take a second or two.
 ///
 /// # Errors
 /// `Invalid` if the program has mistakes; any error of its requests.
@@ -153,9 +154,9 @@ fn candidates(source: &str, workload: &Workload) -> Result<Candidates> {
     Ok(Candidates::of(&compiled, workload.longest_bytes()))
 }
 
-/// Makes the result of the measured and predicted layouts. `seconds` are the predicted times of a
-/// request, `finalists` the layouts that may be chosen, and `measured` the layouts that have
-/// `runs`.
+/// Makes the result from predictions and measurements. `seconds` are the predicted times of a
+/// request, `finalists` the layouts that may be chosen, and `measured` the layouts that were
+/// measured, with their results.
 fn judge(
     candidates: &Candidates,
     seconds: &[f64],
@@ -185,10 +186,10 @@ fn judge(
     Tuned { tried, chosen, rules: rules.to_vec() }
 }
 
-/// The layouts to measure. First come the best by prediction and all layouts that keep their tables
-/// in the same places. They differ only in the place of the header, which matters less than the
-/// error of the predictions. Then come the best layout that keeps its tables elsewhere, the
-/// plainest that is predicted equal to the best, and the plainest of all.
+/// The layouts to measure. The first are the layout with the best prediction, and all that differ
+/// from it only in where the header is. The header's location matters less than the error of
+/// predictions. Then follow the best layout that stores its tables elsewhere, the plainest whose
+/// prediction equals the best, and the plainest of all.
 fn finalists(seconds: &[f64], layouts: &[Layout]) -> BTreeSet<usize> {
     let by_seconds = |a: &usize, b: &usize| seconds[*a].total_cmp(&seconds[*b]);
     let Some(first) = (0..seconds.len()).min_by(by_seconds) else { return BTreeSet::new() };
@@ -200,9 +201,9 @@ fn finalists(seconds: &[f64], layouts: &[Layout]) -> BTreeSet<usize> {
     finalists
 }
 
-/// The plainest of the finalists that are measured equal to the best finalist.
+/// The plainest of the finalists whose measurements equal the best finalist.
 ///
-/// Layouts that only a sweep measured cannot be chosen, because the sweep is there to judge the
+/// A layout that only a sweep measured cannot be chosen, because the sweep exists to judge the
 /// choice.
 fn chosen(tried: &[Tried], finalists: &BTreeSet<usize>) -> usize {
     let rate = |at: &usize| tried[*at].measured.unwrap_or(0.0);

@@ -53,8 +53,8 @@ impl Workbench {
         self.classes.uninstall(class);
     }
 
-    /// The name of an object that nothing else uses. `label` and `number` tell the objects of a run
-    /// apart.
+    /// The name of an object that nothing else uses. `label` and `number` distinguish the objects
+    /// of one run.
     ///
     /// # Errors
     /// `Invalid` if the label cannot be part of a name.
@@ -89,7 +89,7 @@ impl Workbench {
         Ok(self.store.submit(Request::new(object.clone(), ops)?).await?.results)
     }
 
-    /// The existing objects of this run, or the first few of them.
+    /// Lists the objects of this run that exist, at most one page of them.
     ///
     /// # Errors
     /// Any error of the store.

@@ -10,12 +10,16 @@
 //! mix 30    read 1, used
 //! ```
 //!
-//! `fill N` is done N times on each object before the measurement, in the order of the lines. `mix
-//! W` is a share of the measured requests. Each column of a request's row is a number, a string in
-//! quotes, `true`, `false`, `nil`, or drawn at random: `next` counts up for each object from 0;
-//! `used` is one of the numbers that `next` has already given for the object; `below(N)` is any
-//! number below N; `bytes(N)` is N bytes; `text(N of COUNT)` is one of COUNT different strings of N
-//! bytes.
+//! `fill N` sends its request N times to each object before the measurement, in the order of the
+//! lines. `mix W` gives its request the weight W among the measured requests. A column of a request
+//! is a constant or is drawn at random:
+//!
+//! - a number, a string in quotes, `true`, `false` or `nil`: this constant;
+//! - `next`: counts up from 0, for each object;
+//! - `used`: one of the numbers that `next` has already given for the object;
+//! - `below(N)`: any number below N;
+//! - `bytes(N)`: N bytes;
+//! - `text(N of COUNT)`: one of COUNT different strings of N bytes.
 
 use std::fmt;
 
@@ -205,8 +209,8 @@ impl Pattern {
         Ok(Self { method: method.to_owned(), columns })
     }
 
-    /// Draws a row at random. `next` is the next number of the object that gets the request. If the
-    /// row uses that number, `next` is raised.
+    /// Draws a row at random. `next` is the object's next unused number; the row raises it if it
+    /// uses that number.
     pub fn draw(&self, next: &mut u64, random: &mut Random) -> Vec<Value> {
         self.columns.iter().map(|column| column.draw(next, random)).collect()
     }

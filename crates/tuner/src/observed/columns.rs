@@ -8,17 +8,17 @@ use nacre_class::ColumnSeen;
 use super::asked::{Asked, Asking};
 use crate::workload::{Column, MAX_DRAWN_BYTES, MAX_DRAWN_TEXTS};
 
-/// The numbers of a column count up if a number is greater than the previous one in at least this
-/// share of the samples. If the numbers of several objects are mixed, they rise less often than
-/// those of one object. Numbers in random order rise a few times and then hardly ever.
+/// A column counts up if at least this share of its samples is greater than the sample before. When
+/// requests for several objects are mixed, fewer samples rise than for one object. Random numbers
+/// rise a few times and then hardly ever.
 const RISING: f64 = 0.3;
 /// Numbers that differ as often as this hardly repeat.
 const FRESH: f64 = 0.6;
-/// If a column has at most this many different numbers, they are few: they name a choice or an
-/// epoch, not a row.
+/// At most this many different numbers count as few. Few numbers name a choice or an epoch, not a
+/// row.
 const FEW: f64 = 8.0;
-/// A column with at most this share of different values hardly changes. An example is an epoch,
-/// which is raised now and then.
+/// If at most this share of the values of a column are different, the column hardly changes. An
+/// example is an epoch, which rises now and then.
 const HARDLY_CHANGING: f64 = 0.05;
 
 /// The method whose numbers count up: the one that adds rows most often, if its numbers do.
@@ -92,8 +92,8 @@ pub(super) fn column_of(
         (Base::Bool, _) => Column::Is(Value::Bool(self::highest(own) == 1)),
         (Base::Int, Role::Counts) if counts_up(own) => Column::Next,
         (Base::Int, _) if seen.distinct() <= few || highest < 1 => Column::Is(Value::Int(highest)),
-        // The method sets this number and raises it each time. If the workload sent a smaller
-        // number, it would have no effect; if it sent a greater one, other requests would be
+        // The method stores this number and raises it each time. A request with a smaller number
+        // would have no effect. After a request with a greater number, other requests would be
         // refused.
         (Base::Int, Role::Uses) if method.writes && !asking.is_key && rises(own) => {
             Column::Is(Value::Int(highest))
@@ -103,8 +103,8 @@ pub(super) fn column_of(
     }
 }
 
-/// The value of a column in a request that fills objects. The object has no rows yet that a number
-/// could name. A number that is no key names no row.
+/// Adapts a column to requests that fill an object. Such an object has no rows yet, so `used` has
+/// no number to choose from. In a column that is no key, the greatest observed number replaces it.
 pub(super) fn settled(
     asking: &Asking<'_>,
     column: Column,

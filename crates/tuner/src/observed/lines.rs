@@ -10,8 +10,8 @@ use crate::workload::{Column, Line, MAX_DRAWN_BYTES, Pattern};
 const LEAST_SHARE: f64 = 0.02;
 /// Weights of the mix add up to about this.
 const WEIGHTS: f64 = 10_000.0;
-/// How many bytes a string column takes in a request in addition to the string. The next constants
-/// are for a number, and for a boolean or nil.
+/// How many bytes a request needs for a string column, in addition to the string itself. The next
+/// two constants are for a number, and for a boolean or nil.
 const TEXT_BYTES: f64 = 5.0;
 const NUMBER_BYTES: f64 = 9.0;
 const WORD_BYTES: f64 = 1.0;
@@ -42,9 +42,9 @@ fn text_bytes(column: &Column) -> Option<usize> {
     }
 }
 
-/// The sizes of a method's requests, each with the number of requests of that size. Sizes were
-/// counted in buckets. For each bucket a size within its bounds is chosen, so that the total number
-/// of bytes is right.
+/// The sizes of a method's requests, each with the number of requests of that size. Requests were
+/// counted in buckets of sizes. For each bucket this function chooses one size within its bounds,
+/// so that the total number of bytes is right.
 fn sizes(seen: &MethodSeen) -> Vec<(f64, f64)> {
     let requests = seen.requests as f64;
     let buckets: Vec<(f64, f64)> = (0_i32..)
@@ -83,9 +83,9 @@ fn sized(columns: &[Column], bytes: f64) -> Vec<Column> {
     columns
 }
 
-/// The requests that fill an object. First comes one request of each writing method that adds no
-/// rows. Then come `rows` requests of the methods that add rows. A method that was called more
-/// often gets more of them, even if those calls were long ago.
+/// The requests that fill an object. The first ones are one request of each writing method that
+/// adds no rows. Then follow `rows` requests of the methods that add rows, in proportion to how
+/// often each method was called. Old calls count as much as recent ones.
 pub(super) fn fill(
     asked: &[Asked<'_>],
     columns: impl Fn(&Asked<'_>) -> Vec<Column>,

@@ -1,23 +1,23 @@
-//! Makes a workload that is like the observed requests of a running class.
+//! Makes a workload that resembles the requests of a running class.
 //!
-//! A class counts its calls by method and size. For some requests it also counts the different
-//! values of each column and their bounds ([`nacre_class::CallsSeen`]). The workload is made as
-//! follows:
+//! The class counts its calls by method and size. For a sample of the requests it also counts how
+//! many different values each column had, and their bounds ([`nacre_class::CallsSeen`]). The
+//! workload is made as follows:
 //!
-//! | observed | becomes |
+//! | observed | in the workload |
 //! |---|---|
-//! | a method's requests of a size | a line of the mix, with as much weight |
-//! | a number that hardly changes, unless a table has its column as a key | the greatest |
-//! | numbers that rise or hardly repeat, of the method that adds most rows | `next` |
-//! | numbers among those, of another method | `used` |
-//! | other numbers | `below` the greatest |
-//! | strings | of the same length, and as many different ones |
+//! | the requests of one method and size | one line of the mix, weighted by their number |
+//! | a column of numbers that hardly change, unless it is a key column of a table | the greatest number |
+//! | numbers that rise or hardly repeat, in the method that adds most rows | `next` |
+//! | the same numbers in another method | `used` |
+//! | other numbers | `below` the greatest number |
+//! | strings | strings of the same length, with as many different values |
 //!
-//! Columns that are not keys mean the same in all methods that have a column of that name. So the
-//! method that seals an epoch and the requests under that epoch agree on the epoch; otherwise the
-//! class would refuse all requests.
+//! If several methods have a column of the same name and it is not a key, it means the same in all
+//! of them. For example, the method that seals an epoch and the requests under that epoch must use
+//! the same epoch. Otherwise the class would refuse all requests.
 //!
-//! Anything that cannot be observed is assumed, and the assumption is reported with the workload.
+//! Anything that cannot be observed is assumed, and the workload lists the assumptions.
 
 mod asked;
 mod columns;
