@@ -1,5 +1,5 @@
-//! Measures the cost of commits, map programs and watches on the embedded engine. In the same run,
-//! measures a plain durable write of the same bytes as a baseline. Run it with `--release`.
+//! Measures the cost of commits, map programs and watches on the embedded engine. The same run also
+//! measures a plain durable write of the same bytes, as the baseline. Run it with `--release`.
 
 use std::sync::Arc;
 use std::time::Duration;

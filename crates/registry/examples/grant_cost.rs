@@ -1,6 +1,6 @@
-//! Measures how many nanoseconds it takes to check a message of a session against its entity's
-//! grants. The example measures two cases: the last grant of the entity covers the message, or no
-//! grant does. `cargo run --release -p nacre-registry --example grant_cost`
+//! Measures how many nanoseconds a node takes to check a message against the grants of its sender.
+//! There are two cases: only the last grant covers the message, or no grant does. `cargo run
+//! --release -p nacre-registry --example grant_cost`
 
 use std::hint::black_box;
 

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use nacre_clock::Random;
 
-/// The first pause is at most this long. A restart of the other side may take no longer.
+/// The first pause is at most this long. It is short, because a restarted store may answer again
+/// soon.
 const FIRST: Duration = Duration::from_millis(10);
 /// No pause is longer. So a waiting caller notices within this time that the store is back.
 const LONGEST: Duration = Duration::from_secs(2);
 
-/// Pauses that double up to a bound. Each pause is drawn at random between half of its bound and
-/// the bound, so that waiting processes spread out.
+/// Pauses before retries. Each is drawn at random between half of a bound and the bound, so that
+/// waiting processes spread out. The bound doubles up to a maximum.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     next: Duration,

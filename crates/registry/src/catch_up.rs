@@ -1,10 +1,11 @@
-//! The pure part of following a bounded, numbered history without silently missing an item.
+//! Follows a numbered history without silently missing an item. Watchers of maps and of the cluster
+//! log use it. This module does no IO.
 //!
-//! A source keeps the newest items of a sequence 1, 2, 3, … and drops the oldest. A follower keeps
-//! the number of the last item that it delivered. When it is notified that the source has possibly
-//! changed, it reads the items after that number, unless the notification contained them. If these
-//! items are no longer kept, or the source has started over, the follower asks for the whole state
-//! and goes on from there.
+//! A source numbers its items 1, 2, 3, … and keeps only the newest. A follower remembers the number
+//! of the last item that it has read. When a notification says that the source has changed, the
+//! follower takes the items in the notification, or reads the items after that number. If the
+//! source no longer keeps the next item, or has started over, the follower reads the source's whole
+//! state and continues from there.
 //!
 //! **Invariant:** each delivery is either the next item or the whole state.
 
@@ -70,9 +71,8 @@ impl<Item> CatchUp<Item> {
         }
     }
 
-    /// Takes the items that a notification of the source contained. The items may be late or
-    /// repeated, and some may be missing between them and the last known item. The follower reads
-    /// missing items.
+    /// Takes the items that a notification contained. They may be late or repeated, and items
+    /// before them may be missing. In these cases the follower reads the source.
     pub(crate) fn told(&mut self, page: Page<Item>) {
         if self.lag == Lag::Missed {
             return;

@@ -11,8 +11,8 @@ use crate::backoff::Backoff;
 use crate::catch_up::{CatchUp, Page, Step};
 use crate::system::{System, is_transient};
 
-/// How long a watcher waits without a notification before it reads anyway. This is needed because a
-/// committer may die before it notifies, and notifications may get lost.
+/// How long a watcher waits for a notification before it reads without one. A committer may die
+/// before it notifies, and notifications may get lost.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
 /// What can be followed.
@@ -33,10 +33,10 @@ pub(crate) trait Source: Send + Sync {
     async fn whole(&self) -> Result<(u64, Self::Item)>;
 }
 
-/// A follower of the history that an object keeps.
+/// Follows the numbered history that an object keeps.
 ///
-/// It watches the object before it reads it, so each change is either in what it reads or notified
-/// later.
+/// It watches the object before it reads the object. So it either reads a change or is notified of
+/// it later.
 pub(crate) struct Follower<S: Source> {
     system: System,
     object: ObjectId,
@@ -52,8 +52,8 @@ impl<S: Source> Follower<S> {
         Self { system, object, source, core, signal: None, backoff: Backoff::new() }
     }
 
-    /// Waits for the next item. If the store does not answer, asks again until it does. The future
-    /// can be dropped without losing an item.
+    /// Waits for the next item, and retries while the store does not answer. The future can be
+    /// dropped without losing an item.
     pub(crate) async fn next(&mut self) -> Result<S::Item> {
         loop {
             match self.advance().await {

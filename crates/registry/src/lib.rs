@@ -1,13 +1,13 @@
-//! Service metadata: maps with epochs, versioned programs, propagation.
+//! Cluster metadata: maps with epochs, programs with versions, entities, nodes and the cluster log.
 //!
-//! A [map](Maps) is an object of the system pool. Its class `map` commits by compare-and-swap and
-//! keeps a window of its history. Watchers hear of changes by watch/notify, and read the missing
-//! part of that history. There is no consensus code here: the store makes the object linearizable
-//! and durable. Everything else in this crate builds on maps.
+//! A [map](Maps) is an object of the system pool. The object's class `map` commits by
+//! compare-and-swap and keeps the newest part of the map's history. A watcher is notified of a
+//! change, and reads the part of the history that it lacks. This crate has no consensus code: the
+//! store makes the object linearizable and durable. Everything else in this crate builds on maps.
 //!
-//! The feature `programs` adds the hooks that check and run programs, and with them the VM.
+//! The feature `programs` adds the hooks that check and run programs, and the VM that they need.
 //!
-//! **Invariant:** nothing here knows which store it runs on; it uses only
+//! **Invariant:** this crate does not depend on the kind of store. It uses only
 //! [`Store`](nacre_object::Store) and [`Watch`](nacre_object::Watch).
 
 mod backoff;

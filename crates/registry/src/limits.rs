@@ -1,8 +1,8 @@
 //! Every bound of maps, programs and events, with its reason.
 //!
 //! Maps hold small values and change rarely: the Malacology paper keeps service metadata "out of
-//! high-performance I/O paths". So a whole map fits into one reply, and one epoch into one stored
-//! value.
+//! high-performance I/O paths". So a whole map fits into one reply, and the record of one epoch
+//! into one stored value.
 
 use nacre_object::limits::{MAX_MAP_VALUE_BYTES, MAX_REPLY_BYTES};
 use nacre_program::MAX_SOURCE_BYTES;
@@ -17,34 +17,34 @@ pub const MAX_ENTRIES: u64 = 16_384;
 pub const MAX_MAP_BYTES: u64 = 4 * 1024 * 1024;
 /// Changes of one commit.
 pub const MAX_CHANGES: usize = 1024;
-/// All keys and values of one commit together, in bytes. The commit's record in the history is one
-/// stored value.
+/// The size in bytes of all keys and values of one commit. The commit's history record must fit
+/// into one stored value.
 pub const MAX_COMMIT_BYTES: usize = 512 * 1024;
 /// Bytes of the id by which a committer recognises its commit. Two random numbers fit.
 pub const MAX_COMMIT_ID_BYTES: usize = 64;
-/// The number of epochs kept in a map's history. A watcher that is further behind gets the whole
+/// The number of epochs that a map's history keeps. A watcher that is further behind gets the whole
 /// map.
 pub const MAX_HISTORY_EPOCHS: u64 = 1024;
-/// How many bytes of history are kept, whatever the number of epochs. The newest epoch is always
-/// kept.
+/// How many bytes of history a map keeps, whatever the number of epochs. It always keeps the newest
+/// epoch.
 pub const MAX_HISTORY_BYTES: u64 = 16 * 1024 * 1024;
 /// Epochs in one page of history.
 pub const MAX_HISTORY_PAGE: usize = 256;
 /// A page is closed once it has this many bytes, because it must fit into one reply.
 pub const MAX_PAGE_BYTES: usize = 2 * 1024 * 1024;
-/// The number of triggers of one map that are not carried out yet. (A trigger is a commit to
-/// another map that the map's program asks for.) Commits that would add more fail with `Exhausted`.
+/// How many triggers of a map may wait to be carried out. (A trigger is a commit to another map
+/// that the map's program asks for.) A commit that would exceed this number fails with `Exhausted`.
 pub const MAX_PENDING_TRIGGERS: u64 = 1024;
 /// Triggers one commit may cause.
 pub const MAX_TRIGGERS: usize = 16;
-/// The number of maps in a chain of triggers, including the map of the first commit. A longer chain
-/// is taken for a cycle.
+/// The largest number of maps in a chain of triggers, including the map of the first commit. A
+/// longer chain is considered a cycle and ends.
 pub const MAX_TRIGGER_CHAIN: usize = 8;
-/// The number of versions that are kept of one program. All must fit into the program's record,
-/// which is one value of a map.
+/// How many versions of a program are kept. The program's record lists all of them and must fit
+/// into one value of a map.
 pub const MAX_VERSIONS: usize = 128;
-/// The number of superseded versions of a program that are kept although no rollback reaches them,
-/// so that people can look at them and compare.
+/// How many superseded versions of a program are kept although no rollback reaches them. People can
+/// still read and compare them.
 pub const KEPT_SUPERSEDED: usize = 8;
 /// Sources after which a collection ends, to be begun again.
 pub const MAX_COLLECTED_SOURCES: usize = 4096;

@@ -1,4 +1,4 @@
-//! The registry of nodes: the map `nodes` has one entry for each node, in JSON, under the node's
+//! The registry of nodes: the map `nodes` has one entry for each node, as JSON, under the node's
 //! name.
 
 use bytes::Bytes;
@@ -80,11 +80,11 @@ impl Nodes {
         Self { maps }
     }
 
-    /// Registers a node, also after a restart. Returns the map's epoch.
+    /// Registers a node when it starts. Returns the epoch of the map `nodes`.
     ///
     /// # Errors
-    /// `Stale` if a later incarnation of the node is registered: another process runs under this
-    /// name.
+    /// `Stale` if a later incarnation of the node is registered, that is, another process runs
+    /// under this name.
     pub async fn register(&self, node: &Node) -> Result<u64> {
         let update = |state: &MapState| match Node::find(state, &node.name)? {
             Some(known) if known == *node => Ok(vec![]),
@@ -98,8 +98,8 @@ impl Nodes {
         self.maps.update(&nodes_map(), update).await
     }
 
-    /// Records that an incarnation of a node is down, so that others stop waiting for it. Changes
-    /// nothing if a later incarnation of the node is registered, or the node is unknown.
+    /// Records that an incarnation of a node is down, so that other nodes stop waiting for it. Does
+    /// nothing if a later incarnation is registered, or if the node is unknown.
     ///
     /// # Errors
     /// Those of [`Maps::update`].
@@ -113,7 +113,7 @@ impl Nodes {
         self.maps.update(&nodes_map(), update).await.map(|_| ())
     }
 
-    /// Forgets a node. It is no error if the node is not known.
+    /// Forgets a node. Succeeds if the node is unknown.
     ///
     /// # Errors
     /// Those of [`Maps::update`].

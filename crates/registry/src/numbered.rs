@@ -6,8 +6,8 @@ use prost::Message;
 use crate::limits::MAX_PAGE_BYTES;
 use crate::system::decode_stored;
 
-/// How many values are read at a time. The number is small, because messages can be large and a
-/// page must keep its bound.
+/// How many values are read at a time. The number is small because values can be large, and a page
+/// must not exceed its bound by much.
 const CHUNK: usize = 16;
 
 /// The key of a message's number. It is big-endian, so that key order is number order.
@@ -15,8 +15,8 @@ pub(crate) fn numbered_key(prefix: &[u8], number: u64) -> Vec<u8> {
     [prefix, &number.to_be_bytes()].concat()
 }
 
-/// Returns the messages after a number, in order: at most `limit`, and as many as fit into a page.
-/// The object must exist.
+/// Returns the messages with greater numbers than `after`, in order: at most `limit`, and at most
+/// one page. The object must exist.
 pub(crate) fn numbered_after<Stored: Message + Default>(
     view: &mut dyn ObjectView,
     prefix: &[u8],

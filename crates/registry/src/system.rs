@@ -12,9 +12,8 @@ use nacre_object::{
 };
 use prost::Message;
 
-/// How long a committer waits until watchers acknowledge a notification. A watcher whose process
-/// was killed never acknowledges it, and the store possibly takes that watcher for alive for half a
-/// minute.
+/// How long a committer waits for watchers to acknowledge a notification. A watcher whose process
+/// was killed never acknowledges, and the store may consider that watcher alive for half a minute.
 const ANNOUNCE_PATIENCE: Duration = Duration::from_millis(500);
 
 /// A store with its watch, used on behalf of one entity.
@@ -106,9 +105,9 @@ impl System {
         self.store.capabilities().has(Capability::WatchChanges)
     }
 
-    /// Notifies an object's watchers that it changed, unless the store does that itself. If the
-    /// notification fails, or a watcher does not answer, the commit stands all the same. Watchers
-    /// of such a store also read by themselves from time to time.
+    /// Notifies an object's watchers that the object changed, unless the store does that itself.
+    /// The commit stands even if the notification fails or a watcher does not acknowledge it:
+    /// watchers of such a store also read the object from time to time.
     pub(crate) async fn announce(&self, object: &ObjectId) {
         if !self.reports_changes() {
             let telling = self.watch.notify(object, Bytes::new());

@@ -1,4 +1,4 @@
-//! Runs the registry on the embedded engine. Everything that the registry stores survives a
+//! Runs the registry on the embedded engine. Everything that the registry stores must survive a
 //! restart, also with many committers on real threads.
 
 mod common;

@@ -28,8 +28,8 @@ fn source(number: u64) -> String {
     format!("return {number}\n")
 }
 
-/// Puts twenty versions. Version 20 is active, and a rollback returns to version 1. All others are
-/// superseded, and all of these but the newest few are garbage.
+/// Puts twenty versions of a program. Version 20 is active, and a rollback returns to version 1.
+/// All others are superseded, and all but the newest few of these are garbage.
 async fn put_twenty(programs: &Programs) {
     let id = program("route/r");
     for number in 1..=20 {

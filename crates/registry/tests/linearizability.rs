@@ -1,5 +1,6 @@
-//! The histories of concurrent committers and readers of a map are linearizable, even if requests
-//! and answers are lost. An epoch begins once, and a committer that lost the race is told so.
+//! Checks that histories of concurrent committers and readers of a map are linearizable, even if
+//! requests and answers are lost. Each epoch must begin once, and a committer that lost a race must
+//! get `Conflict`.
 
 mod common;
 

@@ -223,8 +223,9 @@ async fn without_reports_of_the_store_committers_notify_and_watchers_poll() {
     assert_eq!(within_deadline("what is told next", watcher.next()).await.unwrap().epoch(), 5);
 }
 
-/// Watchers use a store that loses events and answers, beside committers of all speeds. Each
-/// watcher builds a copy from events alone, which must pass through the committed states.
+/// Watchers use a store that loses notifications and answers, while fast and slow committers
+/// commit. Each watcher builds a copy from its events alone. The copy must pass only through states
+/// that were committed.
 #[tokio::test(start_paused = true)]
 async fn copies_kept_by_watching_through_faults_equal_the_map() {
     for seed in seeds(40) {

@@ -235,7 +235,7 @@ async fn a_node_that_is_behind_catches_up_and_a_caller_that_is_behind_is_told() 
     stage.follow(Box::new(slow));
 
     // Rolls back to version 1. The caller knows of the rollback and the node does not. The node
-    // must still catch up, although 1 is less than 2.
+    // must catch up, although 1 is less than 2.
     programs.rollback(&id).await.unwrap();
     stage.wait_until_held(1).await;
     assert_eq!(subscriber.live(&id), Some(2));
@@ -341,8 +341,8 @@ async fn nodes_bind_a_map_program_that_its_activator_did_not() {
     maps.apply(&name("m"), vec![Change::set("k", "v")]).await.unwrap();
 }
 
-/// An activator that is no node may not bind a program itself, so it waits until a node has bound
-/// it.
+/// Only nodes and the local user may bind a map program. Any other activator waits until a node has
+/// bound it.
 #[tokio::test(start_paused = true)]
 async fn an_activator_that_is_no_node_waits_until_its_map_program_is_bound() {
     let store = store();
@@ -361,7 +361,7 @@ async fn an_activator_that_is_no_node_waits_until_its_map_program_is_bound() {
 }
 
 /// Two nodes and an activator use stores that lose messages, and the nodes restart. In the end
-/// every node runs the active versions and has reported that.
+/// every node must run the active versions and have reported this.
 #[tokio::test(start_paused = true)]
 async fn nodes_converge_through_random_faults() {
     for seed in seeds(15) {

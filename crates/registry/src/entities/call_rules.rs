@@ -1,9 +1,9 @@
-//! Rules of other crates that say which rights a call of their classes needs.
+//! Rules by which other crates say which rights a call of their classes needs.
 //!
-//! A log keeps its records in objects, and clients use them through calls of classes. A right on
-//! the log covers these calls; a right on the objects' pool is not needed. The log's crate says
-//! with a [`CallRule`] which calls these are. So this crate need not know the classes of other
-//! crates.
+//! For example, clients use a log by calling classes of the log's objects. A right on the log must
+//! allow these calls, without a right on the pool of the objects. The log's crate defines a
+//! [`CallRule`] that names these calls, so this crate needs to know nothing about the classes of
+//! other crates.
 
 use nacre_object::{ClassCall, ObjectId};
 

@@ -1,5 +1,4 @@
-//! Reports to the cluster log what was denied. Each kind of denial is reported at most once a
-//! second.
+//! Reports denied requests to the cluster log, at most once a second for each kind of denial.
 
 use nacre_object::{EntityName, Error, NodeName};
 
@@ -17,9 +16,9 @@ pub(super) struct Denial {
 }
 
 impl Denial {
-    /// Notes that `entity` lacks `grant` for something of this `kind`. `text` is the message that
-    /// the entity got. All three contain names that the entity chose, which may be long. Many
-    /// denials are kept, so each string is cut.
+    /// Notes that `entity` lacks `grant`. `kind` is the key under which equal denials are counted,
+    /// and `text` the message that the entity got. The entity may have chosen long names in these
+    /// strings, and many denials are kept, so each string is cut.
     pub(super) fn new(entity: EntityName, kind: String, grant: String, text: String) -> Self {
         let [kind, grant, text] = [kind, grant, text].map(|said| cut(said, MAX_EVENT_FIELD_BYTES));
         Self { site: (entity, kind), grant, text }

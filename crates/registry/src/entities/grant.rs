@@ -1,24 +1,24 @@
-//! One grant, as it is written, stored and compared.
+//! One grant: how it is written, stored and compared.
 //!
-//! | written | gives |
+//! | written | what it allows |
 //! | --- | --- |
-//! | `admin` | everything, entities and the system pool included |
-//! | `RIGHTS pool=POOL [class=CLASS [method=METHOD]] [prefix=PREFIX]` | objects of a pool whose names begin with PREFIX |
-//! | `RIGHTS map=MAP` | a map |
-//! | `RIGHTS program=KIND/NAME` | a program: to read its source and versions, or also to put and activate it |
-//! | `RIGHTS log=LOG` | a log of the pool `log`: `a` for a producer, `r` for a reader |
-//! | `x service=SERVICE [method=METHOD]` | methods of a node's service |
-//! | `r events` | the cluster log |
+//! | `admin` | everything, also changing entities and the system pool |
+//! | `RIGHTS pool=POOL [class=CLASS [method=METHOD]] [prefix=PREFIX]` | access to the objects of a pool whose names begin with PREFIX |
+//! | `RIGHTS map=MAP` | access to a map |
+//! | `RIGHTS program=KIND/NAME` | `r`: reading a program's source and versions; `w`: also putting and activating it |
+//! | `RIGHTS log=LOG` | access to a log of the pool `log`: `a` for a producer, `r` for a reader |
+//! | `x service=SERVICE [method=METHOD]` | calls of a node's service |
+//! | `r events` | reading the cluster log |
 //!
 //! RIGHTS are letters:
 //! - `r`: read, list and watch
 //! - `w`: change, make and remove objects and programs
-//! - `x`: call methods, which then do to the object whatever the class does
+//! - `x`: call methods; a method may do to its object whatever its class does
 //! - `a`: append to logs; `w` includes it
 //! - `d`: delete whole logs and maps; `w` does not include it
 //!
 //! MAP, KIND/NAME and LOG may end in `*`. PREFIX comes last and reaches to the end of the line,
-//! spaces included. A grant with a class covers calls of that class only. The class `lua` runs
+//! spaces included. A grant with a class covers only calls of that class. The class `lua` runs
 //! scripts of the caller, so it needs `rwx`.
 
 use std::fmt;

@@ -1,8 +1,7 @@
-//! Decides what an entity may do according to all of its grants. The decision is pure: no IO, no
-//! clock.
+//! Decides what an entity may do, from all of its grants. The decision is pure: no IO, no clock.
 //!
-//! **Invariant:** an action that no grant covers is refused; no grant takes away what another
-//! gives.
+//! **Invariant:** an action that no grant covers is refused. No grant takes away what another grant
+//! allows.
 
 use nacre_object::{Demand, ObjectId};
 
@@ -43,8 +42,8 @@ impl Grants {
         self.0.len() < before
     }
 
-    /// Whether these grants cover all rights that a demand needs. `rules` say which rights calls of
-    /// other crates' classes need.
+    /// Whether these grants cover all rights that a demand needs. `rules` say which rights are
+    /// needed for calls of other crates' classes.
     pub fn allows(&self, demand: Demand<'_>, rules: CallRules) -> bool {
         needs_of(demand, rules, &mut |need| self.covers(&need).then_some(()).ok_or(())).is_ok()
     }

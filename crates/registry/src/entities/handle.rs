@@ -9,8 +9,8 @@ use crate::maps::{Change, ENTITIES_MAP, MapState, Maps};
 
 /// The entities of a cluster. Clones are handles to the same entities.
 ///
-/// Each change returns the epoch of the map `entities` that the change begins. The change is in
-/// force on a node once the node has that epoch; see
+/// Each change commits to the map `entities` and returns the epoch that the commit began. The
+/// change is in force on a node once the node has read that epoch; see
 /// [`LiveEntities::reached`](super::LiveEntities::reached).
 #[derive(Debug, Clone)]
 pub struct Entities {
@@ -40,7 +40,7 @@ impl Entities {
         state.entries.iter().map(parse).collect()
     }
 
-    /// Adds an entity, which is admitted from now on.
+    /// Adds an entity, so that nodes admit it from now on.
     ///
     /// # Errors
     /// `Exists` if there is an entity of that name; `Invalid` for a name that nacre reserves; those
@@ -57,8 +57,8 @@ impl Entities {
         self.maps.update(&entities_map(), update).await
     }
 
-    /// Adds the first administrator, unless there are or ever were entities. Returns whether this
-    /// administrator is an entity afterwards.
+    /// Adds the first administrator, unless the map `entities` has ever had an entry. Returns
+    /// whether this administrator is an entity afterwards.
     ///
     /// # Errors
     /// Those of [`Maps::update`].
@@ -105,8 +105,8 @@ impl Entities {
         self.maps.update(&entities_map(), update).await
     }
 
-    /// Removes an entity and ends its sessions. Its certificate is never valid again, even if an
-    /// entity of the same name is added later.
+    /// Removes an entity and ends its sessions. Its certificate never becomes valid again, even if
+    /// an entity of the same name is added later.
     ///
     /// # Errors
     /// `NotFound`; those of [`Maps::update`].

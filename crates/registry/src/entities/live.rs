@@ -1,12 +1,11 @@
-//! A node's copy of the entities, which follows the commits to their map, and the standings of
-//! sessions. A standing says what an entity may do, and always decides by the current copy.
+//! A node's copy of the map `entities`, and the standings that the copy gives to sessions. A
+//! standing says what the entity of a session may do; it always uses the newest copy.
 //!
-//! **What "at once" means.** A commit is in force on a node once the node has heard of it, which
-//! takes one notification and one read. From then on the node decides by that commit about every
-//! message, also of open sessions, and ends the sessions of revoked entities. A node that is cut
-//! off from the map's object goes on with its last copy. [`LiveEntities::reached`] tells whether a
-//! change is in force on a node. A node that has just started admits no entity until it has read
-//! the whole map.
+//! A commit to the map is in force on a node once the node has read it. That takes one notification
+//! and one read. From then on the node applies the commit to every message, also of open sessions,
+//! and ends the sessions of revoked entities. A node that cannot reach the map's object continues
+//! with its last copy. [`LiveEntities::reached`] waits until a change is in force on a node. A node
+//! that has just started admits no entity until it has read the whole map.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,8 +30,8 @@ use crate::maps::{ENTITIES_MAP, MapEvent, MapWatcher, Maps};
 /// How long a judgement waits until the entities are known.
 const JUDGE_PATIENCE: Duration = Duration::from_secs(1);
 
-/// How long a caller waits until this node has an epoch of the entities. A notification of an epoch
-/// takes milliseconds, and callers whose wait fails try again.
+/// How long a caller waits until this node has an epoch of the map `entities`. A node usually hears
+/// of an epoch within milliseconds. A caller whose wait fails tries again.
 const REACH_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The record of an entity, or `None` if it is not admitted.
@@ -62,8 +61,8 @@ impl Drop for LiveEntities {
 }
 
 impl LiveEntities {
-    /// Follows the map `entities` for a node. `rules` say which rights a call of another crate's
-    /// class needs. Needs a tokio runtime.
+    /// Starts to follow the map `entities` on a node. `rules` say which rights a call of another
+    /// crate's class needs. Needs a tokio runtime.
     pub fn follow(maps: &Maps, node: NodeName, rules: CallRules) -> Self {
         let table = Arc::new(Table {
             entities: Mutex::default(),
@@ -79,8 +78,8 @@ impl LiveEntities {
     /// copy has then.
     ///
     /// # Errors
-    /// `Unavailable` if that takes longer than some seconds: the node is cut off, or the epoch does
-    /// not exist yet.
+    /// `Unavailable` after some seconds, either because the node is cut off or because the epoch
+    /// does not exist yet.
     pub async fn reached(&self, epoch: u64) -> Result<u64> {
         let reached = tokio::time::timeout(REACH_PATIENCE, self.known_to(epoch)).await;
         reached.map_err(|_| {
@@ -99,12 +98,11 @@ impl LiveEntities {
         reached.ok().and_then(|known| *known).unwrap_or_default()
     }
 
-    /// Checks whether an entity's current grants cover a demand. A node uses this when it works on
-    /// the entity's behalf outside of the entity's sessions. Nodes and the local user may do
-    /// anything.
+    /// Checks whether an entity's current grants cover a demand. A node uses this when it works for
+    /// an entity outside of the entity's sessions. Nodes and the local user may do anything.
     ///
     /// # Errors
-    /// `Denied`; `Unavailable` while the entities are not known.
+    /// `Denied`; `Unavailable` while the node has not read the entities.
     pub async fn judge(&self, entity: &EntityName, demand: Demand<'_>) -> Result<()> {
         if entity.is_node() || *entity == EntityName::local() {
             return Ok(());
@@ -122,8 +120,8 @@ impl LiveEntities {
         EntityStanding { entity, fingerprint, record, denials, rules }.allow(demand)
     }
 
-    /// Makes the error for an entity that is refused although the cluster's authority issued its
-    /// certificate. Also reports the refusal to the cluster log.
+    /// Makes the error for an entity that this node refuses, although the cluster's authority
+    /// issued the entity's certificate. Also reports the refusal to the cluster log.
     pub fn refusal(&self, entity: &EntityName, text: String) -> Error {
         let denial =
             Denial::new(entity.clone(), "entry".into(), "a certificate".into(), text.clone());
@@ -132,10 +130,10 @@ impl LiveEntities {
     }
 
     /// Returns the standing of the entity with this certificate. Waits until this node has read the
-    /// map of entities.
+    /// map `entities`.
     ///
     /// # Errors
-    /// `Denied` if the name is not known, or known with another certificate.
+    /// `Denied` if the map has no such entity, or has it with another certificate.
     pub async fn admit(
         &self,
         entity: &EntityName,
@@ -206,8 +204,8 @@ impl Table {
                 self.set(&entity, None);
                 let events = maps.events().clone();
                 let event = Event::new(Severity::Error, error.to_string());
-                // `append` has tried for some seconds by then. The event is dropped, because the
-                // node has more urgent things to do.
+                // `append` retries for some seconds before it fails. The event is dropped then,
+                // because the node has more urgent work.
                 tokio::spawn(async move { events.append(event).await.ok() });
             }
         }
@@ -245,7 +243,7 @@ impl EntityStanding {
     /// Checks whether the entity has a right now.
     ///
     /// # Errors
-    /// `Denied` with the missing grant, which is also reported to the cluster log.
+    /// `Denied` with the missing grant. The denial is also reported to the cluster log.
     pub fn require(&self, need: Need<'_>) -> Result<()> {
         match self.entity_now() {
             Some(entity) if entity.grants.covers(&need) => Ok(()),

@@ -1,5 +1,5 @@
 //! Finds the smallest grant that would have allowed a denied demand. The hint of the error suggests
-//! that grant.
+//! this grant.
 
 use std::fmt;
 
@@ -38,8 +38,8 @@ impl Need<'_> {
         }
     }
 
-    /// The key by which repeated denials are counted together. Objects of one pool share a key,
-    /// because there may be millions of them.
+    /// The key under which repeated denials are counted. All objects of a pool share one key,
+    /// because there may be millions of objects.
     pub(super) fn kind(&self) -> String {
         match self {
             Self::Object { right, object } => format!("{} pool={}", right.letter(), object.pool),
@@ -82,8 +82,8 @@ mod tests {
     use super::*;
     use crate::entities::{Grant, Grants};
 
-    /// Returns the grant that is suggested for `need`. Checks that it covers `need` and does not
-    /// cover `beside`.
+    /// Returns the grant that the error suggests for `need`. Panics unless this grant covers `need`
+    /// and does not cover `beside`.
     fn suggested(need: Need<'_>, beside: Need<'_>) -> String {
         let grant = need.grant();
         let grants: Grants = [grant.parse::<Grant>().unwrap()].into_iter().collect();

@@ -1,14 +1,14 @@
-//! Entities: which clients are admitted, and what each may do.
+//! Entities: which clients a node admits, and what each may do.
 //!
 //! An entity is an entry of the map `entities`: its certificate, its tenant and its
-//! [grants](Grant). Every message needs one or more rights, its [`Need`]s. It is executed if the
-//! entity's [`Grants`] cover all of them. Needs and grants are pure data and decisions. Every node
-//! follows the map ([`LiveEntities`]), so a commit is in force on a node as soon as the node hears
-//! of it, also for open sessions.
+//! [grants](Grant). Every message of a client needs one or more rights (each a [`Need`]). The node
+//! executes the message if the entity's [`Grants`] cover all of them. Deciding this takes no IO.
+//! Every node follows the map ([`LiveEntities`]). As soon as a node has read a commit, the commit
+//! is in force there, also for open sessions.
 //!
 //! Requests on the system pool have needs of their own. A grant on a map or program allows exactly
-//! the calls and objects by which that map or program is used. Everything else in that pool needs
-//! `admin`.
+//! the calls and objects by which clients use that map or program. Everything else in that pool
+//! needs `admin`.
 
 mod call_rules;
 mod denials;

@@ -1,29 +1,29 @@
-//! Translates a demand into the rights that it needs.
+//! Translates a demand of a client into the rights that it needs.
 //!
-//! In most pools each op simply reads, changes or calls. The objects of the system pool keep maps,
-//! programs and the cluster log. So an access there needs a right on the map, program or log that
-//! the object keeps. Any other access there needs `Admin`.
+//! In most pools an op needs the right to read, change or call its object. The system pool keeps
+//! maps, programs and the cluster log in objects. There an access needs a right on the map, program
+//! or log that the object keeps, or else `Admin`:
 //!
-//! | object | access | need |
+//! | object | access | needed right |
 //! | --- | --- | --- |
 //! | `map/NAME` | `map.get`, `map.history`, watch | to read the map |
 //! | | `map.commit`, notify | to write the map |
 //! | | `map.delete` | to delete the map |
-//! | `map/programs` | `map.commit` | to write every program among its keys |
+//! | | `map.bind` | to write the program `map/NAME` |
+//! | `map/programs` | `map.commit` | to write every program among the commit's keys |
 //! | | notify | to write some program |
-//! | `map/NAME` | `map.bind` | to write the program `map/NAME` |
 //! | `map/log.NAME` | as other maps | the same right on the log |
-//! | | to read | any right on the log, because every user of a log needs its view |
-//! | | `map.commit` of a view that says the log is removed, or of none | to delete the log |
-//! | | `map.bind` | to write the program `map/log.NAME`, and the log |
-//! | `map/` pools, nodes, programs, program-status | to read | nothing: every client needs these names and versions |
+//! | | to read | any right on the log, because every client of a log needs its view |
+//! | | a `map.commit` that removes the log or its view | to delete the log |
+//! | | `map.bind` | to write the program `map/log.NAME`, and to write the log |
+//! | `map/` pools, nodes, programs, program-status | to read | none: every client needs these names and versions |
 //! | `map/entities` | to read | `Admin` |
-//! | `map/` pools, nodes, program-status, layouts, entities | otherwise | `Admin` |
-//! | the program `map/NAME` of one of these, or of programs | to write | `Admin` |
+//! | `map/` pools, nodes, program-status, layouts, entities | other access | `Admin` |
+//! | the programs of these maps and of `map/programs` | to write | `Admin` |
 //! | `program/SHA256` | one read | to read some program |
-//! | | one write of the whole, if its digest is the name | to write some program |
+//! | | one write of the whole object, if the data has this digest | to write some program |
 //! | `events` | `events.read`, watch | to read the cluster log |
-//! | | `events.append`, notify | to write some program: switching versions is reported |
+//! | | `events.append`, notify | to write some program, because activating a program appends an event |
 
 use nacre_object::{ClassCall, ClassName, Demand, MethodName, ObjectId, Op, PoolName, Request};
 use nacre_program::Digest;
@@ -37,7 +37,7 @@ use crate::maps::{
     deleted_map, is_own_map, log_of_map,
 };
 
-/// The name of a map program is this prefix and the map's name. Such a program decides about the
+/// The name of a map program is this prefix and the map's name. A map program decides about the
 /// map's commits.
 const MAP_PROGRAM_PREFIX: &str = "map/";
 
@@ -153,10 +153,10 @@ pub fn needs_of<Refusal>(
     }
 }
 
-/// An entity may tell watchers that an object of the system pool changed if it may change that
-/// object. Committers tell watchers if the store does not. A watcher trusts nothing in such a
-/// notification; it only reads the object. For maps that everybody may read, the
-/// [`ChangeFeed`](crate::ChangeFeed) sends the changes.
+/// The rights that are needed to notify the watchers of an object in the system pool: an entity may
+/// notify if it may change the object. Some stores do not notify by themselves, so the committer
+/// does. A watcher trusts nothing in such a notification; it only reads the object. Notifications
+/// with the changes come only from the node's [`ChangeFeed`](crate::ChangeFeed).
 fn announce_need<Refusal>(
     object: SystemObject<'_>,
     each: &mut impl FnMut(Need<'_>) -> Result<(), Refusal>,
@@ -230,8 +230,9 @@ fn map_call_need<Refusal>(
         "commit" => match commit_keys(&call.input) {
             // Only nodes and administrators carry out commits that another map triggered.
             Some(commit) if commit.triggered => each(Need::Admin),
-            // The commit names another map than the object's. So that map's program would decide
-            // about it, and the triggers of the commit would count as that map's.
+            // The commit names another map than the one whose object it changes. The map's object
+            // would show the wrong name to its program, and count the commit's triggers as those of
+            // the other map.
             Some(commit) if commit.map != map => each(Need::Admin),
             Some(commit) if map == PROGRAMS_MAP => {
                 commit.keys.iter().try_for_each(|program| program_need(program, each))
@@ -249,9 +250,9 @@ fn map_call_need<Refusal>(
     }
 }
 
-/// The rights that are needed to write a program. A map's program can change every commit of its
-/// map, with the rights of the committer. So an entity that writes such a program also needs rights
-/// on the map.
+/// The rights that are needed to write a program. A map program can change every commit of its map,
+/// with the rights of the committer. So an entity that writes the program of a log's map also needs
+/// rights on the log.
 fn program_need<Refusal>(
     program: &str,
     each: &mut impl FnMut(Need<'_>) -> Result<(), Refusal>,

@@ -1,13 +1,13 @@
-//! The form in which the map `entities` keeps an entity: one entry for each entity, in JSON, under
-//! the entity's name.
+//! How the map `entities` stores an entity: as JSON, under the entity's name.
 //!
 //! ```json
 //! {"format": 1, "tenant": "default", "certificate": "5e88…d8", "grants": ["rw pool=data"],
 //!  "created_at_micros": 1700000000000000}
 //! ```
 //!
-//! `certificate` is the SHA-256 of the entity's certificate (DER) in hexadecimal. An older
-//! certificate of the same name is not valid. [`Grant`] says how `grants` are written.
+//! `certificate` is the SHA-256 of the entity's certificate (DER) in hexadecimal. Only this
+//! certificate is valid; older certificates of the same name are not. [`Grant`] says how `grants`
+//! are written.
 
 use bytes::Bytes;
 use nacre_object::{EntityName, Error, FINGERPRINT_BYTES, Result, TenantName};
@@ -19,8 +19,8 @@ use super::{Grant, Grants};
 const FORMAT: u32 = 1;
 /// Grants of one entity: what is looked through for every message.
 const MAX_GRANTS: usize = 64;
-/// The largest size of one grant in bytes: enough for an object's name and for what the grant says
-/// about it.
+/// The largest size of one grant in bytes. It is enough for the longest object name and the other
+/// words of the grant.
 const MAX_GRANT_BYTES: usize = 2048;
 
 /// An entity that is admitted.
@@ -45,8 +45,8 @@ struct Record {
     created_at_micros: u64,
 }
 
-/// Checks that an entity of this name may have a record. Nodes and the local entity have no record:
-/// the cluster's authority vouches for nodes, and the kernel for the local entity.
+/// Checks that an entity of this name may have a record. Nodes and the local entity have none: the
+/// cluster's authority identifies nodes, and the kernel identifies the local entity.
 ///
 /// # Errors
 /// `Invalid` for the names of nodes and of the local entity.

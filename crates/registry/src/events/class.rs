@@ -1,4 +1,4 @@
-//! The native class `events`: what happens inside the cluster log's object.
+//! The native class `events`, which keeps the cluster log in an object.
 //!
 //! | method | input | output |
 //! | --- | --- | --- |
@@ -20,12 +20,12 @@ use crate::system::{decode_input, decode_stored};
 
 const EVENT: &[u8] = b"e/";
 
-/// When an event is appended, this many of the newest events are searched for the same append. An
-/// append that is repeated after more events than this is logged twice.
+/// A client repeats an append if the reply is lost. So an append first searches this many of the
+/// newest events for the same append. If more events came in between, the event is logged twice.
 const APPEND_AGAIN_WINDOW: u64 = 64;
 
-/// The class of the cluster log's object. A process that runs the system pool's methods must have
-/// it.
+/// The class of the cluster log's object. A process that runs methods of objects in the system pool
+/// must have this class.
 ///
 /// # Panics
 /// Never: its names are well formed.
@@ -50,7 +50,7 @@ fn append(input: Bytes, view: &mut dyn ObjectView, context: &CallContext) -> Res
     }
     head.last += 1;
     event.sequence = head.last;
-    // An event cannot happen after it is reported. A client's clock that is ahead must not give an
+    // No event can happen after it was reported. A client whose clock is ahead must not give its
     // event a time in the future.
     if event.at_micros == 0 || event.at_micros > context.now_micros {
         event.at_micros = context.now_micros;

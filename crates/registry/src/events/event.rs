@@ -52,10 +52,10 @@ pub struct ProgramSite {
 /// One line of the cluster log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// The number of the event in the log, from 1. It is 0 until the event is appended.
+    /// The event's number in the log, counted from 1. It is 0 until the event is appended.
     pub sequence: u64,
-    /// When the event happened, in microseconds since 1970, UTC. If the number is 0, or later than
-    /// the append, the log stores the time of the append instead.
+    /// When the event happened, in microseconds since 1970, UTC. If this is 0 or in the future, the
+    /// log stores the time of the append instead.
     pub at_micros: u64,
     /// How much it matters.
     pub severity: Severity,
@@ -95,8 +95,8 @@ impl Event {
         self
     }
 
-    /// Adds a field. Cuts a value that is longer than `MAX_EVENT_FIELD_BYTES`. Ignores the field if
-    /// the event has `MAX_EVENT_FIELDS` already.
+    /// Adds a field. Cuts a value that is longer than `MAX_EVENT_FIELD_BYTES`. Does nothing if the
+    /// event already has `MAX_EVENT_FIELDS` fields.
     pub fn field(mut self, name: &str, value: impl Into<String>) -> Self {
         if self.fields.len() < MAX_EVENT_FIELDS {
             self.fields.insert(name.to_owned(), cut(value.into(), MAX_EVENT_FIELD_BYTES));
@@ -105,8 +105,8 @@ impl Event {
     }
 }
 
-/// Cuts `text` to at most `limit` bytes, with an ellipsis if it was longer. The result also takes
-/// no more memory than it needs.
+/// Cuts `text` to at most `limit` bytes and ends it with an ellipsis if it was longer. Also frees
+/// the memory that the cut string no longer needs.
 pub(crate) fn cut(mut text: String, limit: usize) -> String {
     const ELLIPSIS: char = '…';
     if text.len() > limit {

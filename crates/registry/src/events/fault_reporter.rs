@@ -29,8 +29,8 @@ impl Sited for ProgramFault {
 }
 
 impl ProgramFault {
-    /// Makes the fault that `error` reports of the program at `site`. If the error names a line,
-    /// the site gets that line.
+    /// Makes the fault of the program at `site` from an error. If the error names a line, the site
+    /// gets that line.
     pub fn new(mut site: ProgramSite, error: &Error) -> Self {
         let mut text = error.message().to_owned();
         if let Some(fault) = error.fault() {
@@ -40,13 +40,12 @@ impl ProgramFault {
                 text.push_str(&fault.traceback);
             }
         }
-        // The text is cut here, because many faults may wait, and the log keeps no more of it
-        // anyway.
+        // The text is cut here, because many faults may wait. The log would cut the text anyway.
         Self { site, text: cut(text, MAX_EVENT_TEXT_BYTES) }
     }
 }
 
-/// Puts the faults of a node's programs into the cluster log, at most one event a second for each
+/// Reports faults of a node's programs to the cluster log, at most one event a second for each
 /// program, version and line. The reporter ends when its last clone is dropped.
 #[derive(Debug, Clone)]
 pub struct FaultReporter(RatedReporter<ProgramFault>);
@@ -69,8 +68,8 @@ impl FaultReporter {
     }
 }
 
-/// Reports the faults of one kind of program. Programs run before the node can reach its cluster
-/// log; faults until then are dropped. Clones share everything.
+/// Reports the faults of one kind of program. A node's programs already run before it can reach the
+/// cluster log; faults until then are dropped. Clones share one reporter.
 #[derive(Debug, Clone)]
 pub struct KindFaults {
     kind: ProgramKind,

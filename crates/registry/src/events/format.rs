@@ -1,8 +1,8 @@
 //! The inputs, outputs and stored values of the class `events`, as protocol-buffer messages. Fields
-//! may be added, never renumbered.
+//! may be added, but never renumbered.
 //!
-//! The object's map holds [`Head`] as its header. Under `e/` and the sequence number (8 bytes,
-//! big-endian) it holds one [`EventMessage`] for each event that is kept.
+//! The header of the object's map is a [`Head`]. Each event is an [`EventMessage`] under the key
+//! `e/` and its sequence number (8 bytes, big-endian).
 
 use std::collections::BTreeMap;
 
@@ -139,7 +139,7 @@ impl From<Event> for EventMessage {
 }
 
 impl EventMessage {
-    /// Checks that every reader can decode the event and that it is not too long.
+    /// Checks that every reader can decode the event and that the event is not too long.
     ///
     /// # Errors
     /// `Invalid` otherwise.
@@ -160,9 +160,9 @@ impl EventMessage {
         Event::try_from(self.clone()).map(drop)
     }
 
-    /// Converts the stored message into an event. Earlier builds of nacre possibly appended
-    /// malformed messages. Such a message becomes an event that says so, because an error would
-    /// hide all other events.
+    /// Converts a stored message into an event. A malformed message becomes an event that says so,
+    /// because an error would hide all other events. Earlier builds of nacre could append malformed
+    /// messages.
     pub(super) fn read(self) -> Event {
         let (sequence, at_micros) = (self.sequence, self.at_micros);
         Event::try_from(self).unwrap_or_else(|error| {

@@ -18,8 +18,8 @@ pub(crate) const EVENTS_OBJECT: &str = "events";
 /// Its class.
 pub(crate) const EVENTS_CLASS: &str = "events";
 
-/// How many times at most an event is sent to a store that does not answer. With all pauses and
-/// timeouts these attempts take some seconds.
+/// How many times an event is sent while the store does not answer. With all pauses and timeouts
+/// this takes some seconds.
 const MAX_APPEND_ATTEMPTS: u32 = 10;
 
 /// The cluster log. A clone is another handle to it.
@@ -66,8 +66,8 @@ impl Events {
     /// Appends an event. Returns its number.
     ///
     /// # Errors
-    /// `Unavailable` if the store did not answer for some seconds. The event is possibly in the log
-    /// then.
+    /// `Unavailable` if the store did not answer for some seconds. The event may be in the log all
+    /// the same.
     pub async fn append(&self, event: Event) -> Result<u64> {
         let mut event = EventMessage::from(event);
         event.append_id = self.fresh_id();
@@ -112,8 +112,8 @@ impl Events {
         Ok(self.read(None, limit).await?.events)
     }
 
-    /// Returns the events after a number, oldest first: at most `limit` events and at most one
-    /// page. Events that are no longer kept are left out.
+    /// Returns events with greater numbers than `sequence`, oldest first: at most `limit` events
+    /// and at most one page. Events that the log no longer keeps are left out.
     ///
     /// # Errors
     /// `Unavailable`; `Corrupt`.

@@ -1,6 +1,7 @@
 //! The cluster log: events of programs and of the cluster, in one order.
 //!
-//! One object of the system pool keeps the newest events as a bounded ring, numbered from 1.
+//! One object of the system pool keeps the newest events in a bounded ring. Events are numbered
+//! from 1.
 
 mod class;
 mod event;

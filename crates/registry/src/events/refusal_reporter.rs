@@ -10,9 +10,9 @@ use super::report_rate::Sited;
 use super::{Event, Events, Severity};
 use crate::limits::MAX_EVENT_FIELD_BYTES;
 
-/// In this time at most one event is reported for each reason. Every peer that reaches the port can
-/// cause events. So the time is long enough that a day of refusals leaves space in the log for
-/// other events.
+/// The time in which at most one event is reported for each reason. Any peer that can reach the
+/// port can cause these events. So the time is long enough that a day of refusals leaves space in
+/// the log for other events.
 const WINDOW: Duration = Duration::from_secs(60);
 
 /// A peer was refused.
@@ -31,9 +31,9 @@ impl Sited for Refusal {
     }
 }
 
-/// Puts refused peers into the cluster log. For each reason it reports the first at once, then at
-/// most one event a minute with the number of refusals. The reporter ends when its last clone is
-/// dropped.
+/// Reports refused peers to the cluster log. For each reason it reports the first refusal at once,
+/// then at most one event a minute with the number of refusals. The reporter ends when its last
+/// clone is dropped.
 #[derive(Debug, Clone)]
 pub struct RefusalReporter(RatedReporter<Refusal>);
 
@@ -51,8 +51,8 @@ impl RefusalReporter {
         Self(RatedReporter::start(events, WINDOW, event))
     }
 
-    /// Takes note of a refused peer. `text` explains the `reason` to people; `from` is the peer's
-    /// address. Never waits.
+    /// Notes a refused peer. `text` explains `reason` to people; `from` is the peer's address.
+    /// Never waits.
     pub fn report(&self, reason: &'static str, from: &str, text: String) {
         let text = cut(text, MAX_EVENT_FIELD_BYTES);
         self.0.report(Refusal { reason, from: from.to_owned(), text });

@@ -1,18 +1,18 @@
-//! The pure part of reporting repeated events at a limited rate.
+//! Decides when to report repeated occurrences, at a limited rate. This module does no IO.
 //!
 //! A failing program fails often, and a denied client tries again. The first occurrence at a site
-//! is reported at once. Further occurrences within a window of time are counted, and reported
-//! together when the window ends.
+//! (for example at a line of a program) is reported at once. Further occurrences within a window of
+//! time are counted, and reported together when the window ends.
 //!
-//! **Invariant:** every occurrence is counted in some report, unless more sites than the bound have
+//! **Invariant:** some report counts each occurrence, unless more sites than [`MAX_SITES`] have
 //! unreported occurrences at the same time.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::Duration;
 
-/// In this time each site is reported at most once. It is used for sites that only admitted
-/// entities can trigger.
+/// The usual window: each site is reported at most once in this time. It is for sites that only
+/// admitted entities can trigger.
 pub(crate) const WINDOW: Duration = Duration::from_secs(1);
 /// Sites counted at the same time. Occurrences at further sites are dropped until some window ends.
 const MAX_SITES: usize = 1024;
@@ -68,8 +68,8 @@ impl<T: Sited> ReportRate<T> {
         Some(Report { what, count: 1 })
     }
 
-    /// Returns the reports of sites whose window has ended. A site without an occurrence in the
-    /// window is forgotten.
+    /// Returns the reports of sites whose window has ended. Forgets a site that had no occurrence
+    /// in its window.
     pub(crate) fn due(&mut self, now: Duration) -> Vec<Report<T>> {
         let mut reports = Vec::new();
         let length = self.window;

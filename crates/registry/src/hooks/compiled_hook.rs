@@ -1,8 +1,8 @@
-//! `CompiledHook`: the hook of a kind whose programs a node keeps compiled, by name.
+//! `CompiledHook`: the hook for kinds of programs that a node keeps compiled, by name.
 //!
-//! Balancer policies, file types and capability programs are such kinds. [`CompiledProgram`] says
-//! how a program of a kind is compiled and tried. A node keeps live programs in [`LivePrograms`]
-//! and looks them up for each decision.
+//! Balancer policies, file types and capability programs are such kinds. [`CompiledProgram`]
+//! defines how programs of a kind are compiled and tried. A node keeps the live programs in
+//! [`LivePrograms`] and looks one up for each decision.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,12 +25,12 @@ pub trait CompiledProgram: fmt::Debug + Send + Sync + Sized + 'static {
     /// The kind of the programs that programs of this kind name and use, if they do.
     const USED_KIND: Option<ProgramKind> = None;
 
-    /// Compiles a source and tries every function that a node would call. `name` is `KIND/NAME`,
-    /// for errors.
+    /// Compiles a source and tries every function that a node would call. Errors name the program
+    /// by `name`, which is `KIND/NAME`.
     ///
     /// # Errors
-    /// `Fault` with the line where it fails; `Invalid` if a required definition is missing;
-    /// `Exhausted` if it exceeds its budget.
+    /// `Fault` with the line where the source fails; `Invalid` if a required definition is missing;
+    /// `Exhausted` if the source exceeds its budget.
     fn compile_and_try(
         name: &str,
         version: u64,

@@ -18,7 +18,7 @@ pub trait Hook: Send + Sync {
     /// stores anything.
     ///
     /// # Errors
-    /// The first thing that is wrong with the source.
+    /// The first mistake of the source.
     fn check(&self, program: &ProgramId, source: &str) -> Result<(), SourceError>;
 
     /// What is suspicious in a source that passes the check. It may be put all the same.
@@ -36,17 +36,18 @@ pub trait Hook: Send + Sync {
         None
     }
 
-    /// Makes a program live on this node in place of any other version, after a probe call. If the
-    /// probe call fails, the other version stays live. This method may block; only one call of it
+    /// Makes a program live on this node, after a probe call, in place of any other version. If the
+    /// probe call fails, the other version stays live. This method may block. Only one call of it
     /// runs at a time.
     ///
     /// # Errors
-    /// Why the program cannot be made live. `Unavailable` if another attempt may succeed.
+    /// The reason why the program cannot become live. `Unavailable` means that another attempt may
+    /// succeed.
     fn install(&self, program: &LiveProgram) -> Result<()> {
         Err(runs_none(program.id.kind))
     }
 
-    /// Drops a program. It is no error if the program is not live.
+    /// Drops a program. Succeeds if the program is not live.
     ///
     /// # Errors
     /// `Unavailable` if another attempt may succeed.

@@ -70,7 +70,8 @@ impl Hooks {
         self.of(program.id.kind)?.install(program)
     }
 
-    /// Drops a program, see [`Hook::uninstall`]. A kind without a hook has no live programs.
+    /// Drops a program, see [`Hook::uninstall`]. Does nothing for a kind without a hook, because
+    /// such a kind has no live programs.
     ///
     /// # Errors
     /// Those of the hook.

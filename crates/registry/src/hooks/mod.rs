@@ -1,8 +1,8 @@
-//! Hooks: the decisions that programs make.
+//! Hooks: the decisions that nacre leaves to programs.
 //!
 //! Each kind of program has one [`Hook`], in a folder of its own. A process lists its hooks in
-//! [`Hooks`]. A client uses them to check programs before it stores anything. A node also uses them
-//! to make programs live.
+//! [`Hooks`]. Clients use hooks to check programs before they store them. Nodes also use them to
+//! make programs live.
 //!
 //! **Invariant:** a program of a kind without a hook is never stored and never active.
 

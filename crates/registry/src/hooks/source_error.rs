@@ -24,7 +24,8 @@ impl SourceError {
         Self { line: None, column: None, message: message.into() }
     }
 
-    /// The line with a caret under the mistake, for a terminal. Empty if the line is not known.
+    /// The source line with a caret under the mistake, for a terminal. Empty if the line is not
+    /// known.
     pub fn excerpt(&self, source: &str) -> String {
         self.line.map_or_else(String::new, |line| excerpt(source.as_bytes(), line, self.column))
     }

@@ -1,9 +1,9 @@
-//! Binds a program to a map.
+//! Binds a program to a map, so that the program decides about the map's commits.
 //!
-//! The program's source is kept in the map's object. So every commit is judged by the program that
-//! is bound then, whatever engine and node it runs on. Nodes bind a program when they hear of its
-//! activation. The local user binds it at once; any other entity that activates a program waits for
-//! a node.
+//! The map's object keeps the source of its program. So the bound program decides about every
+//! commit, on any engine and node. A node binds a program as soon as it learns of the program's
+//! activation. An activation by the local user binds at once. Any other entity that activates a map
+//! program waits until a node has bound it.
 
 use std::time::Duration;
 
@@ -14,13 +14,14 @@ use super::format::{BindReply, BindRequest, BoundProgram};
 use super::handle::{MAP_CLASS, Maps};
 use crate::backoff::Backoff;
 
-/// How long the activator of a map program waits until a node has bound it. A node hears of an
-/// activation within milliseconds, or within seconds if it is restarting.
+/// How long the entity that activates a map program waits until a node has bound it. A node learns
+/// of an activation within milliseconds, or within seconds if it is restarting.
 const BIND_PATIENCE: Duration = Duration::from_secs(10);
 
 impl Maps {
-    /// Lets a program decide about every later commit of a map. `activation` orders the binds of a
-    /// map: the map ignores a bind that is not newer than its last one.
+    /// Binds a program to a map; it decides about every later commit of the map. `activation` is
+    /// the number of the program's activation. The map ignores a bind with a number that is not
+    /// greater than that of its last bind.
     pub(crate) async fn bind(
         &self,
         map: &MapName,

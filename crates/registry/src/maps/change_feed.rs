@@ -1,15 +1,15 @@
-//! A layer that sends watchers of a map its changes, from one read of the map's history.
+//! A layer that sends the changes of a map to its watchers, so that they need not read the map's
+//! history themselves.
 //!
-//! Without this layer, each watcher is only told that the map changed, and reads the missing
-//! history itself: a hundred watchers read the same records. A node has this layer before its
-//! store. When the map changes, the layer reads the history once and notifies all watchers of the
-//! records, in the format in which `history` answers. It does so only for the [`COMMON_MAPS`],
-//! which every client may read. For other maps it would be wrong, because a watch goes on after its
-//! client has lost the right to read the map.
+//! Without this layer a notification only says that the map has changed. A hundred watchers would
+//! then read the same history records. A node puts this layer before its store. When a map changes,
+//! the layer reads the history once and sends the records to all watchers, in the format of a reply
+//! of `history`. It does this only for the [`COMMON_MAPS`], which every client may read. For other
+//! maps it could leak content, because a watch continues after its client has lost the right to
+//! read the map.
 //!
-//! **Invariant:** a watcher is notified of every change after it happened, with or without its
-//! records. If the records are missing, or do not follow on what the watcher knows, the watcher
-//! reads them itself.
+//! **Invariant:** a watcher is notified after every change, with or without the change's records.
+//! If it lacks records, the watcher reads them itself.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -28,8 +28,8 @@ use super::handle::{MAP_CLASS, MAP_OBJECT_PREFIX};
 use super::{COMMON_MAPS, format};
 use crate::system::System;
 
-/// The number of notifications that may wait for a slow watcher. If more wait, the watcher is told
-/// that it lost some. The notifications take at most 4 MiB for each map.
+/// How many notifications may wait for a slow watcher. If more wait, the watcher is told that it
+/// lost some. The notifications take at most 4 MiB for each map.
 const MAX_UNHEARD: usize = 64;
 
 /// The layer that sends watchers of common maps their changes. Clones are handles to the same
@@ -41,7 +41,7 @@ struct Inner {
     system: System,
     next: Stack,
     /// The feeds of the maps that were watched so far, by the map's object. There are at most as
-    /// many as there are common maps.
+    /// many feeds as [`COMMON_MAPS`].
     feeds: Mutex<HashMap<ObjectId, broadcast::Sender<WatchEvent>>>,
 }
 
@@ -134,8 +134,8 @@ async fn tell(
 }
 
 impl Inner {
-    /// Returns the changes since the last notification, in the format of a notification. Returns
-    /// nothing if these changes are not known.
+    /// Returns the changes since the last notification, encoded as a notification. Returns nothing
+    /// if the layer cannot tell these changes.
     async fn news(&self, object: &ObjectId, state: &mut FeedState) -> Bytes {
         let Some(question) = state.question() else {
             self.catch_up(object, state).await;
@@ -150,8 +150,8 @@ impl Inner {
         }
     }
 
-    /// Reads the map's epoch. Changes after that epoch are sent from now on. If the store does not
-    /// answer, the next notification carries no records.
+    /// Reads the map's epoch, so that the next notification can carry the changes after this epoch.
+    /// If the store does not answer, the next notification carries no changes.
     async fn catch_up(&self, object: &ObjectId, state: &mut FeedState) {
         // No entry has an empty key.
         let question = format::GetRequest { key: Some(String::new()) };

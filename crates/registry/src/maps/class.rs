@@ -1,18 +1,18 @@
-//! The native class `map`: what happens inside a map's object.
+//! The native class `map`, whose methods run inside a map's object.
 //!
-//! | method | input | output | |
+//! | method | input | output | effect |
 //! | --- | --- | --- | --- |
 //! | `commit` | [`CommitRequest`] | [`CommitReply`] | begins one epoch, or none |
-//! | `delete` | [`DeleteRequest`](super::format::DeleteRequest) | [`DeleteReply`](super::format::DeleteReply) | ends the map |
-//! | `get` | [`GetRequest`] | [`GetReply`] | the whole, or one entry |
-//! | `history` | [`PageRequest`] | [`HistoryReply`] | epochs that are kept |
-//! | `triggers` | [`PageRequest`] | [`TriggersReply`] | commits to be carried out |
-//! | `triggers-done` | [`TriggersDoneRequest`] | [`Nothing`] | they were |
-//! | `bind` | [`BindRequest`] | [`BindReply`] | the map's program from now on |
+//! | `delete` | [`DeleteRequest`](super::format::DeleteRequest) | [`DeleteReply`](super::format::DeleteReply) | deletes the map |
+//! | `get` | [`GetRequest`] | [`GetReply`] | reads the whole map or one entry |
+//! | `history` | [`PageRequest`] | [`HistoryReply`] | reads epochs that the history keeps |
+//! | `triggers` | [`PageRequest`] | [`TriggersReply`] | reads commits to other maps that wait to be carried out |
+//! | `triggers-done` | [`TriggersDoneRequest`] | [`Nothing`] | drops triggers that were carried out |
+//! | `bind` | [`BindRequest`] | [`BindReply`] | sets the map's program |
 //!
-//! Only nodes and the local user can bind a program, and they bind the version that the map
-//! `programs` says is active. Every node does so, some of them late; the newest activation wins.
-//! Any other caller of `bind` is only told whether that activation is bound.
+//! Only nodes and the local user can bind a program. They bind the version that is active in the
+//! map `programs`. Every node does so, some of them late, and the bind with the newest activation
+//! wins. For any other caller, `bind` only returns whether that activation is bound.
 
 use bytes::Bytes;
 use nacre_object::{
@@ -43,15 +43,16 @@ use crate::system::decode_input;
 #[cfg(feature = "programs")]
 use crate::hooks::run_policy;
 
-/// A process without the VM should keep no maps. If it keeps one anyway, it refuses every commit of
-/// a map that has a program.
+/// A process without the VM should keep no maps. If it keeps a map all the same and the map has a
+/// program, it refuses every commit.
 #[cfg(not(feature = "programs"))]
 fn run_policy(policy: &Policy<'_>, _: Proposal<'_>, _: &mut MapObject) -> Result<Verdict> {
     let text = format!("this process cannot run {}: it has no VM", policy.program());
     Err(Error::unsupported(text).hint("build it with the feature `programs`"))
 }
 
-/// The class of map objects. A process that runs the system pool's methods must have it.
+/// The class of map objects. A process that runs methods of objects in the system pool must have
+/// this class.
 ///
 /// # Panics
 /// Never: its names are well formed.
@@ -212,8 +213,8 @@ fn judge(
 
 /// Checks that readers can decode what is stored of a commit in addition to its changes.
 fn check_names(request: &CommitRequest) -> Result<()> {
-    // The class does not see which object it runs on. The check of the caller's rights compares the
-    // name with the object.
+    // The class does not know the name of the object on which it runs. The check of the caller's
+    // rights compares this name with the object's.
     MapName::new(&request.map)?;
     if request.commit_id.len() > MAX_COMMIT_ID_BYTES {
         let bytes = request.commit_id.len();
@@ -329,8 +330,9 @@ fn bind(input: Bytes, view: &mut dyn ObjectView, context: &CallContext) -> Resul
     answer(&BindReply { is_pending: false })
 }
 
-/// Whether the caller can be trusted to repeat what the map `programs` says. Any other entity could
-/// bind a program under so high a number that no later activation would be newer.
+/// Whether the caller may bind a program. Nodes and the local user repeat what the map `programs`
+/// says. Any other entity could bind a program with such a high activation number that all later
+/// binds would be ignored.
 fn is_of_nodes(source: &EntityName) -> bool {
     source.is_node() || *source == EntityName::local()
 }
@@ -372,8 +374,8 @@ mod tests {
         }
     }
 
-    /// Whichever build of nacre recorded the trigger, the map must refuse it: nodes carry triggers
-    /// out, and nodes may do anything.
+    /// Nodes carry triggers out, and nodes may commit to any map. So the map itself must refuse the
+    /// trigger, even if an older build of nacre recorded it.
     #[test]
     fn a_program_cannot_trigger_commits_to_nacres_own_maps_or_views_of_logs() {
         let origin = Some(OriginMessage { chain: vec!["a".into()], sequence: 1 });

@@ -35,9 +35,9 @@ pub(super) fn decide(epoch: u64, expected: u64, commit_id: &[u8], next: NextEpoc
     }
 }
 
-/// Decides about a commit that another map's program triggered. Each trigger of a map is committed
-/// once, in order. `sequence` is the number of this trigger. `newest` is the number of the last
-/// trigger of the same map that was committed here, and the epoch that this began.
+/// Decides about a commit that another map's program triggered. `sequence` is the number of this
+/// trigger. `newest` is the number of that map's last trigger that was committed here, and the
+/// epoch that it began. So each trigger is committed once, in order.
 pub(super) fn decide_triggered(epoch: u64, sequence: u64, newest: Option<(u64, u64)>) -> Decision {
     match newest {
         Some((newest, at)) if sequence <= newest => Decision::Done(at),
@@ -45,8 +45,8 @@ pub(super) fn decide_triggered(epoch: u64, sequence: u64, newest: Option<(u64, u
     }
 }
 
-/// Decides about a commit that sets an entry to `next`. The committer believes that the entry has
-/// the value `known`; its value is `current`.
+/// Decides about a commit that changes an entry from `known` to `next`. `known` is the value that
+/// the committer expects; `current` is the entry's value.
 pub(super) fn decide_guarded(
     epoch: u64,
     current: Option<&[u8]>,
@@ -83,8 +83,8 @@ mod tests {
         }
     }
 
-    /// Committers retry at random while old history is dropped. Each commit id begins at most one
-    /// epoch, and every answer `Done` or `Commit` names the epoch that the commit began.
+    /// Committers retry at random while old history is dropped. Each commit id must begin at most
+    /// one epoch, and every `Done` or `Commit` must name the epoch that the commit began.
     #[test]
     fn a_commit_begins_at_most_one_epoch_however_often_it_is_retried() {
         for seed in 0..300 {

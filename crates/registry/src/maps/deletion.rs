@@ -1,11 +1,11 @@
 //! The method `delete` of the class `map`.
 //!
-//! It removes the entries and the history of a map. The object stays, with a head that records
-//! which epoch the deletion began. A map that is later made under the same name goes on from that
-//! epoch, so a watcher of the deleted map learns that it is gone. The object also keeps which
-//! triggers of other maps were committed here, so that none is carried out twice.
+//! It removes a map's entries and history. The object stays, and its head records the epoch that
+//! the deletion began. A new map of the same name continues from that epoch, so a watcher of the
+//! deleted map learns that its content is gone. The object also remembers which triggers of other
+//! maps were committed to it, so that none is carried out twice.
 //!
-//! **Invariant:** the epochs of the maps of one name never go back.
+//! **Invariant:** the epoch of a map never decreases, even if the map is deleted and made again.
 
 use bytes::Bytes;
 use nacre_object::{CallContext, CallReply, Error, MapName, ObjectView, Result};
@@ -17,8 +17,8 @@ use super::own::check_deletable;
 use crate::limits::MAX_COMMIT_ID_BYTES;
 use crate::system::decode_input;
 
-/// Deletes the map, unless a program is bound to it, or commits that it triggered wait to be
-/// carried out.
+/// Deletes the map. Refuses this while a program is bound to the map, or while commits that the map
+/// triggered wait to be carried out.
 pub(super) fn delete(
     input: Bytes,
     view: &mut dyn ObjectView,
@@ -42,8 +42,8 @@ pub(super) fn no_such_map(map: &str) -> Error {
 }
 
 fn check(request: &DeleteRequest) -> Result<()> {
-    // The class does not see which object it runs on. The check of the caller's rights compares the
-    // name with the object.
+    // The class does not know the name of the object on which it runs. The check of the caller's
+    // rights compares this name with the object's.
     MapName::new(&request.map)?;
     check_deletable(&request.map)?;
     match request.commit_id.len() {

@@ -3,10 +3,11 @@
 use bytes::Bytes;
 
 /// A condition of a commit: the commit happens only if an entry has the value that the committer
-/// knows. The commit also sets that entry to a new value.
+/// expects. The commit then sets the entry to a new value.
 ///
-/// If each commit sets the entry to a unique value, the commits of one writer are done in order. A
-/// commit that arrives after a later one is refused, and a commit that arrives twice is done once.
+/// If a writer sets the entry to a unique value in each commit, the map makes the writer's commits
+/// in order. It refuses a commit that arrives after a later one. A commit that arrives twice takes
+/// effect once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct EntryGuard {
     /// The entry's key.

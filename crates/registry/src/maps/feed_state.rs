@@ -1,5 +1,5 @@
-//! Tracks which epochs the watchers of a map were sent, and decides what to send next. It does no
-//! IO.
+//! Remembers which epochs of a map the change feed has sent to watchers, and decides what it sends
+//! next. This module does no IO.
 
 use bytes::Bytes;
 use prost::Message;

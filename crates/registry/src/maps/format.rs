@@ -1,18 +1,16 @@
-//! The inputs, outputs and stored values of the class `map`.
-//!
-//! All of it is protocol-buffer messages (fields may be added, never renumbered). The object's map
-//! holds, by key prefix:
+//! The inputs, outputs and stored values of the class `map`, as protocol-buffer messages. Fields
+//! may be added, but never renumbered. The map's object holds:
 //!
 //! | key | value |
 //! | --- | --- |
-//! | (header) | [`Head`] |
-//! | `e/` key | an entry's value |
-//! | `h/` epoch, 8 bytes big-endian | [`Record`] of that epoch, for the window that is kept |
-//! | `o/` sequence, 8 bytes big-endian | [`Trigger`] that is to be carried out |
-//! | `t/` map name | [`Watermark`]: the newest trigger of that map that was committed here |
+//! | (the header) | [`Head`] |
+//! | `e/` and an entry's key | the entry's value |
+//! | `h/` and an epoch (8 bytes, big-endian) | the [`Record`] of that epoch, if the history keeps it |
+//! | `o/` and a sequence number (8 bytes, big-endian) | a [`Trigger`] that waits to be carried out |
+//! | `t/` and the name of another map | [`Watermark`]: the newest trigger of that map that was committed here |
 //! | `p/source` | the source of the bound program |
 //!
-//! **Invariant:** head, entries, record and triggers of a commit are written by one transaction.
+//! **Invariant:** one transaction writes the head, entries, record and triggers of a commit.
 
 use bytes::Bytes;
 use nacre_object::{EntityName, Error, MapName, Result};
@@ -325,17 +323,18 @@ impl TryFrom<Record> for EpochRecord {
 pub(crate) struct CommitKeys {
     /// The keys it changes.
     pub(crate) keys: Vec<String>,
-    /// The map that the commit names. The map's program is told this name, and the triggers of each
-    /// name are numbered apart.
+    /// The name of the map in the commit. The map's program gets this name, and triggers are
+    /// numbered separately for each name.
     pub(crate) map: String,
     /// Whether it claims to come from another map's program.
     pub(crate) triggered: bool,
-    /// Whether the commit removes a log: the map is the log's, and after the commit the log's view
-    /// says that the log is removed, or is missing.
+    /// Whether the commit removes a log. It does if the map is a log's map, and the log's view is
+    /// removed or says afterwards that the log is removed.
     pub(crate) removes_log: bool,
 }
 
-/// Reads from the input of `commit` what the commit changes. `None` if the bytes are no such input.
+/// Reads from the input of `commit` what the commit changes. Returns `None` if the bytes are not an
+/// input of `commit`.
 pub(crate) fn commit_keys(input: &[u8]) -> Option<CommitKeys> {
     let request = CommitRequest::decode(input).ok()?;
     let is_of_log = log_of_map(&request.map).is_some();
@@ -345,8 +344,8 @@ pub(crate) fn commit_keys(input: &[u8]) -> Option<CommitKeys> {
     Some(CommitKeys { keys, map: request.map, triggered, removes_log })
 }
 
-/// Whether a change of a log's map removes its view, or replaces it by one that says the log is
-/// removed.
+/// Whether a change to a log's map removes the log's view, or replaces it by a view that says the
+/// log is removed.
 fn removes_log(change: &ChangeMessage) -> bool {
     /// All that matters of a view.
     #[derive(serde::Deserialize)]
@@ -372,8 +371,8 @@ pub(crate) fn commit_input(map: &str, keys: &[&str]) -> Bytes {
     Bytes::from(CommitRequest { map, changes, ..CommitRequest::default() }.encode_to_vec())
 }
 
-/// A commit that sets a log's view in its map, or removes the view if `view` is `None`. For tests
-/// in other modules.
+/// The input of a commit that sets a log's view in its map, or removes the view if `view` is
+/// `None`. Tests of other modules use it.
 #[cfg(test)]
 pub(crate) fn log_commit_input(log: &str, view: Option<&'static str>) -> Bytes {
     let change = ChangeMessage { key: "view".to_owned(), value: view.map(Bytes::from) };
@@ -400,8 +399,8 @@ pub(crate) fn triggered_commit_input(map: &str) -> Bytes {
 mod tests {
     use super::*;
 
-    /// A sample of format 1 as it is on disk. If this test fails, stored maps can no longer be
-    /// read.
+    /// A sample of format 1 as it is stored. If this test fails, maps that are already stored can
+    /// no longer be read.
     #[test]
     fn a_stored_sample_of_format_1_can_still_be_read() {
         let program = Some(BoundProgram { version: 2, digest: "d".into() });

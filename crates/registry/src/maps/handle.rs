@@ -30,19 +30,18 @@ use crate::system::{System, is_transient, system_object};
 pub(crate) const MAP_CLASS: &str = "map";
 /// Map objects are named so.
 pub(crate) const MAP_OBJECT_PREFIX: &str = "map/";
-/// How many times at most a commit is sent while its outcome is not known. With all pauses and
-/// timeouts these attempts take some seconds.
+/// How many times a commit is sent while its outcome is not known. With all pauses and timeouts
+/// this takes some seconds.
 const MAX_COMMIT_ATTEMPTS: u32 = 10;
 /// To list maps, this many maps are asked at the same time whether they are deleted.
 const LOOKS_AT_ONCE: usize = 32;
-/// How many times at most an update is decided anew because another committer was faster. Each time
-/// the other committer made progress. An update that fails this many times shows that the map
-/// changes more often than maps are made for.
+/// How many times an update starts over because another committer was faster. An update that fails
+/// this many times shows that the map changes more often than maps are made for.
 const MAX_UPDATE_ATTEMPTS: u32 = 100;
 
 /// The maps of a cluster. Clones are handles to the same maps.
 ///
-/// A map comes into being with its first commit; before that it is at epoch 0 and empty.
+/// A map is created by its first commit. Before that it has epoch 0 and no entries.
 #[derive(Clone)]
 pub struct Maps {
     system: System,
@@ -67,8 +66,8 @@ impl Maps {
         Self { system, random, carrier: Carrier::default(), events }
     }
 
-    /// Returns a handle to the same maps that makes requests on behalf of `source`. A session
-    /// replaces `source` by the entity that it authenticated.
+    /// Returns a handle to the same maps whose requests name `source` as their sender. On a session
+    /// to a node, the node replaces `source` by the entity that it authenticated.
     pub fn acting_as(&self, source: EntityName) -> Self {
         Self { system: self.system.acting_as(source), ..self.clone() }
     }
@@ -139,14 +138,15 @@ impl Maps {
     /// Commits changes if the map is still at `expected_epoch`. Returns the epoch that the commit
     /// begins; the record of that epoch is durable then.
     ///
-    /// Commits that the map's program triggers are not finished when this returns, but they will
-    /// happen.
+    /// The map's program may trigger commits to other maps. They may be unfinished when this
+    /// returns, but they will happen.
     ///
     /// # Errors
     /// `Conflict` if the epoch has moved on: read again and decide anew. `Denied`, `Invalid` or
-    /// another kind if the map's program refuses, `Fault` if it fails. `Invalid` for keys, values
-    /// or commits that are too large, `Exhausted` if the map is full. `Unavailable` if repeated
-    /// attempts got no answer, which may take minutes; the commit has possibly happened then.
+    /// another kind if the map's program refuses the commit, `Fault` if the program fails.
+    /// `Invalid` if keys, values or the commit are too large, `Exhausted` if the map is full.
+    /// `Unavailable` if repeated attempts got no answer, which may take minutes; the commit may
+    /// have happened then.
     pub async fn commit(
         &self,
         name: &MapName,
@@ -156,8 +156,9 @@ impl Maps {
         self.commit_at(name, Some(expected_epoch), changes).await
     }
 
-    /// Commits changes whatever the epoch is. Use it for entries that only one writer changes. If
-    /// the store's answer is lost, the changes may be committed twice, to the same effect.
+    /// Commits changes, whatever the map's epoch is. Use it for entries that only one writer
+    /// changes. If the store's answer is lost, the changes may be committed twice, to the same
+    /// effect.
     ///
     /// # Errors
     /// Those of [`Maps::commit`], except `Conflict`.
@@ -165,12 +166,12 @@ impl Maps {
         self.commit_at(name, None, changes).await
     }
 
-    /// Commits changes whatever the epoch is, but after all earlier guarded commits of the same
-    /// writer: see [`EntryGuard`].
+    /// Commits changes, whatever the map's epoch is, but in order with the writer's other guarded
+    /// commits: see [`EntryGuard`].
     ///
     /// # Errors
-    /// Those of [`Maps::commit`]; `Conflict` if the guard's entry has another value than its writer
-    /// knows.
+    /// Those of [`Maps::commit`]; `Conflict` if the guard's entry does not have the value that the
+    /// writer expects.
     pub(crate) async fn apply_guarded(
         &self,
         name: &MapName,
@@ -182,13 +183,13 @@ impl Maps {
     }
 
     /// Deletes a map with its entries and history. Returns the epoch that the deletion began.
-    /// Watchers get the whole map, which is empty then. The name can be used again: the epochs of
-    /// the new map go on from that epoch.
+    /// Watchers get the whole map, which is now empty. The name can be used again; a new map
+    /// continues from that epoch.
     ///
     /// # Errors
     /// `NotFound` if there is no such map; `Conflict` if its epoch is not the expected one, or a
-    /// program is bound to it; `Invalid` for nacre's own maps; `Unavailable`, also while commits
-    /// that the map triggered wait to be carried out.
+    /// program is bound to it; `Invalid` for nacre's own maps; `Unavailable` if the store does not
+    /// answer, or while commits that the map triggered wait to be carried out.
     pub async fn delete(&self, name: &MapName, expected_epoch: Option<u64>) -> Result<u64> {
         let (map, commit_id) = (name.to_string(), self.fresh_id());
         let request = DeleteRequest { expected_epoch, commit_id, map };
@@ -242,8 +243,8 @@ impl Maps {
         self.submit(name, "commit", request).await
     }
 
-    /// Calls a method that changes the map until its outcome is known. The request has an id, so a
-    /// repeated call has no second effect.
+    /// Calls a method that changes the map, and repeats the call until its outcome is known. The
+    /// request has an id, so a repeated call has no second effect.
     async fn submit<Answer: Message + Default>(
         &self,
         name: &MapName,
@@ -260,8 +261,8 @@ impl Maps {
                     return Ok(reply);
                 }
                 Err(error) if is_transient(&error) => in_doubt = Some(error),
-                // Since the first attempt there were so many other commits that the history no
-                // longer has the record of this one.
+                // After the first attempt there were so many other commits that the history no
+                // longer has the record of this commit.
                 Err(error) if error.kind() == ErrorKind::Stale && in_doubt.is_some() => break,
                 Err(error) => return Err(error),
             }
@@ -280,9 +281,9 @@ impl Maps {
         Bytes::from(halves.concat())
     }
 
-    /// Reads the map, asks `decide` for changes and commits them. Starts over whenever another
-    /// committer was faster. If `decide` returns no changes, commits nothing. Returns the epoch
-    /// that the map has at the end.
+    /// Reads the map, calls `decide` to get changes, and commits them. Starts over whenever another
+    /// committer was faster. Commits nothing if `decide` returns no changes. Returns the map's
+    /// epoch at the end.
     ///
     /// # Errors
     /// Those of `decide`, [`Maps::get`] and [`Maps::commit`]; `Conflict` only if other committers
@@ -306,8 +307,8 @@ impl Maps {
                         && attempt < MAX_UPDATE_ATTEMPTS =>
                 {
                     attempt += 1;
-                    // The last committer is the first to know the newest state. Without a pause the
-                    // same committers would always win.
+                    // The committer that committed last is the first to know the newest state.
+                    // Without a pause the same committers would always win.
                     backoff.wait().await;
                 }
                 outcome => return outcome,
@@ -315,8 +316,8 @@ impl Maps {
         }
     }
 
-    /// Watches a map of which the caller knows everything up to `from_epoch`. 0 means that it knows
-    /// nothing.
+    /// Watches a map of which the caller knows everything up to `from_epoch`. 0 means that the
+    /// caller knows nothing of the map.
     pub fn watch(&self, name: &MapName, from_epoch: u64) -> MapWatcher {
         MapWatcher::new(self, name, CatchUp::after(from_epoch))
     }
@@ -326,7 +327,7 @@ impl Maps {
         MapWatcher::new(self, name, CatchUp::from_whole())
     }
 
-    /// Returns epochs after `after`, oldest first: at most `limit` and at most one page.
+    /// Returns the epochs after `after`, oldest first: at most `limit` epochs and at most one page.
     ///
     /// # Errors
     /// `Unavailable`; `Corrupt`.
@@ -340,8 +341,8 @@ impl Maps {
         Ok(History { epoch: reply.epoch, first_kept: reply.first_kept, records })
     }
 
-    /// The names of all maps, in order. Deleted maps that the caller may not read are included,
-    /// because only their content says that they are deleted.
+    /// The names of all maps, in order. Deleted maps are left out, except those that the caller may
+    /// not read: only a map's content says that it is deleted.
     ///
     /// # Errors
     /// `Unavailable`; `Unsupported` if the store cannot list.

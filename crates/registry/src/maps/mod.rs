@@ -3,7 +3,7 @@
 //! The map NAME is the object `map/NAME` of the system pool, with the native class `map`:
 //! - `class` commits, reads and keeps history, inside the object; `deletion` deletes the map;
 //! - `handle` is the client's side: it retries commits, watches maps and carries out triggers;
-//! - `change_feed` sends watchers the changes, in the node that keeps the map;
+//! - `change_feed` runs on a node and sends the changes of some maps to their watchers;
 //! - `policy` runs the program bound to the map, inside the commit.
 
 mod binding;

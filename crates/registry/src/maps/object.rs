@@ -189,8 +189,8 @@ impl<'a> MapObject<'a> {
         numbered_after(self.view, TRIGGER, number, limit, "a trigger of the map")
     }
 
-    /// Records a trigger, that is, a commit to carry out after this one. `Exhausted` if too many
-    /// triggers wait.
+    /// Records a trigger, that is, a commit to another map that is carried out after this commit.
+    /// Fails with `Exhausted` if too many triggers wait.
     pub(super) fn push_trigger(
         &mut self,
         map: String,
@@ -246,7 +246,7 @@ impl<'a> MapObject<'a> {
     }
 }
 
-/// Whether any sequence of commits can lead to the counts in this head. If so, sums of the counts
+/// Whether some sequence of commits can lead to the counts in this head. If so, sums of the counts
 /// do not overflow, and loops over the counted records are bounded.
 fn is_possible(head: &Head) -> bool {
     /// No count ever gets there.

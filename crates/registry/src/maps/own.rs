@@ -1,9 +1,9 @@
-//! The maps that nacre keeps for itself: clients and nodes act on their content.
+//! The maps that nacre keeps for itself. Clients and nodes act on their content.
 //!
-//! **Invariant:** only nodes and administrators write these maps. Others cannot, neither by a
-//! commit, nor by a program bound to the map, nor by a program of another map that triggers a
-//! commit. The exception is `programs`: each of its entries can be written by entities that may
-//! write that program.
+//! **Invariant:** only nodes and administrators write these maps. No other entity can, whether by a
+//! commit, by a program bound to the map, or by a program of another map that triggers a commit.
+//! There is one exception: an entity that may write a program may write the program's entry in
+//! `programs`.
 
 use nacre_object::{Error, MapName, Result};
 
@@ -42,8 +42,8 @@ const OWN_MAPS: [&str; 10] = [
 ];
 /// The name of a log's map is this prefix and the log's name.
 pub const LOG_MAP_PREFIX: &str = "log.";
-/// The prefix of the name of a resource's map. The path of the resource follows, with dots for
-/// slashes.
+/// The prefix of the names of resources' maps. After it comes the path of the resource, with dots
+/// instead of slashes.
 pub const RESOURCE_MAP_PREFIX: &str = "resource.";
 
 /// Maps without secrets that every client reads: which pools, nodes and programs there are.
@@ -64,8 +64,8 @@ fn is_resource_map(map: &str) -> bool {
     map.starts_with(RESOURCE_MAP_PREFIX)
 }
 
-/// Whether clients and nodes act on a map's content: nacre's own maps, and the views of logs. A
-/// wrong entry can bring down the processes that use it.
+/// Whether clients and nodes act on a map's content. They act on nacre's own maps, on the views of
+/// logs and on the maps of resources. A wrong entry there can crash these processes.
 pub fn is_system_map(map: &MapName) -> bool {
     is_system(map.as_str())
 }
@@ -94,11 +94,11 @@ pub(super) fn check_deletable(map: &str) -> Result<()> {
     Ok(())
 }
 
-/// Checks that a program of another map may commit to this one. The check is needed because nodes
-/// would carry the commit out, and nodes may do anything.
+/// Checks that a program of another map may trigger a commit to this map. Nodes carry such commits
+/// out, and nodes may commit to any map, so only this check protects the map.
 ///
 /// # Errors
-/// `Invalid` for nacre's own maps and for the views of logs.
+/// `Invalid` for nacre's own maps, for the views of logs and for the maps of resources.
 pub(crate) fn check_triggered(map: &str) -> Result<()> {
     if is_system(map) {
         return Err(Error::invalid(format!("a program cannot trigger commits to the map {map}"))

@@ -1,4 +1,4 @@
-//! The question that a map's program is asked about a commit, and the program's answer, as data.
+//! The input and output of a map program: the proposed commit and the program's verdict, as data.
 //! The hook of map programs runs the program.
 
 #![cfg_attr(

@@ -123,8 +123,7 @@ pub struct EpochRecord {
 pub enum MapEvent {
     /// The epoch after the last one told.
     Epoch(EpochRecord),
-    /// The whole map. It comes instead of epochs that the watcher missed and that are no longer
-    /// kept.
+    /// The whole map. A watcher gets it instead of missed epochs that the history no longer keeps.
     Whole(MapState),
 }
 

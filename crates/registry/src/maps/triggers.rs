@@ -1,9 +1,9 @@
-//! Carries out the commits that map programs trigger.
+//! Carries out triggers, that is, commits to other maps that a map's program asks for.
 //!
-//! The transaction of a commit records its triggers in the object of its map. The committer carries
-//! them out at once, in order, and then drops them. If the committer dies before that, the next
-//! reader or watcher of the map carries them out. The other map commits each trigger once, by its
-//! number.
+//! A commit records its triggers in the object of its map, in the same transaction. The committer
+//! then carries them out at once, in order, and drops them. If the committer dies first, the next
+//! reader or watcher of the map carries them out. The other map remembers the numbers of the
+//! triggers, so it commits each trigger once.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,7 +31,7 @@ pub(super) struct Carrier {
 }
 
 /// How many times a reader tries to carry out triggers, which takes about a minute. Then it leaves
-/// the rest to the next reader.
+/// the remaining triggers to the next reader.
 const RESCUE_ATTEMPTS: u32 = 30;
 
 impl Carrier {
@@ -51,8 +51,8 @@ fn may_succeed_later(error: &Error) -> bool {
 }
 
 impl Maps {
-    /// Carries out the triggers of a map now, and those that they trigger in turn. Other processes
-    /// may do the same at the same time; each trigger is committed once.
+    /// Carries out the triggers of a map now, and the triggers that these commits cause. Other
+    /// processes may do the same at the same time; each trigger is committed once.
     ///
     /// # Errors
     /// `Unavailable` or `Exhausted` if a triggered commit cannot be made yet; its trigger is kept.

@@ -11,10 +11,10 @@ use crate::catch_up::{CatchUp, Page};
 use crate::follower::{Follower, Source};
 use crate::limits::MAX_HISTORY_PAGE;
 
-/// A watcher of a map. It gets every epoch in order; where it missed some, it gets the whole map
-/// instead.
+/// A watcher of a map. It gets every epoch in order. If it missed epochs that the history no longer
+/// keeps, it gets the whole map instead.
 ///
-/// It survives every outage of the store: it asks again until the store answers.
+/// The watcher survives outages of the store: it retries until the store answers.
 pub struct MapWatcher {
     follower: Follower<MapHistory>,
 }
@@ -26,11 +26,12 @@ impl MapWatcher {
         Self { follower: Follower::new(start, maps.system().clone(), object, history) }
     }
 
-    /// Waits for the next event. The future can be dropped without losing an event.
+    /// Waits for the next event, and retries while the store does not answer. The future can be
+    /// dropped without losing an event.
     ///
     /// # Errors
-    /// Errors that waiting does not cure: `Denied`, `Corrupt`, `Unsupported`. The caller may call
-    /// this again.
+    /// Errors that waiting does not cure, such as `Denied` or `Corrupt`. The caller may call this
+    /// again.
     pub async fn next(&mut self) -> Result<MapEvent> {
         self.follower.next().await
     }
@@ -53,8 +54,9 @@ struct MapHistory {
 impl Source for MapHistory {
     type Item = MapEvent;
 
-    /// Some entities may notify the watchers of other maps without being allowed to write them, so
-    /// their notifications are not trusted.
+    /// Only the change feed's notifications carry changes, and only for common maps. An entity that
+    /// may not write another map may still be able to notify its watchers, so the content of such a
+    /// notification is ignored.
     fn told(&self, payload: &Bytes) -> Option<Page<MapEvent>> {
         let is_common = COMMON_MAPS.contains(&self.name.as_str());
         let (reply, page) = feed_state::told(payload).filter(|_| is_common)?;

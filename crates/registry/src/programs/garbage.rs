@@ -1,18 +1,20 @@
-//! Collects garbage of programs: first versions, then sources.
+//! Collects garbage of programs: first versions, then sources. `nacre program gc` and nodes use it.
 //!
-//! A version is garbage if it was superseded and rollbacks cannot reach it
+//! A version is garbage if a newer version superseded it and rollbacks cannot reach it
 //! ([`ProgramRecord::superseded`]).
 //!
 //! A source is garbage if no version of any program names it. A `put` of the same source may run at
-//! the same time, so the order matters. The collector looks at the source's object, reads the
-//! records, and removes the object only if it has not changed since. So a put that stores the
-//! source after the collector looked keeps it. A put that stored it before, and has not committed
-//! yet, is safe too: the collector keeps objects younger than [`MIN_AGE`]. A put that takes longer
-//! than that stores the source again before it commits.
+//! the same time, so the order of steps matters. The collector reads the version of the source's
+//! object, then reads the records, and removes the object only if its version has not changed.
+//! - If the put stores the source after the collector read the object's version, the version has
+//!   changed and the source stays.
+//! - If the put stored the source earlier but has not committed yet, the source is safe because the
+//!   collector keeps objects younger than [`MIN_AGE`].
+//! - A put that takes longer than `MIN_AGE` stores the source again before it commits.
 //!
 //! **Invariant:** every source that a record names exists, even if the record cannot be read. A
-//! commit removes versions from their records before their sources go. So a crash leaves only
-//! garbage that the next collection finds.
+//! commit removes versions from their records before their sources are removed. So a crash leaves
+//! only garbage that the next collection finds.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -25,8 +27,9 @@ use super::source::{SOURCE_OBJECT_PREFIX, object};
 use super::{ProgramId, ProgramRecord};
 use crate::limits::MAX_COLLECTED_SOURCES;
 
-/// A source younger than this possibly belongs to a put that has not committed yet, so it is kept.
-/// Puts end within seconds; the rest of the hour allows for clocks that differ.
+/// The collector keeps sources younger than this, because they may belong to a put that has not
+/// committed yet. Puts end within seconds; the rest of the hour allows for differences between
+/// clocks.
 pub(super) const MIN_AGE: Duration = Duration::from_secs(3600);
 
 /// Sources that are looked at before the records are read again.
@@ -81,8 +84,8 @@ impl Programs {
     /// that no version names. Returns what it removed.
     ///
     /// # Errors
-    /// Those of [`Programs::garbage`] and [`Maps::update`](crate::Maps::update). What was removed
-    /// before the error stays removed.
+    /// Those of [`Programs::garbage`] and [`Maps::update`](crate::Maps::update). Whatever it
+    /// removed before the error stays removed.
     pub async fn collect(&self) -> Result<Garbage> {
         let mut versions = Vec::new();
         let records = readable_records(&self.maps().get(&programs_map()).await?);
@@ -97,9 +100,9 @@ impl Programs {
         Ok(Garbage { versions, sources, more })
     }
 
-    /// Goes through all stored sources page by page. For each page, looks at the sources, reads
-    /// which of them are named by a version, and removes the others. Returns the removed sources,
-    /// and whether it stopped before the last page.
+    /// Goes through all stored sources, page by page. For each page it reads which sources the
+    /// records name, and removes the others. Returns the removed sources, and whether it stopped
+    /// before the last page.
     async fn sweep(&self, collection: Collection) -> Result<(Vec<SourceObject>, bool)> {
         let mut collected = Vec::new();
         let mut request = ListRequest {
@@ -158,8 +161,8 @@ impl Programs {
         Ok(is_old.then_some(SourceObject { digest, bytes: stat.size, version: stat.version }))
     }
 
-    /// Removes a source if it has not changed since the collector looked at it. Returns whether it
-    /// was removed.
+    /// Removes a source if its object has not changed since the collector read the object's
+    /// version. Returns whether it was removed.
     async fn remove_source(&self, source: &SourceObject) -> Result<bool> {
         let ops = vec![Op::AssertVersion(source.version), Op::Remove];
         match self.maps().system().submit(&object(&source.digest), ops).await {

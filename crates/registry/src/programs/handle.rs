@@ -59,8 +59,8 @@ pub struct VersionInfo {
 pub struct Activation {
     /// Which version.
     pub version: u64,
-    /// The number of the activation. No other activation of the program has it, and later ones have
-    /// greater numbers.
+    /// The number of the activation. Each activation of a program has a greater number than all
+    /// earlier ones.
     pub number: u64,
 }
 
@@ -106,22 +106,22 @@ impl Programs {
         &self.clock
     }
 
-    /// Checks whether a source could be put, by compiling and dry-running it. Needs no node.
+    /// Checks a source before a put: compiles it and dry-runs it. Needs no node.
     ///
     /// # Errors
-    /// The first problem of the source, and where it is.
+    /// The first mistake of the source, with its position.
     pub fn check(&self, program: &ProgramId, source: &str) -> Result<(), SourceError> {
         self.hooks.check(program, source)
     }
 
-    /// Returns what is suspicious in a source that passes [`Programs::check`]. The source may be
+    /// Returns suspicious code in a source that passes [`Programs::check`]. Such a source can be
     /// put all the same.
     pub fn suspicions(&self, program: &ProgramId, source: &str) -> Vec<SourceError> {
         self.hooks.of(program.kind).map(|hook| hook.suspicions(source)).unwrap_or_default()
     }
 
     /// Checks a source and stores it as the program's next version. Returns the number of that
-    /// version. If the source equals the latest version, that version is returned.
+    /// version. If the source equals the latest version, returns that version and stores nothing.
     ///
     /// # Errors
     /// `Invalid` with the line of the mistake if [`Programs::check`] fails; nothing is stored then.
@@ -143,8 +143,8 @@ impl Programs {
         Ok(number)
     }
 
-    /// Every program, or those of one kind, in order. Programs whose record cannot be read are left
-    /// out; [`Programs::get`] reports the error.
+    /// Lists all programs, or those of one kind, in order. Leaves out programs whose record cannot
+    /// be read; [`Programs::get`] reports the error for such a program.
     ///
     /// # Errors
     /// `Unavailable`; `Corrupt`.
@@ -164,7 +164,7 @@ impl Programs {
         Ok(info(program.clone(), &record))
     }
 
-    /// Returns the version that is active, if there is one. This is one small read.
+    /// Returns the active version, or `None` if no version is active. This is one small read.
     ///
     /// # Errors
     /// `Unavailable`; `Corrupt`.
@@ -195,11 +195,11 @@ impl Programs {
         Ok(record.unwrap_or_default())
     }
 
-    /// The source of a version. `None` stands for the active version, or the latest if none is
-    /// active.
+    /// Returns the source of a version. If `version` is `None`, this is the active version, or the
+    /// latest if none is active.
     ///
     /// # Errors
-    /// `NotFound`; `Corrupt` if the stored source is not the one that was put; `Unavailable`.
+    /// `NotFound`; `Corrupt` if the stored source does not have its digest; `Unavailable`.
     pub async fn show(&self, program: &ProgramId, version: Option<u64>) -> Result<ProgramSource> {
         let record = self.record(program).await?;
         let latest = || record.versions.keys().next_back().copied();
@@ -209,7 +209,8 @@ impl Programs {
         Ok(ProgramSource { version, digest, source })
     }
 
-    /// How one version differs from another, as a unified diff. Empty if they are equal.
+    /// Returns the difference between two versions as a unified diff. It is empty if they are
+    /// equal.
     ///
     /// # Errors
     /// Those of [`Programs::show`].
@@ -227,7 +228,7 @@ impl Programs {
     }
 
     /// Makes a version active, so that every node makes it live. Returns the epoch of the map
-    /// `programs`. Nodes learn of it by themselves; [`Programs::wait`] waits for them.
+    /// `programs`. Nodes make the version live on their own; [`Programs::wait`] waits for them.
     ///
     /// # Errors
     /// `NotFound` if there is no such version, or if it uses a program that has no active version;
@@ -236,8 +237,8 @@ impl Programs {
         self.activate_all(&[(program.clone(), version)]).await
     }
 
-    /// Makes a version active if the active version is still the expected one, or if the version is
-    /// active already.
+    /// Makes a version active if the active version is still the expected one. Succeeds without a
+    /// change if the version is already active.
     ///
     /// # Errors
     /// `Conflict` if another version or none is active; those of [`Programs::activate`].
@@ -264,7 +265,8 @@ impl Programs {
         self.follow_up(&Switch { program: program.clone(), former, record }).await
     }
 
-    /// Makes several versions active by one commit: every node hears of all or none.
+    /// Makes several versions active by one commit, so that every node learns of all of them or of
+    /// none.
     ///
     /// # Errors
     /// Those of [`Programs::activate`]; no version is activated then.
@@ -312,9 +314,9 @@ impl Programs {
         Ok(version)
     }
 
-    /// Removes a version, or the program with all of its versions. Their numbers are never used
-    /// again. Their sources stay until they are [collected](Programs::collect), because other
-    /// programs may name them.
+    /// Removes a version, or the program with all of its versions. Version numbers are never used
+    /// again. Sources stay until they are [collected](Programs::collect), because other programs
+    /// may name them.
     ///
     /// # Errors
     /// `NotFound`; `Invalid` if the version is active and `removal` does not force it; those of
@@ -374,7 +376,7 @@ impl Programs {
     }
 
     /// Finishes a commit that switched versions: binds a map program to its map, and reports the
-    /// switch to the cluster log. If this process dies before, nodes bind the program.
+    /// switch to the cluster log. If this process dies before it binds the program, nodes bind it.
     async fn follow_up(&self, switch: &Switch) -> Result<()> {
         if switch.program.kind == ProgramKind::Map {
             bind_map_program(&self.maps, &switch.program, &switch.record).await?;
@@ -391,7 +393,8 @@ impl Programs {
         self.maps.watch_whole(&programs_map())
     }
 
-    /// The state of the program on every node that is registered or has reported on it.
+    /// Returns the state of the program on every node that is registered or has reported about the
+    /// program.
     ///
     /// # Errors
     /// `Unavailable`; `Corrupt`.
@@ -399,12 +402,13 @@ impl Programs {
         node_statuses(&self.maps, program).await
     }
 
-    /// Waits until the version, which must be active, is live on every node that is up.
+    /// Waits until the active version is live on every node that is up. `version` must be the
+    /// active one.
     ///
     /// # Errors
-    /// `Stale` if another version is or becomes active; `Fault` if a node cannot make it live,
-    /// naming the node and the reason; `Unavailable` after `timeout`, naming the nodes on which it
-    /// is not live yet.
+    /// `Stale` if another version is or becomes active. `Fault` if a node cannot make it live, with
+    /// the node and the reason. `Unavailable` after `timeout`, with the nodes on which it is not
+    /// live yet.
     pub async fn wait(&self, program: &ProgramId, version: u64, timeout: Duration) -> Result<()> {
         wait_until_live(self, program, version, timeout).await
     }
@@ -438,8 +442,8 @@ impl Switch {
     }
 }
 
-/// Binds the active version to the map of the same name, or unbinds it. The map ignores activations
-/// that are older than its last.
+/// Binds the active version to the map of the same name, or unbinds the map if no version is
+/// active. The map ignores activations that are older than its last one.
 async fn bind_map_program(maps: &Maps, program: &ProgramId, record: &ProgramRecord) -> Result<()> {
     let map = MapName::new(&program.name)?;
     match record.active() {
@@ -458,9 +462,8 @@ fn find(state: &MapState, program: &ProgramId) -> Result<ProgramRecord> {
     Ok(record.unwrap_or_default())
 }
 
-/// The records of all programs that can be read: one unreadable record must not hide the others.
-/// Nodes report unreadable records to the cluster log, and a request for that program gets the
-/// error.
+/// The records of all programs that can be read. An unreadable record must not hide the others.
+/// Nodes report it to the cluster log, and a request for that program fails with the error.
 pub(super) fn readable_records(state: &MapState) -> BTreeMap<ProgramId, ProgramRecord> {
     state.entries.iter().filter_map(|(key, value)| read_record(key, value, state)).collect()
 }

@@ -1,8 +1,9 @@
-//! Programs: versioned policy sources for hooks. Stores, activates and propagates them.
+//! Programs: versioned policy sources for hooks. This module stores, activates and distributes
+//! them.
 //!
 //! - The source of a version is an immutable object `program/DIGEST` of the system pool.
-//! - An entry of the map `programs` says for each program which versions it has and which is active
-//!   ([`record`]). So activation and rollback are one commit.
+//! - The entry of a program in the map `programs` lists its versions and says which one is active
+//!   ([`record`]). So activation and rollback are one commit each.
 //! - Nodes follow that map. They report which versions they made live in the map `program-status`
 //!   ([`status`], `crate::subscriber`).
 

@@ -1,12 +1,12 @@
 //! The record of one program, and the rules by which the record changes. This module does no IO.
 //!
-//! A record is the JSON value of the program's entry in the map `programs`, by `kind/name`:
-//! `{"next": 4, "versions": {"3": {"digest": …, "bytes": …, "created_at_micros": …}}, "active": 3,
-//! "before": [1], "activation": 17}`. The entry stays when all versions are removed, so that no
-//! version number is ever used twice.
+//! A record is the JSON value of the program's entry in the map `programs`, under the key
+//! `kind/name`: `{"next": 4, "versions": {"3": {"digest": …, "bytes": …, "created_at_micros": …}},
+//! "active": 3, "before": [1], "activation": 17}`. The entry stays even if all versions are
+//! removed, so that no version number is ever used twice.
 //!
-//! **Invariant:** `active` and `before` (the versions that rollbacks return to, oldest first) name
-//! existing versions, and no version follows itself in that history.
+//! **Invariant:** `active` and `before` name existing versions. (`before` lists the versions to
+//! which rollbacks return, oldest first.) No version follows itself in that order.
 
 use std::collections::BTreeMap;
 
@@ -55,9 +55,9 @@ impl Default for ProgramRecord {
 }
 
 impl ProgramRecord {
-    /// Parses the entry of a program as it was in an epoch of the map `programs`. An activation
-    /// number above that epoch is lowered to the epoch, because the numbers of later activations
-    /// must be greater.
+    /// Parses the entry of a program as it was in an epoch of the map `programs`. Lowers an
+    /// activation number above that epoch to the epoch, because later activations must have greater
+    /// numbers.
     pub(crate) fn parse(program: &str, value: &[u8], epoch: u64) -> Result<Self> {
         let mut record: Self = serde_json::from_slice(value)
             .map_err(|cause| Error::corrupt(format!("the record of {program}: {cause}")))?;
@@ -94,7 +94,7 @@ impl ProgramRecord {
     }
 
     /// Adds a version, unless it equals the latest one. Returns its number. If there are too many
-    /// versions, removes the oldest one that is neither active nor within reach of a rollback.
+    /// versions, removes the oldest version that is neither active nor reachable by rollbacks.
     pub(crate) fn put(&mut self, version: VersionRecord) -> u64 {
         if let Some((&latest, known)) = self.versions.last_key_value()
             && known.digest == version.digest
@@ -114,9 +114,9 @@ impl ProgramRecord {
     }
 
     /// Returns the superseded versions that can be removed, oldest first. They are older than the
-    /// active version and out of reach of rollbacks; the newest [`KEPT_SUPERSEDED`] of these are
-    /// kept. A version newer than the active one is kept because it may be activated soon. If no
-    /// version is active, none counts as superseded.
+    /// active version and not reachable by rollbacks. The newest [`KEPT_SUPERSEDED`] of these
+    /// versions are kept. A version newer than the active one is kept, because it may be activated
+    /// soon. If no version is active, no version counts as superseded.
     pub(crate) fn superseded(&self) -> Vec<u64> {
         let Some(active) = self.active else { return vec![] };
         let older = self.versions.range(..active).map(|(version, _)| *version);
@@ -177,8 +177,8 @@ impl ProgramRecord {
         self.drop_empty_steps();
     }
 
-    /// Drops steps that change nothing. If B is dropped from A, B, A, a rollback from A to A would
-    /// be no step.
+    /// Drops rollback steps that change nothing. For example, if B is removed from A, B, A, a
+    /// rollback would go from A to A.
     fn drop_empty_steps(&mut self) {
         self.before.dedup();
         if self.before.last() == self.active.as_ref() {

@@ -33,14 +33,14 @@ pub(super) async fn store_source(system: &System, source: &str) -> Result<Digest
     Ok(digest)
 }
 
-/// Reads a source and checks that it is the one the digest names.
+/// Reads a source and checks that it has this digest.
 ///
 /// # Errors
 /// `NotFound`; `Corrupt` if the stored source has another digest; `Unavailable`.
 pub(crate) async fn fetch_source(system: &System, digest: &Digest) -> Result<String> {
     let id = object(digest);
-    // Read one byte more than a source may have, so that a source that was cut does not look
-    // complete.
+    // Read one byte more than a source may have. So a longer object does not pass for a complete
+    // source.
     let read = Op::Read { offset: 0, length: MAX_SOURCE_BYTES as u64 + 1 };
     let results = system.submit(&id, vec![read]).await.map_err(|error| match error.kind() {
         ErrorKind::NotFound => Error::not_found("the source is lost: no object holds it any more")

@@ -1,9 +1,9 @@
-//! The reports of nodes on the programs that they made live.
+//! The reports of nodes about the programs that they made live.
 //!
-//! The map `program-status` has one entry for each program of each node, by `node/kind/name`: the
-//! JSON of a [`StatusReport`]. Only the node itself changes its entries. With each change it sets
-//! its entry `node/order`, a [`ReportOrder`]. That entry lets the map refuse a report that arrives
-//! after a later one.
+//! The map `program-status` has an entry for each program of each node, under `node/kind/name`: a
+//! [`StatusReport`] as JSON. Only the node itself changes its entries. With each change it also
+//! sets its entry `node/order` to a new [`ReportOrder`]. By that entry the map recognises and
+//! refuses a report that arrives after a later one.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -55,7 +55,7 @@ pub struct NodeStatus {
     pub failed: Option<FailedVersion>,
 }
 
-/// Says which commit of reports was a node's last. No two commits of a node have the same number.
+/// Identifies a node's last commit of reports. No two commits of a node have the same value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(crate) struct ReportOrder {
     /// The life of the node that made it.
@@ -106,8 +106,8 @@ pub(super) async fn node_statuses(maps: &Maps, program: &ProgramId) -> Result<Ve
     Ok(heard(maps, program).await?.into_iter().map(|heard| heard.status).collect())
 }
 
-/// The state of a program on a node, and the activation that the node reported about, if it named
-/// one.
+/// What a node reported about a program: its state, and the number of the activation, if the report
+/// had one.
 struct Heard {
     status: NodeStatus,
     activation: Option<u64>,
@@ -119,8 +119,8 @@ impl Heard {
         Self { status, activation: None }
     }
 
-    /// Whether the node reported before it was told of this activation. Then its report is possibly
-    /// about an earlier activation of the same version.
+    /// Whether the report is older than this activation. An older report may be about an earlier
+    /// activation of the same version.
     fn is_before(&self, activation: u64) -> bool {
         self.activation.is_some_and(|heard_of| heard_of < activation)
     }
@@ -156,7 +156,8 @@ async fn heard(maps: &Maps, program: &ProgramId) -> Result<Vec<Heard>> {
 enum Progress {
     /// It is live on every node that is up.
     Live,
-    /// These nodes do not have the version yet. Each is named with the reason if it reported one.
+    /// These nodes do not have the version yet. Each string names a node, with the reason if the
+    /// node reported one.
     Lagging(Vec<String>),
     /// This node cannot make it live.
     Failed(NodeName, String),

@@ -9,9 +9,9 @@ use tokio::task::AbortHandle;
 use super::{Garbage, Programs};
 use crate::events::{Event, Severity};
 
-/// The shortest time between two collections of a node. The time is drawn at random between this
-/// and twice this, so that several nodes do not collect at once. Garbage then stays a few hours
-/// longer, which costs the space of some sources.
+/// The shortest time between two collections by a node. The actual time is drawn between this and
+/// twice this, so that several nodes do not collect at the same time. A long time only costs the
+/// space of some sources.
 const EVERY: Duration = Duration::from_secs(6 * 3600);
 
 /// Collects garbage until it is dropped. Several collectors at the same time have the effect of
@@ -26,8 +26,8 @@ impl Drop for ProgramUpkeep {
 }
 
 impl ProgramUpkeep {
-    /// Collects garbage of programs on behalf of a node, and reports it to the cluster log. Needs a
-    /// tokio runtime.
+    /// Starts to collect garbage of programs on a node, and to report collections to the cluster
+    /// log. Needs a tokio runtime.
     pub fn start(programs: Programs, node: NodeName) -> Self {
         Self(tokio::spawn(keep_up(programs, node, Random::from_system())).abort_handle())
     }
@@ -46,8 +46,7 @@ async fn keep_up(programs: Programs, node: NodeName, mut random: Random) {
     }
 }
 
-/// The event that reports a collection to the cluster log, or `None` if there was nothing to
-/// collect.
+/// The event that reports a collection to the cluster log. `None` if nothing was collected.
 fn event_of(garbage: &Garbage) -> Option<Event> {
     let Garbage { versions, sources, .. } = garbage;
     if versions.is_empty() && sources.is_empty() {

@@ -1,9 +1,10 @@
-//! Programs that other programs name and use: a file type uses a capability program.
+//! Checks programs that use other programs by name. For example, a file type uses a capability
+//! program.
 //!
-//! A used program must be active before the program that uses it becomes active, and cannot be
-//! removed while that one is active. Without that rule, a file type whose capability program is
-//! missing would silently grant capabilities by the default policy. If one program is removed in
-//! the moment in which the other is activated, both can still succeed.
+//! The used program must be active before the program that uses it can be activated. It cannot be
+//! removed while the program that uses it is active. Otherwise a file type without its capability
+//! program would silently grant capabilities by the default policy. The checks do not exclude a
+//! race: if one program is activated while the other is removed, both may succeed.
 
 use nacre_object::{Error, Result};
 
@@ -13,7 +14,7 @@ impl Programs {
     /// Refuses to activate a version that uses a program without an active version.
     ///
     /// # Errors
-    /// `NotFound` with the program to put; those of [`Programs::show`].
+    /// `NotFound` with the name of the program to put; those of [`Programs::show`].
     pub(super) async fn check_used(&self, versions: &[(ProgramId, u64)]) -> Result<()> {
         for (program, version) in versions {
             let hook = self.hooks().of(program.kind)?;

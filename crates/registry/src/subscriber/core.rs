@@ -1,14 +1,15 @@
 //! Decides what a node does next about its programs. This module does no IO.
 //!
-//! The map `programs` says which version of each program is wanted. The core emits one command at a
-//! time that brings the node closer to that state. Only the newest state of the map counts. A
-//! command that may succeed later is repeated after a pause. A command that failed for good is
-//! reported, and not repeated until the program is activated anew; the version that was live before
-//! stays live. Reports are written when no command is due.
+//! The map `programs` says which version of each program should be live. The core emits one command
+//! at a time that brings the node closer to this. Only the newest state of the map counts. The core
+//! repeats a command that may succeed later, after a pause. It reports a command that failed for
+//! good, and does not repeat it until the program is activated anew; the version that was live
+//! before stays live. It writes reports when no command is due.
 //!
-//! **Invariant:** a report takes effect only after all earlier ones, or not at all. Each report
-//! names the one before it. If the node does not know whether its last report was stored, it reads
-//! the stored one and writes another. Then a report that is still on its way is refused.
+//! **Invariant:** a report takes effect only after all earlier reports of the node, or not at all.
+//! Each report names the previous one, and the map refuses a report that does not name the stored
+//! one. If the node does not know whether its last report was stored, it reads the stored report
+//! and writes another. The map then refuses the earlier report if it arrives late.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,9 +27,8 @@ use crate::programs::{
     report_order_key, status_key,
 };
 
-/// A node waits between once and twice this long before it reports. The change that caused the
-/// report is still on its way to other nodes, and commits of all nodes that know it already would
-/// slow that down.
+/// A node waits between once and twice this long before it reports. Other nodes are still learning
+/// of the activation, and commits of reports would slow that down.
 const REPORT_AFTER: Duration = Duration::from_millis(15);
 
 /// What the map `programs` says.
@@ -106,7 +106,7 @@ pub(super) struct Core {
     programs: BTreeMap<ProgramId, Tracked>,
     /// What stands in the map of reports; not known at first.
     reported: Option<Reported>,
-    /// The number of the next commit of reports. A number is never used twice, even if its commit
+    /// The number of the next commit of reports. No number is used twice, even if its commit
     /// failed.
     next_report: u64,
     /// When the oldest unreported change may be reported.
@@ -272,8 +272,9 @@ impl Core {
         }
     }
 
-    /// Takes this node's entries in the map of reports. The node reads them when it does not know
-    /// which reports were stored, because it has just started or an answer was lost.
+    /// Takes this node's entries in the map of reports. The node reads them after it has started,
+    /// or after the answer to a write was lost, because it does not know then which reports are
+    /// stored.
     pub(super) fn reports_read(&mut self, mut reports: BTreeMap<String, Bytes>) {
         let order = reports.remove(&report_order_key(&self.node));
         self.reported = Some(Reported { reports, order, is_open: true });
@@ -297,8 +298,8 @@ impl Core {
         self.report_pause.end();
     }
 
-    /// Notes that `ReadReports` or `WriteReports` failed. The node does not know its entries in the
-    /// map then: the write has possibly happened, or is still on its way.
+    /// Notes that `ReadReports` or `WriteReports` failed. The node then no longer knows its entries
+    /// in the map: the write may have happened, or may still happen.
     pub(super) fn reports_failed(&mut self, now: Duration) {
         self.reported = None;
         self.next_report += 1;
@@ -360,8 +361,8 @@ impl Tracked {
     }
 }
 
-/// Whether nodes install programs of this kind. They do not install map programs, which are kept in
-/// the object of the map.
+/// Whether nodes install programs of this kind. They do not install map programs, which the object
+/// of the map keeps.
 pub(super) fn is_installed_by_nodes(kind: ProgramKind) -> bool {
     kind != ProgramKind::Map
 }

@@ -173,8 +173,8 @@ fn a_report_still_on_its_way_is_refused_even_if_the_map_looks_right() {
     assert_eq!(core.step(later), Step::Wait);
 }
 
-/// Simulates programs that are activated and removed at random, installations and a store that fail
-/// at random, and a node that restarts now and then.
+/// Simulates one node. Programs are activated and removed at random, installations and the store
+/// fail at random, and the node restarts now and then.
 struct World {
     random: Random,
     records: BTreeMap<ProgramId, ProgramRecord>,

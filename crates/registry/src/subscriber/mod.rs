@@ -1,11 +1,11 @@
-//! A node's side of programs: follows which versions are active and makes them live.
+//! Follows on a node which versions of programs are active, and makes them live.
 //!
-//! - `core` decides what to do next. It is pure.
-//! - `runtime` does it: fetches sources by digest, hands them to the node's
+//! - `core` decides what to do next. It does no IO.
+//! - `runtime` does it: fetches sources by digest, passes them to the node's
 //!   [`Hooks`](crate::Hooks), and reports in the map `program-status` which are live.
 //!
-//! **Invariant:** every program that the core was told of is made live or reported as failed. An
-//! outage only delays this.
+//! **Invariant:** the node makes every program that the core learned of live, or reports that it
+//! failed. An outage only delays this.
 
 mod core;
 mod live_table;

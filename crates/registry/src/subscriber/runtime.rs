@@ -25,8 +25,8 @@ use crate::programs::{
 };
 use crate::system::is_transient;
 
-/// A source of at most this many bytes is compiled on the thread that fetched it, because handing
-/// it to another thread takes longer.
+/// Sources up to this many bytes are compiled on the thread that fetched them. Passing them to
+/// another thread would take longer.
 const MAX_INLINE_SOURCE_BYTES: usize = 16 * 1024;
 /// How many news may wait while a command runs. The watcher keeps the rest back.
 const MAX_WAITING_NEWS: usize = 64;
@@ -52,9 +52,9 @@ impl Drop for Subscriber {
 }
 
 impl Subscriber {
-    /// Follows the programs on behalf of one incarnation of a node, and makes them live with
-    /// `hooks`. The node need not be registered yet. Sources among `own_sources` are not read from
-    /// the store, which may not have them. Needs a tokio runtime.
+    /// Starts to follow the programs for one incarnation of a node, and makes them live with
+    /// `hooks`. The node need not be registered yet. `own_sources` are sources that this process
+    /// contains; they are not read from the store, which may not have them. Needs a tokio runtime.
     pub fn start(
         node: NodeName,
         incarnation: u64,
@@ -96,38 +96,38 @@ impl Subscriber {
         self.table.borrow().state(program).error
     }
 
-    /// Waits until every program that is active now is live here, or has failed to become live. A
-    /// starting node waits for this before it serves.
+    /// Waits until every program that is active now is live on this node, or has failed to become
+    /// live. A starting node waits for this before it serves requests.
     ///
     /// # Errors
-    /// `Unavailable` if the store does not answer. This waits as long as any program's source
+    /// `Unavailable` if the store does not answer. This also waits while the source of any program
     /// cannot be read, so set a deadline.
     pub async fn ready(&self) -> Result<()> {
         let epoch = self.maps.epoch(&programs_map()).await?;
         self.wait_for(|table| table.has_settled_all(epoch)).await
     }
 
-    /// Waits for one program: until the version that is active now is live here or has failed to
-    /// become live, or until no version is active. Other programs do not delay it.
+    /// Waits for one program. Returns once the version that is active now is live on this node or
+    /// has failed to become live, or once no version is active. Other programs do not delay it.
     ///
     /// # Errors
-    /// `Unavailable` if the store does not answer. This waits as long as the program's source
+    /// `Unavailable` if the store does not answer. This also waits while the program's source
     /// cannot be read, so set a deadline.
     pub async fn settled(&self, program: &ProgramId) -> Result<()> {
         let epoch = self.maps.epoch(&programs_map()).await?;
         self.wait_for(|table| table.has_settled(program, epoch)).await
     }
 
-    /// Waits until the version is live here. The caller says that it is active, so a node that is
-    /// behind catches up first.
+    /// Waits until the version is live on this node. The caller says that the version is active, so
+    /// a node that is behind catches up first.
     ///
     /// If the version is live, this needs no request. Otherwise either the node or the caller is
     /// behind, and the map `programs` tells which.
     ///
     /// # Errors
     /// `Stale` if another version is active: the caller is behind. `Fault` if the version cannot be
-    /// made live here. `Unavailable` if the store does not answer. This waits as long as the store
-    /// does not answer, so set a deadline.
+    /// made live here. `Unavailable` if the store does not answer at first. Later this waits until
+    /// the store answers, so set a deadline.
     pub async fn caught_up(&self, program: &ProgramId, version: u64) -> Result<()> {
         if self.live(program) == Some(version) {
             return Ok(());
@@ -187,8 +187,8 @@ impl Forwarder {
 /// Puts an event into the cluster log without waiting for it.
 fn report(maps: &Maps, event: Event) {
     let events = maps.events().clone();
-    // `append` has tried for some seconds by then. The event is dropped, because the node has more
-    // urgent things to do.
+    // `append` retries for some seconds before it fails. The event is dropped then, because the
+    // node has more urgent work.
     tokio::spawn(async move { events.append(event).await.ok() });
 }
 

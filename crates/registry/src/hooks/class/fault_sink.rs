@@ -5,8 +5,8 @@ use nacre_class::FaultSink;
 use crate::events::{FaultReporter, ProgramFault, ProgramSite};
 use crate::programs::{ProgramId, ProgramKind};
 
-/// Reports a fault of a class program under the program's name, and a fault of a map program under
-/// `map/NAME`. Faults of one-off scripts are not reported: the caller got the error.
+/// Reports faults of class programs and of map programs to the cluster log. Does not report faults
+/// of one-off scripts: only their caller needs the error.
 impl FaultSink for FaultReporter {
     fn fault(&self, fault: &nacre_class::ProgramFault<'_>) {
         let program = match fault.program.split_once('/') {

@@ -23,8 +23,8 @@ pub struct ClassHook {
 }
 
 impl ClassHook {
-    /// The hook for a process that checks class programs but runs none. Programs cannot have the
-    /// names in `native`, because every node has native classes of these names.
+    /// The hook for a process that checks class programs but runs none. `native` lists the names of
+    /// the native classes that every node has; a program cannot take one of them.
     pub fn new(clock: Arc<dyn Clock>, native: Vec<ClassName>) -> Self {
         Self { clock, native, runtime: None }
     }

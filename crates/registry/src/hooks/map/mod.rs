@@ -1,5 +1,5 @@
-//! The hook of map programs. A map program is kept in the object of its map and runs there, so no
-//! node installs it.
+//! The hook of map programs. The object of a map keeps and runs the map's program, so no node
+//! installs it.
 
 mod interface;
 mod policy;
@@ -16,7 +16,8 @@ pub(crate) use policy::run_policy;
 
 use interface::MAP_INTERFACE;
 
-/// The hook of map programs. A map program decides about the commits of the map of the same name.
+/// The hook of map programs. A map program decides about the commits of the map that has the
+/// program's name.
 #[derive(Debug, Clone, Copy)]
 pub struct MapHook;
 

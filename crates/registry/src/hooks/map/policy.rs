@@ -1,18 +1,20 @@
-//! Map programs: programs that decide about every commit of a map.
+//! Runs map programs. A map program decides about every commit of its map.
 //!
-//! A map program is a Luau chunk that defines a global function `commit(proposal, map)`. It runs
-//! inside the commit: its effects happen together with the commit or not at all.
+//! A map program is a Luau chunk that defines a global function `commit(proposal, map)`. The
+//! function runs inside the commit: its effects happen together with the commit or not at all.
 //!
-//! - `proposal.map`, `.source` (the authenticated committer), `.epoch` (the epoch that would
-//!   begin), `.at` (microseconds since 1970), `.chain` (names of the maps whose programs triggered
-//!   this commit, beginning with the first map in the chain; empty for a commit that a client asked
-//!   for).
-//! - `proposal.changes`: an array of `{key=…, value=…}`, without `value` for a removal. Its content
-//!   when the function returns is what is committed.
-//! - `map.get(key)`: the value before the commit, or nil.
-//! - `map.deny(text)`, `map.invalid(text)`: the commit fails with `Denied` or `Invalid`.
-//! - `map.trigger(name, changes)`: commits these changes to another map after this one is
-//!   committed. The other map must not be one of nacre's own, nor the view of a log.
+//! - `proposal.map`: the name of the map;
+//! - `proposal.source`: the authenticated committer;
+//! - `proposal.epoch`: the epoch that the commit would begin;
+//! - `proposal.at`: the time in microseconds since 1970;
+//! - `proposal.chain`: if other maps' programs triggered this commit, the names of these maps,
+//!   beginning with the first; else empty;
+//! - `proposal.changes`: an array of `{key=…, value=…}`, without `value` for a removal. The
+//!   function may change it; the commit makes the changes that it contains at the end;
+//! - `map.get(key)`: the value before the commit, or nil;
+//! - `map.deny(text)`, `map.invalid(text)`: fail the commit with `Denied` or `Invalid`;
+//! - `map.trigger(name, changes)`: commits these changes to another map after this commit. The
+//!   other map must not be one of nacre's own, nor the view of a log.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -33,7 +35,7 @@ thread_local! {
     static VM: ProgramVm<()> = const { ProgramVm::new() };
 }
 
-/// Runs a program on a proposal.
+/// Runs a map program on a proposed commit.
 ///
 /// # Errors
 /// `Denied` or `Invalid` if the program refuses the commit; `Fault` if the program fails;
@@ -55,8 +57,8 @@ pub(super) fn dry_run(script: &Script) -> Result<()> {
     VM.with(|vm| vm.with(|loaded| with_run(&mut loaded.vm, script, 0, |_, _| Ok(()))))
 }
 
-/// Begins a run of the program, and passes it to `body` with the program's function. `seed`, the
-/// epoch, seeds the random numbers that the program draws.
+/// Begins a run of the program. Calls `body` with the program's function. `seed`, which is the
+/// epoch, seeds the program's random numbers.
 fn with_run<R>(
     vm: &mut Vm,
     script: &Script,
@@ -82,8 +84,8 @@ fn judge_in(
     with_run(vm, script, proposal.epoch, |run, commit| {
         let triggers = RefCell::new(Vec::new());
         let map = RefCell::new(map);
-        // The functions that the program is given borrow the map. They can no longer be called when
-        // the program returns.
+        // The functions of `map` borrow the map, so they must be invalid after the program returns.
+        // The scope ensures this.
         let judged = run.lua().scope(|scope| {
             let argument = proposal_table(run.lua(), name, &proposal)?;
             let handle = map_table(run.lua(), scope, &map, &triggers)?;
@@ -164,8 +166,8 @@ struct Proposed {
     value: Option<mlua::LuaString>,
 }
 
-/// Reads an array of changes; `odd` turns a problem into an error. The same string of the VM may
-/// occur in every change, so the total size is checked while strings are copied.
+/// Reads an array of changes; `odd` makes an error from a description of what is wrong. One string
+/// of the VM may occur in every change. So the total size is checked while the strings are copied.
 fn read_changes(changes: &Table, odd: impl Fn(String) -> Error) -> Result<Vec<Change>> {
     // One more than fits is enough to be told so.
     let length = changes.raw_len().min(MAX_CHANGES + 1);

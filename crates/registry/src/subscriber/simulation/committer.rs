@@ -1,5 +1,5 @@
-//! A committer: activates, rolls back and removes programs, and advances a counter in a map of its
-//! own.
+//! A simulated committer: activates, rolls back and removes programs, and also counts up in a map
+//! of its own.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
-//! Simulates propagation. Committers commit to maps by compare-and-swap. Nodes follow the map
-//! `programs` and make the active versions live. The network between them loses, delays, repeats
-//! and reorders; nodes crash, stand still and have wrong clocks. The maps run the real class `map`,
-//! on the model of an object. [`CatchUp`](crate::catch_up) and the subscriber's core make the
-//! decisions; this code only carries them out.
+//! Simulates how programs reach nodes. Committers commit to maps by compare-and-swap. Nodes follow
+//! the map `programs` and make the active versions live. The simulated network loses, delays,
+//! repeats and reorders messages; nodes crash, pause and have wrong clocks. The maps run the real
+//! class `map` on a simulated object. [`CatchUp`](crate::catch_up) and the subscriber's core make
+//! the decisions, and the simulation carries them out.
 
 mod committer;
 mod node;
@@ -34,8 +34,8 @@ pub(super) enum Ask {
     Fetch,
     /// Tell me when `programs` changes. Each watch has its number.
     Watch(u64),
-    /// The object changed. If the bytes are not empty, they are the page of its history with the
-    /// changes.
+    /// The watched object changed. The bytes are the page of its history with the changes, or
+    /// empty.
     Stir(u64, Bytes),
     /// The watch is over: what it had to tell was lost.
     Cut(u64),

@@ -17,8 +17,8 @@ use crate::catch_up::{CatchUp, Step};
 use crate::maps::{MapEvent, MapState, testing};
 use crate::programs::{Active, ProgramId, programs_map, status_key_prefix};
 
-/// The number of epochs of history that can be read. It is small, so that nodes that were away have
-/// missed some.
+/// How many epochs the history keeps. The number is small, so that a node that was away misses
+/// some.
 const KEPT_EPOCHS: u64 = 6;
 
 /// One version in this many is bad: no node can make it live.
@@ -28,8 +28,8 @@ pub(super) struct Node {
     pub(super) name: NodeName,
     pub(super) incarnation: u64,
     next_id: u64,
-    /// The first message id since the node's last start. Answers with smaller ids are to questions
-    /// from before its crash.
+    /// The first message id since the node's last start. An answer with a smaller id belongs to a
+    /// request from before the node's crash.
     first_id_of_this_life: u64,
     /// How wrong its clock is.
     pub(super) clock_error: i64,
@@ -134,8 +134,8 @@ impl Node {
         self.follower.stirred();
     }
 
-    /// Takes a signal of a watch. The signal waits until the follower listens, as it would in the
-    /// watch's stream.
+    /// Takes a notification of a watch. It waits until the follower listens, as in the real watch's
+    /// stream.
     pub(super) fn hear_of_watch(&mut self, watch: u64, signal: Signal) {
         self.signals.push_back((watch, signal));
     }

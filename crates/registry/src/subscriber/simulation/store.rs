@@ -1,4 +1,5 @@
-//! The simulated store of the maps: the class `map` on the model of an object, and its watchers.
+//! The simulated store of the maps: runs the class `map` on simulated objects, and notifies
+//! watchers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -87,7 +88,7 @@ impl Store {
     }
 
     /// Returns the notification about `programs` that the change feed would send. `is_unreadable`
-    /// says that the change feed cannot read the map now.
+    /// means that the change feed cannot read the map now.
     pub(super) fn news(&mut self, is_unreadable: bool) -> Bytes {
         if is_unreadable {
             self.feed_state = FeedState::default();

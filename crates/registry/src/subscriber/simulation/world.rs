@@ -166,8 +166,8 @@ impl World {
         Ok(true)
     }
 
-    /// Once, lets so much time pass without messages that every node reads again. Returns whether
-    /// it did so.
+    /// Makes every node read without a notification, as nodes do after a long silence. Does this
+    /// only once. Returns whether it did so.
     fn look_again(&mut self) -> Result<bool, String> {
         if self.has_looked_again || self.sabotage == Some(Sabotage::NeverLooksAgain) {
             return Ok(false);
