@@ -16,8 +16,8 @@ pub struct Analysis {
     pub strata: Vec<Stratum>,
 }
 
-/// Analyses a source, pass by pass. Stops after the first pass that finds errors, because later
-/// passes would report the consequences of the same errors.
+/// Runs the passes that analyse a source. Stops after the first pass that finds errors, because
+/// later passes would only report the consequences of these errors.
 pub(crate) fn analyse(source: &str, diagnostics: &mut Diagnostics) -> Option<Analysis> {
     if source.len() > MAX_SOURCE_BYTES {
         let message =

@@ -96,8 +96,8 @@ pub fn check(source: &str) -> Vec<Diagnostic> {
     }
 }
 
-/// Guesses from its beginning whether a source is Brados or Lua. No Lua program begins with `#`,
-/// `state do`, `bloom do`, `bloom :name do`, `layout name:` or `former layout`.
+/// Guesses from the beginning of a source whether it is Brados or Lua. No Lua program begins with
+/// `#`, `state do`, `bloom do`, `bloom :name do`, `layout name:` or `former layout`.
 pub fn is_brados(source: &str) -> bool {
     if source.starts_with('#') && !source.starts_with("#!") {
         return true;

@@ -1,11 +1,11 @@
-//! Channels whose messages the runtime delivers. The runtime recognises such a channel by its name.
-//! Messages in any other channel wait until the application fetches them.
+//! Channels whose messages the runtime delivers. The runtime recognises these channels by their
+//! names. The messages of any other channel wait until the application fetches them.
 //!
-//! | channel | columns | what the runtime does |
+//! | channel | columns | what the runtime does with a message |
 //! |---|---|---|
-//! | `remove_object` | any: the reason, for people who read the messages | removes the object, unless it changed meanwhile |
-//! | `notify` | one, `string` or `bytes` | notifies the object's watchers of it |
-//! | `enqueue`, `enqueue_…` | `object`, `class`, `method`, then others | calls the method of the object, in the sender's pool, with the others as its row |
+//! | `remove_object` | any; they give people the reason for the removal | removes the object, unless the object has changed meanwhile |
+//! | `notify` | one, `string` or `bytes` | notifies the object's watchers and passes them the column |
+//! | `enqueue`, `enqueue_…` | `object`, `class`, `method`, then the columns of the method's row | calls this method of this object in the sender's pool, with this row |
 
 use crate::compile::Compiled;
 use crate::diagnostic::Diagnostic;
@@ -64,8 +64,8 @@ impl Compiled {
     }
 }
 
-/// Checks the columns of a channel whose messages the runtime delivers, and returns the mistake, if
-/// there is one. A column without a declared type gets the type that the runtime requires.
+/// Checks the columns of a channel whose messages the runtime delivers. Returns the mistake, if
+/// there is one. Gives a column without a declared type the type that the runtime requires.
 pub(crate) fn check_columns(channel: &mut Collection) -> Option<Diagnostic> {
     let wrong = match &*channel.name {
         NOTIFY => notify_is_wrong(channel),

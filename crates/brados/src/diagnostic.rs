@@ -10,8 +10,8 @@ use crate::span::{LineColumn, LineIndex, Span};
 pub enum Severity {
     /// It cannot.
     Error,
-    /// The program can be compiled, but the rule probably does not mean what it says, or costs more
-    /// than it seems to.
+    /// The program compiles, but the rule probably does not mean what its author wanted, or costs
+    /// more than it seems to.
     Warning,
 }
 
@@ -123,8 +123,8 @@ fn excerpt(text: &mut String, file: &str, source: &str, lines: &LineIndex, span:
     let _ = writeln!(text, "{gutter} | {lead}{}", "^".repeat(carets.clamp(1, rest)));
 }
 
-/// Cuts a part out of a long line, with the character `at` in it. Returns the part and the place of
-/// that character in the part.
+/// Cuts out a part of a long line that contains the character `at`. Returns this part and the
+/// position of the character in it.
 fn window(line: &str, at: usize) -> (String, usize) {
     let count = line.chars().count();
     if count <= MAX_SHOWN_CHARACTERS {

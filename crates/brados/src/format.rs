@@ -1,9 +1,9 @@
 //! Formats Brados sources. The formatter changes only indentation and blanks; lines and comments
 //! stay where they are.
 //!
-//! It works on tokens. A line is indented one level more than the line on which the innermost open
-//! bracket or block was opened, and one more if it continues the line before. Formatting a
-//! formatted source changes nothing.
+//! It works on tokens. A line is indented one level more than the line that opened the innermost
+//! open bracket or block. A line that continues the previous one is indented one level more.
+//! Formatting a formatted source changes nothing.
 
 use crate::compile::CompileErrors;
 use crate::diagnostic::Diagnostics;

@@ -1,9 +1,9 @@
-//! A program with resolved names: flat rules over collections.
+//! A program with resolved names, as rules over collections. Every pass after `resolve` works on
+//! this form.
 //!
-//! The intermediate results of a rule's chain of methods and blocks are collections without a name
-//! ([`Collection::is_anonymous`]). So each rule in this form is one join with conditions, one
-//! aggregation, or some literal rows. Columns are referred to by position. Every later pass works
-//! on this form.
+//! A chain of methods and blocks in a rule has intermediate results. Each becomes a collection
+//! without a name ([`Collection::is_anonymous`]). So each rule in this form is one join with
+//! conditions, one aggregation, or some literal rows. Columns are identified by position.
 
 use crate::layout::{Layout, TablePlace};
 use crate::span::Span;

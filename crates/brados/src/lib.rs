@@ -1,21 +1,22 @@
-//! Brados: object interfaces written as relations, compiled to a Luau class.
+//! Brados: a language for classes of objects. Programs are relations and rules; this crate compiles
+//! them to Luau classes.
 //!
 //! A program declares collections of rows and rules between them (`LANGUAGE.md` describes the
-//! language). In the compiled class each input interface is a method. One request is one row, one
-//! timestep and one transaction on one object. The passes, in order:
+//! language). In the compiled class each input is a method. One request is one row, one timestep
+//! and one transaction on one object. The passes, in order:
 //!
-//! 1. `syntax`: parses the source into a tree, and goes on after mistakes;
+//! 1. `syntax`: parses the source into a tree, and continues after mistakes;
 //! 2. `resolve`: resolves names to collections and columns; chains become flat rules ([`ir`]);
-//! 3. `types`: infers what each column holds, and where nil may be;
-//! 4. `stratify`: orders the collections so that none is negated or aggregated before it is
-//!    complete;
-//! 5. `lints`: warns of rules that are probably not meant so;
+//! 3. `types`: infers the type of each column, and which columns may be nil;
+//! 4. `stratify`: orders the collections so that each is complete before it is negated or
+//!    aggregated;
+//! 5. `lints`: warns of rules that probably do not mean what their author wanted;
 //! 6. [`plan`]: chooses for each method the rules it needs, their order and their access paths;
-//! 7. [`layout`]: decides where stored data is kept;
+//! 7. [`layout`]: decides where data is stored;
 //! 8. `emit`: writes the class.
 //!
 //! **Invariant:** no source makes a pass panic or run long. Sizes and nesting are bounded
-//! ([`limits`]), and every mistake is a [`Diagnostic`].
+//! ([`limits`]), and every mistake becomes a [`Diagnostic`].
 
 mod analysis;
 mod compile;

@@ -5,8 +5,8 @@
 
 /// Source of one program: some fifty times the CORFU interface.
 pub const MAX_SOURCE_BYTES: usize = 64 * 1024;
-/// The number of collections of a program, including `temp`s. Each may become a local variable of a
-/// Lua function, and Lua allows 200 of those.
+/// The most collections of a program, including `temp`s. Each may become a local variable of a Lua
+/// function, and a function can have only 200.
 pub const MAX_COLLECTIONS: usize = 96;
 pub use nacre_calls::{MAX_COLUMNS, MAX_INTEGER};
 /// Rules of a program.
@@ -16,36 +16,36 @@ pub const MAX_JOINED: usize = 6;
 /// Brackets, operators and blocks within each other. They are bounded because the passes over
 /// expressions are recursive.
 pub const MAX_NESTING: usize = 48;
-/// Mistakes that are reported at once. If there are more, the first ones are worth more than the
-/// others.
+/// How many mistakes are reported at once. If there are more, the first ones are worth more than
+/// the others.
 pub const MAX_DIAGNOSTICS: usize = 50;
 /// Mistakes that are collected, and as many warnings. Each new one is compared with all earlier
 /// ones.
 pub const MAX_FOUND: usize = 16 * MAX_DIAGNOSTICS;
 /// Characters of a line that are shown with a mistake, around it.
 pub const MAX_SHOWN_CHARACTERS: usize = 200;
-/// The length of a name in bytes. Names are part of keys in the map, of replies, and of many lines
-/// of the class.
+/// The length of a name in bytes. Names occur in keys of the map, in replies, and in many lines of
+/// the class.
 pub const MAX_NAME_BYTES: usize = 128;
-/// A method that is given only the beginning of a request gets at least this many bytes. So numbers
-/// that lie within these bytes can be read from the beginning alone.
+/// A method may be passed only the beginning of a long request, but always at least this many
+/// bytes. So numbers within these bytes can be decoded from the beginning alone.
 pub const REQUEST_HEAD_BYTES: usize = 64;
 /// Text of the generated class: what the sandbox compiles (`nacre_program::MAX_SOURCE_BYTES`).
 pub const MAX_CLASS_BYTES: usize = 256 * 1024;
-/// The number of rules that a class carries out, over all methods and variants of rules. A rule
-/// takes some hundred bytes of Lua, so a class with more rules would exceed [`MAX_CLASS_BYTES`].
+/// The most rules in a class, counted over all methods and variants of rules. A rule takes about a
+/// hundred bytes of Lua, so more rules would exceed [`MAX_CLASS_BYTES`].
 pub const MAX_RULE_PLANS: usize = 4096;
-/// The number of rounds of a recursion at run time. It bounds the longest path that a program can
-/// follow. It also stops a recursion that makes new values for ever, even on a stock OSD, which has
+/// The most rounds of a recursion at run time, which is the longest path that a program can follow.
+/// This bound also stops a recursion that makes new values for ever, even on a stock OSD, which has
 /// no budgets.
 pub const MAX_ROUNDS: usize = 10_000;
-/// The bytes of an object's stream that a layout may use. This is the greatest length of a stream
-/// in nacre, and by default in Ceph.
+/// The most bytes of an object's stream that a layout may use. Longer streams are not possible in
+/// nacre, nor in Ceph with its default settings.
 pub const MAX_STREAM_BYTES: u32 = 128 * 1024 * 1024;
-/// Bytes of a slot. One byte says what is in the slot, and there must be room for one more.
+/// The least size of a slot in bytes: one byte for the slot's state and one for a value.
 pub const MIN_SLOT_BYTES: u32 = 2;
-/// The greatest size of a slot, which is that of a value of the map. A row that does not fit into
-/// its slot is kept in the map.
+/// The greatest size of a slot in bytes, which is also the greatest size of a value of the map. A
+/// row that does not fit into its slot is stored in the map.
 pub const MAX_SLOT_BYTES: u32 = 1024 * 1024;
 /// Former layouts of a program. For each of them the class contains code that reads it.
 pub const MAX_FORMER_LAYOUTS: usize = 8;

@@ -1,5 +1,5 @@
-//! Tells from an object's data which layout the object is in, for code that looks at objects
-//! without calling their class.
+//! Finds the layout of an object from its data. Code that looks at objects without calling their
+//! class uses it.
 
 use crate::compile::Compiled;
 use crate::emit;
@@ -33,8 +33,8 @@ impl Marks {
 
     /// Where an object is whose entry this is.
     pub fn whereabouts(&self, entry: &[u8]) -> Whereabouts {
-        // The first character tells an object that is on its way between two layouts from one that
-        // is in a layout.
+        // The first character only says whether the object is migrating between two layouts, so it
+        // is not compared here.
         let is = |signature: &&String| entry.starts_with(signature.as_bytes());
         let concerns = |signature: &&String| {
             entry.get(1..).is_some_and(|rest| rest.starts_with(&signature.as_bytes()[1..]))

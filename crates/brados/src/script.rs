@@ -1,4 +1,5 @@
-//! Parses and runs test scripts. A script is a list of requests, each with its expected result.
+//! Parses and runs test scripts of programs. A script is a list of requests, each with its expected
+//! result.
 //!
 //! ```text
 //! # a comment
@@ -9,11 +10,10 @@
 //! put 'key', 8 -> conflict
 //! ```
 //!
-//! A request is a method and its row. After the arrow comes each row of each output, or `nothing`,
-//! or the kind of the error. The order of rows does not matter. Each case has an object called
-//! `object`, which gets the requests; `@name` before a request sends it to the object `name`
-//! instead. The line `delivered` waits until all messages sent so far, and those that they cause,
-//! are delivered.
+//! A request is a method and its row. After the arrow come the expected rows of all outputs in any
+//! order, or `nothing`, or the kind of the error. Requests go to an object called `object`; `@name`
+//! before a request sends it to the object `name` instead. The line `delivered` waits until all
+//! messages sent so far, and all messages that these cause, are delivered.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -1,10 +1,11 @@
-//! Finds an order in which collections can be computed.
+//! Finds an order in which a method can compute collections, and refuses programs without such an
+//! order.
 //!
 //! A collection is complete once all its `<=` rules have run over complete input. Rules that only
-//! join may form a cycle: they run until no new row appears. A collection that is negated,
-//! aggregated or deleted from must be complete first. So a cycle through one of these has no
-//! meaning and is refused. Tables are read as they were at the start of the request, so `<+`, `<-`
-//! and `<+-` close no cycle.
+//! join may form a cycle: they run until no new row appears. A collection must be complete before
+//! it is negated, aggregated or deleted from. So a cycle through a negation, an aggregation or a
+//! deletion has no meaning and is refused. Tables are read as they were at the start of the
+//! request, so `<+`, `<-` and `<+-` close no cycle.
 
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::ir::{CollectionId, Program, Reading};
@@ -91,8 +92,8 @@ fn components(program: &Program, edges: &[Edge]) -> Vec<Stratum> {
     strata
 }
 
-/// Visits all nodes that can be reached and were not visited yet. Each comes after all nodes that
-/// follow from it.
+/// Visits all nodes that can be reached from `start` and were not visited yet. Appends each node to
+/// `finished` after all nodes that are reached from it.
 fn walk(
     start: CollectionId,
     seen: &mut [bool],
@@ -118,7 +119,7 @@ fn walk(
     }
 }
 
-/// The path from the end of an edge back to its beginning, if the edge closes a cycle.
+/// If an edge closes a cycle, returns the path from the end of the edge back to its beginning.
 fn path(strata: &[Stratum], edges: &[Edge], edge: &Edge) -> Option<Vec<Edge>> {
     let stratum = strata.iter().find(|stratum| stratum.collections.contains(&edge.to))?;
     if !stratum.collections.contains(&edge.from) {
@@ -192,8 +193,8 @@ fn way_out<'e>(program: &Program, source: &str, steps: impl Iterator<Item = &'e 
     }
 }
 
-/// Refuses a `<-` or `<+-` on a table if the rows to delete depend on the same cycle of rules as
-/// the table. The rules of the cycle would make such rows again.
+/// Refuses a `<-` or `<+-` on a table that a cycle of rules computes, if the rows to delete depend
+/// on the same cycle. The cycle would produce such rows again.
 fn deletions(
     program: &Program,
     source: &str,

@@ -1,8 +1,8 @@
-//! Emits an access path as Lua: a loop over the rows of a relation, or the look-up of one row.
+//! Emits Lua that finds the rows of a relation: a loop over rows, or the look-up of one row.
 //!
-//! Each path opens Lua blocks in which a row is available. The names of variables in such a block
-//! end in the number of the rule's source that the row comes from. `r` is the row, `g` holds the
-//! rows of an index that have the wanted key, and `prefix` and `after` describe a range of a table.
+//! The emitted code opens Lua blocks in which a row is available. Each relation that a rule joins
+//! has a number, and the variables for its rows end in that number. `r` is the row, `g` holds the
+//! rows that an index has for the wanted key, and `prefix` and `after` describe a range of a table.
 
 use super::encoding::{Typed, key, row_key};
 use super::expression::Scope;
@@ -68,8 +68,8 @@ impl MethodWriter<'_> {
         }
     }
 
-    /// Opens a block that runs if the wanted row exists. `found` is a Lua expression for the row;
-    /// its value is false or nil if there is no such row.
+    /// Opens a block that runs if the wanted row exists. `found` is a Lua expression for the row.
+    /// Its value is false or nil if there is no such row.
     fn bind_if_there(&mut self, found: &str, blocks: &mut Blocks) -> Row {
         let row = self.row_name();
         self.out.put(format!("local {row} = {found}"));
@@ -109,8 +109,8 @@ impl MethodWriter<'_> {
         let (mut label, mut own, mut wanted) = (vec![], vec![], vec![]);
         for (column, expr) in columns.iter().zip(exprs) {
             let declared = self.type_of(id, *column);
-            // The value sought may be nil although the column never is. Then both are encoded as if
-            // they could be nil, so that their encodings are comparable.
+            // The wanted value may be nil even if the column is never nil. In that case both are
+            // encoded like values that may be nil, so that their encodings are comparable.
             let may_be_nil = declared.may_be_nil || self.may_be_nil(scope, expr);
             let ty = Type { may_be_nil, ..declared };
             own.push((format!("row[{}]", column + 1), ty));
@@ -144,7 +144,7 @@ impl MethodWriter<'_> {
         self.bind_if_there(&format!("{there}{name}.get(object, {key})"), blocks)
     }
 
-    /// The row of a table with this key, if a single look-up is enough for the whole request.
+    /// The row of a table with this key, if the request needs only one look-up for it.
     pub(super) fn look_up_point(
         &mut self,
         scope: &Scope,
@@ -177,9 +177,9 @@ impl MethodWriter<'_> {
         self.bind_range(relation, &format!("{name}.prefix .. {beginning}"), blocks)
     }
 
-    /// Reads a stored relation into a set in memory, at the first place that needs it. The set
-    /// stays right, because tables do not change before the end of the request. Returns the Lua
-    /// variable that holds the set.
+    /// Reads a stored relation into a set in memory, where the method first needs it. The set stays
+    /// valid, because tables do not change before the end of the request. Returns the Lua variable
+    /// that holds the set.
     fn loaded(&mut self, relation: Relation) -> String {
         let (name, set) = (self.name(relation), format!("s{}", self.depth));
         let all = self.loaded_relations();
@@ -219,9 +219,9 @@ impl MethodWriter<'_> {
         Row::Table(row)
     }
 
-    /// Returns a condition, and the columns of a stored row's key (or the first of them). The
-    /// condition excludes a nil value for each column that is never nil, because a nil cannot be
-    /// encoded there.
+    /// Returns the key columns of a stored row (or the first of them), and a condition. The
+    /// condition is false if a value is nil for a column that is never nil: such a value has no
+    /// encoding as a key.
     fn key_columns(
         &mut self,
         scope: &Scope,
@@ -239,8 +239,8 @@ impl MethodWriter<'_> {
         (there, columns)
     }
 
-    /// Returns the condition `text ~= nil and ` if the value may be nil but the column that it is
-    /// compared with never is. Otherwise returns an empty string.
+    /// Returns the condition `text ~= nil and ` if the value may be nil and is compared with a
+    /// column that is never nil. Otherwise returns an empty string.
     pub(super) fn unless_nil(
         &self,
         scope: &Scope,

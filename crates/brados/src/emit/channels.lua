@@ -1,11 +1,13 @@
--- Sends messages into channels, and lets an application drain them.
+-- Sends messages into channels, and lets an application fetch them.
 --
--- A message is a map entry. Its key is `~` (the application drains it) or `>` (the runtime delivers it) and
--- its number in fourteen hexadecimal digits. Its value is the sender (`s1`, for the runtime only), the name
--- of the channel (`s1`), the width (one byte), the number of rows (`I4`, one), and the row as in a reply.
+-- A message is a map entry. Its key is `~` (for the application) or `>` (for the runtime), followed by the number
+-- of the message in fourteen hexadecimal digits. Its value is, in this order: the sender (`s1`, only for the
+-- runtime), the name of the channel (`s1`), the width of the row (one byte), the number of rows (`I4`, always
+-- one), and the row, encoded as in a reply.
 
 --- room: names fail
--- The most messages of one request, and how far the last may be numbered from the first that waits.
+-- The most messages that one request may send, and the most that may wait, from the oldest waiting message to the
+-- newest.
 local MAX_SENT, MAX_WAITING = 1024, 4096
 -- Refuses to send more than may wait, before anything is written.
 local function room(object, field, prefix, count)
@@ -55,7 +57,8 @@ local function post(object, field, messages, name, width, encode)
 end
 
 --- post_removal: post
--- However many rows ask for it, an object is removed by one message. Its number is in the header.
+-- Stores one message that removes the object, however many rows ask for this. Stores the message's number in the
+-- header.
 local function post_removal(object, field, removal, messages, name, width, encode)
   if messages.count > 0 then
     table.sort(messages.keys)
@@ -77,8 +80,8 @@ local function recall(object, removal)
 end
 
 --- outbox: page take fail protect
--- The methods by which an application drains messages. `channel_messages` returns the first ones that wait,
--- at least one and as many as fit into a reply. `channel_delivered` drops those up to a number.
+-- The methods by which an application fetches messages. `channel_messages` returns the oldest waiting messages,
+-- at least one and as many as fit into a reply. `channel_delivered` deletes all messages up to a given number.
 local MESSAGES_BYTES = 4194304
 _G["channel_messages"] = function(input, output)
   if #input > 0 then
@@ -110,7 +113,8 @@ _G["channel_delivered"] = function(input)
   if at ~= #text + 1 then
     fail(-22, "the request is no row of channel_delivered, [:number:int]")
   end
-  -- Reads keys only, so that the dropped messages need not fit into memory. Messages have the map's last keys.
+  -- Reads only keys, so that the deleted messages need not fit into memory. No key of the map comes after those
+  -- of messages.
   local after, count, stays = "~", 0, false
   repeat
     local keys = objclass.map_get_keys(after, PAGE)

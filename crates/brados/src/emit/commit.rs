@@ -1,8 +1,8 @@
-//! Emits the end of a request: all changes are decided first, and only then written.
+//! Emits the end of a request: the method first decides all changes, and only then writes them.
 //!
-//! A request collects the changes of a table in a list (`settle` in `runtime.lua`), unless it can
-//! change only one row (`emit/only_change.rs`). Aggregates that are kept up to date are computed
-//! before anything is stored. So a request whose sum would be inexact is refused before it has
+//! A method collects the changes of a table in a list (`settle` in `runtime.lua`). If it can change
+//! only one row, it needs no list (`emit/only_change.rs`). Stored aggregates are updated before
+//! anything is written. So if a sum is too large to be exact, the request is refused before it has
 //! written anything.
 
 use super::encoding::row_key;
@@ -103,8 +103,7 @@ impl MethodWriter<'_> {
         self.declare(&changes, &format!("{settle}(object, {pending}, {stored})"));
     }
 
-    /// The rows that `<=` put into a table are stored at the end of the request, like inserted
-    /// rows.
+    /// Rows that `<=` adds to a table are stored at the end of the request, like inserted rows.
     fn note_rows_now(&mut self, table: CollectionId, pending: &str, stored: &str) {
         let (name, pend) = (self.name(Relation::Local(table)), self.runtime.need("pend"));
         match self.rows_now(table) {

@@ -1,6 +1,6 @@
-//! Emits rules without a loop as a single Lua condition. Such a rule joins rows that are kept in
-//! local variables, compares their columns, and tests that certain other rows do not exist. The
-//! rule gives its row if the condition holds.
+//! Emits a rule without a loop as one Lua condition. Such a rule joins rows that are in local
+//! variables, compares their columns, and tests that certain other rows do not exist. If the
+//! condition holds, the rule produces its row.
 
 use super::expression::Scope;
 use super::literal::Literal;
@@ -11,8 +11,8 @@ use crate::plan::{Access, Phase, Relation, RulePlan, Step};
 use crate::syntax::ast::BinaryOp;
 use crate::syntax::token::MergeOp;
 
-/// The condition under which a rule without a loop gives its row, and the rows that are available
-/// then.
+/// The condition under which a rule without a loop produces its row, and the rows that the rule can
+/// use then.
 pub(super) struct Condition {
     /// All of them have to hold; none is left out but those that always do.
     tests: Vec<String>,
@@ -53,8 +53,7 @@ impl MethodWriter<'_> {
         Some(condition)
     }
 
-    /// The only row of a relation, if the relation is not a table and its row is known without a
-    /// search.
+    /// The only row of a relation, if the row is in local variables or in the header.
     fn row_at_hand(&mut self, relation: Relation, access: &Access) -> Option<Scalars> {
         match (relation, access) {
             (_, Access::Only) => self.scalars_of(relation),
@@ -65,8 +64,8 @@ impl MethodWriter<'_> {
         }
     }
 
-    /// The row whose absence a rule tests for, after a look-up if one is needed. `None` if that row
-    /// is not kept in local variables.
+    /// The row whose absence a rule tests. Emits a look-up if one is needed. Returns `None` if the
+    /// row is not kept in local variables.
     pub(super) fn row_found(
         &mut self,
         scope: &Scope,
@@ -123,9 +122,9 @@ impl MethodWriter<'_> {
         }
     }
 
-    /// Emits a phase that consists of one rule without a loop, if no column of its row must be
-    /// computed. The row exists if the rule's condition holds. If another row exists under the same
-    /// condition, both share one local variable for it.
+    /// Emits a phase that consists of one rule without a loop, if no column of the rule's row must
+    /// be computed. The row exists if the rule's condition holds. If another row has the same
+    /// condition, both use the same local variable for it.
     pub(super) fn give_at_once(&mut self, phase: &Phase) -> bool {
         let ([Relation::Local(id)], [plan], []) =
             (&phase.relations[..], &phase.once[..], &phase.repeated[..])

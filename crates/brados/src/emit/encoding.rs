@@ -1,5 +1,6 @@
-//! Emits the encoding of rows: as keys that sort like their columns, as stored values, and in
-//! requests and replies. The functions take Lua expressions for the columns and return Lua text.
+//! Emits the encoding of rows as map keys, as stored values, and in requests and replies. Keys sort
+//! like the columns of their rows. The functions take Lua expressions for the columns and return
+//! Lua code.
 
 use super::pack::pack;
 use super::runtime::Runtime;
@@ -23,12 +24,12 @@ pub(super) fn quoted(bytes: &[u8]) -> String {
     text
 }
 
-/// Returns the key of a row with these columns. If they are only the first columns of the key
-/// (`is_whole` is false), returns the beginning of the key.
+/// Returns the key of a row with these columns. If `is_whole` is false, they are only the first
+/// columns of the key, and the result is the beginning of the key.
 ///
-/// Numbers have a fixed length. A string before other columns ends in a byte that is less than any
-/// other. So keys sort as rows do, column by column. No key has a zero byte, because stock
-/// `cls_lua` would end the key there.
+/// Numbers have a fixed length. A string that is not the last column ends in a byte that is less
+/// than any other byte. So keys sort like rows, column by column. No key has a zero byte, because
+/// stock `cls_lua` would cut the key there.
 pub(super) fn key(runtime: &mut Runtime, columns: &[Typed], is_whole: bool) -> String {
     let parts: Vec<_> = columns
         .iter()
@@ -52,8 +53,8 @@ pub(super) fn key(runtime: &mut Runtime, columns: &[Typed], is_whole: bool) -> S
     if parts.is_empty() { "\"\"".to_owned() } else { parts.join(" .. ") }
 }
 
-/// The whole key of a row that a method looks up or writes. The Lua text may be used several times
-/// in a method.
+/// The whole key of a row that a method looks up or writes. The returned Lua expression may be used
+/// several times.
 pub(super) fn row_key(runtime: &mut Runtime, columns: &[Typed]) -> String {
     match columns {
         [(expr, Type { base: Base::Int, may_be_nil: false })] => {
@@ -147,8 +148,7 @@ pub(super) fn all_unpacked(
     types.iter().map(column).collect()
 }
 
-/// If the last column is a string that is never nil, returns the columns before it, and that
-/// column.
+/// If the last column is a string that is never nil, returns the columns before it and this column.
 pub(super) fn ends_in_text(columns: &[Typed]) -> Option<(&[Typed], &Typed)> {
     let (last, before) = columns.split_last()?;
     let is_text = matches!(last.1.base, Base::String | Base::Bytes) && !last.1.may_be_nil;

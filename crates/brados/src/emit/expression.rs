@@ -155,8 +155,9 @@ impl MethodWriter<'_> {
         }
     }
 
-    /// Tests whether a relation has a row with this key and, if they are given, with these other
-    /// columns. `there` is the condition of [`Self::unless_nil`] for each column of the key.
+    /// Tests whether a relation has a row with this key. If `values` also has the other columns,
+    /// they must be equal too. `there` joins the conditions of [`Self::unless_nil`] for the columns
+    /// of the key.
     fn has_key(&mut self, relation: Relation, there: &str, values: &[String]) -> String {
         let collection = self.program.collection(relation.collection());
         let (key_width, width) = (collection.key_width, collection.width());

@@ -1,14 +1,16 @@
-//! Emits how a class loads and stores the header, wherever the layout puts it.
+//! Emits how a class loads and stores the header of an object. The header is the record of all data
+//! that the object has only once; the layout says where it is stored.
 //!
-//! | `@brados` in the map holds | the object is |
+//! | entry `@brados` of the map | meaning |
 //! |---|---|
-//! | `b` and fifteen digits, fields | in that layout, whose header is here |
-//! | `b` and fifteen digits | in that layout, whose header (the same digits, fields) is in the attribute `brados` or at the beginning of the stream |
-//! | `m` and fifteen digits, a cursor (`s4`), fields | on its way into that layout or out of it: its rows are there or in the map |
+//! | `b`, fifteen digits, fields | the object is in the layout with these digits; the fields are its header |
+//! | `b`, fifteen digits | the object is in this layout; the header (the same digits, then the fields) is in the attribute `brados` or at the beginning of the stream |
+//! | `m`, fifteen digits, a cursor (`s4`), fields | the object is migrating into or out of this layout: each row is in this layout or in the map |
 //!
-//! **Invariant.** In every layout `@brados` begins with the layout's digits. A transaction that
-//! changes an object's layout writes the digits too. So a class never mistakes an object in a
-//! foreign layout for a new object, or for an object in its own layout.
+//! **Invariant.** In every layout `@brados` begins with a letter and the layout's digits. A
+//! transaction that changes an object's layout also writes the digits. So a class that does not
+//! know the object's layout sees that; it never takes the object for a new one or for one of its
+//! own.
 
 use super::encoding::quoted;
 use super::layouts::{Layouts, Physical};
@@ -212,8 +214,8 @@ impl HeaderWriter<'_> {
     }
 }
 
-/// For a class with former layouts, writes the description of each layout, and of the tables that
-/// move between layouts (see section `adopt` of `migrate.lua`).
+/// For a class that has former layouts, writes the description of each layout, and of the tables
+/// that differ between layouts (see section `adopt` of `migrate.lua`).
 pub(super) fn write_layouts(
     layouts: &Layouts<'_>,
     views: &[View],

@@ -1,39 +1,40 @@
--- Places: where rows are stored that are not in the map.
+-- Stores rows of tables outside the map, in the byte stream of the object.
 --
--- A place keeps the values of keys. It is a table of functions:
+-- A place is a key–value store within the object. Each table has one. A place is a table of these functions:
 --
---   find(object, key)               the value, nil if there is none
---   keep(object, key, value)        nil to drop it
---   page(object, beginning, after)  some values by key, and the cursor to go on with, nil at the end
---   own(object, after)              like `page` in smaller parts, but without entries that would also be in
---                                   the map if the map were the table's place; and the number of bytes that
---                                   were read, including places without a value
---                                   (the last argument of an index's `page` and `own` bounds the keys)
---   drop(object, key)               as keep(object, key, nil), for a place that is given up soon
---   forget(object, key)             from now on there is no value, whatever reads may return
---   has_overflow                    whether `page` also finds entries of the map
+--   find(object, key)               the value, or nil if there is none
+--   keep(object, key, value)        stores the value; nil removes it
+--   page(object, beginning, after)  values by key, whose keys begin with `beginning`; and the cursor for the
+--                                   next page, or nil at the end
+--   own(object, after)              like `page`, with smaller pages, but only values outside the map; and the
+--                                   number of bytes read, including empty slots
+--                                   (a last argument to an index's `page` and `own` bounds the number of keys)
+--   drop(object, key)               like keep(object, key, nil), when the whole place is about to be emptied
+--   forget(object, key)             treats the key as missing, even if a read still returns its old value
+--   has_overflow                    whether `page` also returns values from the map
 --
--- There are three kinds of place. `in_map` keeps values in entries of the map. `in_slots` keeps them at places of
--- the byte stream computed from the key, and in the map if they do not fit. `appended` keeps them in a heap
--- (`heap_at`) at the end of the stream, with an index in a place of either other kind.
+-- There are three kinds of place. `in_map` stores values in entries of the map. `in_slots` computes an offset of
+-- the byte stream from the key; a value that does not fit is stored in the map. `appended` stores values at the
+-- end of the stream, in a heap (`heap_at`), and finds them by an index, which is a place of one of the other
+-- kinds.
 --
--- A value read from a slot is followed by the rest of the slot. A reader of a row stops at the row's end, and a
--- migration cuts the rest off.
+-- A value that is read from a slot has the unused bytes of the slot behind it. Whoever decodes a row stops at the
+-- row's end. A migration cuts the unused bytes off.
 --
--- Some stores let a read see the request's own writes, others (stock OSDs) do not. So a place remembers in
--- `object` what it wrote and needs later: states of slots, index entries, free places of the heap.
+-- On some stores a read sees what the same request wrote; on stock OSDs it does not. So a place remembers in
+-- `object` what it wrote and needs later: states of slots, index entries, free blocks of the heap.
 --
--- A slot's state is its first byte:
+-- The first byte of a slot is its state:
 --
---   EMPTY       or past the end of the stream: no value
---   FULL        the rest of the slot begins with the value
---   ELSEWHERE   the value is too long, and is in the map
+--   EMPTY       no value; so is a slot past the end of the stream
+--   FULL        the value follows
+--   ELSEWHERE   the value is too long for the slot, and is in the map
 --
--- Only `keep` changes it. The map has an entry under a slot's key if and only if the slot says ELSEWHERE, unless the
--- object is on its way between two layouts.
+-- Only `keep` changes the state. The map has an entry under a slot's key if and only if the state is ELSEWHERE.
+-- Only while the object migrates between two layouts may this not hold.
 --
--- A place in the heap has a value, or is free and in the list of its size. The request that replaces or drops its
--- value gives it up. Places are never divided or joined, and two values never share one.
+-- A block of the heap holds one value, or is free and on the free list of its size. A request that replaces or
+-- removes a value frees its block. Blocks are never split or merged.
 
 --- is_foreign: fail
 local function is_foreign()
@@ -83,7 +84,7 @@ local function stream_size()
 end
 
 --- own_stream: stream_size fail
--- A new object's stream belongs to the program only if it is empty. Otherwise another writer has used it.
+-- A new object's stream must be empty. Otherwise another writer has used it, and the program must not.
 local function own_stream()
   if stream_size() > 0 then
     fail(-22, "the program keeps rows in the byte stream, and this object's holds something else")
@@ -153,10 +154,10 @@ local function chain(first, second)
 end
 
 --- in_slots: in_map chain memory key_int column_int read write
--- Slots of `width` bytes from `base` on, one for each number from the first on, `limit` at most. The first
--- byte of a slot says whether it is empty, has a value, or has a value that is too long. Values that are too
--- long, and those of numbers without a slot, are in the map. `object[at]` is the number of the first slot.
--- The next field is how many slots may be in use; nothing is read past them.
+-- Stores values in slots of `width` bytes. Slot 0 begins at offset `base`. Each key is a number and has a slot of
+-- its own, at most `limit` slots in all. A value that is too long, or whose number has no slot, is stored in the
+-- map. `object[at]` is the number that has slot 0. `object[at + 1]` is how many slots may be in use; later ones
+-- are not read.
 local EMPTY, FULL, ELSEWHERE = 0, 1, 2
 local SLOT_GROUP, SLOT_CHUNK = 64, 65536
 local function in_slots(prefix, at, base, width, limit)
@@ -182,7 +183,7 @@ local function in_slots(prefix, at, base, width, limit)
     end
     return state == ELSEWHERE and overflow.find(object, key) or nil
   end
-  -- The state of a slot. If there is a value to keep, a slot past those in use is taken into use.
+  -- The state of a slot. To store a value in a slot that is not in use yet, this also takes the slot into use.
   local function state_of(object, key, slot, value)
     local states = memory(object, place)
     if slot >= object[at + 1] then
@@ -247,12 +248,12 @@ local function in_slots(prefix, at, base, width, limit)
 end
 
 --- heap_at: memory read write stream_size
--- Values at the end of the stream. Places have fixed sizes, four to a doubling from 16 bytes on. A place
--- that is given up is used for the next value of its size. So there are never more places of a size than
--- there were values of it at one time. `object[at]` has the first free place of each size (`BI6`: which
--- size, its offset plus one). A free place begins with the next one, 0 for none.
--- `put` returns the index entry of a value: "\1", its offset, length and the length of its place; or, if the
--- stream is full, "\2" and the value itself. A value that is never given up takes exactly its own length.
+-- Stores values in blocks at the end of the stream. Blocks have fixed sizes from 16 bytes on, four sizes for each
+-- doubling. A freed block is used for the next value of its size. So a size never has more blocks than it had
+-- values at one time. `object[at]` lists the first free block of each size (`BI6`: the size, its offset plus
+-- one). A free block begins with a link to the next free block, 0 for none. `put` returns the index entry of a
+-- value: "\1", offset, length of the value and length of the block. If the stream is full, the entry is "\2" and
+-- the value itself. A value that is never freed gets a block of exactly its length.
 local HEAP_LEAST, STREAM_END = 16, 134217728
 local function size_of(length)
   local least, size = HEAP_LEAST, 0
@@ -264,8 +265,8 @@ local function size_of(length)
 end
 local function heap_at(base, at)
   local heap = {}
-  -- The first free places by size, the next free place behind each that this request gave up, and the end
-  -- of the stream.
+  -- What the request knows of the free lists: the first free block of each size, the next block after each block
+  -- that this request freed, and the end of the stream.
   local function known_of(object)
     local known = memory(object, heap)
     if not known.firsts then
@@ -357,8 +358,8 @@ local function heap_at(base, at)
 end
 
 --- appended: heap_at in_map
--- Values in a heap, with their index entries in another place. `is_final` says that no value is ever
--- replaced or dropped.
+-- Stores values in a heap, and their index entries in another place. `is_final` says that values are never
+-- replaced or removed, so that blocks need no spare bytes.
 local function appended(index, heap, is_final)
   local place = {}
   local function note_of(object, key)
@@ -378,7 +379,7 @@ local function appended(index, heap, is_final)
     end
     return count, length
   end
-  -- The values of a page of the index. If they have too many bytes, the page is shortened.
+  -- The values of one page of the index. If they would have too many bytes, the page is made shorter.
   local function values_of(page_of, most_bytes)
     local notes, rest, bytes = page_of()
     local count, length = length_of(notes)

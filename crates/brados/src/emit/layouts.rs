@@ -1,4 +1,4 @@
-//! The layouts that a class knows: the present one, and the former ones in which objects may still
+//! The layouts that a class knows: the present one, and former ones in which some objects may still
 //! be.
 
 use super::stored::signature;

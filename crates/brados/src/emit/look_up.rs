@@ -1,8 +1,9 @@
-//! Emits look-ups of stored rows so that a request looks up each row only once.
+//! Emits look-ups of stored rows, so that a request looks up each row only once.
 //!
-//! A stored row is looked up where it is first needed, if its key is known without a loop: the
-//! key's columns are literals, or columns of rows kept in locals ([`super::scalar`]). A table with
-//! one row is stored in the header, which every request loads.
+//! If a row's key is known outside of loops, its look-up is emitted where the row is first needed.
+//! The key is known if its columns are literals, or columns of rows kept in local variables
+//! ([`super::scalar`]). The row of a table with at most one row needs no look-up: it is in the
+//! header, which every request loads.
 
 use super::encoding::{Typed, all_unpacked, format, key, quoted, slot_count};
 use super::int_key::IntKey;
@@ -45,9 +46,9 @@ impl LookUp {
 }
 
 impl MethodWriter<'_> {
-    /// Looks up the row of a table with this key, unless that was done before, and returns it.
-    /// `None` if the key is known only inside a loop, so that each pass of the loop needs its own
-    /// look-up.
+    /// Returns the row of a table with this key. Emits the look-up unless the method already has
+    /// it. Returns `None` if the key is known only inside a loop, where each iteration needs a
+    /// look-up of its own.
     pub(super) fn look_up(&mut self, table: CollectionId, key: &[String]) -> Option<Row> {
         if !self.has_scalars {
             return None;
@@ -82,8 +83,8 @@ impl MethodWriter<'_> {
         self.look_ups.rows.iter().find(|known| known.table == table && known.key == key)
     }
 
-    /// The key under which the map stores a row of a table. If the row was looked up before, its
-    /// key is reused.
+    /// The key under which the map stores a row of a table. If the row was looked up before, the
+    /// expression reuses that look-up's key.
     pub(super) fn whole_key(&mut self, table: CollectionId, columns: &[Typed]) -> String {
         let spelled: Vec<_> = columns.iter().map(|(column, _)| column.clone()).collect();
         let key = self.stored_key(table, columns);
@@ -123,7 +124,7 @@ impl MethodWriter<'_> {
         }
     }
 
-    /// Whether a Lua expression is a literal, or a local variable that does not change before the
+    /// Whether a Lua expression is a literal, or a local variable that stays unchanged until the
     /// request begins to write.
     fn is_spelled(&self, text: &str) -> bool {
         let digits = text.strip_prefix('-').unwrap_or(text);

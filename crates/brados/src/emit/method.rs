@@ -18,11 +18,11 @@ use crate::span::LineIndex;
 use crate::syntax::ast::Kind;
 use crate::syntax::token::MergeOp;
 
-/// How many relations a method keeps in local variables at most. Lua allows 200 local variables,
-/// and a method needs others too. Further relations are fields of a Lua table.
+/// The most relations that a method keeps in local variables. Lua allows 200 local variables in a
+/// function, and a method needs others too. Further relations are fields of a Lua table.
 const MAX_LOCALS: usize = 80;
 
-/// Additional local variables for a table that the method writes: the pending row, its key and the
+/// Additional local variables for a table that the method writes: the row to write, its key and the
 /// old row.
 const PENDING_LOCALS: usize = 3;
 
@@ -117,8 +117,8 @@ impl<'a> MethodWriter<'a> {
     pub fn write(mut self) {
         let input = self.program.collection(self.plan.input);
         self.out.line = self.lines.line(input.span.start);
-        // The method is assigned through the table of globals, because a local variable may have
-        // the same name.
+        // The name is assigned in the table of globals, because a local variable may have the same
+        // name.
         let global = format!("_G[\"{}\"]", input.name);
         let (taken_apart, columns) = self.taken_apart().unzip();
         let parameters: String =
@@ -158,8 +158,8 @@ impl<'a> MethodWriter<'a> {
         self.cut_rest();
     }
 
-    /// Loads the state of the object. Within a batch, that is the state after the previous request,
-    /// unless the previous request failed.
+    /// Loads the state of the object. Within a batch, the state is taken from the previous request,
+    /// unless that request failed.
     fn load_object(&mut self) {
         if self.layouts.has_former() {
             self.out.put("local object = load_object()");
@@ -208,8 +208,8 @@ impl<'a> MethodWriter<'a> {
         }
     }
 
-    /// Whether a set in memory never has more than [`MAX_FEW`] rows. A loop over so few rows costs
-    /// less than building keys to find one of them.
+    /// Whether a set in memory never has more than [`MAX_FEW`] rows. For so few rows, a loop costs
+    /// less than keys to find one of them.
     pub fn is_few(&self, relation: Relation) -> bool {
         let Relation::Local(id) = relation else { return false };
         let is_derived = matches!(self.program.collection(id).kind, Kind::Temp | Kind::Scratch);

@@ -1,51 +1,51 @@
--- Migration between two layouts. A class has its present layout, number 1, and knows former ones, from number 2
--- on; N is one of these. Each request finds the object in one of these states. Nothing else is stored of a
--- migration, so a class that knows the layouts by other numbers can continue it:
+-- Migrates an object between two layouts. A class has its present layout, number 1, and knows former layouts,
+-- numbered from 2 on; N is one of these. An object is always in one of the states below. The object stores
+-- nothing else about a migration, so a class that numbers the layouts differently can continue it.
 --
---   state     `@brados`          `object`             rows lie               requests put rows
---   new       is not there       is_new               nowhere                where layout 1 says
---   settled   `b`, digits of 1   from = nil           where layout 1 says    where layout 1 says
---   former    `b`, digits of N   from = N, old        where N says           into the map
---   leaving   `m`, digits of N   from = N             there, or in the map   into the map
---   entering  `m`, digits of 1   from = 1             where layout 1 says,   where layout 1 says
---                                                     or in the map
---   held      `b`, digits of N   from = N, is_held    in the map             into the map
+--   state     `@brados`          fields of `object`   where rows are         where requests put rows
+--   new       missing            is_new               nowhere                in layout 1
+--   settled   `b`, digits of 1   from = nil           in layout 1            in layout 1
+--   former    `b`, digits of N   from = N, old        in layout N            in the map
+--   leaving   `m`, digits of N   from = N             in layout N or map     in the map
+--   entering  `m`, digits of 1   from = 1             in layout 1 or map     in layout 1
+--   held      `b`, digits of N   from = N, is_held    in the map             in the map
 --
 -- The transitions:
 --
 --   new -> settled               the first request that writes (`save_object`)
 --   former -> leaving            any request that writes (`save_between`)
---   former, leaving -> settled   `migrate_at_once`, where no row was moved yet and the rows are few, and soon found
---   leaving -> entering          the `migrate_step` that moves the last row into the map; the object is settled
---                                at once where layout 1 keeps all rows in the map (`enter`)
+--   former, leaving -> settled   `migrate_at_once`: moves all rows if none was moved yet and they are few
+--   leaving -> entering          the `migrate_step` that moves the last row into the map; if layout 1 keeps all
+--                                rows in the map, the object is settled at once (`enter`)
 --   entering -> settled          the `migrate_step` that moves the last row out of the map
 --
--- A former object whose rows are all in the map is loaded as entering or settled, and is stored so when it is
--- written (`adopt`). It is held instead while layout 1 needs the byte stream and another writer has used it. Then
--- everything stays in layout N, and a migration fails.
+-- If all rows of a former object are in the map, it is loaded as entering or settled, and the next write stores
+-- that state (`adopt`). There is one exception: if layout 1 needs the byte stream and another writer has used the
+-- stream, the object is held. Then everything stays in layout N, and a migration fails.
 --
--- `cursor` says which way rows move, in which table, and after which key. Requests may put rows before the cursor,
--- but only into the layout that the rows move to.
+-- `cursor` says in which direction rows move, in which table, and after which key to continue. Requests may put
+-- rows at keys before the cursor, but only where rows move to.
 --
--- Invariants. A row is in one place only, so a look-up tries both. N's rows have left the stream before layout 1 has
--- one there: two layouts never share a stream. The transaction that moves the last row also changes `@brados`, and
--- deletes a header that is elsewhere (`old.clear`).
+-- Invariants. Each row is stored only once, so a look-up tries both locations. Two layouts never use the stream
+-- at the same time: all rows of N leave the stream before layout 1 puts a row there. The transaction that moves
+-- the last row also changes `@brados`, and deletes a header that is outside the map (`old.clear`).
 --
--- The class fills (`header.rs`) `MOVING`, the tables that some layout keeps outside the map; `PROGRAM_FIELDS`, the
--- number of header fields that every layout has; `new_object`; and `LAYOUTS`, with these fields for each layout:
+-- The generated class sets (`header.rs`) `MOVING`, the tables that some layout keeps outside the map;
+-- `PROGRAM_FIELDS`, the number of header fields that all layouts share; `new_object`; and `LAYOUTS`, with these
+-- fields for each layout:
 --
---   digits                 the digits that name it in `@brados`
---   format                 the format of its header: the program's fields, then its own
---   first, count           where its own fields are in `object`, and how many
---   has_rows, has_stream   whether it has rows outside the map, and anything in the stream
+--   digits                 the digits of the layout in `@brados`
+--   format                 the format of its header: the shared fields, then its own
+--   first, count           the position of its own fields in `object`, and their number
+--   has_rows, has_stream   whether it has rows outside the map; whether it uses the stream
 --   heap                   its heap, if it has one
---   refresh                finds the kept ends of tables anew, if its tables are in the map
---   load, clear            load and delete the header, if it is not in the map
+--   refresh                computes stored greatest and least keys anew, if its tables are in the map
+--   load, clear            load and delete the header, if the header is not in the map
 --   save                   stores the header of an object that is held
 
 --- mixed: chain
--- Deletes the header of a former layout. This must happen before that layout's class looks for it again, and
--- before something else is stored in its place.
+-- Deletes the header of a former layout, if it is outside the map. This must happen before a class with that
+-- layout looks for the header again, and before something else is stored in that location.
 local function clear_old_header(object)
   if object.old and object.old.clear then
     object.old.clear()
@@ -74,7 +74,8 @@ local function mixed(into, from)
   end
   return place
 end
--- Adds a table: how its rows are packed, its place in each layout, and its places between a layout and the map.
+-- Describes a table to the migration: how its rows are packed, its place in each layout, and its places during a
+-- migration between a layout and the map.
 local function add_places(moving, format, map, places)
   moving.format = format
   moving.map, moving.places, moving.between = map, places, { mixed(places[1], map) }
@@ -100,7 +101,7 @@ end
 local function settle_all(object)
   object.from, object.is_new = nil, true
 end
--- All rows are in the map now. If layout 1 keeps some elsewhere, they are moved there next.
+-- Called when all rows are in the map. If layout 1 keeps some rows elsewhere, they are moved there next.
 local function enter(object)
   object.cursor = ""
   if LAYOUTS[1].has_rows then
@@ -175,8 +176,8 @@ local function save_between(object)
 end
 
 --- migrate: adopt own_stream
--- Moves a bounded number of rows in a request, and reads a bounded number of bytes, with or without rows in them.
--- The cursor says in which table to continue, and after which key.
+-- One step of a migration. It moves a bounded number of rows and reads a bounded number of bytes, empty slots
+-- included. The cursor says in which table and after which key to continue.
 local STEP_ROWS, STEP_BYTES = 512, 1048576
 local function place_of_cursor(cursor)
   if cursor ~= "" then
@@ -192,13 +193,13 @@ end
 local function source_of(moving, number)
   return number == 1 and moving.map or moving.places[number]
 end
--- A stored row without the rest of its slot, which must not be copied into the map or into narrower slots.
+-- A stored row without the unused bytes of its slot. They must not be copied into the map or into narrower slots.
 local function without_rest(moving, value)
   local found = { unpack(moving.format, value) }
   return sub(value, 1, found[#found] - 1)
 end
--- The next rows to move from the cursor on: from a former layout's places, or from the map if the rows move into the
--- present layout. Also returns where to continue, nil at the end.
+-- The next rows to move, from the cursor on. They come from the places of a former layout or, if rows move into
+-- the present layout, from the map. Also returns the cursor for the next step, or nil at the end.
 local function rows_to_move(object, from, cursor)
   local rows, bytes = {}, 0
   local number, after = place_of_cursor(cursor)
@@ -226,7 +227,7 @@ local function empty_stream(object, layout)
     end
   end
 end
--- Moves all rows in one request, if they are few and quickly found. Returns nil if they are not.
+-- Moves all rows in one request, if they are few and quickly found. Otherwise moves none and returns nil.
 local function migrate_at_once(object)
   local former = LAYOUTS[object.from]
   local rows, rest = rows_to_move(object, object.from, "")

@@ -1,28 +1,28 @@
-//! Turns a plan into a class: Lua text in the common subset of Luau and Lua 5.3.
+//! Turns a plan into a class: Lua code in the common subset of Luau and Lua 5.3.
 //!
-//! The class has, in this order: the parts of the runtime that it uses (`runtime.lua`); access to
-//! stored rows ([`stored`], [`view`]); a method for each input ([`method`]); and the registration
-//! of the methods. A method decodes its request, computes its relations and decides what to write.
-//! It writes and replies only when no conflict is left.
+//! The class consists of, in this order: the parts of the runtime that it uses (`runtime.lua`);
+//! access to stored rows ([`stored`], [`view`]); a method for each input ([`method`]); and the
+//! registration of the methods. A method decodes its request, computes its relations and decides
+//! what to write. It writes and replies only after it has found no conflict.
 //!
 //! Modules for the parts of a method:
-//! - rules: [`rule`] (nested steps), [`access`] (the rows of a step), [`target`] (where rows go),
-//!   [`expression`], [`aggregate`];
-//! - rows kept in locals: [`row`], [`scalar`], [`look_up`], [`int_key`];
+//! - rules: [`rule`] (nested steps), [`access`] (the rows of a step), [`target`] (where a rule's
+//!   rows go), [`expression`], [`aggregate`];
+//! - rows in local variables: [`row`], [`scalar`], [`look_up`], [`int_key`];
 //! - the end of a method: [`commit`], [`only_change`], [`send`];
 //! - the input and output of a method: [`request`], [`reply`], [`pack`].
 //!
-//! Modules for stored data: the header ([`header`]), tables ([`stored`], [`place`]), and kept
+//! Modules for stored data: the header ([`header`]), tables ([`stored`], [`place`]), and stored
 //! aggregates ([`view`], [`view_changes`]).
 //!
 //! **Invariant:** every read comes before the first write. So it does not matter whether reads see
-//! earlier writes (in a stock OSD they do not). A method whose program cannot write is declared
-//! read-only.
+//! earlier writes of the request (in a stock OSD they do not). A method whose rules cannot write is
+//! registered as read-only.
 //!
-//! **Invariant:** after its chunk has run, nothing that a class defines ever changes. The state of
-//! a request is in locals and in the table `object`. What one request of a batch leaves to the
-//! next, the header, is in a table that the caller of the batch passes. So a sandbox may run the
-//! chunk once for many calls.
+//! **Invariant:** nothing that a class defines changes after its chunk has run. The state of a
+//! request is in local variables and in the table `object`. Requests of a batch share only the
+//! header, in a table that the caller of the batch passes. So a sandbox may run the chunk once for
+//! many calls.
 
 mod access;
 mod aggregate;

@@ -1,5 +1,5 @@
-//! Emits the change of a table of which a request changes one row at most. Such a change is decided
-//! and stored directly, without a list of changes.
+//! Emits the change of a table if a request changes at most one row of it. The method decides and
+//! stores such a change directly, without a list of changes.
 
 use super::encoding::{Typed, blank, ends_in_text, format, packed, quoted, row_key};
 use super::int_key::IntKey;
@@ -12,8 +12,8 @@ use crate::plan::{Relation, Rows};
 use crate::syntax::token::MergeOp;
 
 impl MethodWriter<'_> {
-    /// The kind of the change, if the request changes at most one row of the table. `None` if it
-    /// may change several rows.
+    /// The kind of the change if a request changes at most one row of the table. `None` if it may
+    /// change several rows.
     pub(super) fn only_change(&self, table: CollectionId) -> Option<MergeOp> {
         if self.rows_now(table) != Rows::Empty {
             return None;
@@ -113,9 +113,8 @@ impl MethodWriter<'_> {
         self.out.close("end");
     }
 
-    /// Whether a row is written without a look-up of the old row. That is possible if nothing
-    /// depends on the old row. It also pays, because a look-up costs more than writing a row that
-    /// did not change.
+    /// Whether a row is written without a look-up of the old row. This requires that nothing else
+    /// depends on the old row. A look-up would cost more than writing a row that has not changed.
     fn is_put_unseen(&self, table: CollectionId, op: MergeOp) -> bool {
         op == MergeOp::Replace
             && self.views_of(table).is_empty()
@@ -145,8 +144,8 @@ impl MethodWriter<'_> {
         let Row::Table(row) = self.row(&pending) else { return };
         let new = if op == MergeOp::Delete { "nil" } else { &row };
         self.out.open(format!("if {row} then"));
-        // All states are read before one is written, because two aggregates with the same meaning
-        // share a state.
+        // All aggregates are updated before one is stored, because two aggregates with the same
+        // meaning share their stored state.
         for view in &views {
             self.out.put(format!("{view}.update(object, {row}_o, {new})"));
         }
@@ -227,8 +226,8 @@ impl MethodWriter<'_> {
         self.out.put(stored);
     }
 
-    /// Emits the storing of a value. If its last column is a string, the string is not copied to
-    /// join it with the rest.
+    /// Emits the storing of a value. If its last column is a string, the two parts are passed
+    /// separately, which saves a copy of the string.
     fn store_value(&mut self, key: &str, columns: &[Typed]) {
         match ends_in_text(columns) {
             Some((before, (text, _))) => {

@@ -3,8 +3,8 @@
 use super::encoding::quoted;
 use super::literal::Literal;
 
-/// The Lua text that packs these values. `format` is that of `string.pack` without the leading `<`.
-/// If all values are literals, the compiler packs them itself and returns the bytes.
+/// Lua code that packs these values. `format` is a format of `string.pack` without the leading `<`.
+/// If all values are literals, the compiler packs them itself and the code is the resulting string.
 pub(super) fn pack(format: &str, values: &[String]) -> String {
     let spelled = bytes_of(format, values).map(|bytes| quoted(&bytes));
     spelled.unwrap_or_else(|| format!("pack(\"<{format}\", {})", values.join(", ")))

@@ -1,8 +1,8 @@
-//! Emits the functions of tables whose rows are not in the map, but at a *place*: in slots of the
-//! byte stream, or appended to the stream.
+//! Emits access to tables whose rows are outside the map: in slots of the byte stream, or appended
+//! to the stream.
 //!
-//! `layout.lua` implements the places; this module chooses the place of each such table. A row has
-//! the same encoding at a place as in the map.
+//! `layout.lua` implements a key–value store for each kind of location, called a *place*. This
+//! module chooses the place of each table. Rows have the same encoding as in the map.
 
 use super::encoding::quoted;
 use super::layouts::{Layouts, Physical};
@@ -29,8 +29,8 @@ pub(super) fn heap_name(number: usize) -> String {
     format!("heap{}", number + 1)
 }
 
-/// Writes the places of a table's rows, which are packed as `format` says. That is the place in the
-/// present layout, and the places in former layouts if the class has such layouts.
+/// Writes the places of a table: one for the present layout, and one for each former layout.
+/// `format` says how the table's rows are packed.
 pub(super) fn write_places(
     layouts: &Layouts<'_>,
     id: CollectionId,

@@ -1,6 +1,6 @@
-//! Emits replies. A reply has a part for each output with rows, in the order of declaration. The
-//! part is the output's name (`s1`), its number of columns (one byte), its number of rows (`I4`),
-//! and the rows in the order of their keys.
+//! Emits replies. A reply has a part for each output that has rows, in the order of declaration.
+//! Each part is the output's name (`s1`), its number of columns (one byte), its number of rows
+//! (`I4`), and the rows in the order of their keys.
 
 use std::collections::BTreeSet;
 
@@ -93,8 +93,8 @@ impl MethodWriter<'_> {
         self.out.close("end");
     }
 
-    /// The values that the one column of an output may have, if every rule gives a literal number
-    /// for it and there are few different ones.
+    /// The values that an output of one column may have. `None` unless every rule of the output
+    /// produces a literal number, and the different numbers are few.
     fn few_numbers(&self, output: CollectionId) -> Option<BTreeSet<i64>> {
         let number = |plan: &RulePlan| match &self.program.rules[plan.rule].body {
             Body::Select(select) => match &select.columns[..] {

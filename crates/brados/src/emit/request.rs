@@ -1,10 +1,10 @@
-//! Emits the decoding of requests: a method takes the columns of its row from its request.
+//! Emits the decoding of requests, so that a method gets the columns of its request.
 //!
-//! A request is the columns of its row, one after another; `tuple.rs` says how each is written. In
-//! nacre the caller passes `input`, and the parts of the request that it has already decoded. If a
-//! request consists of numbers, perhaps with a string after them, these parts are the numbers and
-//! the string. For any other request the caller passes the request itself, or only the head of a
-//! long request. It also passes the length of the request.
+//! A request is the columns of one row, one after another; `tuple.rs` says how each is encoded.
+//! nacre passes `input`, the parts of the request that it has already decoded, and the length of
+//! the request. If the columns are numbers, perhaps with one string after them, these parts are the
+//! numbers and the string. Otherwise nacre passes the request itself, or only the first bytes of a
+//! long request.
 
 use super::encoding::quoted;
 use super::method::MethodWriter;
@@ -152,7 +152,8 @@ impl MethodWriter<'_> {
         self.rest.as_ref().filter(|rest| rest.name == column)
     }
 
-    /// Emits the code that makes a Lua string of the end of the request, if the method needs it.
+    /// If the method uses the string at the end of the request, emits the code that makes a Lua
+    /// string of it.
     pub(super) fn cut_rest(&mut self) {
         let Some(rest) = self.rest.take() else { return };
         if self.out.mentions(&rest.mark, &rest.name) {

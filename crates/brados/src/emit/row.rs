@@ -4,7 +4,7 @@
 #[derive(Debug, Clone)]
 pub(super) enum Row {
     /// The row is a Lua table with the columns in order. The string is the name of the variable
-    /// that holds the table, or nil if there is no row.
+    /// that holds the table. The variable is nil if there is no row.
     Table(String),
     /// No table.
     Scalars(Scalars),

@@ -86,8 +86,8 @@ impl MethodWriter<'_> {
         }
     }
 
-    /// Emits the search for a matching row of a relation. Returns the Lua variable that says
-    /// whether such a row was found.
+    /// Emits the search for a matching row of a relation. Returns the name of the Lua variable that
+    /// says whether a row was found.
     fn match_found(
         &mut self,
         scope: &Scope,

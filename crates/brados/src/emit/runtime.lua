@@ -1,24 +1,25 @@
--- Code that generated classes share, in sections. A class contains the sections that it uses, and those that
--- they use. The code uses the common subset of Luau and Lua 5.3 and the functions of stock `cls_lua`. It uses
--- nacre's additions to `objclass` if they exist.
--- A section begins with three dashes and its name; after a colon come the sections that it uses. Text before the
--- first section of a file, like this one, is in no class.
+-- Code that generated classes share. The file has sections; a class contains the sections that it uses, and the
+-- sections that these use. The code is in the common subset of Luau and Lua 5.3. It uses the functions of stock
+-- `cls_lua`, and nacre's additions to `objclass` where they exist. A section begins with three dashes and its
+-- name. After a colon follow the names of the sections that it uses. Text before the first section of a file,
+-- like this one, is in no class.
 --
--- `object` is the state of a request's object:
+-- `object` is the state of the object during a request:
 --
---   [1], [2], …              the fields of the header (`layout/header.rs`), then those of each layout
---   is_new                   nothing is stored yet, or not in the present layout
---   is_changed               a field differs from what is stored
---   known                    rows and keys that were looked up, by the key
---   NAME                     the states of an aggregate that change, by the group (`view_changes.rs`)
---   PLACE                    the memory of a place, by the place's table (`layout.lua`)
+--   [1], [2], …              the fields of the header (`layout/header.rs`), then the fields of each layout
+--   is_new                   nothing is stored yet, or nothing in the present layout
+--   is_changed               some field differs from the stored one
+--   known                    rows and keys that were looked up, by key
+--   NAME                     the changed states of an aggregate, by group (`view_changes.rs`)
+--   PLACE                    what a place remembers, by the place (`layout.lua`)
 --   from, cursor, old, is_held   the state of a migration (`migrate.lua`)
 --
--- A set of rows in memory (`new_set`) has `rows` and `keys` in the order they came, their number (`count`) and
--- the rows by key (`by`). In a recursion the rows from `new` to `upto` are those of the last round.
+-- A set of rows in memory (`new_set`) has the rows and keys in the order in which they were added (`rows`,
+-- `keys`), their number (`count`), and the rows by key (`by`). In a recursion the rows from `new` to `upto` are
+-- those that the last round added.
 
 --- names
--- Methods are globals with names that the program chooses. So everything that the class itself uses is local.
+-- Methods are globals whose names the program chooses. So everything that the class itself uses is local.
 local _G, objclass, bufferlist, table, math = _G, objclass, bufferlist, table, math
 local next, pcall, error, type, tostring = next, pcall, error, type, tostring
 local pack, unpack = string.pack, string.unpack
@@ -57,8 +58,8 @@ local function whole(number)
 end
 
 --- shift
--- Adds to a sum or subtracts from it, in any order. Until all changes are in (`total`), the sum is kept in two
--- parts, because it may exceed 2^53 on the way.
+-- Adds a number to a sum. Numbers can come in any order, so a partial sum may exceed 2^53. So the sum is kept in
+-- two parts until all numbers are added (`total`).
 local PART = 67108864
 local function shift(state, at, number)
   local high = state[-at]
@@ -86,7 +87,7 @@ local function times(a, b)
 end
 
 --- modulo
--- With the sign of the divisor. The operator of Luau rounds for large numbers, `math.fmod` does not.
+-- The remainder, with the sign of the divisor. Luau's operator would round large numbers; `math.fmod` is exact.
 local function modulo(a, b)
   if b == 0 then
     error("division by zero")
@@ -99,8 +100,8 @@ local function modulo(a, b)
 end
 
 --- divide
--- Rounds down. It divides a multiple of `b` that is no further from zero than `a`. Subtracting `modulo(a, b)` from
--- `a` could exceed 2^53, where not every integer exists.
+-- Divides and rounds down. The dividend is first rounded towards zero to a multiple of `b`. Subtracting
+-- `modulo(a, b)` instead could exceed 2^53, where not every integer exists.
 local function divide(a, b)
   if b == 0 then
     error("division by zero")
@@ -120,8 +121,8 @@ local hex_key = objclass.hex_key or function(prefix, number)
 end
 
 --- key_int: hex_key
--- Keys sort as their columns do. They have no zero byte, because stock `cls_lua` would cut them off there. A
--- number takes fifteen bytes: its sign, then hexadecimal digits.
+-- The key of a number. Keys sort like their columns. They have no zero byte, because stock `cls_lua` would cut
+-- them off there. A number takes fifteen bytes: its sign, then hexadecimal digits.
 local function key_int(number)
   if number >= 0 then
     return hex_key("p", number)
@@ -151,7 +152,8 @@ local function column_int(key, at)
 end
 
 --- key_text: names
--- A string before other columns. It ends in the byte 1, and its bytes up to 2 are escaped.
+-- The key of a string that is not the last column. It ends in the byte 1; the bytes 0, 1 and 2 within the string
+-- are escaped.
 local INNER_ESCAPES = { ["\0"] = "\2\3", ["\1"] = "\2\4", ["\2"] = "\2\5" }
 local function key_text(text)
   if find(text, "[\0\1\2]") then
@@ -249,7 +251,8 @@ local function shown(row, first, last)
 end
 
 --- conflict: fail shown
--- Fails because of two different rows of one key. Their columns from `first` to `last` are not the key.
+-- Fails the request because two different rows have the same key. The columns from `first` to `last` are those
+-- that are not in the key.
 local function conflict(name, known, row, first, last)
   local key, values = shown(row, 1, first - 1), shown(known, first, last)
   fail(-125, "two rows of " .. name .. " have the key " .. key .. ": " .. values .. " and "
@@ -257,7 +260,7 @@ local function conflict(name, known, row, first, last)
 end
 
 --- add: same conflict
--- Adds a row to a set. Its columns from `first` to `last` are not the key.
+-- Adds a row to a set. The columns from `first` to `last` are those that are not in the key.
 local function add(set, key, row, first, last, name)
   local known = set.by[key]
   if known == nil then
@@ -272,7 +275,8 @@ local function add(set, key, row, first, last, name)
 end
 
 --- add_few: same conflict
--- As `add`, for a list of few rows, which is searched from the beginning. The key is the first columns.
+-- Adds a row to a list of few rows, which is searched from the beginning. The key is the first `key_width`
+-- columns.
 local function add_few(list, row, key_width, width, name)
   for at = 1, #list do
     local known = list[at]
@@ -298,7 +302,8 @@ local function has_few(list, wanted, width)
 end
 
 --- index
--- An index of the rows of a set by the result of `key_of`. New rows of the set are added to it first.
+-- An index over the rows of a set, by the result of `key_of`. First adds the rows that are new since the last
+-- call.
 local function index(set, name, key_of)
   local known = set[name]
   if not known then
@@ -352,7 +357,7 @@ local set_parts = objclass.map_set_parts or function(key, first, second)
 end
 
 --- set_rest: names set
--- Stores a value of two parts. The second part is the rest of the request from a byte on.
+-- Stores a value of two parts. The second part is the rest of the request, from byte `from` on.
 local set_rest = objclass.map_set_rest or function(key, first, from, input)
   set(key, first .. sub(input:str(), from))
 end
@@ -369,14 +374,16 @@ local set_int = objclass.map_set_int or function(prefix, number, value)
 end
 
 --- set_int_rest: names set_int
--- Stores a value that ends in the rest of the request from a byte on, with its length before it.
+-- Stores a value that ends in the rest of the request from byte `from` on. The length of the rest comes before
+-- the rest.
 local set_int_rest = objclass.map_set_int_rest or function(prefix, number, first, from, input)
   set_int(prefix, number, first .. pack("<s4", sub(input:str(), from)))
 end
 
 --- page: names
--- Entries of a range that one call fetches, and the bytes of values after which it ends. A run's memory holds
--- several times as many bytes. A stock OSD counts entries only, limits no run, and returns so few entries whole.
+-- The most entries that one call fetches from a range, and the most bytes of their values. The memory of a run
+-- holds several times as many bytes. A stock OSD limits only the number of entries; it has no memory limit for
+-- runs, and returns this many entries whole.
 local PAGE, PAGE_BYTES = 512, 4194304
 -- Some stored entries under a prefix, and the key to go on after, nil at the end.
 local page = objclass.map_page and function(prefix, after, most, bytes)
@@ -402,8 +409,8 @@ local function first_number(prefix)
 end
 
 --- last_number: key_int column_int first_number
--- The number of the last key under a prefix, nil if there is none. A stock OSD finds keys forwards only, so a
--- binary search finds it in some fifty steps.
+-- The number in the last key under a prefix, or nil if there is no key. A stock OSD can only search keys
+-- forwards, so there a binary search takes some fifty steps.
 local last_number = objclass.map_last and function(prefix)
   local key = objclass.map_last(prefix)
   return key and (column_int(key, #prefix + 1))
@@ -422,7 +429,7 @@ end or function(prefix)
 end
 
 --- pend: same conflict
--- Notes a change of the row of a key, which is made at the end of the request.
+-- Notes a change of the row with this key. The change is made at the end of the request.
 local function pend(pending, table, what, key, row)
   local entry = pending[key]
   if not entry then
@@ -486,7 +493,8 @@ local function holds(row, wanted, first, last)
 end
 
 --- take: names
--- The value of a request at an offset, and the offset after it. No offset if the value is malformed.
+-- Decodes the value at an offset of a request. Returns the value and the offset after it, or no offset if the
+-- value is malformed.
 local function take(text, at, tag)
   if not at or sub(text, at, at) ~= tag then
     return nil, nil
@@ -545,7 +553,7 @@ local function say_bool(value)
 end
 
 --- say_set: names
--- Appends the name of an output, the number of its rows, and the rows in the order of their keys.
+-- Appends an output to the reply: its name, the number of its rows, and the rows in the order of their keys.
 local function say_set(output, name, width, set, encode)
   if set.count == 0 then
     return

@@ -1,5 +1,6 @@
-//! Selects the parts of the runtime that a class uses. They are sections of `runtime.lua`,
-//! `channels.lua` (messages), `layout.lua` (places of rows) and `migrate.lua` (layout changes).
+//! Selects the parts of the runtime that a class uses. The parts are sections of `runtime.lua`,
+//! `channels.lua` (messages), `layout.lua` (rows outside the map) and `migrate.lua` (changes of
+//! layout).
 
 use std::collections::BTreeSet;
 

@@ -1,8 +1,9 @@
-//! Rows in local variables: if a relation has one row at most, each of its columns is a Lua local
-//! instead of a field of a Lua table.
+//! Rows in local variables: if a relation has at most one row, each column of the row is a Lua
+//! local instead of a field of a Lua table.
 //!
-//! A column that is a literal, or equals a column of another such row, needs no local: its
-//! expression is used directly. [`MethodWriter::row`] tells in which of the two forms a row is.
+//! A column needs no local if it is a literal or equals a column of another such row: its
+//! expression is used directly. [`MethodWriter::row`] tells whether a row is in locals or in a Lua
+//! table.
 
 use super::expression::value;
 use super::method::MethodWriter;
@@ -11,7 +12,8 @@ use crate::ir::{Body, CollectionId, Expr, ExprKind};
 use crate::plan::{Phase, Relation, Rows, RulePlan};
 use crate::syntax::ast::Kind;
 
-/// How many of the 200 local variables of a Lua function the rows of a method may take.
+/// The most local variables that the rows of a method may take, of the 200 that a Lua function can
+/// have.
 const MAX_ROW_LOCALS: usize = 100;
 
 impl MethodWriter<'_> {
@@ -36,8 +38,8 @@ impl MethodWriter<'_> {
             && self.program.collection(id).kind != Kind::Table
     }
 
-    /// Whether the only row that a request may write into a table is kept in local variables. That
-    /// is possible unless an aggregate or a place needs the row as a Lua table.
+    /// Whether a method keeps the only row that it may write into a table in local variables. It
+    /// does unless an aggregate or a place needs the row as a Lua table.
     pub(super) fn is_pending_scalar(&self, table: CollectionId) -> bool {
         self.has_scalars
             && self.only_change(table).is_some()
@@ -76,8 +78,8 @@ impl MethodWriter<'_> {
         is_scalar
     }
 
-    /// Declares a row in local variables. If only one rule, `only`, gives the row, columns whose
-    /// values are already available get no variable.
+    /// Declares a row in local variables. If `only` is the one rule that produces the row, columns
+    /// whose values are already available get no variable.
     pub(super) fn declare_row(&mut self, name: String, id: CollectionId, only: Option<&RulePlan>) {
         let known = only.and_then(|plan| self.known_columns(plan));
         let mut columns = vec![];

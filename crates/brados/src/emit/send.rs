@@ -1,5 +1,6 @@
-//! Emits the sending of messages. A method checks that there is space for its messages before it
-//! writes anything. It stores the messages together with its other changes.
+//! Emits the sending of messages. Before a method writes anything, it checks that its messages
+//! would not exceed the bound on waiting messages. It stores the messages together with its other
+//! changes.
 
 use super::encoding::quoted;
 use super::method::MethodWriter;
@@ -14,7 +15,7 @@ struct Queue {
 }
 
 impl MethodWriter<'_> {
-    /// The channels that the method may send into. The channel that removes the object comes last,
+    /// The channels into which the method may send. The channel that removes the object comes last,
     /// so that all other messages of the request are sent before the removal.
     pub(super) fn channels_sent(&self) -> Vec<CollectionId> {
         let channels = self.program.of_kind(Kind::Channel);

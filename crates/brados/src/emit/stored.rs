@@ -1,22 +1,23 @@
-//! What a class stores, and where.
+//! Emits the functions that read and write stored rows, and defines the keys and values of the map:
 //!
 //! | key | value |
 //! |---|---|
-//! | `@brados` | which layout this is, sixteen characters ([`signature`]); then, packed, the header, unless it is elsewhere (`emit/header.rs`) |
+//! | `@brados` | the layout of the object, sixteen characters ([`signature`]); then the packed header, unless the header is elsewhere (`emit/header.rs`) |
 //! | `~` and a number, fourteen hexadecimal digits | a message that waits for the application, as a reply of one row |
-//! | `>` and a number, likewise | a message that waits for the runtime: its sender (`s1`), then a reply of one row |
-//! | `TABLE.` and a row's key | the columns that are not the key, packed |
-//! | `TABLE@` and a row's key | of an appended row: where it is (`emit/layout.lua`) |
-//! | `TABLE#COLUMNS#AGGREGATES.` and a group's key | the number of rows, then the aggregates, packed |
+//! | `>` and such a number | a message that waits for the runtime: its sender (`s1`), then a reply of one row |
+//! | `TABLE.` and a row's key | the columns that are not in the key, packed |
+//! | `TABLE@` and a row's key | for a row appended to the stream: its location there (`emit/layout.lua`) |
+//! | `TABLE#COLUMNS#AGGREGATES.` and a group's key | the number of rows of the group, then the aggregates, packed |
 //!
-//! Keys sort as their columns do ([`super::encoding::key`]). Columns are packed by `string.pack`,
+//! Keys sort like their columns ([`super::encoding::key`]). Columns are packed by `string.pack`,
 //! little-endian: `i8`, `s4` (length first), booleans `B`. A column that may be nil has a byte
 //! before it that says whether it has a value.
 //!
-//! A method reaches stored data only through a Lua table for each table and aggregate. It has
-//! `get(object, key)` (the row as it was at the start of the request), `put(object, key, row)`,
-//! `row(key, value)` and, for ranges, `prefix` or `page` ([`range`]). This module writes these
-//! functions for tables in the map; `emit/place.rs` writes them for other tables.
+//! For each table and stored aggregate the class has a Lua table of functions, and methods reach
+//! stored data only through these: `get(object, key)` (the row as it was at the start of the
+//! request), `put(object, key, row)`, `row(key, value)` and, for ranges, `prefix` or `page`
+//! ([`range`]). This module writes the functions of tables in the map; `emit/place.rs` writes those
+//! of other tables.
 
 use super::encoding::{
     self, Typed, all_unpacked, blank, column_reader, packed, quoted, slot_count,
@@ -100,8 +101,8 @@ pub(super) fn write_table(
     }
 }
 
-/// The fields of the header that hold the columns of a table's only row. The field before them says
-/// whether the row exists.
+/// The header fields that hold the columns of a table with at most one row. The field before them
+/// says whether the row exists.
 pub(super) fn row_fields(start: usize, types: &[Type]) -> Vec<String> {
     (1..=slot_count(types)).map(|slot| format!("object[{}]", start + slot)).collect()
 }
@@ -181,7 +182,7 @@ pub(super) fn read_value(types: &[Type], runtime: &mut Runtime, out: &mut Writer
 }
 
 /// Writes `name.get(object, key)`, which returns a stored row, or false or nil if there is none.
-/// `find` is the Lua text that finds the stored value. A request reads each row only once.
+/// `find` is the Lua code that finds the stored value. A request reads each row only once.
 pub(super) fn write_get(name: &str, prefix: &str, find: &str, out: &mut Writer) {
     out.open(format!("function {name}.get(object, key)"));
     out.put(format!("local stored = {prefix} .. key"));
@@ -206,8 +207,8 @@ fn write_put(name: &str, prefix: &str, values: &[Typed], runtime: &mut Runtime, 
     out.close("end");
 }
 
-/// Returns two Lua texts: the beginning of a call that reads a page of a table's range, and an
-/// expression for a value of that page.
+/// Returns two pieces of Lua code: the beginning of a call that reads a page of a table's range,
+/// and an expression for a value of that page.
 pub(super) fn range(is_placed: bool, name: &str, runtime: &mut Runtime) -> (String, &'static str) {
     match is_placed {
         true => (format!("{name}.page(object, "), "value"),

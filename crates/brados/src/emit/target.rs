@@ -13,8 +13,8 @@ use crate::syntax::token::MergeOp;
 pub(super) enum Target {
     /// The one row of a relation in memory, or the one pending row of a table.
     Only(Row),
-    /// A relation in memory with one row at most, which several rules may give. The request fails
-    /// if two rules give different rows.
+    /// A relation in memory that has at most one row, which several rules may produce. The request
+    /// fails if two rules produce different rows.
     Same(Row),
     /// A set in memory.
     Set(String),
@@ -122,7 +122,7 @@ impl MethodWriter<'_> {
         self.unless_given(head, &own.is_there, assigned(own, &values), pairs);
     }
 
-    /// Emits a test whether the row exists already. If not, the rule gives it. Otherwise the
+    /// Emits a test whether the row exists already. If not, the rule sets the row. Otherwise the
     /// columns of the rule must equal those of the existing row.
     fn unless_given(
         &mut self,

@@ -1,17 +1,19 @@
-//! Aggregates that are kept up to date.
+//! Aggregates that an object stores and keeps up to date.
 //!
-//! Each group has a state: its number of rows, then for each aggregate except `count` the greatest
-//! or least value or the sum (also for `avg`). An added row is added to the state; a removed row is
-//! subtracted. If the removed row was the greatest, the group's rows are read again (`repair`) once
-//! all changes are known.
+//! Each group has a stored state: its number of rows, then one number for each aggregate except
+//! `count`. That number is the greatest or least value or the sum (also for `avg`). A new row is
+//! added to the state, and a removed row is subtracted. If the removed row had the greatest or
+//! least value, the class reads the group's rows again (`repair`), after all changes of the request
+//! are known.
 //!
-//! [`KeptAs`] says where the state is stored. The greatest or least key of a table (an *end* of it)
-//! may be kept in the header. If a class finds an object whose table is in the map, it computes the
-//! end anew ([`refresh_edges`]): possibly the class that wrote the object does not keep that end.
+//! [`KeptAs`] says where the state is stored. The greatest or least key of a table (an *end* of the
+//! table) may be stored in the header. The class that wrote an object may not have stored such an
+//! end. So if the table is in the map, a class that loads the object computes the end anew
+//! ([`refresh_edges`]).
 //!
-//! A kept aggregate is read like a table: `get(object, key)`, `row(key, value)`, `prefix`. An
-//! aggregate that follows its table (`emit/view_changes.rs`) also has `load(object, group)` and
-//! `store(object, group, state)` for its states.
+//! A stored aggregate is read like a table: `get(object, key)`, `row(key, value)`, `prefix`. If it
+//! follows the changes of its table (`emit/view_changes.rs`), it also has `load(object, group)` and
+//! `store(object, group, state)`.
 
 use super::encoding::{self, Typed, quoted};
 use super::expression::value;
@@ -47,8 +49,8 @@ pub(super) fn write(layouts: &Layouts<'_>, view: &View, runtime: &mut Runtime, o
     ViewWriter { program, layouts, view, kept_as, name, table, runtime, out }.write();
 }
 
-/// The number in the first or last key of a table that is in the map. It is nil if the table has no
-/// row.
+/// The number in the first or last key of a table that is in the map. It is nil if the table is
+/// empty.
 fn edge_number(
     program: &Program,
     table: CollectionId,
@@ -63,8 +65,8 @@ fn edge_number(
     format!("{end}({prefix})")
 }
 
-/// Emits the code that computes kept ends of tables anew, for an object whose tables lie as in
-/// `physical`. Emits nothing if no end is kept.
+/// Emits the code that computes the stored greatest and least keys of tables anew, for an object in
+/// the layout `physical`. Emits nothing if no such key is stored.
 pub(super) fn refresh_edges(
     layouts: &Layouts<'_>,
     physical: &Physical,

@@ -1,11 +1,11 @@
-//! How kept aggregates follow the changes of their table.
+//! Emits how stored aggregates follow the changes of their table.
 //!
 //! At the end of a request, `update(object, old, row)` is called for each row that is removed or
-//! added. Then `finish(object)` totals the sums, if there are any. Nothing is written yet, so a
-//! request is refused here if a sum is too large for an exact number. At last `flush(object,
-//! changes)` stores the changed states. Until then the changed states are in the Lua table
+//! added. Then `finish(object)` completes the sums, if there are any. Nothing is written until
+//! here, so a sum that is too large for an exact number still refuses the request. At last
+//! `flush(object, changes)` stores the changed states. Until then they are in the Lua table
 //! `object`, by the aggregate's name and then by the group. If a greatest or least value may have
-//! been removed, `flush` reads the group's rows again first.
+//! been removed, `flush` first reads the rows of the group again.
 
 use super::encoding::{Typed, key};
 use super::stored::range;
@@ -94,8 +94,8 @@ impl ViewWriter<'_> {
         self.out.close("end");
     }
 
-    /// Writes `update(object, old, row)`, which is called when a row of the table is removed, added
-    /// or replaced.
+    /// Writes `update(object, old, row)`, which is called for each row of the table that is
+    /// removed, added or replaced.
     fn write_update(&mut self) {
         self.out.open(format!("function {}.update(object, old, row)", self.name));
         self.write_going();
@@ -125,8 +125,8 @@ impl ViewWriter<'_> {
         self.out.close("end");
     }
 
-    /// The row is counted last. Until then the group's count is 0 if the row is the first of its
-    /// group.
+    /// The row is counted last. So a count of 0 tells the code before that the row is the first of
+    /// its group.
     fn write_coming(&mut self) {
         self.out.open("if row then");
         self.out.put(format!("local state = {}.state_of(object, row)", self.name));
@@ -178,8 +178,8 @@ impl ViewWriter<'_> {
         self.out.close("end");
     }
 
-    /// Writes `repair(object, group, state, changes)`, which reads the rows of a group again, with
-    /// the changes of this request applied.
+    /// Writes `repair(object, group, state, changes)`. It reads the rows of a group again and
+    /// applies the changes of this request to them.
     fn write_repair(&mut self) {
         let name = self.name.clone();
         self.out.open(format!("function {name}.repair(object, group, state, changes)"));

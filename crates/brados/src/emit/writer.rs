@@ -7,8 +7,8 @@ use std::fmt::Display;
 pub struct LineMap(Vec<u32>);
 
 impl LineMap {
-    /// The line of the program that a line of the class comes from, both counted from 1. `None` for
-    /// lines that every class has.
+    /// The line of the program from which a line of the class was generated, both counted from 1.
+    /// `None` for lines that every class has.
     pub fn line(&self, class_line: u32) -> Option<u32> {
         let at = usize::try_from(class_line.checked_sub(1)?).ok()?;
         self.0.get(at).copied().filter(|line| *line > 0)

@@ -1,9 +1,8 @@
-//! Draws the data-flow graph of a program, as SVG.
+//! Draws the data-flow graph of a program as SVG, for `nacre brados explain`.
 //!
-//! Each collection is a box, to the right of the boxes that its rows come from. An arrow for a
-//! write at the end of the request points back to the left. Solid lines stand for joins, dashed
-//! lines for negation and aggregation, dotted lines for messages and for writes at the end of the
-//! request.
+//! Each collection is a box, to the right of the boxes from which its rows come. An arrow for a
+//! write at the end of the request points back to the left. Solid lines are joins, dashed lines are
+//! negation and aggregation, dotted lines are messages and writes at the end of the request.
 
 use std::fmt::Write;
 
@@ -104,8 +103,8 @@ fn edges(program: &Program) -> Vec<(CollectionId, CollectionId, &'static str)> {
 fn edge(svg: &mut String, from: (usize, usize), to: (usize, usize), style: &str) {
     let (x1, y1) = (from.0 + BOX_WIDTH, from.1 + BOX_HEIGHT / 2);
     let (x2, y2) = (to.0, to.1 + BOX_HEIGHT / 2);
-    // A curve leaves its box to the right and arrives from the left, even if it leads back to the
-    // left.
+    // A curve leaves its box at the right side and arrives at the left side, even if it leads back
+    // to the left.
     let bend = 40;
     let _ = writeln!(
         svg,

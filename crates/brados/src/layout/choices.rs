@@ -37,8 +37,8 @@ pub struct TableChoices {
 }
 
 impl Choices {
-    /// The choices for a program, where slots have one of these widths in bytes. Widths that no
-    /// slot can have are left out.
+    /// The possible choices for a program, with slots of these widths in bytes. Widths that are not
+    /// legal for slots are left out.
     pub fn of(compiled: &Compiled, slot_bytes: &[u32]) -> Self {
         let stored = Stored::new(&compiled.analysis.program, &compiled.plan.views);
         let places = places(slot_bytes);

@@ -2,13 +2,13 @@
 //!
 //! Its fields, in order:
 //! - the number of the last message for the application, if the program has channels for it;
-//! - the number of the last message for the runtime, likewise;
-//! - the number of the message that removes the object, 0 if none waits, if the program has such a
-//!   channel;
-//! - the row of each table with an empty key: whether there is one, then its columns;
-//! - each aggregate of a whole table: its number of rows, then its values.
+//! - the number of the last message for the runtime, if the program has channels for it;
+//! - the number of the waiting message that removes the object (0 if there is none), if the program
+//!   has such a channel;
+//! - for each table with an empty key: whether its one row exists, then the columns of the row;
+//! - for each aggregate over a whole table: the number of rows, then its values.
 //!
-//! The fields of the layout come after these ([`super::stream`]).
+//! After these come the fields of the layout ([`super::stream`]).
 
 use crate::emit::encoding::{blank, format};
 use crate::ir::{CollectionId, Function, Program};
@@ -86,8 +86,8 @@ impl Header {
         self.blank.extend(blank);
     }
 
-    /// The size of the header's fields in bytes, if none of them is unbounded: `i8` has eight, `B`
-    /// one.
+    /// The size of the header's fields in bytes, if every field has a fixed size: eight for `i8`,
+    /// one for `B`.
     pub fn size(&self) -> u32 {
         let size = |c: char| match c {
             'B' => 1,

@@ -1,20 +1,20 @@
-//! Layouts: where an object keeps the data of its program.
+//! Layouts: where an object stores the data of its program.
 //!
-//! One logical program can be stored in many ways. A [`Layout`] says for each table, and for the
-//! header (the data that an object has only once), whether it is in the map, at fixed places of the
-//! byte stream, or appended to the stream. The layout is written in the program itself (`layout
-//! log: slots(4096), header: attribute`). So it is put, named by digest and compiled together with
-//! the program. A table that it does not name is in the map.
+//! The same program can be stored in many ways. A [`Layout`] says where each table and the header
+//! are. (The header is the data that an object has only once.) They can be in the map, at fixed
+//! offsets of the byte stream, or appended to the stream. The program's source contains the layout
+//! (`layout log: slots(4096), header: attribute`). So put, digest and compilation cover it like the
+//! rest of the source. A table that the layout does not name is in the map.
 //!
-//! | table | its rows |
+//! | location of a table | its rows are |
 //! |---|---|
-//! | `map` | each is an entry of the map |
-//! | `slots(BYTES)`, `slots(BYTES, COUNT)` | each is at a place of the byte stream computed from its key |
-//! | `appended(map)` | are at the end of the byte stream, found by an index in the map |
-//! | `appended(stream)`, `appended(stream, COUNT)` | … by an index of fixed size before them |
+//! | `map` | entries of the map |
+//! | `slots(BYTES)`, `slots(BYTES, COUNT)` | in slots of the byte stream, each at an offset computed from the row's key |
+//! | `appended(map)` | at the end of the byte stream, found by an index in the map |
+//! | `appended(stream)`, `appended(stream, COUNT)` | at the end of the byte stream, found by an index of fixed size at its beginning |
 //!
 //! `header` is in the `map`, in an `attribute`, or at the beginning of the `stream`. `stripes: 8`
-//! or `stripes: each` divides the object among several (`crate::stripes`).
+//! or `stripes: each` divides the object into several (`crate::stripes`).
 //!
 //! - `notation`: parsing and printing of layouts;
 //! - `legality`: which layouts are possible for a program, and why the others are not;
@@ -23,9 +23,9 @@
 //! - `stream`: the division of the byte stream; `row_bound`: how many rows the stream may hold;
 //! - `source`: replaces the layout in a source.
 //!
-//! **Invariant.** A layout changes where rows are stored and nothing else. A row that does not fit
-//! where it should be (a row wider than its slot, a key without a slot) is kept in the map. Every
-//! request gives the same result in every layout.
+//! **Invariant.** A layout changes only where rows are stored. A row that does not fit into its
+//! location is stored in the map: a row wider than its slot, or a key without a slot. Every request
+//! gives the same result in every layout.
 
 mod choices;
 pub(crate) mod header;
@@ -73,9 +73,8 @@ pub enum TablePlace {
     /// In the map.
     #[default]
     Map,
-    /// Each row is in a slot of this many bytes. There is one slot for each number, from the first
-    /// number in use. The number of slots is either given or bounded by the size of the byte
-    /// stream.
+    /// Each row is in a slot of this many bytes. Each number from the first number in use has its
+    /// own slot. The number of slots is either given or bounded by the size of the byte stream.
     Slots {
         /// Bytes of a slot, one of which says what is in it.
         bytes: u32,

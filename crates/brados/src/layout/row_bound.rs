@@ -1,13 +1,13 @@
-//! Computes how many rows an object has in its byte stream at most, for code that looks at objects
-//! without calling their class.
+//! Computes the most rows that an object can have in its byte stream. Code that looks at objects
+//! without calling their class uses it.
 
 use super::legality::Stored;
 use super::stream::{Slots, Stream, divide};
 use crate::compile::Compiled;
 
-/// The greatest number of rows that an object may have outside the map, given the length of its
-/// byte stream. The object is in the program's present layout. Every slot within the stream counts,
-/// in tables and in indexes, whether or not it has a row.
+/// The most rows that an object in the present layout can have outside the map, if its byte stream
+/// has `stream_bytes`. Every slot within the stream counts, for tables and for indexes, whether or
+/// not it has a row.
 pub fn most_rows_in_stream(compiled: &Compiled, stream_bytes: u64) -> u64 {
     let program = &compiled.analysis.program;
     let stored = Stored::new(program, &compiled.plan.views);

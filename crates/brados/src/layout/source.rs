@@ -5,7 +5,7 @@ use crate::diagnostic::Diagnostics;
 use crate::span::Span;
 use crate::syntax::{lexer, parse};
 
-/// Replaces the layouts that a source declares: the present one, and the former layouts in which
+/// Replaces the layouts that a source declares: the present layout, and the former layouts in which
 /// some objects may still be.
 pub fn with_layout(source: &str, present: &Layout, former: &[Layout]) -> String {
     let mut text = without_layouts(source).trim_end().to_owned() + "\n";
@@ -33,8 +33,8 @@ fn without_layouts(source: &str) -> String {
     text + &source[kept..]
 }
 
-/// The byte positions of the whole lines of a span: from the beginning of its first line to the end
-/// of its last line. On the last line only a comment can follow the span.
+/// The byte range of the lines of a span, from the beginning of its first line to the end of its
+/// last line. So a comment behind the span on the last line is included; nothing else can be there.
 fn whole_lines(source: &str, span: Span) -> (usize, usize) {
     let (start, end) = (span.start as usize, span.end as usize);
     let first = source[..start].rfind('\n').map_or(0, |at| at + 1);

@@ -1,24 +1,24 @@
-//! Divides the byte stream among the parts of an object, and says what the header keeps of each
-//! part.
+//! Divides the byte stream of an object into parts, and adds fields to the header for them.
 //!
-//! The order is: the header, if it is in the stream; slots and indexes with a known count, in the
-//! order of their tables; then one part that grows. That part is slots without a count, or the heap
-//! that all appended tables share.
+//! The parts are, in order: the header, if it is in the stream; slots and indexes with a known
+//! count, in the order of their tables; then one part that can grow. That part is either slots
+//! without a count, or the heap that all appended tables share.
 //!
-//! The header has further fields for the parts, behind the program's own fields. For slots, and for
-//! an index in the stream, they are the number of the first slot and how many slots may be in use
-//! (`i8i8`). For the heap, the field lists the first free places (`s4`, see `emit/layout.lua`).
+//! The fields of the parts come after the program's own fields in the header. Slots and indexes in
+//! the stream have two fields: the number of the first slot, and how many slots may be in use
+//! (`i8i8`). The heap has one field, which lists its first free blocks (`s4`, see
+//! `emit/layout.lua`).
 
 use super::legality::{Illegal, Stored};
 use super::{HeaderPlace, IndexPlace, Layout, TablePlace};
 use crate::ir::CollectionId;
 use crate::limits::MAX_STREAM_BYTES;
 
-/// The size of an entry of an index in the stream: the state of the slot, and the place of the row
-/// in the heap.
+/// The size in bytes of an entry of an index in the stream: the state of the slot, and the location
+/// of the row in the heap.
 pub(crate) const INDEX_BYTES: u32 = 16;
-/// The greatest size of the heap's field in the header: its length, and seven bytes for each size
-/// of place. From one power of two to the next there are four sizes, from 16 bytes to the whole
+/// The greatest size in bytes of the heap's field in the header: its length, and seven bytes for
+/// each size of heap blocks. There are four sizes for each doubling, from 16 bytes to the whole
 /// stream.
 const HEAP_FIELD_BYTES: u32 = 4 + 7 * (4 * (MAX_STREAM_BYTES.ilog2() - 4) + 1);
 /// Bytes of a layout's signature, before the header's fields.
@@ -31,7 +31,7 @@ pub(crate) struct Slots {
     pub base: u32,
     pub width: u32,
     pub count: u32,
-    /// The number of the layout's field that holds the number of the first slot. The next field
+    /// The position of the layout field that holds the number of the first slot. The next field
     /// holds how many slots are in use.
     pub field: usize,
 }
@@ -86,7 +86,7 @@ enum Growing<'a> {
     Heap(&'a str),
 }
 
-/// Divides the byte stream among the parts of a layout.
+/// Divides the byte stream into the parts of a layout.
 ///
 /// # Errors
 /// If two parts would grow at the end of the stream, or if the stream is too small.
@@ -111,8 +111,8 @@ pub(crate) fn divide(stored: &Stored<'_>, layout: &Layout) -> Result<Stream, Ill
                 (INDEX_BYTES, count)
             }
         };
-        // The place of the slots depends on the header's size, which depends on the number of
-        // fields. So the place is set later.
+        // The offset of the slots depends on the header's size, which depends on the number of
+        // fields. So the offset is set later.
         stream.add_slots(id, 0, width, count);
     }
     match growing {
@@ -149,7 +149,7 @@ fn place(stored: &Stored<'_>, stream: &mut Stream, mut base: u64) -> Result<(), 
     Ok(())
 }
 
-/// Records the part that grows at the end of the stream. Only one part can grow, but all appended
+/// Records the part that grows at the end of the stream. Only one part can grow; all appended
 /// tables share one heap.
 fn grow<'a>(growing: &mut Option<Growing<'a>>, own: Growing<'a>) -> Result<(), Illegal> {
     let (first, second) = match (&*growing, &own) {

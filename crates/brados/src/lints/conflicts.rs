@@ -1,7 +1,7 @@
-//! Finds relations in which two stored rows of one table conflict: the rows get the same key there,
-//! but differ in other columns.
+//! Warns of rules that can copy two rows of a table into one key of another relation. The rows then
+//! differ in other columns, which is a conflict.
 //!
-//! As long as the table has both rows, every method that depends on the relation fails.
+//! While the table has two such rows, every method that depends on the relation fails.
 
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::ir::{Body, ExprKind, Program, Rule, Select};
@@ -18,8 +18,8 @@ pub(super) fn check(program: &Program, diagnostics: &mut Diagnostics) {
     }
 }
 
-/// Whether a rule puts all rows of a table into a relation in memory, and the key of that relation
-/// lacks some columns of the table's key.
+/// Whether a rule copies all rows of a table into a relation in memory whose key lacks some columns
+/// of the table's key.
 fn may_store_conflict(program: &Program, rule: &Rule, select: &Select) -> bool {
     let head = program.collection(rule.head);
     let [source] = select.sources[..] else { return false };

@@ -1,5 +1,5 @@
-//! Finds comparisons of a column with a string that no rule ever writes into that column. For
-//! example a program compares with `'filled'` but writes only `'fill'`.
+//! Finds comparisons of a column with a string that no rule ever writes into the column. For
+//! example a program writes `'fill'` but compares with `'filled'`.
 
 use std::collections::HashMap;
 
@@ -9,9 +9,9 @@ use crate::syntax::ast::{BinaryOp, Kind};
 use crate::syntax::token::MergeOp;
 use nacre_calls::Value;
 
-/// How many different strings of a program the check tells apart, because it keeps the strings of a
-/// column as a bit set. If a program has more strings, a column that gets one of the others counts
-/// as able to hold any string.
+/// How many different strings of a program the check can distinguish. It keeps the strings of a
+/// column as a bit set. A column that gets a string beyond this number counts as one that can hold
+/// any string.
 const MAX_TEXTS: usize = u128::BITS as usize;
 
 /// The strings that rules write into a column, or `None` if it can be any string.

@@ -1,4 +1,4 @@
-//! Finds `a.notin(b)` where every row of `a` comes from `b`, so that the result is always empty. It
+//! Warns of `a.notin(b)` if all rows of `a` come from `b`, because the result is always empty. It
 //! is empty even if a rule deletes the rows from `b`, because deletions happen at the end of the
 //! request.
 

@@ -1,5 +1,5 @@
-//! Warns of valid rules that probably do not mean what their author wanted. Refuses a rule into a
-//! table if the rule can never work.
+//! Warns of valid rules that probably do not mean what their author wanted. Also refuses rules into
+//! tables that can never work.
 
 mod conflicts;
 mod constants;
@@ -30,8 +30,7 @@ pub(crate) fn check(program: &Program, diagnostics: &mut Diagnostics) {
     }
 }
 
-/// Warns of a join of collections that no condition connects, if more than one of them may have
-/// many rows.
+/// Warns of a join of two collections that no condition connects, if both may have many rows.
 fn check_product(program: &Program, select: &Select, span: Span, diagnostics: &mut Diagnostics) {
     let many = sources_of_many(program, select);
     // The first of many rows in each part.
@@ -49,8 +48,8 @@ fn check_product(program: &Program, select: &Select, span: Span, diagnostics: &m
     diagnostics.add(Diagnostic::warning(span, message).help(help));
 }
 
-/// The sources of a join that may have many rows, as a bit set. A request gives its input one row
-/// only, and a look-up by a whole key finds one row at most.
+/// The collections of a join that may have many rows, as a bit set. An input has one row in each
+/// request, and a look-up by a whole key finds at most one row.
 fn sources_of_many(program: &Program, select: &Select) -> u32 {
     let collection = |source: usize| program.collection(select.sources[source]);
     let all = 0..select.sources.len();
@@ -78,8 +77,8 @@ fn is_given(select: &Select, column: &ExprKind, unknown: u32) -> bool {
     })
 }
 
-/// Divides the sources into sets, each a bit set. Sources that an equality connects are in the same
-/// set.
+/// Divides the collections of a join into sets, each a bit set. Collections that an equality
+/// connects are in the same set.
 fn connected_sources(select: &Select) -> Vec<u32> {
     let mut parts: Vec<u32> = (0..select.sources.len()).map(|source| 1 << source).collect();
     for (equality, ..) in equalities(select) {
@@ -100,8 +99,9 @@ fn equalities(select: &Select) -> impl Iterator<Item = (&Expr, &Expr, &Expr)> {
     })
 }
 
-/// Refuses `table <= aggregate`. The table keeps the row that the aggregate gave first. When a
-/// later request gives another value for the same key, the two rows conflict.
+/// Refuses `table <= aggregate`. Such a rule puts the aggregate's row into the table in the first
+/// request. When the aggregate has another value in a later request, the two rows have the same key
+/// and conflict.
 fn check_aggregate_into_table(
     program: &Program,
     head: CollectionId,

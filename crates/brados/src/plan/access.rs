@@ -1,13 +1,13 @@
-//! Chooses the access path of each source of a join, and the order of the sources.
+//! Chooses the order in which a join reads its relations, and how it finds their rows.
 //!
-//! If a table would be scanned again for each of many rows, it is instead read into memory once
-//! ([`Access::Each`] and [`Access::Index`] of a stored relation).
+//! The order is greedy: next comes the relation that is cheapest to read with the rows found so
+//! far. From cheap to expensive, the kinds of access are: a single row in memory, a look-up of a
+//! stored row, an index in memory, a range of a table by the first columns of its key, all rows in
+//! memory, a whole table. If a table would be scanned for each of many rows, the method instead
+//! reads it into memory once ([`Access::Each`] and [`Access::Index`] of a stored relation).
 //!
-//! The order is greedy: the cheapest source that the available rows allow comes next. From cheap to
-//! expensive: a row in memory, a point look-up, an index in memory, a range of a table by the first
-//! columns of its key, rows in memory one by one, a whole table. Each condition is tested as soon
-//! as its columns are available. A condition by which a row was found holds already, so it is not
-//! tested.
+//! Each condition is tested as soon as its columns are available. A condition that the access
+//! itself ensures is not tested.
 
 use super::cardinality::Cardinalities;
 use super::{Access, Relation, Rows, RulePlan, Step, View};
@@ -21,8 +21,8 @@ pub(super) struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    /// Plans a join over these relations. `new` is the source of which only the newly added rows
-    /// are read.
+    /// Plans a join over the relations in `sources`. `new` is the relation of which only the newly
+    /// added rows are read.
     pub fn join(
         &self,
         rule: usize,
@@ -64,10 +64,10 @@ impl Planner<'_> {
         Step::Absent { absence: at, relation, access, remaining }
     }
 
-    /// Chooses how to find the rows of a relation whose columns equal the bound values. Also
+    /// Chooses how to find the rows of a relation whose columns equal the given values. Also
     /// returns which of these equalities the access itself ensures. The access is made once for
-    /// each of the `outer` rows. If these are many, one read of the relation into memory replaces
-    /// repeated scans.
+    /// each of the `outer` rows. If these are many, the relation is read into memory once instead
+    /// of being scanned repeatedly.
     fn access(
         &self,
         relation: Relation,
@@ -169,9 +169,8 @@ impl Join<'_, '_> {
         self.test();
     }
 
-    /// Adds the conditions that can be tested now. Conditions that compute nothing come first,
-    /// because one of them may exclude that a number is nil with which another one computes
-    /// (`types/nils.rs`).
+    /// Adds the conditions that can be tested now. First come conditions that compute nothing. They
+    /// may exclude nil in a column with which a later condition computes (`types/nils.rs`).
     fn test(&mut self) {
         for computes in [false, true] {
             for (at, filter) in self.select.filters.iter().enumerate() {

@@ -1,9 +1,9 @@
-//! Finds *brief* methods: those that take some microseconds, however much their object holds. An
-//! engine may run a brief method on the caller's thread, as it runs plain ops, instead of handing
+//! Finds *brief* methods, which take some microseconds however much data their object holds. An
+//! engine may run a brief method on the caller's thread, as it runs plain ops, instead of passing
 //! it to another thread.
 //!
 //! **Invariant:** a brief method looks up single rows and changes a few. It never scans rows, so
-//! its time does not grow with its object.
+//! its time does not depend on the size of its object.
 
 use super::{Access, ClassPlan, KeptAs, MethodPlan, Phase, Relation, RulePlan, Step, View};
 use crate::ir::Program;
@@ -25,8 +25,8 @@ impl ClassPlan {
             && method.rules().all(|plan| self.changes_little(program, plan))
     }
 
-    /// Whether a rule looks at single rows only, and finds them by their stored keys. A list of
-    /// literals counts as many rows: it is short, but a join of several lists is possibly long.
+    /// Whether a rule only reads single rows, in memory or by their stored keys. A list of literals
+    /// counts as many rows: the list is short, but a join of several lists may be long.
     fn looks_up(&self, program: &Program, plan: &RulePlan) -> bool {
         plan.steps.iter().all(|step| {
             let (relation, access) = match step {
@@ -40,8 +40,8 @@ impl ClassPlan {
         })
     }
 
-    /// Whether a rule writes only one row, and the kept aggregates of its table are updated without
-    /// reading other rows.
+    /// Whether a rule writes at most one row, and updates the stored aggregates of its table
+    /// without reading other rows.
     fn changes_little(&self, program: &Program, plan: &RulePlan) -> bool {
         let rule = &program.rules[plan.rule];
         let mut views = self.views.iter().filter(|view| view.table == rule.head);

@@ -1,8 +1,8 @@
-//! Finds columns that have the same value in every request, and conditions that are therefore
-//! false.
+//! Finds columns that have the same value in every request of a method, and conditions that are
+//! therefore false.
 //!
-//! Often one collection collects the requests of several inputs, with a literal that names the
-//! input. This pass then removes from each method the rules that are for other inputs.
+//! Often one collection collects the requests of several inputs, each with a literal that names the
+//! input. From each method this pass removes the rules that are for other inputs.
 
 use std::collections::BTreeMap;
 

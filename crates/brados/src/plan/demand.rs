@@ -1,8 +1,9 @@
-//! Finds what a method need not compute: everything that no reply, write or message depends on.
+//! Finds the relations that a method need not compute, because no reply, write or message depends
+//! on them.
 //!
-//! This also avoids failures. A request fails if a relation that it computes gets two different
-//! rows with one key (a *conflict*). A method that removes one of two such rows need not compute
-//! that relation, so it succeeds.
+//! Leaving them out also avoids failures. A request fails if a relation that it computes gets two
+//! different rows with one key (a *conflict*). A method that removes one of two such rows need not
+//! compute the relation with the conflict, so it can succeed.
 
 use super::{Phase, Relation, RulePlan, Step};
 use crate::ir::{Body, CollectionId, ExprKind, Program};

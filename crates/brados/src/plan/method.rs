@@ -66,8 +66,8 @@ impl Method<'_> {
     fn recursion(&mut self, stratum: &Stratum) {
         let mut live: Vec<CollectionId> = vec![];
         let rules: Vec<_> = stratum.collections.iter().flat_map(|id| self.rules_of(*id)).collect();
-        // A collection has rows as soon as one of its rules gives some. The rule possibly reads
-        // other collections of the same stratum, so this is repeated.
+        // A collection has rows as soon as one of its rules produces some. A rule may read other
+        // collections of the same stratum, so this is repeated until nothing changes.
         loop {
             let before = live.len();
             for rule in &rules {
@@ -115,9 +115,10 @@ impl Method<'_> {
         }
     }
 
-    /// The variants of a rule: one for each combination of stored rows and newly added rows of its
-    /// tables. If some sources are `recursive` collections, there is a variant for each of these
-    /// sources, which looks only at the rows that the last round added to it.
+    /// The variants of a rule. A table has stored rows and rows that this request adds, and there
+    /// is a variant for each combination of them. If the rule reads `recursive` collections, there
+    /// is also a variant for each of these. Such a variant reads only the rows that the last round
+    /// added to its collection.
     fn variants(&self, rule: usize, recursive: &[CollectionId]) -> Vec<RulePlan> {
         match &self.program.rules[rule].body {
             Body::Select(select) => self.select_variants(rule, select, recursive),

@@ -1,12 +1,14 @@
 //! Plans how each method is carried out: which rules it needs, in which order, and by which access
 //! paths.
 //!
-//! A method knows its request: its own input has one row and any other input none. From this it
-//! follows for every collection whether it is empty, has one row at most, or may have many
-//! ([`Rows`]). Rules over empty collections are dropped. A join with a table becomes a point
-//! look-up if the available rows fix the table's key. Tables are read as they were at the start of
-//! the request. The rows that `<=` adds to a table are kept apart from the stored rows. So a rule
-//! that reads the table has several variants: one reads the stored rows, another the added ones.
+//! In a request of a method, the method's own input has one row and all other inputs are empty.
+//! From this follows for every collection whether it is empty, has at most one row, or may have
+//! many ([`Rows`]). Rules over empty collections are dropped. A join with a table becomes a look-up
+//! if the available rows determine the table's whole key.
+//!
+//! Tables are read as they were at the start of the request. The rows that `<=` adds to a table are
+//! kept separately from the stored rows. So a rule that reads the table has several variants: one
+//! reads the stored rows, another reads the added rows.
 
 mod access;
 mod brief;
@@ -125,8 +127,8 @@ pub enum Access {
     Each,
     /// Those rows of a relation in memory that the last round of a recursion added.
     EachNew,
-    /// The rows with these values in these columns, found by an index in memory. A stored relation
-    /// is read into memory first.
+    /// The rows that have these values in these columns, found by an index in memory. A stored
+    /// relation is first read into memory.
     Index(Vec<usize>, Vec<Expr>),
     /// The stored row with this key.
     Point(Vec<Expr>),
@@ -185,8 +187,8 @@ pub(crate) fn parts(program: &Program, views: &[View], id: CollectionId) -> Vec<
     }
 }
 
-/// Plans every method, and reports scans of tables. Returns `None` and reports the reason if the
-/// plan exceeds a bound.
+/// Plans every method, and reports scans of tables. If the plan exceeds a bound, reports that and
+/// returns `None`.
 pub(crate) fn plan(
     program: &Program,
     strata: &[Stratum],

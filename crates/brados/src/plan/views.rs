@@ -1,14 +1,15 @@
-//! Finds the aggregates that are kept up to date.
+//! Finds the aggregates that an object stores and keeps up to date.
 //!
-//! An aggregate directly over a table is stored beside the table and changed with it. So to read it
+//! An aggregate directly over a table is stored beside the table and changed with it. So reading it
 //! costs one look-up, however many rows the table has. The greatest and least key of a table in the
-//! map are not even stored, because they are in its last and first row. If a table has `<=` rules,
-//! some of its rows are visible before they are stored. So aggregates over such a table are not
-//! kept, but computed.
+//! map need not even be stored: they are in the table's last and first row. An aggregate over a
+//! table with `<=` rules is not stored but computed, because a request sees some rows of that table
+//! before they are stored.
 //!
-//! **Invariant:** a kept aggregate is found by the group's key as the table encodes it. A `scratch`
-//! may be declared with another key (`scratch :n, [:count]`). Such an aggregate is computed,
-//! because rows of two groups may have the same key in the `scratch`, which is a conflict.
+//! **Invariant:** a stored aggregate is found by the key of its group, encoded as in the table. A
+//! `scratch` may be declared with another key (`scratch :n, [:count]`). Then the aggregate is
+//! computed, because rows of two groups may have the same key in the `scratch`, and that conflict
+//! must be found.
 
 use crate::ir::{Aggregate, Body, CollectionId, Function, Group, Program};
 use crate::syntax::ast::Kind;
@@ -50,7 +51,7 @@ pub enum KeptAs {
     /// in every layout, so it is read from the table.
     Edge(Edge),
     /// The aggregate is stored in the header, without a number of rows. It is the greatest or least
-    /// key of a table that some layout keeps outside the map.
+    /// key of a table that is outside the map in some layout.
     EdgeInHeader(Edge),
     /// Of a whole table, in the header.
     Header,
@@ -109,8 +110,8 @@ pub(super) fn find(program: &Program) -> Vec<View> {
     views
 }
 
-/// Tells whether an aggregate is the first or the last key of its table: the least or greatest
-/// value of a key that is one number. The map keeps such keys in order.
+/// Tells whether an aggregate is the greatest or least key of its table, for a key that is one
+/// number. The map keeps such keys in order, so this is the table's last or first row.
 fn edge(program: &Program, group: &Group) -> Option<Edge> {
     let table = program.collection(group.input);
     let key = table.columns.first()?.ty;

@@ -12,9 +12,9 @@ use nacre_calls::Value;
 type Parameters<'l> = [(&'l Name, usize)];
 
 impl<'a> Resolver<'a> {
-    /// Applies a block to a join. If the block is a row in brackets, the join gives those columns;
-    /// if it is a variable, the join gives the row of that variable. Anything else is a condition,
-    /// and the join gives the row of `side`.
+    /// Applies a block to a join. If the block is a row in brackets, the join yields those columns;
+    /// if it is a variable, the join yields the row of that variable. Anything else is a condition,
+    /// and the join yields the row of the relation `side`.
     pub(super) fn apply(
         &mut self,
         mut select: Select,

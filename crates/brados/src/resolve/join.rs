@@ -110,8 +110,8 @@ impl<'a> Resolver<'a> {
         Ok(filters)
     }
 
-    /// The columns of `right` that have the same name as a column of an earlier source. Each result
-    /// is the earlier source, its column, and the column of `right`.
+    /// The columns of `right` that have the same name as a column of a relation earlier in the
+    /// join. Each result is the earlier relation, its column, and the column of `right`.
     fn shared(&self, before: &[CollectionId], right: CollectionId) -> Vec<(usize, usize, usize)> {
         let mut shared = vec![];
         for (right_column, column) in self.collection(right).columns.iter().enumerate() {

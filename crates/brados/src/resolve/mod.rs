@@ -1,7 +1,8 @@
-//! Resolves names to collections and columns: the tree becomes [`ir::Program`].
+//! Resolves names to collections and columns: turns the tree into [`ir::Program`].
 //!
 //! The order of declarations and rules does not matter, because a `temp` is resolved when it is
-//! first used. A rule with a mistake is reported and left out, and the others are still resolved.
+//! first used. A rule with a mistake is reported and left out, and the other rules are still
+//! resolved.
 
 mod chain;
 mod declare;

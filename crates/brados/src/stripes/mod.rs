@@ -2,20 +2,20 @@
 //! different objects.
 //!
 //! A table is either *divided* among the stripes by a column of its key, or *copied* into each. A
-//! method is *routed* if a column of its request decides the stripe. Then all rows of divided
-//! tables that the method touches have that value in their dividing column, and the method writes
-//! no copied table. Any other method is *spread*: every stripe runs the request.
+//! method is *routed* if a column of its request decides the stripe. All rows of divided tables
+//! that a routed method touches have the request's value in their dividing column, and it writes no
+//! copied table. Any other method is *spread*: every stripe runs the request.
 //!
-//! The compiler chooses the dividing columns so that as many methods as possible are routed. A
-//! program cannot be striped if the stripes together would store or reply something else than a
-//! single object; the compiler then says why.
+//! The compiler chooses the dividing columns so that as many methods as possible are routed. Some
+//! programs cannot be striped: the stripes together would store or reply something else than a
+//! single object. The compiler then says why.
 //!
 //! **What is promised.** A routed request is one transaction, as on one object. A spread request is
-//! one transaction on each stripe, but not on all together: other requests may run in between. If a
-//! stripe does not answer, the others have done their part, and the request must be sent again.
-//! Some outputs depend on all rows together: an aggregate, or a test that some row does not exist.
-//! In a spread request each stripe computes such an output from its own rows, and the caller gets
-//! one output from each stripe.
+//! one transaction on each stripe, but not one transaction in all: other requests may run in
+//! between. If a stripe does not answer, the request may be done on the other stripes, and the
+//! caller must send it again. Some outputs depend on all rows together: an aggregate, or a test
+//! that some row does not exist. In a spread request each stripe computes such an output from its
+//! own rows, and the caller gets one output from each stripe.
 
 mod carried;
 mod routing;
@@ -29,8 +29,8 @@ use crate::plan::{ClassPlan, MethodPlan};
 use crate::syntax::ast::Kind;
 use nacre_calls::Value;
 
-/// The most choices of dividing columns that are compared. Six tables with three key columns each
-/// have fewer.
+/// The most choices of dividing columns that the compiler compares. It is enough for six tables
+/// with three key columns each.
 const MAX_ASSIGNMENTS: usize = 4096;
 
 /// How a program is striped.
@@ -65,11 +65,11 @@ pub struct NotStriped {
     pub reason: String,
 }
 
-/// How a program is striped; the compiler chooses the columns.
+/// Decides how a program is striped; the compiler chooses the dividing columns.
 ///
 /// # Errors
-/// The reasons why the program cannot be striped, for the choice of columns with the fewest of
-/// them.
+/// The reasons why the program cannot be striped. They are for the choice of columns that has the
+/// fewest reasons.
 pub fn striping(compiled: &Compiled) -> Result<Striping, Vec<NotStriped>> {
     choose(&compiled.analysis.program, &compiled.plan)
 }
@@ -110,9 +110,9 @@ impl Striping {
         self.methods.iter().find(|(_, route)| is_spread(route)).map(|(input, _)| *input)
     }
 
-    /// The names of the stripes of `name` that run a request, and the outputs that each stripe
-    /// computes from its own rows only. `None` if there is no such method, if the row is too short,
-    /// or if its value decides no stripe.
+    /// The names of the stripes of the object `name` that run a request, and the outputs that each
+    /// stripe computes from its own rows only. `None` if there is no such method, if the row is too
+    /// short, or if its value decides no stripe.
     pub fn stripes_of(
         &self,
         program: &Program,
@@ -135,7 +135,7 @@ fn is_routed(route: &Result<Route, String>) -> bool {
     matches!(route, Ok(Route::Column(_) | Route::Any))
 }
 
-/// All ways to divide the tables. Each divides at least one table, by a column of its key that is
+/// All ways to divide the tables. Each way divides at least one table, by a key column that is
 /// never nil.
 fn assignments(program: &Program) -> Vec<Vec<(CollectionId, usize)>> {
     let mut all: Vec<Vec<(CollectionId, usize)>> = vec![vec![]];
@@ -175,8 +175,8 @@ impl Attempt<'_> {
         }
     }
 
-    /// The column by which a table or aggregate is divided. An aggregate is divided if it is
-    /// grouped by the dividing column of its table.
+    /// The column by which a table or stored aggregate is divided, if it is divided. An aggregate
+    /// is divided if it is grouped by the dividing column of its table.
     fn dividing(&self, id: CollectionId) -> Option<usize> {
         let of_table =
             |id| self.divided.iter().find(|(own, _)| *own == id).map(|(_, column)| *column);
@@ -202,8 +202,8 @@ impl Attempt<'_> {
 }
 
 impl Stripes {
-    /// The name of the stripe of `name` that holds the rows of a value. `None` for values that
-    /// decide no stripe: nil, and values too long for a name.
+    /// The name of the stripe of the object `name` that holds the rows with this value. `None` for
+    /// values that decide no stripe: nil, and values too long for a name.
     pub fn name_of(self, name: &str, value: &Value) -> Option<String> {
         match (self, value) {
             (Self::None, _) => Some(name.to_owned()),
@@ -230,8 +230,8 @@ impl Stripes {
     }
 }
 
-/// Adjacent numbers are in different stripes; all other values are distributed by FNV-1a. If this
-/// function changed, stored rows would not be found any more.
+/// Adjacent numbers are in different stripes; other values are distributed by FNV-1a. This function
+/// must never change, because stored rows would not be found any more.
 fn hash(value: &Value) -> u64 {
     match value {
         Value::Int(number) => number.rem_euclid(1 << 53).unsigned_abs(),

@@ -1,8 +1,8 @@
 //! Checks that a spread request, which every stripe runs, gives the same result as on one object.
 //!
-//! For each relation it finds whether every stripe has the same rows, each has its own part of the
-//! whole, or neither. Neither is the case for an aggregate over a part, for a test that a part
-//! lacks some row, and for a join of unrelated parts.
+//! For each relation it finds one of three cases: all stripes have the same rows, each stripe has
+//! its own part of the rows, or neither. An aggregate over a part, a test that a part lacks some
+//! row, and a join of unrelated parts are neither.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ impl Attempt<'_> {
     /// The outputs that each stripe computes from its own rows only.
     ///
     /// # Errors
-    /// The reason why the stripes would store something else than one object.
+    /// The reason, if the stripes would store something else than one object.
     pub(super) fn spread(&self, method: &MethodPlan) -> Result<Vec<CollectionId>, String> {
         let stored = self.program.ids().flat_map(|id| [Relation::Stored(id), Relation::View(id)]);
         let seeds =
@@ -72,11 +72,11 @@ impl Spread<'_> {
         }
     }
 
-    /// Finds the share of each relation of a phase: the worst share that any of the relation's
-    /// rules gives.
+    /// Finds which share of each relation of a phase a stripe has. If several rules produce rows of
+    /// a relation, the worst of their shares counts.
     fn phase(&mut self, phase: &crate::plan::Phase) {
-        // Each round of repeated rules can make the share of a relation worse, so as many rounds
-        // are made as there are relations.
+        // Each round of repeated rules can make the share of one more relation worse, so there are
+        // as many rounds as relations.
         for _ in 0..=phase.relations.len() {
             for plan in phase.once.iter().chain(&phase.repeated) {
                 let head = Relation::Local(self.attempt.program.rules[plan.rule].head);

@@ -1,5 +1,5 @@
-//! Parses a source into a tree: first [`lexer`], then the parser. After a mistake the parser
-//! continues, so that it can report several mistakes at once.
+//! Parses a source into a tree: first [`lexer`], then the parser. The parser continues after a
+//! mistake, so that it can report several mistakes at once.
 
 pub(crate) mod ast;
 pub(crate) mod lexer;

@@ -22,8 +22,8 @@ impl Parser<'_> {
         })
     }
 
-    /// Parses the operands after the first. The tree leans to the left, and each operand makes it
-    /// one level deeper.
+    /// Parses further operands after the first one. Operators are left-associative, so each operand
+    /// makes the tree one level deeper.
     fn more_operands(&mut self, left: Expr, lowest: usize) -> Parsed<Expr> {
         let Some(op) = self.binary_op(lowest) else { return Ok(left) };
         self.deeper(|parser| {

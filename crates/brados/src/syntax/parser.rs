@@ -1,10 +1,10 @@
 //! The parser: a cursor over the tokens, and the reporting of mistakes.
 //!
 //! The end of a line ends a declaration or rule, unless a bracket or block is open or the line ends
-//! in an operator or a comma. Inside brackets and blocks the cursor does not show line ends, and
-//! after an operator or a comma it skips them. A mistake is reported once, where it is. Then the
-//! cursor moves to the next line that may begin a declaration or rule. Mistakes that follow from an
-//! unknown character are not reported.
+//! in an operator or a comma. The cursor hides the line ends inside brackets and blocks, and skips
+//! the line end after an operator or a comma. The parser reports a mistake once. Then it moves to
+//! the next line that may begin a declaration or rule. It does not report mistakes that follow from
+//! an unknown character.
 
 use super::ast::Name;
 use super::token::{KEYWORDS, Token, TokenKind};
@@ -203,8 +203,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Continues after a mistake in a declaration or rule that began at token `start`: moves to the
-    /// next line that may begin another one.
+    /// Continues after a mistake in the declaration or rule that began at token `start`: moves to
+    /// the next line that may begin another declaration or rule.
     pub fn recover(&mut self, start: usize) {
         self.open = 0;
         self.depth = 0;

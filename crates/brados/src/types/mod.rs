@@ -1,9 +1,9 @@
-//! Infers what each column holds, from the values that are written into it and compared with it.
+//! Infers the type of each column, from the values that are written into it and compared with it.
 //!
-//! First come the types: columns and expressions that must have the same type are united
-//! ([`union`]). If nothing says what a column holds, it is `bytes`. A string literal makes it a
-//! `string` if nothing else says otherwise. Then comes the question where nil may be. Nil goes only
-//! from the columns that are read to those that are written ([`nils`]).
+//! First it infers types: columns and expressions that must have the same type are united
+//! ([`union`]). A column that nothing determines is `bytes`, or `string` if a string literal
+//! occurs. Then it infers which columns may be nil: nil passes from the columns that a rule reads
+//! to those that it writes ([`nils`]).
 
 mod nils;
 mod union;

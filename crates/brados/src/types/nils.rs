@@ -1,7 +1,7 @@
 //! Finds the columns that may be nil.
 //!
-//! A column with a declared type, or of an input, may be nil only if its declaration says so. Any
-//! other column may be nil once a value that may be nil is written into it.
+//! A column of an input, or one with a declared type, may be nil only if its declaration says so.
+//! Any other column may be nil once a rule writes a value into it that may be nil.
 
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::ir::{Absence, Body, CollectionId, Expr, ExprKind, Function, Program, Rule, Select};
@@ -16,8 +16,8 @@ pub(super) fn infer(program: &mut Program, source: &str, diagnostics: &mut Diagn
     }
 }
 
-/// Marks columns until nothing changes. Each round marks at least one, so there are at most as many
-/// rounds as columns.
+/// Marks columns that may be nil until nothing changes. Each round marks at least one column, so
+/// there are at most as many rounds as columns.
 fn spread(program: &mut Program) {
     loop {
         let mut found = vec![];
@@ -86,9 +86,9 @@ impl<'a> Facts<'a> {
         Self { program, sources: select.sources.clone(), conditions }
     }
 
-    /// The facts that are known where a part of a condition is computed. `sources` are the sources
+    /// The facts that hold where a part of a condition is computed. `sources` are the relations
     /// whose rows this part uses. Conditions that compute nothing are tested earlier, as soon as
-    /// their sources are available, so they hold here.
+    /// their relations are available, so they hold here.
     fn within(program: &'a Program, select: &'a Select, sources: u32) -> Self {
         let mut facts = Self::of_result(program, select);
         facts.conditions.retain(|one| !one.computes() && one.sources() & !sources == 0);
