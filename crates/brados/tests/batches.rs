@@ -11,7 +11,7 @@ const MOST: i64 = (1 << 53) - 1;
 const TOO_LONG: usize = 4097;
 
 /// Runs requests of a method one by one and as a batch, and checks that the results are the same.
-/// Returns the results.
+/// Returns the status of each request.
 fn outcomes(source: &str, method: &str, rows: &[Vec<Value>]) -> Vec<i32> {
     let (single, batched) = (Subject::new(source), Subject::new(source));
     let outcomes: Vec<Outcome> = one_by_one(&single, method, rows);

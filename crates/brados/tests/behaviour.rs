@@ -1,5 +1,5 @@
-//! Runs the cases in `tests/behaviour/*.txt`: what programs do, request by request, in every
-//! layout.
+//! Runs the cases in `tests/behaviour/*.txt`, which say what programs do, request by request. Each
+//! case runs in every layout.
 //!
 //! A case is a program, a line of dashes, and a script of requests on one object.
 
@@ -55,8 +55,9 @@ fn programs_pass_the_cases() {
     assert!(count > 15, "only {count} cases were found");
 }
 
-/// A program with all ways in which two different rows of one key can meet: in a set, among few
-/// rows in memory, in a single row, in a table at once, and in a table at the end of the request.
+/// A program in which two different rows can get the same key in every possible way: in a set,
+/// among few rows in memory, in a single row, in a table at once, and in a table at the end of the
+/// request.
 const CONFLICTS: &str = "state do
   table :link, [:from:int, :to:string, :nxt:int]
   table :best_of, [:from:int] => [:nxt:int]

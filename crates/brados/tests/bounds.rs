@@ -1,5 +1,5 @@
-//! Tests programs that are made to be slow or large. The compiler must refuse or compile them in
-//! bounded time, with the stack of an ordinary thread.
+//! Tests programs that are made to be slow or large. The compiler must compile or refuse them in
+//! bounded time, on a thread with a stack of normal size.
 
 mod support;
 

@@ -1,6 +1,7 @@
-//! Runs the test cases of the CORFU storage interface (`crates/log`) on its Brados program. The
-//! cases also run on the native class and on the Lua program. Cases that damage an object or send
-//! another encoding are left out. Batches are run one request at a time.
+//! Runs the test cases of the CORFU storage interface (`crates/log`) on its Brados program.
+//! `crates/log` runs the same cases on the native class and on the Lua program. This test leaves
+//! out cases that damage an object or send another encoding. It sends the requests of a batch one
+//! at a time.
 
 mod support;
 
@@ -13,7 +14,7 @@ const CASES: &str = include_str!("../../log/tests/suite/storage_cases.txt");
 
 /// Layouts that are tried.
 const MAX_LAYOUTS: usize = 8;
-/// Steps that read or change the stored form of an object. Only the other classes have that form.
+/// Steps that read or change the stored form of an object, which only the other two classes have.
 const NATIVE_STEPS: [&str; 6] = ["create", "header", "flip-header", "entry", "key", "fill-map"];
 /// Steps about encodings and about how many entries are kept.
 const SKIPPED_STEPS: [&str; 3] = ["raw", "entries", "read_batch"];

@@ -1,9 +1,9 @@
 //! Tests the diagnostics of programs with the cases in `tests/diagnostics/*.txt`.
 //!
-//! A case is a program, a line of dashes, and the expected diagnostics; nothing if the program is
-//! correct. A case without `state` consists only of rules over the collections of `prelude.brados`.
-//! Its lines are counted from the first of these rules. `UPDATE_EXPECT=1` writes the present
-//! diagnostics; read them before you keep them.
+//! A case is a program, a line of dashes, and the expected diagnostics (none for a correct
+//! program). A case without `state` has only rules; they use the collections of `prelude.brados`,
+//! and lines are counted from the first rule. `UPDATE_EXPECT=1` writes the present diagnostics into
+//! the cases; read them before you commit them.
 
 mod support;
 

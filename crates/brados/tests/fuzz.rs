@@ -1,5 +1,5 @@
-//! Fuzzes programs, requests, replies and test scripts. Each is refused or accepted in bounded
-//! time, and never causes a panic. If a program is accepted, its class can be loaded.
+//! Fuzzes programs, requests, replies and test scripts. Each input must be accepted or refused in
+//! bounded time, without a panic. The class of an accepted program must load.
 
 mod support;
 

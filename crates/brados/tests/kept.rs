@@ -1,6 +1,6 @@
-//! Checks that a class keeps no state between calls, although its chunk runs once for many calls:
-//! none of its functions assigns to a global or to a variable outside itself. The test reads this
-//! from the bytecode of Lua's compiler.
+//! Checks that a class keeps no state between calls, although its chunk runs only once for many
+//! calls. None of its functions may assign to a global or to a variable outside itself. The test
+//! reads the assignments from the bytecode of Lua's compiler.
 
 mod support;
 

@@ -1,6 +1,6 @@
-//! Sends random requests to `programs/class/lock_manager.brados` and searches for violations. Such
-//! are two holders of locks that exclude each other, a transaction that waits for nothing, a cycle
-//! of waiting transactions, and a reported deadlock that is none.
+//! Sends random requests to `programs/class/lock_manager.brados` and searches for violations. A
+//! violation is a pair of granted locks that exclude each other, a transaction that waits for
+//! nothing, a cycle of waiting transactions, or a report of a deadlock where there is none.
 //!
 //! `NACRE_SEEDS=n` tries n times as many seeds; `NACRE_SEED=s` tries only the seed `s`.
 

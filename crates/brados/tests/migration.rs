@@ -1,9 +1,9 @@
-//! Migrates objects from every layout of a program to every other while requests go on. Before,
-//! during and after, replies and tables equal those of the reference interpreter, and nothing of
-//! the former layout remains.
+//! Migrates objects from every layout of a program to every other layout while requests go on.
+//! Before, during and after the migration, replies and tables must equal those of the reference
+//! interpreter. At the end nothing of the former layout may remain.
 //!
 //! Each step is one transaction of the store. So a migration that stopped between two steps can be
-//! continued, even by a class whose present layout is neither the old layout nor the new one.
+//! continued, even by a class whose present layout is neither the old nor the new one.
 
 mod support;
 
@@ -171,8 +171,8 @@ fn any_class_with_both_layouts_can_continue_a_migration() {
         pair.requests();
         let mut known = vec![first.clone()];
         for _ in 0..6 {
-            // The next layout is a new one, or one that the object was in or was moving to. All
-            // other layouts are former ones.
+            // The next layout is either a new one, or one that the object was in or was migrating
+            // to. All other layouts are former ones.
             let next = random.pick(&layouts).unwrap().clone();
             known.retain(|layout| *layout != next);
             pair.subject.becomes_slow(&with_layout(PROGRAM, &next, &known));
@@ -278,7 +278,7 @@ end
 ";
 
 #[test]
-fn a_kept_end_of_a_table_is_found_after_a_class_that_did_not_keep_it() {
+fn the_greatest_key_is_right_after_a_class_that_did_not_store_it() {
     let [map, slots, appended] =
         ["map", "first: slots(64)", "second: appended(map)"].map(|text| text.parse().unwrap());
     let subject = Subject::new(&with_layout(ENDS, &map, &[]));

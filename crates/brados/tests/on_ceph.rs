@@ -1,5 +1,5 @@
-//! Runs generated classes in Ceph's own `cls_lua`, in a real OSD, called by a client that knows
-//! nothing of nacre. The cases are those of `behaviour.rs` in several layouts.
+//! Runs generated classes in Ceph's own `cls_lua` in a real OSD. The client that calls them does
+//! not use nacre. The cases are those of `behaviour.rs`, in several layouts.
 
 mod support;
 
@@ -67,7 +67,7 @@ fn outcomes(ceph: &CephCluster, cases: &[Case]) -> Vec<(i32, Vec<u8>)> {
 }
 
 /// Compares a call with the expected result. `cls_lua` returns the length of the output as the
-/// status of a call. Also returns whether the client could see the output.
+/// status of a call. Returns whether they agree, and whether the client could see the output.
 fn agrees(expected: &Expected, (status, output): &(i32, Vec<u8>)) -> (bool, bool) {
     let wanted = match expected {
         Expected::Reply(outputs) if output.is_empty() => {

@@ -1,6 +1,6 @@
 //! Tests the standard library: runs every `programs/class/*.test` on its program, with the
-//! `objclass` of nacre and with that of stock Ceph. Also compares the table in `programs/README.md`
-//! with the programs.
+//! `objclass` of nacre and with that of stock Ceph. Also checks that the table in
+//! `programs/README.md` agrees with the programs.
 
 mod support;
 
@@ -106,8 +106,8 @@ fn only_methods_listed_in_the_readme_read_whole_tables() {
     }
 }
 
-/// Parses a line of the README's table of classes: a program and, in the last column, which methods
-/// read whole tables.
+/// Parses a line of the README's table of classes. Returns the program, and the methods that read
+/// whole tables, which are in the last column.
 fn row(line: &str) -> Option<(&str, Vec<&str>)> {
     let (program, rest) = line.strip_prefix("| [`")?.split_once('`')?;
     let rest = rest.strip_prefix("](class/")?;

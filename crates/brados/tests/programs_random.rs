@@ -1,7 +1,8 @@
-//! Runs the standard library with the requests of its test scripts in random order.
+//! Runs the requests of the standard library's test scripts in random order.
 //!
-//! Whatever ran before, a request has one status, and its reply equals that of a naive interpreter
-//! of the program's rules. It fails with a conflict only if the script shows that conflict.
+//! Whatever requests ran before, a request has one status, and its reply must equal that of a naive
+//! interpreter of the program's rules. A request may fail with a conflict only if the script
+//! contains that conflict.
 //!
 //! `NACRE_SEEDS=n` tries n times as many orders; `NACRE_SEED=s` tries only the order of seed `s`.
 

@@ -1,6 +1,6 @@
-//! Runs random programs with random requests. The generated classes give the same replies, tables
-//! and messages as the reference interpreter, in any layout and during migrations. Aggregates that
-//! are kept up to date equal those that are computed anew.
+//! Runs random programs with random requests. In any layout and during migrations, the generated
+//! classes must give the same replies, tables and messages as the reference interpreter. Stored
+//! aggregates must equal those that are computed anew.
 //!
 //! `NACRE_SEEDS=n` tries n times as many programs; `NACRE_SEED=s` tries only the program of seed
 //! `s`.
@@ -73,7 +73,8 @@ fn messages(subject: &Subject) -> Vec<String> {
 
 /// Draws what is about layouts apart from programs and requests.
 const LAYOUT_SEED: u64 = 0x6c61_796f_7574;
-/// Two widths of slots: one is too small for some rows, the other is large enough for most.
+/// Two widths of slots in bytes. The first is too small for some rows, the second is large enough
+/// for most.
 const SLOT_BYTES: [u32; 2] = [6, 24];
 
 /// A layout that is legal for a program, other than in the map if there is one.

@@ -1,5 +1,5 @@
-//! Runs random programs in random layouts. A batch gives the same results, and leaves the object in
-//! the same state, as its requests one by one.
+//! Runs random programs in random layouts. A batch must give the same results as its requests one
+//! by one, and leave the object in the same state.
 //!
 //! `NACRE_SEEDS=n` tries n times as many programs; `NACRE_SEED=s` tries only the program of seed
 //! `s`.
@@ -18,7 +18,8 @@ const PROGRAMS: u64 = 80;
 const ROUNDS: usize = 12;
 /// Requests drawn at a time; those of one method are a batch.
 const REQUESTS: usize = 8;
-/// Two widths of slots: one is too small for some rows, the other is large enough for most.
+/// Two widths of slots in bytes. The first is too small for some rows, the second is large enough
+/// for most.
 const SLOT_BYTES: [u32; 2] = [6, 24];
 
 /// Runs one seed's program; how many requests of it were refused, if it compiles.

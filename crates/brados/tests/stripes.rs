@@ -1,5 +1,5 @@
-//! Tests stripes: which column decides the stripe, which requests every stripe runs, why a program
-//! cannot be striped, and that stripes give the same results as one object.
+//! Tests stripes: which column decides the stripe, which requests every stripe runs, and why some
+//! programs cannot be striped. Stripes must give the same results as one object.
 
 mod support;
 
@@ -145,8 +145,8 @@ fn comparable(
     outputs.into_iter().filter(|(name, _)| !apart.contains(name)).collect()
 }
 
-/// Compares requests to stripes with the same requests to one object. Returns how many requests
-/// went to one stripe, and how many to all stripes.
+/// Sends requests both to stripes and to one object, and compares the results. Returns how many
+/// requests went to one stripe, and how many went to all stripes.
 fn compare(
     source: &str,
     mut request: impl FnMut() -> (String, Vec<Value>),

@@ -1,12 +1,12 @@
--- An OSD with stock `cls_lua`, as far as classes here need one: a map, attributes, a byte stream, and
+-- A simulated OSD with stock `cls_lua`. It has what generated classes need: a map, attributes, a byte stream, and
 -- calls that happen wholly or not at all. As in an OSD, a method does not see what it wrote.
 --
--- Reads lines `METHOD INPUT` from standard input, the input in hexadecimal digits; answers each with
--- `STATUS OUTPUT`. The class is the file named on the command line.
+-- Reads lines `METHOD INPUT` from standard input, with the input in hexadecimal digits, and replies to each with
+-- `STATUS OUTPUT`. The command line names the file of the class.
 
 local map, written = {}, {}
 local attributes, set_attributes = {}, {}
--- The stream, and what is to be done to it in order: offset and text, no offset for all of it.
+-- The byte stream, and its pending writes in order: offset and string, or no offset to replace the whole stream.
 local stream, writes = "", {}
 
 local raw_pcall = pcall

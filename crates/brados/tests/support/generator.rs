@@ -281,8 +281,8 @@ impl Generator<'_> {
         let _ = writeln!(self.rules, "  {text}");
     }
 
-    /// Emits the greatest or least key of a table with numeric keys. The function draws no random
-    /// number, so the rest of the program for a seed does not change.
+    /// Emits the greatest or least key of a table with numeric keys. Draws no random number, so
+    /// that each seed still gives the same remaining program.
     fn end_of(&mut self, at: usize, table: &Relation) {
         let key = &table.columns[0];
         if table.key_width != 1 || key.ty != Ty::Int || key.may_be_nil {
@@ -361,7 +361,7 @@ impl Generator<'_> {
         self.readable.push(relation);
     }
 
-    /// Declares a scratch in place of a `temp`. The scratch may have another key than the `temp`,
+    /// Declares a `scratch` in place of a `temp`. The scratch may have another key than the `temp`,
     /// and more of its columns may be nil.
     fn declare_scratch(&mut self, relation: &mut Relation, key_width: usize) {
         let width = relation.columns.len();

@@ -33,13 +33,14 @@ const WITHOUT_EXTENSIONS: &str = "local objclass = (function() local stock = {} 
     'setxattr', 'map_get_val', 'map_set_val', 'map_remove_key', 'map_get_keys', 'map_get_vals' }) do \
     stock[name] = objclass[name] end return stock end)() ";
 /// Constants in a class that bound one step of work. Each is replaced by a small value, so that a
-/// few rows exceed it.
+/// few rows already exceed it.
 const BOUNDS: [(&str, &str); 3] = [
     ("local STEP_ROWS, STEP_BYTES = 512, 1048576", "local STEP_ROWS, STEP_BYTES = 1, 64"),
     ("local OWN_PAGE, OWN_BYTES = 64, 1048576", "local OWN_PAGE, OWN_BYTES = 1, 64"),
     ("local SLOT_GROUP, SLOT_CHUNK = 64, 65536", "local SLOT_GROUP, SLOT_CHUNK = 2, 20"),
 ];
-/// Two widths of slots: one is too small for some rows, the other is large enough for most.
+/// Two widths of slots in bytes. The first is too small for some rows, the second is large enough
+/// for most.
 pub const SLOT_BYTES: [u32; 2] = [12, 64];
 
 /// An object with a program's class.
@@ -75,8 +76,8 @@ fn class_of(source: &str) -> String {
     compiled.class.lua
 }
 
-/// Makes the bounds in a class small, so that a few rows need as many steps as many rows usually
-/// do.
+/// Makes the bounds in a class small. Then a few rows need as many steps as many rows do with the
+/// real bounds.
 fn in_small_steps(mut lua: String) -> String {
     for (bound, small) in BOUNDS {
         lua = lua.replace(bound, small);
@@ -94,7 +95,7 @@ impl Subject {
     /// A program with an object that does not exist yet.
     ///
     /// # Panics
-    /// If the program does not compile, or its class does not load as Lua.
+    /// If the program does not compile, or if its class does not load.
     pub fn new(source: &str) -> Self {
         Self::of_class(source)
     }
@@ -169,8 +170,8 @@ impl Subject {
         }
     }
 
-    /// Delivers the messages that objects sent, and the messages that those cause, as a courier
-    /// does if nothing fails.
+    /// Delivers the messages that objects sent, and the messages that these cause. It does what the
+    /// courier (the part of a node that delivers messages) does if nothing fails.
     pub fn deliver(&self) {
         while let Some((object, key, message)) = self.first_message() {
             // Before it who sent it, after its length.
@@ -337,7 +338,7 @@ fn failure(error: &Error) -> String {
     error.kind().as_str().to_owned()
 }
 
-/// The cases of a data file. Each is a name after `== `, and two strings with a line of dashes
+/// The cases of a data file. Each case is a name after `== `, and two strings with a line of dashes
 /// between them.
 pub fn cases(text: &str) -> Vec<(String, String, String)> {
     let parts = text.split("\n== ").skip(1);

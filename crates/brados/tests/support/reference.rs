@@ -1,5 +1,5 @@
-//! A reference interpreter, which computes the meaning of a program in the simplest way. It holds
-//! whole relations, and applies every rule to every row until no new row appears.
+//! A reference interpreter, which computes the results of a program in the simplest way. It keeps
+//! whole relations in memory, and applies every rule to every row until no new row appears.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -60,8 +60,8 @@ impl<'a> Reference<'a> {
     }
 
     /// The collections on which the effects of an input's requests depend: the outputs, the tables,
-    /// and the collections that are written or sent. Other collections are not computed, so they
-    /// have no conflict.
+    /// and the collections that are written or sent. The interpreter computes no other collections,
+    /// so these cannot cause a conflict.
     fn needed(&self, input: CollectionId) -> BTreeSet<CollectionId> {
         let tables = self.program.of_kind(Kind::Table);
         let mut live: BTreeSet<_> = tables.chain([input]).collect();
