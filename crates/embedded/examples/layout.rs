@@ -1,13 +1,14 @@
-//! Measures how byte streams are laid out, large and small, beside a raw file in the same run:
+//! Benchmark of the engine's byte streams and maps: many small writes, and reads of 1 MiB. Each run
+//! measures a raw file beside them for comparison:
 //!
 //! ```text
 //! cargo run --release -p nacre-embedded --example layout [-- SECONDS [FOLDER [FIGURE]]]
 //! ```
 //!
 //! Each writer is a task that waits until its write is durable before it sends the next. The raw
-//! file has no format. It is preallocated, and one group at a time is written and synced for the
-//! same number of tasks. The raw file is measured twice: with a thread that commits all groups, and
-//! with a waiting task that commits for the others.
+//! file is preallocated and has no format. Its writes are collected into groups, and each group is
+//! written and synced at once. Two ways to do that are measured: a thread of its own commits all
+//! groups, or one of the waiting tasks commits for the others.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -125,8 +126,8 @@ fn writes() -> [(&'static str, usize, MakeOp); 7] {
     }
     [
         ("append 128 B", SMALL, |_, _| Op::Append { data: data(SMALL) }),
-        // Measures what an append would cost if streams were kept in fixed blocks. Each append
-        // would then rewrite the filled part of its block.
+        // The cost of an append to a stream that is kept in blocks of a fixed size: it rewrites the
+        // filled part of the last block.
         ("128 B, fixed 4 KiB blocks", SMALL, |_, n| rewrite(n, BLOCK)),
         ("128 B, fixed 64 KiB blocks", SMALL, |_, n| rewrite(n, 16 * BLOCK)),
         ("map_set 128 B", SMALL, |_, n| entry(n, SMALL)),
@@ -307,8 +308,7 @@ impl Bench {
         let object: ObjectId = "bench/stream".parse().expect("a name");
         let engine = self.open(folder);
         runtime.block_on(async {
-            // Two streams grow side by side, as in real stores. Putting many appends into one
-            // transaction does not change the layout, because each append is an op of its own.
+            // Append to two streams in turn, because a real store also has many growing streams.
             let other: ObjectId = "bench/other".parse().expect("a name");
             let ops_at_once = (256 * 1024 / piece).clamp(1, 512);
             for _ in 0..STREAM / piece / ops_at_once {

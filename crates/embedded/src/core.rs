@@ -30,8 +30,8 @@ use crate::watch::Watchers;
 /// The number of journal bytes between two checkpoints. An engine that starts after a crash replays
 /// about this much, which takes a fraction of a second. Each checkpoint costs one table file.
 const CHECKPOINT_BYTES: u64 = 64 * 1024 * 1024;
-/// The number of journal bytes between two checkpoints when disk space is short. It is smaller
-/// because the segments in between cannot be freed.
+/// The number of journal bytes between two checkpoints when disk space is short. Until a
+/// checkpoint, journal files cannot be freed, so checkpoints must then be closer together.
 const CHECKPOINT_BYTES_WHEN_LOW: u64 = 4 * 1024 * 1024;
 
 /// The parts of an open engine.
@@ -56,8 +56,8 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    /// Whether enough was written since the last seal to seal the tables again. While sealed
-    /// entries wait for disk space, only a full memtable makes a seal due.
+    /// Whether to seal the memtable now: it is full, or the journal has grown enough since the last
+    /// seal. While earlier sealed memtables wait for disk space, only a full one is sealed.
     pub fn is_seal_due(&self) -> bool {
         let low = self.space.is_low();
         let limit = if low { CHECKPOINT_BYTES_WHEN_LOW } else { CHECKPOINT_BYTES };
@@ -65,14 +65,14 @@ impl Core {
         self.tables.is_full() || is_due && !self.tables.waits_for_room()
     }
 
-    /// Seals the tables and queues a checkpoint, which is made once all sealed entries are in
+    /// Seals the memtable, and queues a checkpoint that is made once all sealed entries are in
     /// files. Returns the number of the seal.
     ///
     /// # Errors
-    /// `Corrupt` if the progress of a shard cannot be read.
+    /// `Corrupt` if the table entry that says how far a shard has applied the journal is damaged.
     pub fn seal(&self) -> Result<u64> {
         let mut candidates = self.checkpoints.lock();
-        // In this order: the tables have at least what is noted of them.
+        // Find the position before the snapshot, so that the tables have everything before it.
         let used = self.journal.used_bytes();
         let checkpoint = self.journal.first_unapplied();
         let snapshot = self.tables.snapshot_with_deferred();
@@ -87,13 +87,15 @@ impl Core {
         Ok(seal)
     }
 
-    /// The shard that runs the transactions of an object. Never changes for a directory.
+    /// The shard that runs the transactions of an object. A directory's objects never change their
+    /// shard.
     pub fn shard_of(&self, object: &ObjectId) -> u16 {
         (hash_of(object) % self.queues.len() as u64) as u16
     }
 
-    /// Returns the entries that the records of a segment name. Reads the segment's groups up to
-    /// number `last`, which must be synced. Leaves out the payloads in `released`.
+    /// Lists the table entries for which the payloads of a journal segment were written. Reads the
+    /// segment's groups up to number `last`, which must be synced. Leaves out the payloads in
+    /// `released`.
     ///
     /// # Errors
     /// `Corrupt` if the segment's file is missing, or any error of the disk.
@@ -108,8 +110,8 @@ impl Core {
         segment.map_or_else(|| Ok(Inventory::default()), take)
     }
 
-    /// Returns the first op of a request that possibly changes something, as far as that is known
-    /// without running it.
+    /// Returns the first op of a request that may change something. A method call may, unless its
+    /// class declares the method read-only.
     pub fn first_write<'a>(&self, request: &'a Request) -> Option<&'a Op> {
         request.ops.iter().find(|op| match op {
             Op::Call(call) => !self.classes.is_read_only(call),
@@ -117,10 +119,10 @@ impl Core {
         })
     }
 
-    /// Returns the group that the tables must contain before they can serve a request, or `None` if
-    /// they contain it already. A read waits for changes of its object, and a clone for changes of
-    /// its source. Any other write waits for nothing: it runs on its object's shard, which knows
-    /// the changes that the tables do not have yet.
+    /// Returns the journal group that must be in the tables before this request can run, or `None`
+    /// if it need not wait. A read waits for changes of its object, and a clone for changes of its
+    /// source. Any other write waits for nothing: the object's shard knows the changes that are not
+    /// in the tables yet.
     pub fn awaited(&self, request: &Request, is_write: bool) -> Option<u64> {
         self.read_barrier.awaited_of_all()?;
         if !is_write {
@@ -147,7 +149,7 @@ impl Core {
         Ok(Reply { version: transaction.finish().version, results })
     }
 
-    /// Runs the ops; a panicking class fails its own transaction only.
+    /// Runs the ops of a request. A method that panics fails only its own transaction.
     pub fn run(
         &self,
         request: &Request,
@@ -197,14 +199,14 @@ pub(crate) fn hash_of(object: &ObjectId) -> u64 {
     fnv(&[object.pool.as_str().as_bytes(), &[0], object.name.as_str().as_bytes()])
 }
 
-/// What a panic said.
+/// The message of a panic.
 pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no reason given")
 }
 
-/// FNV-1a assigns objects to shards. It is part of the directory's format, so it must be the same
-/// in every release.
+/// The FNV-1a hash, which decides the shard of an object. Stored directories depend on it, so it
+/// must be the same in every release.
 fn fnv(parts: &[&[u8]]) -> u64 {
     let bytes = parts.iter().flat_map(|part| part.iter());
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {

@@ -1,5 +1,5 @@
-//! The disk as the journal sees it. Tests implement this trait to make calls fail, disks fill up
-//! and writes get lost.
+//! The disk behind the engine's journal and manifest, as a trait. Tests implement it to make calls
+//! fail, fill up the disk and lose writes.
 //!
 //! **Invariant:** every byte that the engine itself writes goes through this trait. The tables do
 //! their own IO; whatever they lose in a crash is still in the journal.
@@ -48,7 +48,7 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     fn length(&self) -> io::Result<u64>;
 }
 
-/// A place for files.
+/// A file system.
 pub trait Disk: Send + Sync + fmt::Debug {
     /// Makes a folder and its missing parents, readable by their owner only. The new folders and
     /// their entries in their parents survive a crash.
@@ -98,9 +98,9 @@ pub trait Disk: Send + Sync + fmt::Debug {
 /// Whether opening may make a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Create {
-    /// It must be there.
+    /// The file must exist.
     Never,
-    /// It is made, empty, if it is not there.
+    /// An empty file is made if none exists.
     IfMissing,
 }
 
@@ -160,7 +160,8 @@ impl DiskFile for RealFile {
 
     fn allocate(&self, length: u64) -> io::Result<()> {
         match fallocate(&self.0, FallocateFlags::empty(), 0, length) {
-            // A file system without it: the length alone, and a full disk is found when writing.
+            // This file system cannot reserve space. Set the length only; a later write finds the
+            // disk full.
             Err(rustix::io::Errno::OPNOTSUPP) => self.0.set_len(length),
             result => result.map_err(io::Error::from),
         }

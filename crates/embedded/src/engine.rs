@@ -1,4 +1,4 @@
-//! The engine as others see it: a [`Store`] and a [`Watch`] on one directory.
+//! The engine's public interface: a [`Store`] and a [`Watch`] on one directory.
 
 use std::fmt;
 use std::fs::File;
@@ -30,13 +30,13 @@ use crate::transaction::shards::Shards;
 use crate::transaction::trail::{Trail, fields_of};
 use crate::upkeep::Upkeep;
 
-/// How many bytes one permit of a shard's queue stands for. An op takes as much memory in addition
-/// to its payload.
+/// How many bytes one permit of a shard's queue stands for. A request takes permits for its
+/// payload, and one for each op, because an op itself takes about this much memory.
 const PERMIT_BYTES: usize = 1024;
-/// How much memory a map key takes in addition to its bytes, in the request and in the change set.
+/// How much memory a map key takes beyond its own bytes while its request runs.
 const KEY_BYTES: usize = 128;
 
-// Whatever a request has, it fits into an empty queue.
+// Every valid request fits into an empty queue.
 const _: () = assert!(
     MAX_OPS + (MAX_REQUEST_BYTES + MAX_REQUEST_KEYS * KEY_BYTES) / PERMIT_BYTES
         <= MAX_QUEUED_BYTES / PERMIT_BYTES
@@ -69,7 +69,8 @@ struct Threads {
     lock: File,
 }
 
-/// Of a store that is not open nothing can be removed.
+/// The usual hint for a full disk is to remove objects, but a store that is not open cannot do
+/// that.
 fn not_opened(error: Error) -> Error {
     match error.kind() {
         ErrorKind::Exhausted => error.hint("free space on the disk"),
@@ -107,14 +108,14 @@ impl EmbeddedEngine {
         self.0.close();
     }
 
-    /// What it has done and holds; all zeros once closed.
+    /// What the engine has done and holds. All zeros once it is closed.
     pub fn stats(&self) -> Stats {
         self.0.core().map(|core| core.stats()).unwrap_or_default()
     }
 
-    /// Does one step of a scrub, which reads everything the engine keeps to find damage. The first
-    /// step begins at the default cursor, and each step returns the cursor of the next. A step
-    /// blocks its caller for some milliseconds; other requests go on.
+    /// Does one step of a scrub, that is, of a search for damage in all stored data. The first step
+    /// begins at the default cursor, and each step returns the cursor of the next. A step blocks
+    /// its caller for some milliseconds; other requests go on.
     ///
     /// # Errors
     /// `Unavailable` if the disk does not answer or the engine is closed. Damage is reported in the
@@ -124,25 +125,27 @@ impl EmbeddedEngine {
         scrub::step(&core, cursor).map_err(|error| error.during("scrub"))
     }
 
-    /// The vital files that were damaged or missing when the directory was opened. Each was
-    /// restored from its copy, so no data is lost.
+    /// The small vital files, such as the manifest, that were damaged or missing when the directory
+    /// was opened. Each was restored from its copy, so no data is lost.
     pub fn mended(&self) -> &[Damage] {
         &self.0.mended
     }
 
-    /// How its groups of transactions became durable; `None` once closed.
+    /// Statistics of the groups of transactions that were synced together. `None` once the engine
+    /// is closed.
     pub fn groups(&self) -> Option<GroupStats> {
         Some(self.0.core().ok()?.counters.groups())
     }
 
-    /// The last failure of a background job of the upkeep thread, if one failed. Space is then
-    /// freed late or not at all; everything else works.
+    /// The last failure of background upkeep, or `None` if it never failed. After a failure, space
+    /// is freed late or not at all; requests are not affected.
     pub fn upkeep_failure(&self) -> Option<String> {
         Some(self.0.core().ok()?.upkeep.last_failure()?.to_string())
     }
 
-    /// Why the engine no longer writes, if a write or sync has failed. Reads still work. Opening
-    /// the directory again keeps all synced data, and whatever else can be read back.
+    /// Why the engine no longer writes, or `None` if it does. The reason is a failed write or sync.
+    /// Reads still work. To write again, open the directory again: all synced data is still there,
+    /// and unsynced data as far as it can be read back.
     pub fn failure(&self) -> Option<String> {
         self.0.core().ok()?.health.failure().map(str::to_owned)
     }
@@ -164,19 +167,19 @@ impl Inner {
         for thread in of_shards {
             let _ = thread.join();
         }
-        // They hold the engine.
+        // The shards hold references to the engine.
         drop(shards);
         core.journal.close();
         let _ = committer.join();
         core.upkeep.close();
         if let Ok(mut upkeep) = upkeep.join() {
-            // Without it the next start replays a little more.
+            // If this checkpoint fails, the next start only replays a little more.
             let _ = upkeep.make_checkpoint();
         }
         core.tables.stop();
         core.watchers.close();
-        // Readers hold the engine for the length of a request. The directory is released when the
-        // last reader is done.
+        // Each running read holds a reference to the engine. Wait for the last one before releasing
+        // the directory.
         let mut core = core;
         while let Err(shared) = Arc::try_unwrap(core) {
             core = shared;
@@ -214,8 +217,8 @@ impl EmbeddedEngine {
         })
     }
 
-    /// Must not be an `async fn`: no future may hold the engine while it waits, so that closing
-    /// need not wait for one.
+    /// Must not be an `async fn`, because a waiting future would then hold the engine and keep it
+    /// from closing.
     fn run(&self, asked: Asked) -> Result<()> {
         let open = self.0.open.read().unwrap_or_else(PoisonError::into_inner);
         let Open { core, shards } = open.as_ref().ok_or_else(closed)?;
@@ -232,8 +235,8 @@ impl EmbeddedEngine {
         result
     }
 
-    /// Waits until the tables contain the group that `awaited` returns. The future holds no
-    /// reference to the engine while it waits, so it does not keep the engine from closing.
+    /// Waits until the tables contain the group that `awaited` returns. While it waits, the future
+    /// holds no reference to the engine, so the engine can close.
     async fn await_tables(&self, awaited: impl FnOnce(&Core) -> Option<u64>) -> Result<()> {
         let awaited = {
             let core = self.0.core()?;
@@ -241,14 +244,14 @@ impl EmbeddedEngine {
         };
         match awaited {
             None => Ok(()),
-            // This future is boxed because few requests need it, and otherwise every request's
-            // future would be as large.
+            // Few requests wait here. An unboxed future would make the future of every request
+            // larger.
             Some((read_barrier, group)) => Box::pin(read_barrier.wait(group)).await,
         }
     }
 
     async fn answer(&self, request: Box<Request>) -> Result<Reply> {
-        // Decided once: a class may become another one meanwhile.
+        // Decide this once: meanwhile, another version of the class may be installed.
         let mut first_write = None;
         let awaited = |core: &Core| {
             first_write = core.first_write(&request).map(Op::name);
@@ -267,7 +270,7 @@ impl EmbeddedEngine {
 
 #[async_trait]
 impl Store for EmbeddedEngine {
-    // An `async fn` would keep room for the request until it is answered.
+    // Not an `async fn`, because its future would have space for the request until the reply comes.
     fn submit<'a, 'b>(&'a self, request: Request) -> BoxFuture<'b, Result<Reply>>
     where
         'a: 'b,

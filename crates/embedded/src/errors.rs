@@ -1,4 +1,4 @@
-//! What went wrong underneath, in the words of [`nacre_object::ErrorKind`].
+//! Converts errors of the operating system and of the tables to [`nacre_object::ErrorKind`].
 
 use std::fmt::Display;
 use std::io;
@@ -16,8 +16,8 @@ pub(crate) fn io(what: impl Display, error: &io::Error) -> Error {
     }
 }
 
-/// An error of the tables. Table files refer to each other, so a missing, short or malformed file
-/// means damage.
+/// Converts an error of the tables. Table files refer to each other, so a missing, short or
+/// malformed file means damage.
 pub(crate) fn tables(error: &lsm_tree::Error) -> Error {
     match error {
         lsm_tree::Error::Io(error) => files_of_tables(error),
@@ -29,8 +29,8 @@ pub(crate) fn tables(error: &lsm_tree::Error) -> Error {
     }
 }
 
-/// An error that the tables met in the background. Unless the disk was full, the tables take no
-/// more writes.
+/// Converts an error of a flush or merge in the background. Unless the disk was full, the tables
+/// take no more writes after it.
 pub(crate) fn tables_stopped(error: &lsm_tree::Error) -> Error {
     let error = tables(error);
     match error.kind() {
@@ -41,8 +41,8 @@ pub(crate) fn tables_stopped(error: &lsm_tree::Error) -> Error {
 
 fn files_of_tables(error: &io::Error) -> Error {
     match error.kind() {
-        // A missing file is damage too. So is a file that exists already: if the file that lists
-        // the others is missing, the tables make these others anew and find them.
+        // A missing file is damage too. So is a file that unexpectedly exists: if the list of table
+        // files is lost, the tree begins anew with file numbers that are already used.
         io::ErrorKind::NotFound
         | io::ErrorKind::AlreadyExists
         | io::ErrorKind::InvalidData
@@ -61,7 +61,7 @@ fn other_format() -> Error {
 const FREE_SPACE: &str = "remove objects (`nacre object rm`), trim logs (`nacre log trim`), or delete other files on \
     this disk; writes go on by themselves once there is room, and reads and removals meanwhile";
 
-/// There is no room.
+/// The error of a full disk.
 pub(crate) fn disk_full(text: impl Into<String>) -> Error {
     Error::exhausted(text).hint(FREE_SPACE)
 }

@@ -1,7 +1,7 @@
-//! Fuzzes everything that the engine reads from disk, field by field.
+//! Fuzzes the parsers of everything that the engine reads from disk.
 //!
-//! Checksums would reject nearly every mutation, so the targets recompute them ([`sealed`] and
-//! similar helpers). The fuzzers then test how a parser handles nonsense under a valid checksum.
+//! Checksums would reject nearly every mutated input. So the fuzz targets recompute them
+//! ([`sealed`] and similar helpers), and test how a parser handles nonsense under a valid checksum.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ fn sealed(content: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Changes with one of each kind.
+/// A change set with a change of each kind.
 fn sample_changes() -> ChangeSet {
     let address = PayloadAddress { segment: 1, offset: 40, length: 9000, crc: 77 };
     let older = Piece::stored(address, 1, 5000, NamedIn::Reference).unwrap();
@@ -87,7 +87,7 @@ fn fuzz_journal_records() {
         reseal(&mut input, place.group);
         let Ok(mut record) = Record::read(&input, place, Payloads::Checked) else { return false };
         assert!(record.length >= HEADER_BYTES && record.length <= input.len());
-        // What was read can be written down, and the tables take it.
+        // A decoded record can be encoded again, and the tables accept it.
         let again = record_bytes(&mut record.changes, record.id.sequence, place.group);
         let again = Record::read(&again, place, Payloads::Checked).unwrap();
         assert_eq!(format!("{:?}", again.changes), format!("{:?}", record.changes));
@@ -100,7 +100,7 @@ fn fuzz_journal_records() {
     });
 }
 
-/// Puts the checksums right of every group that starts with its magic number.
+/// Recomputes the checksums of every group that starts with its magic number.
 fn reseal_groups(segment: &mut [u8]) {
     for start in (BLOCK_BYTES as usize..segment.len()).step_by(BLOCK_BYTES as usize) {
         let group = &mut segment[start..];

@@ -1,22 +1,23 @@
-//! Records whether the engine may still write.
+//! Records whether the engine may still write. Every write checks this first.
 //!
-//! After a failed write or sync the state of the disk is unknown: the kernel may have dropped the
-//! dirty pages and report success from then on. So the first failure is final until the directory
-//! is opened again. Even then the kernel may serve pages from memory that never reached the disk.
-//! Opening therefore rewrites the last group before it trusts it ([`crate::journal::recovery`]).
+//! After a failed write or sync the state of the disk is unknown. The kernel may have dropped the
+//! unwritten pages, and later syncs may succeed without them. So the first failure is final until
+//! the directory is opened again. Even then, the kernel may serve pages from memory that never
+//! reached the disk. So opening rewrites the last group before it trusts it
+//! ([`crate::journal::recovery`]).
 
 use std::sync::OnceLock;
 
 use nacre_object::{Error, Result};
 
-/// Says no to writes once something failed that must not.
+/// Refuses writes after a failed write or sync.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
     failure: OnceLock<String>,
 }
 
 impl Health {
-    /// Stops all writing; the first reason stays.
+    /// Stops all writing. If it is called again, the first reason stays.
     pub fn poison(&self, reason: impl Into<String>) {
         let _ = self.failure.set(reason.into());
     }

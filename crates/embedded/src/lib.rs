@@ -7,30 +7,30 @@
 //! ```
 //!
 //! Objects are spread over *shards*. A shard runs the transactions of its objects in order. It
-//! reads the tables, and on top of them the changes that the tables do not have yet. A brief
-//! transaction runs on the caller's thread if the shard is idle, any other on the shard's own
-//! thread.
+//! reads the tables, and on top of them the changes that the tables do not have yet. If the shard
+//! is idle, a brief transaction runs on the caller's thread. Any other transaction runs on the
+//! shard's own thread.
 //!
 //! The changes of a transaction are one record of the *journal*. The *committer*, a thread, makes
 //! the records of all shards durable with one sync. The *applier*, another thread, then writes the
-//! changes to the *tables*, a log-structured merge tree. Large payloads stay in the journal, whose
-//! segments are kept as long as something refers to them.
+//! changes to the *tables*, a log-structured merge tree. Large payloads stay in the journal. A
+//! segment (file) of the journal is kept as long as a table entry refers to a payload in it.
 //!
 //! **Invariant:** a change is acknowledged only after it is synced, and a reply reveals only synced
 //! changes.
 //!
 //! | folder or file | holds |
 //! | --- | --- |
-//! | `engine`, `options`, `opening/`, `core` | the engine as others see it; how it starts |
-//! | `transaction/` | the way of a transaction: queue, shard, committer, applier |
+//! | `engine`, `options`, `opening/`, `core` | the engine's interface; how it starts |
+//! | `transaction/` | how a transaction runs: queue, shard, committer, applier |
 //! | `view/` | what a transaction sees and does: stream, map, attributes, snapshots |
-//! | `entry/` | entries of the tables: their encoding, and what a shard remembers of them |
+//! | `entry/` | entries of the tables: their encoding, and what a shard caches of them |
 //! | `tables/` | the log-structured merge tree |
 //! | `journal/` | records, groups, segments, recovery, inventory |
 //! | `upkeep/`, `manifest`, `space` | checkpoints, compaction, and space on the disk |
 //! | `scrub/` | finding damage before a reader meets it |
 //! | `salvage/` | saving what can be read of a damaged directory |
-//! | `watch`, `stats`, `health`, `disk` | watchers, counts, failure, the seam to the disk |
+//! | `watch`, `stats`, `health`, `disk` | watchers, counts, failure, the trait for the disk |
 //!
 //! A directory holds `MANIFEST` and its copy, `LOCK`, `journal/` and `tree/`, the tables.
 

@@ -7,8 +7,8 @@
 //!
 //! The file is vital and small, so it is kept twice, as `MANIFEST` and `MANIFEST.copy`. Every
 //! checkpoint replaces both, one after the other, by renaming. One good copy is enough to open the
-//! directory, which then writes both anew. After a crash between the two renamings the copy is one
-//! checkpoint older.
+//! directory; the opening then writes both anew. After a crash between the two renamings the copy
+//! is one checkpoint older.
 //!
 //! **Invariants:**
 //! - When a manifest is written, the tables have everything before its position safely on disk.
@@ -36,10 +36,10 @@ pub(crate) use nacre_files::STORE_MANIFEST as NAME;
 pub(crate) const COPY_NAME: &str = "MANIFEST.copy";
 const NEW_NAME: &str = "MANIFEST.new";
 
-/// What the file says.
+/// The content of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Manifest {
-    /// Tells headers of groups in the journal from payloads.
+    /// The random number that tells headers of journal groups from payloads.
     pub salt: Salt,
     /// Where a replay starts.
     pub checkpoint: Position,
@@ -50,7 +50,7 @@ pub(crate) struct Manifest {
 /// A manifest and the state of its two files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Loaded {
-    /// Of the first file that can be read.
+    /// The manifest in the first file that can be read.
     pub manifest: Manifest,
     /// The other file, if it is missing or damaged.
     pub damage: Option<Damage>,
@@ -103,11 +103,11 @@ impl Manifest {
         Ok(Self { salt, checkpoint, sequences })
     }
 
-    /// Reads the first of the two files that is good. `None` if neither exists, as in a new
-    /// directory.
+    /// Reads `MANIFEST`, or `MANIFEST.copy` if the first is missing or damaged. `None` if neither
+    /// exists, as in a new directory.
     ///
     /// # Errors
-    /// `Corrupt` if neither is good, `Unsupported` if another release wrote them, or any error of
+    /// `Corrupt` if no file is good, `Unsupported` if another release wrote them, or any error of
     /// the disk.
     pub fn load(disk: &Arc<dyn Disk>, folder: &Path) -> Result<Option<Loaded>> {
         let first = Self::read(disk, folder, NAME);
@@ -157,7 +157,7 @@ impl Manifest {
     pub fn store(&self, disk: &Arc<dyn Disk>, folder: &Path) -> Result<()> {
         let new = folder.join(NEW_NAME);
         let write = |name| -> io::Result<()> {
-            // One left by a crash may be longer.
+            // A crash may have left a longer file of this name.
             let _ = disk.delete(&new);
             let file = disk.open(&new, Create::IfMissing)?;
             file.write_at(0, &self.encode())?;

@@ -12,21 +12,21 @@ use crate::journal::{DEFAULT_SEGMENT_BYTES, MIN_SEGMENT_BYTES};
 use crate::pace::{Pace, Unpaced};
 use crate::space::DEFAULT_RESERVE_BYTES;
 
-/// The memory for cached blocks of the tables. It is small, because a process that hosts an idle
-/// engine should be small, and the kernel caches the files too.
+/// The memory for cached blocks of the tables. It is small, because the kernel caches the files
+/// too, and a process that hosts an idle engine should be small.
 pub const DEFAULT_CACHE_BYTES: u64 = 8 * 1024 * 1024;
-/// How many bytes of entries the memtable holds before a flush writes them to a file. With a larger
-/// memtable, files are merged less often. With a quarter of this size, merges took a sixth of the
-/// CPU time that small writes took. An idle engine flushes earlier.
+/// How many bytes of entries the memtable holds before it is written to a file. A larger memtable
+/// means fewer merges of files: with a quarter of this size, merges took a sixth of the CPU time
+/// that small writes took. An idle engine writes its memtable earlier.
 pub const DEFAULT_MEMTABLE_BYTES: u64 = 32 * 1024 * 1024;
-/// The number of shards of a new directory. Each shard has a thread of its own. Two shards are
-/// enough to keep the disk busy while transactions run; with more shards, classes can use more
-/// cores.
+/// The number of shards of a new directory; each is a thread that runs transactions. Two are enough
+/// to keep the disk busy. With more, methods of classes can use more cores.
 pub const DEFAULT_SHARDS: usize = 4;
-/// The largest number of shards. A shard's number is part of the number of each of its nodes, and
-/// each shard is a thread.
+/// The largest number of shards. Each is a thread, and the number of a shard is part of keys in the
+/// tables.
 pub const MAX_SHARDS: usize = 256;
-/// Payload of requests queued or running, over all shards; further ones wait outside.
+/// The bytes of all requests that are queued or running, over all shards. Further requests wait
+/// before the queues.
 pub const MAX_QUEUED_BYTES: usize = 64 * 1024 * 1024;
 
 /// How to open an engine; [`Options::new`] has defaults for everything else.
@@ -34,14 +34,14 @@ pub const MAX_QUEUED_BYTES: usize = 64 * 1024 * 1024;
 pub struct Options {
     /// The directory; it is made if it is not there.
     pub path: PathBuf,
-    /// The number of shards, the threads among which objects are spread. A directory keeps the
-    /// number with which it was made.
+    /// The number of shards, the threads among which objects are spread. An existing directory
+    /// keeps the number with which it was made.
     pub shards: usize,
     /// Runs the methods of classes.
     pub classes: Arc<dyn ClassHost>,
-    /// Tells when objects changed.
+    /// The clock for the times of changes.
     pub clock: Arc<dyn Clock>,
-    /// Where the journal is kept; tests put faults here.
+    /// The file system for the journal and the manifest. Tests inject faults here.
     pub disk: Arc<dyn Disk>,
     /// Memory for blocks of the tables, in bytes.
     pub cache_bytes: u64,
@@ -49,9 +49,9 @@ pub struct Options {
     pub memtable_bytes: u64,
     /// Length of a new journal segment, in bytes.
     pub segment_bytes: u32,
-    /// Bytes of the disk below which nothing may grow.
+    /// Free disk space in bytes below which the store must not grow.
     pub reserve_bytes: u64,
-    /// When compaction goes on.
+    /// Limits the rate of compaction.
     pub pace: Arc<dyn Pace>,
 }
 

@@ -1,16 +1,17 @@
-//! `Pace`: when the engine's own work in the background may go on.
+//! `Pace`: limits the rate of the engine's background work.
 
 use std::fmt;
 
-/// Keeps compaction from crowding out requests. A process with a scheduler in front of its engine implements this.
+/// Limits the rate of compaction, so that it does not crowd out requests. A process with a request
+/// scheduler in front of its engine implements this.
 pub trait Pace: fmt::Debug + Send + Sync {
-    /// Blocks until a step of compaction may move this many bytes. It must not block for long,
-    /// because requests need the space that compaction frees. The caller drops the returned value
-    /// when the step is done.
+    /// Blocks until a step of compaction may move this many bytes. The compaction thread calls this
+    /// before the step, and drops the returned value after it. Do not block for long, because
+    /// requests need the space that compaction frees.
     fn before_compaction(&self, bytes: u64) -> Box<dyn Send>;
 }
 
-/// Compaction goes on at once.
+/// Compaction never waits.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Unpaced;
 

@@ -1,15 +1,17 @@
-//! Watches free disk space: growth stops while enough is left for removals and background work.
+//! Watches free disk space, and refuses growth while there is only enough left for removals and
+//! background work.
 //!
 //! A full disk must neither stop the tables in the middle of a flush nor prevent a removal. So
 //! while less space is free than a reserve, transactions that may grow the store are refused with
 //! `Exhausted`. Reads, removals and the background work that frees space go on. A method call, or a
-//! write of zeros, may grow or shrink the store. It is judged after it has run, before any of it is
-//! written. The free space is measured repeatedly, so writing resumes by itself.
+//! write of zeros, may grow or shrink the store. The engine runs it first, and refuses it before
+//! anything is written if it grew. The free space is measured repeatedly, so writing resumes by
+//! itself.
 //!
 //! Some writes may use part of the reserve, because without them nothing large could be removed.
-//! Small calls of methods may use a quarter, because a log is sealed by such calls before it is
-//! removed. Changes of objects in the system's pool may use half: the removal of a log is a commit
-//! to a map there, and so is the record that a node is full.
+//! Small method calls may use a quarter: a log is sealed by such calls before it is removed.
+//! Changes of objects in the system's pool may use half: the removal of a log commits to a map
+//! there, and the event that a node is full is stored there.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,16 +24,16 @@ use crate::disk::Disk;
 use crate::errors;
 use crate::view::Outcome;
 
-/// The space that is held back. It is enough for flushes of all memtables, the output of a
+/// The reserve of free space, in bytes. It is enough for flushes of all memtables, the output of a
 /// compaction, a segment of the journal and a margin.
 pub const DEFAULT_RESERVE_BYTES: u64 = 256 * 1024 * 1024;
-/// What a call that is small adds at most.
+/// The most bytes by which a small method call may grow the store.
 const SMALL_BYTES: i64 = 1024;
 /// How long a measurement of free space is used before the next one. Even a fast disk writes only a
 /// fraction of the reserve in this time.
 const LOOK_AGAIN_AFTER_MICROS: u64 = 20_000;
 
-/// Knows how much room there is.
+/// Measures free disk space and decides what may grow.
 #[derive(Debug)]
 pub(crate) struct Space {
     disk: Arc<dyn Disk>,
@@ -62,7 +64,8 @@ impl Space {
     }
 
     fn look(&self) {
-        // If the disk does not say how full it is, a write will fail once it is full.
+        // If the disk does not say how much space is free, assume that there is enough. Once it is
+        // full, a write will fail.
         let free = self.disk.free_bytes(&self.folder).unwrap_or(u64::MAX);
         self.free_bytes.store(free, Ordering::Relaxed);
     }
@@ -81,12 +84,12 @@ impl Space {
         self.free_bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether the reserve had been touched when last looked.
+    /// Whether less than the reserve was free at the last measurement.
     pub fn is_low(&self) -> bool {
         self.free_bytes() < self.reserve_bytes
     }
 
-    /// What is held back.
+    /// The reserve of free space, in bytes.
     pub fn reserve_bytes(&self) -> u64 {
         self.reserve_bytes
     }
@@ -94,8 +97,7 @@ impl Space {
     /// Checks whether a request's transaction may run.
     ///
     /// # Errors
-    /// `Exhausted` if the transaction possibly grows the store, and less space is free than it must
-    /// leave.
+    /// `Exhausted` if the transaction may grow the store and too little space is free.
     pub fn admit(&self, request: &Request) -> Result<()> {
         self.look_if_due();
         match self.is_low() && !request.ops.iter().all(may_free) {
@@ -107,8 +109,7 @@ impl Space {
     /// Checks whether the changes of a transaction that has run may be kept.
     ///
     /// # Errors
-    /// `Exhausted` if the changes grow the store, and less space is free than the request must
-    /// leave.
+    /// `Exhausted` if the changes grow the store and too little space is free.
     pub fn admit_outcome(&self, request: &Request, outcome: &Outcome) -> Result<()> {
         if !self.is_low() {
             return Ok(());
@@ -123,7 +124,7 @@ impl Space {
         self.check_left(if is_small { to_be_left.min(self.left_by_small()) } else { to_be_left })
     }
 
-    /// What growth of an object leaves.
+    /// How much space must stay free if this object grows.
     fn to_be_left(&self, object: &ObjectId) -> u64 {
         match object.pool == PoolName::system() {
             true => self.reserve_bytes / 2,
@@ -151,8 +152,9 @@ impl Space {
     }
 }
 
-/// Whether an op possibly leaves the store no larger than it was. Calls and writes of zeros always
-/// count as such here; [`Space::admit_outcome`] judges them after they have run.
+/// Whether an op may run while the disk is nearly full, because it may not grow the store. That
+/// includes method calls and writes of zeros; [`Space::admit_outcome`] checks them after they have
+/// run.
 fn may_free(op: &Op) -> bool {
     let frees = matches!(
         op,

@@ -22,17 +22,17 @@ pub struct Stats {
     pub segments: u64,
     /// Length of all segments.
     pub segment_bytes: u64,
-    /// The bytes of segments that objects refer to. Bytes that snapshots and clones share count
-    /// once for each of them.
+    /// Bytes in journal segments that objects refer to. Bytes that an object shares with snapshots
+    /// and clones count once for each of them.
     pub live_bytes: u64,
-    /// Bytes of payloads moved so that their segment could go.
+    /// Bytes of payloads moved so that their segment could be freed.
     pub relocated_bytes: u64,
     /// Segments that died and were deleted or used again.
     pub segments_freed: u64,
     /// Checkpoints made so far. A replay starts at the last one.
     pub checkpoints: u64,
-    /// How many times background jobs of the upkeep thread have failed. A job that failed because
-    /// of damaged data leaves that data alone; any other job is tried again.
+    /// How often background upkeep has failed. A job that failed because data is damaged skips that
+    /// data from then on; any other failed job is tried again.
     pub upkeep_failures: u64,
     /// Transactions replayed when the store was opened.
     pub replayed: u64,
@@ -40,9 +40,9 @@ pub struct Stats {
     pub table_bytes: u64,
     /// Bytes free on the disk, when last looked.
     pub free_bytes: u64,
-    /// Of these, what is held back: below it nothing grows.
+    /// The reserve: while less than this is free, the store must not grow.
     pub reserve_bytes: u64,
-    /// Whether the tables met a full disk and wait in memory for room.
+    /// Whether the tables could not be written because the disk is full, and wait in memory.
     pub tables_wait_for_room: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Watchers, which are told of changes and notifications. A slow watcher never holds up a shard.
+//! Sends changes and notifications to watchers. A slow watcher never delays a shard.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -11,7 +11,7 @@ use nacre_object::{Error, EventQueue, ObjectId, Result, WatchEvent, WatchStream}
 
 use crate::transaction::queue::closed;
 
-/// Watches of one engine: each costs a queue.
+/// The most watches of one engine. Each costs a queue.
 pub const MAX_WATCHES: usize = 4096;
 
 /// All watches of an engine.
@@ -85,7 +85,7 @@ impl Watchers {
     }
 }
 
-/// A watcher's end; the watch lasts as long as it.
+/// A watcher's stream of events. The watch ends when it is dropped.
 struct Events {
     queue: Arc<EventQueue>,
     watchers: Arc<Watchers>,

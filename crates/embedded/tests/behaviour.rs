@@ -1,4 +1,4 @@
-//! What the engine promises beyond what every store does.
+//! Tests of what the engine promises beyond the suite that every store passes.
 
 mod support;
 
@@ -72,7 +72,7 @@ async fn segments_that_are_mostly_dead_are_emptied_while_readers_see_right_data(
 async fn a_scrub_during_writes_finds_no_damage() {
     let folder = TempDir::new().unwrap();
     let engine = EmbeddedEngine::open(options(folder.path())).unwrap();
-    // A step of a scrub goes through these before it comes to what is counted.
+    // The scrub passes these entries before it comes to the counts of live bytes.
     let entry = |n: usize| nacre_object::MapEntry {
         key: n.to_string().into_bytes().into(),
         value: content(n, 10),
@@ -131,8 +131,8 @@ async fn a_value_of_several_payloads_is_moved_and_counted_once() {
         assert!(found == OpResult::Values(vec![Some(content(n, LENGTH))]), "object {n}");
         submit(&engine, &object(n), vec![Op::Remove]).await.unwrap();
     }
-    // Only the segment that is being written is left. So the count of live bytes was exact: if it
-    // had been too high, the other segments would not have been freed.
+    // Only the segment that is being written is left. That proves that the count of live bytes was
+    // exact: a count above 0 keeps a segment from being freed.
     until(&engine, |now| now.live_bytes == 0 && now.segments <= 2).await;
 }
 
@@ -146,7 +146,7 @@ async fn snapshots_and_clones_share_payloads_and_outlive_the_original() {
     let written = engine.stats().journal_bytes;
     let take = Op::SnapshotCreate { snapshot: snapshot.clone() };
     submit(&engine, &id, vec![take]).await.unwrap();
-    // As many clones as make some fall to the other shard.
+    // So many clones that some belong to the other shard.
     for n in 0..6 {
         let source = ObjectName::new("{t}/original").unwrap();
         let clone = Op::CloneFrom { source, snapshot: snapshot.clone() };
@@ -273,7 +273,7 @@ async fn a_refusal_that_depends_on_an_unsynced_change_waits_for_its_sync() {
     let engine = open_on(&disk, folder.path()).unwrap();
     let id = object("a");
     let held = disk.hold_syncs();
-    // Occupies the shard, so that the two that follow are run as one batch.
+    // This request occupies the shard, so that the next two run as one batch.
     let first = tokio::spawn({
         let (engine, id) = (engine.clone(), id.clone());
         async move { submit(&engine, &id, vec![append("x")]).await }
@@ -294,7 +294,8 @@ async fn a_refusal_that_depends_on_an_unsynced_change_waits_for_its_sync() {
         })
         .collect();
     tokio::time::sleep(Duration::from_millis(50)).await;
-    // Of each pair one creates and one is refused, and neither may be told before the sync.
+    // In each pair one request creates the object and the other is refused. Neither may get its
+    // reply before the sync.
     assert!(pairs.iter().all(|(a, b)| !a.is_finished() && !b.is_finished()));
     drop(held);
     first.await.unwrap().unwrap();
@@ -323,7 +324,8 @@ async fn segments_are_freed_even_if_a_removed_entry_is_damaged() {
     let folder = TempDir::new().unwrap();
     let open = || {
         let mut options = options(folder.path());
-        // The tables' own compaction must not meet the damage, which stops them for good.
+        // A merge of the tables must not meet the damage, because that would stop the tables for
+        // good.
         options.memtable_bytes = 256 * KIB as u64;
         EmbeddedEngine::open(options).unwrap()
     };
@@ -341,7 +343,7 @@ async fn segments_are_freed_even_if_a_removed_entry_is_damaged() {
     // An idle engine has it in a file of tables soon.
     eventually("another file of tables", async || table_files(folder.path()) != before).await;
     engine.close();
-    // Behind what a removal looks at by itself.
+    // The removal itself looks at fewer entries than this; upkeep meets the damage.
     damage_tables(folder.path(), &values[150][..200]);
 
     let engine = open();
@@ -359,8 +361,8 @@ async fn segments_are_freed_even_if_a_removed_entry_is_damaged() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn checkpoints_are_made_while_a_large_node_is_reclaimed() {
-    // Removing these entries seals the tables twelve times. Up to four seals may be flushed
-    // together, so the removal makes at least two checkpoints.
+    // So many entries that their removal seals the memtable twelve times. A flush may write up to
+    // four sealed memtables at once, so the removal makes at least two checkpoints.
     const ENTRIES: usize = 12_000;
     let (folder, disk) = (TempDir::new().unwrap(), SimDisk::default());
     let engine = open_on(&disk, folder.path()).unwrap();
@@ -374,7 +376,7 @@ async fn checkpoints_are_made_while_a_large_node_is_reclaimed() {
         submit(&engine, &id, vec![Op::MapSet { entries }]).await.unwrap();
     }
     until(&engine, |now| now.live_bytes == (ENTRIES * 1100) as u64).await;
-    // Checkpoints come more often then.
+    // On a nearly full disk the engine makes checkpoints more often.
     disk.set_free_bytes(Some(1000));
     eventually("a write is refused", async || {
         submit(&engine, &object("b"), vec![append("x")]).await.is_err()
@@ -421,7 +423,7 @@ async fn an_idle_engine_flushes_a_memtable_that_is_large_enough_for_a_file() {
     options.memtable_bytes = 4 * 1024 * KIB as u64;
     let engine = EmbeddedEngine::open(options).unwrap();
     let before = table_files(folder.path());
-    // A fourth of what memory may hold.
+    // A quarter of the memtable's bound.
     for n in 0..2 * KIB {
         submit(&engine, &object(n), vec![append(content(n, KIB / 2))]).await.unwrap();
     }
@@ -431,7 +433,7 @@ async fn an_idle_engine_flushes_a_memtable_that_is_large_enough_for_a_file() {
     engine.close();
 }
 
-/// More ops than a request has that runs on the thread of whoever asks.
+/// More ops than a request may have that runs on the caller's thread.
 const MANY_OPS: usize = 20;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -454,7 +456,7 @@ async fn transactions_of_an_object_run_in_request_order_on_any_thread() {
                             ops.iter().map(|n| append(Bytes::copy_from_slice(&n.to_le_bytes())));
                         submit(&engine, &id, ops.collect())
                     });
-                    // They are asked for in this order, before any is answered.
+                    // Send all requests in this order, before any is answered.
                     let answers = futures::future::join_all(asked.collect::<Vec<_>>()).await;
                     assert!(answers.iter().all(Result::is_ok));
                 }
@@ -485,7 +487,7 @@ async fn a_callers_thread_does_not_block_while_the_disk_is_stalled() {
         })
         .collect();
     held.wait_for_one().await;
-    // This runtime has one thread: were it held up, nobody would let go of the disk.
+    // This runtime has one thread. If a request blocked it, nothing could release the disk.
     eventually("a request is queued", async || engine.stats().queued > 0).await;
     let found = answer(&engine, &object("old"), read_all()).await.unwrap();
     assert_eq!(found, OpResult::Data(Bytes::from_static(b"old")));

@@ -1,6 +1,6 @@
-//! Flips a bit in any file that the engine writes, table files included. Reads must return the
-//! right data or `Corrupt`, undamaged objects must still be served, and a scrub must name the
-//! damaged objects.
+//! Flips a bit in each file that the engine writes, table files included. After a flip, reads must
+//! return the right data or `Corrupt`, and undamaged objects must still be served. A scrub must
+//! name the damaged objects.
 
 mod support;
 
@@ -20,15 +20,15 @@ use tempfile::TempDir;
 const FLIPS_A_FILE: usize = 3;
 /// Writes that fill some segments.
 const WRITES: usize = 40;
-/// Copies of an open store, of some milliseconds each, of which one has to have a mark.
+/// How many copies of an open store to make until one has a mark. A copy takes some milliseconds.
 const MAX_COPIES: usize = 1000;
 
-/// What came of a flipped bit.
+/// The effect of a flipped bit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
-    /// Nobody met it.
+    /// Nothing noticed it.
     Harmless,
-    /// A scrub met it; all answers are right.
+    /// A scrub found it, and all reads are right.
     Found,
     /// Some objects cannot be read.
     Unreadable,
@@ -89,7 +89,7 @@ async fn inspect(folder: &Path, contents: &Contents) -> Outcome {
     for damage in &damages {
         println!("    {damage:?}");
     }
-    // What is not damaged goes on being written as well.
+    // Undamaged objects can still be written.
     match submit(&engine, &object("late"), vec![append("x")]).await {
         Ok(_) => {}
         Err(error) => assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}"),
@@ -138,7 +138,7 @@ fn copied(open_folder: &Path) -> TempDir {
     copy
 }
 
-/// Whether the journal in a folder says of its last group that it is synced.
+/// Whether a mark in the journal says that its last group is synced.
 fn marks_its_last_group(folder: &Path) -> bool {
     let files = std::fs::read_dir(folder.join("journal")).unwrap();
     let journal: Vec<u8> =
@@ -156,7 +156,7 @@ async fn a_flipped_bit_in_any_file_of_a_killed_store_is_never_a_wrong_answer() {
         let folder = TempDir::new().unwrap();
         let engine = make_store(folder.path()).await;
         let contents = Contents::of(&engine).await;
-        // What a kill leaves once nothing is written any more.
+        // Copy the folder as a kill would leave it.
         let mut copies = (0..MAX_COPIES).map(|_| copied(folder.path()));
         let left = copies.find(|left| marks_its_last_group(left.path()));
         let left = left.expect("a mark comes a moment after the last group");
@@ -176,7 +176,7 @@ async fn a_scrub_of_an_undamaged_store_finds_nothing() {
     assert_eq!(scrub(&engine), []);
 }
 
-/// A store with some of everything in it, closed, and what it answers.
+/// Makes and closes a store that uses every feature. Returns what reads of it give.
 async fn closed_store() -> (TempDir, Contents) {
     let folder = TempDir::new().unwrap();
     let engine = make_store(folder.path()).await;
@@ -185,7 +185,7 @@ async fn closed_store() -> (TempDir, Contents) {
     (folder, contents)
 }
 
-/// The list of files that a store's tables go by.
+/// The file that lists a store's table files.
 fn list_of_tables(store: &Path) -> PathBuf {
     let current = std::fs::read(store.join("tree/current")).unwrap();
     store.join(format!("tree/v{}", u64::from_le_bytes(current[..8].try_into().unwrap())))
@@ -197,7 +197,7 @@ fn flip_byte(path: &Path, at: usize) {
     std::fs::write(path, bytes).unwrap();
 }
 
-/// Salvages a store; returns where it is now, and the places of what was damaged.
+/// Salvages a store. Returns its new folder, and the places of the damage.
 fn salvaged(store: &Path) -> (TempDir, Vec<String>) {
     let new = TempDir::new().unwrap();
     let salvaged = salvage(store, new.path(), SegmentFiles::Copied).unwrap();
@@ -273,8 +273,8 @@ async fn a_store_whose_vital_file_is_damaged_or_missing_opens_from_the_copy_and_
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_scrub_repairs_a_vital_file_of_an_open_store() {
     let (store, contents) = closed_store().await;
-    // A damaged list and a damaged `current` cannot be told apart, because each is checked against
-    // the other. So the error names the list in both cases.
+    // For a damaged `current` the error names the list of files. The two are checked against each
+    // other, so nobody knows which is damaged.
     let files = [
         ("MANIFEST", "MANIFEST"),
         ("MANIFEST.copy", "MANIFEST.copy"),

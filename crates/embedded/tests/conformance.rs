@@ -1,4 +1,5 @@
-//! The engine is a store like every other, also when it is opened again now and then.
+//! Runs the suite that every store must pass, and random transactions, also with restarts in
+//! between.
 
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ const SEEDS: u64 = 12;
 fn options(folder: &TempDir) -> Options {
     let clock = Arc::new(SystemClock::default());
     let mut options = Options::new(folder.path(), Arc::new(TestClasses), clock);
-    // So small that segments fill up, die and are emptied all the time.
+    // Segments are so small that they fill up and are emptied all the time.
     options.segment_bytes = MIN_SEGMENT_BYTES * 4;
     options
 }

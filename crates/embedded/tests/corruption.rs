@@ -1,5 +1,5 @@
-//! Flips bits in the journal. Each flip gives `Corrupt` or does not matter; it never gives wrong
-//! data. (`bit_flips` does the same to every file, with fewer flips in each.)
+//! Flips bits in the journal. After a flip, the engine reports `Corrupt` or serves the right data,
+//! never wrong data. (`bit_flips` does the same to every file, with fewer flips in each.)
 
 mod support;
 
@@ -17,7 +17,7 @@ const TRANSACTIONS: u64 = 7;
 /// Flips tried in a run; `NACRE_SEEDS` tries more.
 const FLIPS: u64 = 120;
 
-/// What came of opening and reading a damaged store.
+/// The result of opening and reading a damaged store.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
     Right,
@@ -70,7 +70,7 @@ async fn inspect(disk: &SimDisk, folder: &Path) -> Outcome {
     outcome
 }
 
-/// Places in the journal worth flipping: what is not zero, and some of what is.
+/// Bytes of the journal to flip: all that are not zero, and some that are.
 fn places(disk: &SimDisk, random: &mut Random) -> Vec<(std::path::PathBuf, usize)> {
     let mut places = Vec::new();
     for (path, length) in disk.files(".segment") {
@@ -103,7 +103,8 @@ async fn a_flipped_bit_in_the_journal_of_a_crashed_store_is_noticed() {
     for seed in seeds(1) {
         let (folder, disk) = (TempDir::new().unwrap(), SimDisk::default());
         let engine = write_store(&disk, folder.path()).await;
-        // As a killed process leaves it: nothing was checkpointed, so all of it is replayed.
+        // The folder as a killed process leaves it. There is no checkpoint, so the whole journal is
+        // replayed.
         let (left, tables) = (disk.copy(), TempDir::new().unwrap());
         copy_folder(folder.path(), tables.path());
         engine.close();

@@ -1,4 +1,4 @@
-//! A crash loses nothing that anybody was told of, and leaves no transaction half done.
+//! A crash loses no acknowledged or read data, and leaves no transaction half done.
 
 mod support;
 
@@ -19,9 +19,9 @@ use tempfile::TempDir;
 
 /// Lives of one store: each ends with a crash.
 const LIVES: usize = 4;
-/// Transactions acknowledged in each.
+/// The least number of acknowledged transactions in each life.
 const LEAST_OF_A_LIFE: u64 = 20;
-/// What the tables have is in files that are synced, or lost with the process.
+/// The folder of the tables. Their entries are in synced files, or lost with the process.
 const TREE: &str = "tree";
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn everything_acknowledged_or_read_survives_a_power_failure() {
@@ -78,7 +78,7 @@ async fn after_a_crash_a_store_holds_what_the_model_holds() {
     }
 }
 
-/// Has the last group of a journal torn: `lost` is what its payload was made of.
+/// Tears the last group of a journal. `lost` is the byte that fills its payload.
 fn tear(folder: &Path, lost: u8) {
     let segments =
         std::fs::read_dir(folder.join("journal")).unwrap().map(|entry| entry.unwrap().path());
@@ -87,7 +87,7 @@ fn tear(folder: &Path, lost: u8) {
         let mut bytes = std::fs::read(&segment).unwrap();
         let Some(at) = bytes.windows(64).position(|window| window == [lost; 64]) else { continue };
         bytes[at] = 0;
-        // What says that it was synced came later.
+        // The mark that says that the group was synced was written later, so it is lost too.
         if let Some(mark) = bytes[at..].windows(4).position(|window| window == b"NMRK") {
             bytes[at + mark] = 0;
         }

@@ -1,4 +1,4 @@
-//! A disk that is really full: a small file system of its own, filled to the brim.
+//! Tests on a really full disk: a small file system that is filled to its last byte.
 
 mod support;
 
@@ -64,7 +64,7 @@ async fn a_full_disk_loses_nothing_and_works_again_once_there_is_room() {
         check(&engine, (0..count).step_by(count / 50 + 1), size).await;
         assert_eq!(engine.failure(), None);
 
-        // Also after opening it again, full as it is.
+        // The same holds after opening the store again on the full disk.
         engine.close();
         let engine = open(&path);
         check(&engine, (0..count).step_by(count / 50 + 1), size).await;
@@ -72,7 +72,7 @@ async fn a_full_disk_loses_nothing_and_works_again_once_there_is_room() {
         for n in (0..count).filter(|n| n % 10 != 0) {
             submit(&engine, &object(n), vec![Op::Remove]).await.unwrap();
         }
-        // Space comes free in the background.
+        // Background upkeep frees the space.
         let late = object("late");
         while let Err(error) = submit(&engine, &late, vec![append("x")]).await {
             assert_eq!(error.kind(), ErrorKind::Exhausted, "{error}");
@@ -111,8 +111,8 @@ async fn is_removed(engine: &EmbeddedEngine, n: usize) -> bool {
     refused.is_none()
 }
 
-/// Removes objects while another program's file takes each byte that is freed, until the engine
-/// cannot flush its tables. Returns how many objects were removed.
+/// Removes objects until the engine cannot flush its tables. Meanwhile, another file on the same
+/// disk takes each byte that is freed. Returns how many objects were removed.
 async fn remove_on_a_full_disk(engine: &EmbeddedEngine, count: usize, foreign: &mut File) -> usize {
     let mut removed = 0;
     eventually("the tables meet the full disk", async || {

@@ -1,5 +1,6 @@
-//! Makes every call that changes the disk fail once, one call after the other, for the engine's
-//! files and the tables'. Acknowledged data must still be there, and the error must say what to do.
+//! Makes every file-system call that changes the disk fail once, one call after the other. The
+//! calls are those for the engine's own files and for its tables. Acknowledged data must still be
+//! there, and the error must say what to do.
 
 mod support;
 
@@ -16,7 +17,8 @@ const WRITERS: usize = 2;
 /// Enough for several segments, memtables and a compaction.
 const TRANSACTIONS: u64 = 6;
 
-/// Opens a store, writes and closes it; returns the errors. A writer ends with its first.
+/// Opens a store, writes to it and closes it. Returns the errors. A writer stops at its first
+/// error.
 async fn write(disk: &PowerDisk, ledger: &Ledger) -> Vec<Error> {
     let engine = match EmbeddedEngine::open(options(&disk.store())) {
         Ok(engine) => engine,
@@ -31,7 +33,7 @@ async fn write(disk: &PowerDisk, ledger: &Ledger) -> Vec<Error> {
             }
             acknowledged.written.store(n + 1, Ordering::SeqCst);
         }
-        // What is read, also by those whose write failed, must stay.
+        // Data that is read must survive, even the data of a failed write.
         let seen = check_object(&engine, writer).await;
         acknowledged.seen.store(seen, Ordering::SeqCst);
     }
@@ -39,8 +41,8 @@ async fn write(disk: &PowerDisk, ledger: &Ledger) -> Vec<Error> {
     errors
 }
 
-/// Makes the first call fail, then the second, and so on until a run ends before its call fails.
-/// Returns how many calls failed.
+/// Runs the workload again and again. The first run makes its first call fail, the second run its
+/// second call, and so on, until a run ends before its call fails. Returns how many calls failed.
 async fn fail_each(fault: Fault, is_lasting: bool, expected: &[ErrorKind]) -> u64 {
     for first in 1.. {
         let (disk, ledger) = (PowerDisk::mount(), Ledger::new(WRITERS));
@@ -84,7 +86,8 @@ async fn a_short_write_is_continued() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_disk_that_becomes_full_at_any_call_loses_nothing() {
-    // Full in the middle of what is reserved for it, the tables stop for good.
+    // `Unavailable` is possible too: tables that meet a full disk although space is reserved for
+    // them stop for good.
     let expected = [ErrorKind::Exhausted, ErrorKind::Unavailable];
     let calls = fail_each(Fault::Full, true, &expected).await;
     println!("the disk was full from each of {calls} calls on");

@@ -1,4 +1,4 @@
-//! A disk that fails stops the writing; a disk that is full only makes it wait.
+//! A failing disk stops all writes; a full disk only delays them.
 
 mod support;
 
@@ -26,7 +26,8 @@ async fn a_failed_sync_poisons_the_engine_and_nothing_acknowledged_is_lost() {
         let errors = ledger.run(Arc::new(engine.clone())).await;
         assert_eq!(errors, vec![ErrorKind::Unavailable; 6], "sync {fail_from}");
         assert!(engine.failure().is_some());
-        // The disk is well again, but who knows what it dropped: no more writes until reopened.
+        // The disk works again, but it may have dropped data. So there are no writes until the
+        // store is opened again.
         disk.set(Plan::default());
         let write = submit(&engine, &object("late"), vec![append("x")]).await;
         assert_eq!(write.unwrap_err().kind(), ErrorKind::Unavailable);
@@ -61,7 +62,8 @@ async fn a_failed_sync_leaves_nothing_if_the_machine_then_goes_down() {
     }
 }
 
-/// Cuts the power while an engine is open on `disk` and `folder`. Returns what is left of both.
+/// Cuts the power while an engine is open on `disk` and `folder`. Returns the disk and the folder
+/// with the data that survives.
 fn cut_power(disk: &SimDisk, folder: &Path, random: &mut Random) -> (SimDisk, TempDir) {
     let (survivor, tables) = (disk.crash(random), TempDir::new().unwrap());
     copy_folder(folder, tables.path());
@@ -94,7 +96,7 @@ async fn data_read_after_a_failed_sync_survives_a_power_cut() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn data_read_after_a_kill_between_write_and_sync_survives_a_power_cut() {
-    // So long that it spans sectors, and small enough for the tables.
+    // So long that it spans sectors, and so short that the tables hold it.
     let data = Bytes::from(vec![b'n'; 900]);
     for seed in 0..6 {
         let mut random = Random::seeded(seed);
@@ -111,7 +113,7 @@ async fn data_read_after_a_kill_between_write_and_sync_survives_a_power_cut() {
         };
         let is_there = async || disk.files(".segment").iter().any(is_written);
         eventually("the write reaches its file", is_there).await;
-        // What a killed process leaves: the kernel's memory.
+        // The state after a kill: the content of the kernel's memory.
         let (killed, tables) = (disk.copy(), TempDir::new().unwrap());
         copy_folder(folder.path(), tables.path());
         drop(held);
@@ -136,8 +138,8 @@ async fn a_failed_write_poisons_the_engine() {
         let (folder, disk, ledger) = (TempDir::new().unwrap(), SimDisk::default(), Ledger::new(6));
         let engine = open_on(&disk, folder.path()).unwrap();
         let (_, writes, _) = disk.counts();
-        // Every later write fails too. A single failure could hit only the zeros written ahead,
-        // which the journal can do without.
+        // All later writes fail too. If only one failed, that could be a write of zeros ahead of
+        // the journal, whose failure does no harm.
         disk.set(Plan { fail_write: Some(writes + fail), ..Plan::default() });
         let errors = ledger.run(Arc::new(engine.clone())).await;
         assert!(!errors.is_empty());
@@ -149,7 +151,7 @@ async fn a_failed_write_poisons_the_engine() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_journal_that_cannot_grow_refuses_and_goes_on_when_it_can() {
+async fn a_journal_that_cannot_grow_refuses_writes_until_it_can() {
     for first in 1..8 {
         let (folder, disk, ledger) = (TempDir::new().unwrap(), SimDisk::default(), Ledger::new(4));
         let engine = open_on(&disk, folder.path()).unwrap();
@@ -215,8 +217,8 @@ async fn a_disk_down_to_its_reserve_takes_removals_but_no_growth() {
     submit(&engine, &id, vec![append("x")]).await.unwrap();
 }
 
-/// If small calls and commits of maps were refused on a full disk, nothing large could be removed
-/// and no client could be told that the disk is full.
+/// Sealing a log is a small call, and removing it commits to a map. If these were refused on a full
+/// disk, no log could be removed to free space.
 #[tokio::test]
 async fn small_calls_and_the_systems_pool_may_use_part_of_the_reserve() {
     let (folder, disk) = (TempDir::new().unwrap(), SimDisk::default());
@@ -246,7 +248,8 @@ async fn small_calls_and_the_systems_pool_may_use_part_of_the_reserve() {
     assert!(exhausted(call_with(&map, 10).await));
 }
 
-/// Merged by levels it would lie there for ever, as nothing comes that is to be merged.
+/// Without a merge of all files the removed entries would stay in the tables, because only new
+/// writes cause other merges.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn removed_entries_leave_the_tables_when_disk_space_is_short() {
     let (folder, disk) = (TempDir::new().unwrap(), SimDisk::default());

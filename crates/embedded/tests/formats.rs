@@ -1,4 +1,4 @@
-//! Folders that this release and earlier ones left, and folders of releases to come.
+//! Reads folders of this and earlier releases, and refuses folders of later ones.
 
 mod support;
 
@@ -11,9 +11,9 @@ use support::contents::{Contents, make_store, scrub};
 use support::{append, copy_open_folder, object, options, submit};
 use tempfile::TempDir;
 
-/// A store that [`make_store`] made and a kill left open. Never change it: release 0.1.0 and all
-/// later ones read it. Add a sample of each new format beside it, with `NACRE_WRITE_SAMPLE=PATH
-/// cargo test -p nacre-embedded --test formats`.
+/// A store that [`make_store`] made, as a killed process leaves it. Release 0.1.0 and all later
+/// ones must read it, so never change it. Add a sample of each new format beside it, with
+/// `NACRE_WRITE_SAMPLE=PATH cargo test -p nacre-embedded --test formats`.
 const SAMPLE_FORMAT_1: &str = "tests/samples/format-1.tar.gz";
 
 fn tar(arguments: &[&str], folder: &Path) {
@@ -29,7 +29,7 @@ fn unpack(sample: &str) -> TempDir {
 
 #[tokio::test]
 #[expect(clippy::disallowed_methods, reason = "a person has a new sample written")]
-async fn the_sample_of_format_1_opens_reads_right_and_goes_on() {
+async fn the_sample_of_format_1_can_be_opened_read_and_written() {
     let fresh = TempDir::new().unwrap();
     let engine = make_store(fresh.path()).await;
     if let Some(path) = std::env::var_os("NACRE_WRITE_SAMPLE").map(PathBuf::from) {
@@ -55,7 +55,7 @@ fn format_of(manifest: &Path) -> u32 {
     u32::from_le_bytes(std::fs::read(manifest).unwrap()[8..12].try_into().unwrap())
 }
 
-/// A checksum of all of it ends a manifest.
+/// A manifest ends in a checksum of its bytes.
 fn set_format(manifest: &Path, format: u32) {
     let mut bytes = std::fs::read(manifest).unwrap();
     let end = bytes.len() - 4;
@@ -66,7 +66,7 @@ fn set_format(manifest: &Path, format: u32) {
 }
 
 #[test]
-fn a_folder_of_a_later_format_is_refused_with_what_to_do_and_left_as_it_is() {
+fn a_folder_of_a_later_format_is_refused_with_a_hint_and_not_changed() {
     let folder = unpack(SAMPLE_FORMAT_1);
     for name in ["MANIFEST", "MANIFEST.copy"] {
         let manifest = folder.path().join(name);

@@ -1,4 +1,4 @@
-//! Stores whose files were changed at random: they open and answer, or say that they are damaged.
+//! Changes the files of stores at random. A store must then open and answer, or report the damage.
 
 mod support;
 
@@ -41,8 +41,9 @@ fn files(root: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Changes some bytes. `change` says which file, the kind of change, the place (in 65,536ths of the
-/// file's used length), the number of bytes and the new ones.
+/// Changes one file below `root`. The bytes of `change` are: the file, the kind of change, two
+/// bytes for the position (in 65,536ths of the file's used length), two bytes for the number of
+/// bytes, and the new byte.
 fn change(root: &Path, change: &[u8]) {
     let files = files(root);
     let path = &files[usize::from(change[0]) % files.len()];
@@ -92,7 +93,7 @@ async fn inspect(folder: &Path, contents: &Contents) -> bool {
     true
 }
 
-/// What a damaged folder may be called.
+/// Whether a damaged folder may give this kind of error.
 fn is_damage(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Corrupt | ErrorKind::Unsupported)
 }
@@ -100,7 +101,7 @@ fn is_damage(kind: ErrorKind) -> bool {
 #[test]
 fn fuzz_folders_of_stores() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
-    // A panic of a shard's or the committer's thread is one as well.
+    // Panics on the threads of shards and the committer count as well.
     let panics = Arc::new(AtomicUsize::new(0));
     let (counted, hook) = (panics.clone(), panic::take_hook());
     panic::set_hook(Box::new(move |info| {
@@ -112,7 +113,7 @@ fn fuzz_folders_of_stores() {
     let (contents, killed) = runtime.block_on(async {
         let engine = make_store(whole.path()).await;
         let contents = Contents::of(&engine).await;
-        // Nothing is written any more, so this is what a kill leaves.
+        // Nothing is written any more, so the copy equals what a kill leaves.
         let killed = TempDir::new().unwrap();
         copy_open_folder(whole.path(), killed.path());
         engine.close();

@@ -19,15 +19,15 @@ const WRITERS: usize = 8;
 const LIVES: u64 = 5;
 /// Stores. `NACRE_SEEDS=n` makes n times as many: 1,000 kills with 100.
 const STORES: u64 = 2;
-/// The most lines that a child prints before it is killed. Some children are killed while they open
-/// their store.
+/// The most lines that a child process prints before the test kills it. The number is random, so
+/// some children are killed while they open their store.
 const MAX_LINES: u64 = 300;
-/// Says to a child that it is one, and where its store is.
+/// The environment variable that tells the child process that it is one, and where its store is.
 const CHILD_FOLDER: &str = "NACRE_TEST_KILLED_CHILD_FOLDER";
 
-/// This is not a test of its own. It is the child process that the test below starts and kills. It
-/// prints `acknowledged writer n` for each acknowledged transaction, and `seen writer n` for each
-/// one that it reads.
+/// Not a test of its own: the child process that the test below starts and kills. It prints
+/// `acknowledged writer n` when a writer's n-th transaction is acknowledged, and `seen writer n`
+/// when a read finds n transactions of a writer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[expect(clippy::disallowed_methods, reason = "the test below tells its child by the environment")]
 async fn child() {
@@ -74,15 +74,17 @@ fn start_child(folder: &Path) -> Child {
         .unwrap()
 }
 
-/// What a child says: that so many transactions of a writer were acknowledged, or seen.
+/// Parses a line of the child: `acknowledged` or `seen`, the writer, and its number of
+/// transactions.
 fn parse(line: &str) -> Option<(&str, usize, u64)> {
-    // The harness prints the name of the test in front of the first.
+    // The test harness prints the name of the test at the start of the first line.
     let at = line.rfind("acknowledged ").or_else(|| line.rfind("seen "))?;
     let mut words = line[at..].split(' ');
     Some((words.next()?, words.next()?.parse().ok()?, words.next()?.parse().ok()?))
 }
 
-/// Takes in what a child says; kills it after `kill_after` lines. Returns how many there were.
+/// Records the lines of the child, and kills it after `kill_after` lines. Returns the number of
+/// lines.
 fn follow(child: &mut Child, ledger: &Ledger, kill_after: u64) -> u64 {
     if kill_after == 0 {
         child.kill().unwrap();
@@ -90,7 +92,7 @@ fn follow(child: &mut Child, ledger: &Ledger, kill_after: u64) -> u64 {
     let mut heard = 0;
     let mut lines = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
-    // The last line may be cut off: it is not one then.
+    // The kill may cut the last line off; ignore it then.
     while lines.read_line(&mut line).is_ok_and(|bytes| bytes > 0) && line.ends_with('\n') {
         if let Some((what, writer, n)) = parse(line.trim_end()) {
             let writer = &ledger.writers[writer];
@@ -120,7 +122,7 @@ async fn a_killed_process_loses_nothing_it_acknowledged() {
             let heard = follow(&mut child, &ledger, kill_after);
             assert!(heard >= kill_after, "seed {seed}, life {life}: the child ended by itself");
             let engine = EmbeddedEngine::open(options(folder.path())).unwrap();
-            // The child may have acknowledged more than it came to print.
+            // The child may have acknowledged more than it printed.
             check_at_least(&engine, &ledger).await;
             kills += 1;
         }

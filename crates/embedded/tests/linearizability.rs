@@ -1,4 +1,4 @@
-//! What concurrent clients of the engine see has an order, also where answers are lost.
+//! Histories of concurrent clients of the engine are linearizable, even if replies are lost.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ const CLIENTS: usize = 4;
 const CALLS: usize = 30;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn histories_of_concurrent_clients_have_an_order() {
+async fn histories_of_concurrent_clients_are_linearizable() {
     let folder = TempDir::new().unwrap();
     let clock = Arc::new(SystemClock::default());
     let options = Options::new(folder.path(), Arc::new(TestClasses), clock);

@@ -1,5 +1,5 @@
-//! Cuts the power at every call that changes the disk, for the engine's files and the tables'.
-//! Nothing that a client was told is lost, and no transaction is half there.
+//! Cuts the power at every file-system call that changes the disk, one after the other. After that,
+//! all acknowledged data must be there, and each transaction must be there wholly or not at all.
 
 mod support;
 

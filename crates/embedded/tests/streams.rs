@@ -1,4 +1,4 @@
-//! Byte streams, however they were written.
+//! Tests of byte streams that are written in all sorts of ways.
 
 mod support;
 
@@ -34,7 +34,7 @@ async fn a_stream_of_small_appends_becomes_a_few_extents() {
     assert!(
         answer(&engine, &object("a"), read_all()).await.unwrap() == OpResult::Data(expected.into())
     );
-    // All but the tail is kept as payloads, each byte once.
+    // All bytes except the tail are in payloads, each byte once.
     let live = engine.stats().live_bytes;
     let tail = 32 * KIB as u64;
     assert!((length - tail..=length).contains(&live), "{live}");
@@ -62,7 +62,7 @@ async fn a_large_truncation_is_refused_beyond_a_bound_and_works_in_steps() {
     assert_eq!(answer(&engine, &id, read_all()).await.unwrap(), OpResult::Data(vec![0].into()));
 }
 
-/// What an op makes of a stream.
+/// Applies an op to a model of a stream.
 fn change(stream: &mut Vec<u8>, op: &Op) {
     match op {
         Op::Append { data } => stream.extend_from_slice(data),

@@ -34,8 +34,8 @@ impl Put for Vec<u8> {
     }
 }
 
-/// Takes numbers and strings off the front of a slice. If the slice is too short, the error is
-/// `Corrupt`.
+/// Decodes numbers and strings from the front of a byte slice, and shortens the slice by what it
+/// decoded. A slice that is too short gives `Corrupt`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Take<'a>(pub &'a [u8]);
 

@@ -1,14 +1,14 @@
-//! A shard's cache of single entries, which saves look-ups in the tables.
+//! A shard's cache of single table entries. Transactions ask it before they look into the tables.
 //!
-//! A look-up in the tables costs one or several microseconds of cache misses, and a writer of an
-//! object has often just written it. The cache keeps entries that were looked up or changed in two
-//! generations. A used entry moves to the newer generation. When the newer generation is full, it
-//! replaces the older one, whose entries are dropped.
+//! A look-up in the tables costs one or several microseconds of cache misses, and a writer often
+//! needs an entry that it has just written. The cache has two generations. An entry that is looked
+//! up, changed or found here goes to the newer one. When the newer generation is full, it becomes
+//! the older one, and the entries of the former older one are dropped.
 //!
 //! **Invariants:**
-//! - A cached entry is what the shard's tables and recent changes together hold. So the cache keeps
-//!   only keys that this shard alone changes, and the shard tells the cache of every change before
-//!   its next transaction.
+//! - A cached entry equals the entry in the tables, or the shard's newer change of it. So the cache
+//!   keeps only keys that no other shard changes, and the shard notes every change in the cache
+//!   before its next transaction.
 //! - Dropping an entry costs time only.
 
 use std::collections::HashMap;
@@ -20,9 +20,9 @@ use crate::entry::key_hashes::KeyHashes;
 use crate::entry::value::{Piece, Source, Value};
 use crate::transaction::change_set::Overlay;
 
-/// The approximate memory of one generation. A shard has two, so four shards take at most 24 MiB
-/// and hold some 130,000 small entries. Measured: with a quarter of this, a writer that sets 64,000
-/// keys in turn gets slower.
+/// The approximate memory of one of the two generations, in bytes. So the caches of four shards
+/// take at most 24 MiB, which is some 130,000 small entries. Measured: with a quarter of this, a
+/// writer that sets 64,000 keys in turn gets slower.
 const MAX_BYTES: usize = 3 * 1024 * 1024;
 /// Longer keys and values are not cached: a few of them would displace many short ones.
 const MAX_KEY_BYTES: usize = 128;
@@ -34,8 +34,8 @@ const _: () = assert!(MAX_KEY_BYTES + MAX_VALUE_BYTES + OVERHEAD_BYTES < MAX_BYT
 /// two allocations.
 const OVERHEAD_BYTES: usize = 2 * size_of::<(Key, Entry)>() + 32;
 
-/// What the cache knows about a key: its value, which is a few bytes or one piece of a payload in
-/// the journal, or `None` if the tables have no entry under the key.
+/// A cached entry: the value under a key, or `None` if the tables have no such key. The value is a
+/// few bytes, or one piece of a payload in the journal.
 type Entry = Option<Value>;
 
 /// The entries a shard knows.
@@ -52,7 +52,8 @@ impl EntryCache {
         Self { shard, newer: Generation::of(hashes.clone()), older: Generation::of(hashes) }
     }
 
-    /// What is under a key, if that is known.
+    /// The cached value of a key, or `None` if the key is not cached. The inner `None` means that
+    /// the tables have no such key.
     pub fn get(&mut self, key: &[u8]) -> Option<Option<Value>> {
         if let Some(entry) = self.newer.entries.get(key) {
             return Some(entry.clone());
@@ -62,7 +63,8 @@ impl EntryCache {
         Some(entry)
     }
 
-    /// Remembers what the tables have under a key that no recent change has.
+    /// Caches the value that the tables have under a key. The shard's recent changes must not have
+    /// the key.
     pub fn remember(&mut self, key: &[u8], value: &Value) {
         if !is_of_shard(self.shard, key) || key.len() > MAX_KEY_BYTES {
             return;
@@ -72,7 +74,7 @@ impl EntryCache {
         }
     }
 
-    /// Takes note of what a transaction put and deleted.
+    /// Updates the cache with the changes of a transaction.
     pub fn note(&mut self, changes: &Overlay) {
         for (key, value) in changes {
             self.older.remove(key);
@@ -131,9 +133,9 @@ fn cost(key_bytes: usize, entry: &Entry) -> usize {
 }
 
 /// Returns a copy of the value for the cache, or `None` if the value is too long to cache. It is a
-/// copy because a slice of a request's bytes would keep the whole request in memory. The copy can
+/// copy because a slice of a request's bytes would keep the whole request in memory. The copy may
 /// contain the address of a payload that is not on disk yet. That is safe: until the payload is on
-/// disk, look-ups find its key in the shard's recent changes and do not ask the cache.
+/// disk, look-ups find the key among the shard's recent changes first.
 fn kept(value: Option<&Value>) -> Option<Entry> {
     match value {
         None => Some(None),

@@ -1,16 +1,17 @@
-//! Ranges of keys that a shard knows to be empty.
+//! Ranges of keys that a shard knows to be empty, so that its scans can skip them.
 //!
-//! A deletion stays in the tables as a tombstone until the files are merged, and every scan passes
-//! all tombstones in its range. A queue whose first entry is taken again and again would pass every
-//! entry ever taken. So a shard remembers what a scan passed before it found its first entry: a
-//! *gap*, a range of keys without an entry. The next scan that begins in the gap continues at the
-//! gap's end.
+//! A deleted key stays in the tables as a tombstone until table files are merged, and every scan of
+//! its range reads the tombstone. Without gaps, a queue whose first entry is taken again and again
+//! would read the tombstone of every entry ever taken. So when a scan finds its first entry, the
+//! shard remembers the empty range before that entry as a *gap*. The next scan that begins in the
+//! gap continues at the gap's end.
 //!
 //! **Invariants:**
-//! - A gap lies within one node of its shard. Only that shard changes the node.
-//! - A gap is empty in the shard's tables and recent changes taken together.
+//! - A gap lies within one node (one stream, map or set of attributes) of its shard. Only that
+//!   shard changes the node.
+//! - In a gap there is no entry, neither in the tables nor in the shard's recent changes.
 //! - Gaps neither overlap nor touch.
-//! - Every change is noted before the shard's next transaction. A put splits the gap it falls in; a
+//! - The shard notes every change before its next transaction. A put splits the gap it falls in; a
 //!   deletion joins its neighbouring gaps.
 //! - Dropping a gap costs time only.
 
@@ -20,23 +21,23 @@ use std::ops::Bound;
 use crate::entry::key::{Key, is_of_shard_node};
 use crate::transaction::change_set::Overlay;
 
-/// The number of gaps that a shard remembers. When the table of gaps is full, a scan's new gap
-/// replaces all others; a put that splits a gap keeps only the part before it, which is the part
-/// that a queue needs. The bound is far above the number of busy queues of a shard.
+/// The number of gaps that a shard remembers, far above the number of its busy queues. When the
+/// table is full, a scan's new gap replaces all others. A put that would split a gap in two then
+/// keeps only the part before it, because a queue needs that part.
 const MAX_GAPS: usize = 1024;
-/// A gap between longer keys is not remembered. This bound and [`MAX_GAPS`] together bound the
-/// memory of gaps.
+/// The longest key that may begin or end a gap. Together with [`MAX_GAPS`] it bounds the memory of
+/// gaps.
 const MAX_KEY_BYTES: usize = 512;
 
 /// The gaps of a shard.
 #[derive(Debug)]
 pub(crate) struct Gaps {
     shard: u16,
-    /// From the first key of each to the first one behind it.
+    /// Maps the first key of each gap to the first key after it.
     ends: BTreeMap<Key, Key>,
 }
 
-/// A range of keys: the first one, and the first one behind it.
+/// A range of keys: the first key, and the first key after the range.
 pub(crate) type Span = (Key, Key);
 
 impl Gaps {
@@ -79,7 +80,7 @@ impl Gaps {
         self.join(start, end);
     }
 
-    /// Puts a gap with those that it overlaps or touches.
+    /// Adds a gap, and joins it with all gaps that it overlaps or touches.
     fn join(&mut self, mut start: Key, mut end: Key) {
         if let Some((before, before_end)) = self.at_or_before(&start)
             && *before_end >= start
@@ -96,7 +97,7 @@ impl Gaps {
         self.ends.insert(start, end);
     }
 
-    /// Takes note of what a transaction put and deleted.
+    /// Updates the gaps with the changes of a transaction.
     pub fn note(&mut self, changes: &Overlay) {
         if self.ends.is_empty() {
             return;
@@ -179,7 +180,7 @@ mod tests {
         Overlay::from([(key_of(n), is_put.then(|| Value::Inline(Bytes::new())))])
     }
 
-    /// What a scan would find, and what it then tells the gaps.
+    /// Returns what a scan finds, and reports the empty range before it as a gap.
     fn first_of(live: &BTreeSet<u64>, gaps: &mut Gaps, (from, to): (u64, u64)) -> Option<u64> {
         let span = gaps.cut_front(&(key_of(from), key_of(to)))?;
         let found = live.iter().copied().find(|n| key_of(*n) >= span.0 && key_of(*n) < span.1);
@@ -230,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_takes_its_first_or_last_entry_never_scans_taken_ones() {
+    fn a_queue_that_takes_from_either_end_never_scans_taken_entries() {
         let mut live: BTreeSet<u64> = (0..KEYS).collect();
         let mut gaps = Gaps::new(SHARD);
         for taken in 0..KEYS / 2 {

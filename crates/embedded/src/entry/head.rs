@@ -1,5 +1,5 @@
-//! The head of an object or a snapshot: what the shard must know before it reads anything else.
-//! Format 1.
+//! The head of an object or a snapshot: the table entry with its version, its sizes and the numbers
+//! of the nodes that hold its stream, map and attributes. Every request reads it first. Format 1.
 //!
 //! `1`, then version, time of change, size, the nodes of stream, map and attributes (0 means
 //! empty), start of the tail, count of map values kept as payloads, slots of the tail, count of
@@ -15,9 +15,9 @@ use crate::entry::key::NodeId;
 const WITHOUT_STREAM: u8 = 1;
 const WITH_STREAM: u8 = 2;
 
-/// A stream of at most this many bytes, written at once, is stored in its object's head. The head
-/// is rewritten with every change of the object, so the bound is only a few times the size of the
-/// rest of the head.
+/// A stream of at most this many bytes, if it is written at once, is stored in its object's head.
+/// Every change of the object rewrites the head, so the bound is only a few times the size of the
+/// other fields.
 pub(crate) const WHOLE_MAX_BYTES: usize = 256;
 
 /// What an object holds, by reference.
@@ -25,15 +25,14 @@ pub(crate) const WHOLE_MAX_BYTES: usize = 256;
 pub(crate) struct Content {
     /// Bytes of the stream.
     pub size: u64,
-    /// The whole stream, of `size` bytes, if it is kept in the head. The stream's node is empty
-    /// then, and there is no tail.
+    /// The whole stream, if it is stored in the head. The stream then has no entries of its own.
     pub whole: Option<Bytes>,
     /// Where the stream's extents and slots are, or may come to be.
     pub stream: Option<NodeId>,
     pub map: Option<NodeId>,
     pub attributes: Option<NodeId>,
-    /// The offset in the stream where the slots (small appends at the end) begin. The slots reach
-    /// to the end of the stream. The offset means nothing while there are no slots.
+    /// The stream offset where the slots (small appends at the end) begin. They reach to the end of
+    /// the stream. Without slots the field has no meaning.
     pub tail_start: u64,
     /// Small appends not yet folded into an extent.
     pub tail_slots: u32,
@@ -84,8 +83,7 @@ impl Head {
     }
 
     /// # Errors
-    /// `Corrupt` if the bytes are not a head, or a head of a format that this release does not
-    /// know.
+    /// `Corrupt` if the bytes are not a head of format 1.
     pub fn decode(bytes: &Bytes) -> Result<Self> {
         let mut from = Take(bytes);
         let has_stream = match from.u8()? {
@@ -132,8 +130,8 @@ mod tests {
 
     use super::*;
 
-    /// A head as release 0.1.0 writes it. Never change it; add a sample of the next format beside
-    /// it.
+    /// A head as release 0.1.0 writes it. Never change this sample; add one of the next format
+    /// beside it.
     const SAMPLE_WITHOUT_STREAM: &str = "01030000000000000005000000000000000700000000000000\
          0900000000000100000000000000000000000000000000000b000000000000000d00000000000000\
          0f00000011000000";

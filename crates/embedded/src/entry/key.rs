@@ -44,8 +44,8 @@ const ATTRIBUTE: u8 = b'a';
 /// `n`, the node and the kind of entry.
 const NODE_KIND_BYTES: usize = 10;
 
-/// The number of a node, a set of table entries that come and go together. It is never used again
-/// once the node is dropped.
+/// The number of a node: the set of table entries of one stream, one map or the attributes of one
+/// object. After the node is dropped, the number is never used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct NodeId(pub u64);
 
@@ -92,7 +92,7 @@ pub(crate) fn head(object: &ObjectId) -> Key {
     joined(&[&[HEAD], object.pool.as_str().as_bytes(), &[0], object.name.as_str().as_bytes()])
 }
 
-/// Returns the prefix of the keys of heads in a pool, for objects whose names start with `prefix`.
+/// Returns the prefix of the head keys of all objects in a pool whose names start with `prefix`.
 pub(crate) fn head_prefix(pool: &PoolName, prefix: &str) -> Key {
     joined(&[&[HEAD], pool.as_str().as_bytes(), &[0], prefix.as_bytes()])
 }
@@ -120,14 +120,14 @@ pub(crate) fn node_prefix(node: NodeId) -> [u8; 9] {
     key
 }
 
-/// Whether a key is an object's own, not of something in it.
+/// Whether a key is that of an object's head.
 pub(crate) fn is_head(key: &[u8]) -> bool {
     key.first() == Some(&HEAD)
 }
 
-/// Whether only this shard changes the given key, which this shard looks up. That is true for every
-/// head, because a shard looks up only heads of its own objects. It is not true for every entry of
-/// a node: to clone a snapshot of another shard, a shard looks up that shard's entries.
+/// Whether only this shard changes this key, which a transaction of the shard looks up. Every head
+/// that a shard looks up is of one of its own objects. An entry of a node may belong to another
+/// shard: cloning reads the source's entries.
 pub(crate) fn is_of_shard(shard: u16, key: &[u8]) -> bool {
     match key.first() {
         Some(&HEAD) => true,
@@ -136,7 +136,7 @@ pub(crate) fn is_of_shard(shard: u16, key: &[u8]) -> bool {
     }
 }
 
-/// Whether two keys are of one node, and that of this shard.
+/// Whether two keys belong to one node of this shard.
 pub(crate) fn is_of_shard_node(shard: u16, one: &[u8], other: &[u8]) -> bool {
     const NODE_BYTES: usize = 9;
     let node = one.get(..NODE_BYTES);
@@ -190,7 +190,8 @@ pub(crate) fn attribute(node: NodeId, name: &str) -> Key {
     joined(&[&attribute_prefix(node), name.as_bytes()])
 }
 
-/// Returns the part of a node entry's key that follows the node's number and the kind of entry.
+/// Returns the end of the key of a stream, map or attribute entry: the part after the node's number
+/// and the kind of entry.
 pub(crate) fn suffix(key: &[u8]) -> &[u8] {
     &key[NODE_KIND_BYTES..]
 }
@@ -216,7 +217,8 @@ pub(crate) fn reference(segment: u32, offset: u32, owner: &[u8]) -> Key {
     joined(&[&reference_prefix(segment), &offset.to_be_bytes(), owner])
 }
 
-/// Returns the offset of the payload and the key of the owner from the key of a reference.
+/// Splits the key of a reference into the offset of the payload in its segment and the key of the
+/// owner (the entry that refers to the payload).
 pub(crate) fn reference_parts(key: &[u8]) -> Option<(u32, &[u8])> {
     let (offset, owner) = key.get(5..)?.split_first_chunk()?;
     Some((u32::from_be_bytes(*offset), owner))

@@ -12,7 +12,7 @@ pub(crate) struct KeyHashes {
 }
 
 impl KeyHashes {
-    /// Of a seed that is drawn: clients choose keys.
+    /// Hashes with a random seed, because clients choose keys and must not cause collisions.
     pub fn drawn() -> Self {
         Self { seed: Random::from_system().next_u64() }
     }
@@ -34,7 +34,7 @@ impl Hasher for KeyHasher {
         self.0 = xxh3_64_with_seed(bytes, self.0);
     }
 
-    /// The length, which `write` takes into account.
+    /// Ignores the length, because the hash in `write` covers it.
     fn write_usize(&mut self, _: usize) {}
 
     fn finish(&self) -> u64 {

@@ -1,11 +1,12 @@
-//! What a transaction reads: its own changes, over its shard's recent changes, over the tables.
+//! What a transaction reads: its own changes first, then its shard's recent changes, then the
+//! tables.
 //!
-//! A shard skips key ranges that it knows to be empty ([`crate::entry::gaps`]), and serves single
-//! entries from its cache ([`crate::entry::entry_cache`]). Read-only requests use neither; the
-//! tables have a row cache for them.
+//! A shard skips key ranges that it knows to be empty ([`crate::entry::gaps`]), and looks for
+//! single entries in its cache first ([`crate::entry::entry_cache`]). Read-only requests use
+//! neither; the tables have a row cache for them.
 //!
-//! **Invariant:** a reply never reveals unsynced changes. The shard's recent changes are possibly
-//! not synced yet. So [`Layers::saw_unsynced`] says whether a transaction read any of them; if so,
+//! **Invariant:** a reply never reveals unsynced changes. The shard's recent changes may be
+//! unsynced. So [`Layers::saw_unsynced`] says whether a transaction read any of them; if it did,
 //! its reply waits for the sync.
 
 use std::cell::{Cell, RefCell};
@@ -30,24 +31,23 @@ pub(crate) enum Direction {
     Backward,
 }
 
-/// Changes over changes over tables.
+/// A transaction's own changes, over its shard's recent changes, over the tables.
 pub(crate) struct Layers<'a> {
     tables: &'a TableSnapshot,
     /// The changes of the shard's transactions that are possibly not in the tables yet, newer
     /// changes first.
     recent: [Option<&'a Overlay>; 2],
-    /// The ranges of keys of which the shard knows that tables and recent changes together have no
-    /// entry there.
+    /// Key ranges without an entry in the tables or the recent changes, as far as the shard knows.
     gaps: Option<&'a RefCell<Gaps>>,
-    /// What they have, as far as their shard knows.
+    /// The shard's cache of entries of the tables and recent changes.
     cache: Option<&'a RefCell<EntryCache>>,
-    /// Of this transaction.
+    /// The changes of this transaction.
     pub own: Overlay,
     saw_unsynced: Cell<bool>,
 }
 
 impl<'a> Layers<'a> {
-    /// The tables alone, as those who only read see them.
+    /// The tables alone, for read-only requests.
     pub fn of_tables(tables: &'a TableSnapshot) -> Self {
         Self {
             tables,
@@ -59,7 +59,7 @@ impl<'a> Layers<'a> {
         }
     }
 
-    /// What a shard sees.
+    /// The tables, the recent changes and the caches of a shard.
     pub fn of_shard(
         tables: &'a TableSnapshot,
         recent: &'a RecentChanges,
@@ -87,7 +87,7 @@ impl<'a> Layers<'a> {
             return Ok(value);
         }
         let value = self.tables.get(key)?;
-        // Where there is nothing, a transaction mostly puts something.
+        // Missing keys are not cached, because a transaction that misses a key mostly puts it.
         if let Some(value) = &value {
             cache.borrow_mut().remember(key, value);
         }
@@ -120,7 +120,7 @@ impl<'a> Layers<'a> {
         scan
     }
 
-    /// Has a scan look at what is there without this transaction.
+    /// Adds the recent changes and the tables to a scan.
     fn look_below<'s>(&'s self, scan: &mut Scan<'s>, range: (Bound<&[u8]>, Bound<&[u8]>)) {
         let tables = self.tables.range(range);
         let tables: TableEntries<'_> = match scan.direction {
@@ -133,7 +133,7 @@ impl<'a> Layers<'a> {
             .map(|recent| recent.map(|recent| OverlayEntries::of(recent, range, scan.direction)));
     }
 
-    /// The same outside of the gap that the span begins or ends in.
+    /// As [`Self::look_below`], but skips a gap at the begin or end of the span.
     fn look_outside<'s>(&'s self, gaps: &'s RefCell<Gaps>, scan: &mut Scan<'s>, span: Span) {
         let left = match scan.direction {
             Direction::Forward => gaps.borrow().cut_front(&span),
@@ -188,14 +188,13 @@ pub(crate) struct Scan<'a> {
     own: Peekable<OverlayEntries<'a>>,
     direction: Direction,
     saw_unsynced: &'a Cell<bool>,
-    /// The range that the scan is about to look through, and the table of gaps. What the scan
-    /// passes before its first entry is reported there as a gap. `None` once the scan has found its
-    /// first entry.
+    /// The shard's table of gaps, and the key range of this scan. The range before the first entry
+    /// that the scan finds is added to the table as a gap; then this becomes `None`.
     unexplored: Option<(&'a RefCell<Gaps>, Span)>,
 }
 
 impl<'a> Scan<'a> {
-    /// What a transaction itself has, over nothing yet.
+    /// A scan of a transaction's own changes alone.
     fn of(
         own: Peekable<OverlayEntries<'a>>,
         direction: Direction,
@@ -212,7 +211,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// The first entry was found, or none.
+    /// Notes the first entry that the scan found, or that it found none.
     fn explored(&mut self, found: Option<&Key>) {
         let Some((gaps, (start, end))) = self.unexplored.take() else { return };
         let gap = match (self.direction, found) {
@@ -240,7 +239,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Takes what every layer has under `key`; the uppermost says what it is.
+    /// Takes the entries under `key` from every layer. The value of the uppermost layer counts.
     fn take(&mut self, key: &Key) -> Option<Value> {
         let tables = self
             .tables

@@ -1,12 +1,12 @@
-//! Values of the tables, format 1, and the payloads they may refer to.
+//! How the values of table entries are encoded, format 1, and the payloads they may refer to.
 //!
 //! A value is either inline (`0`, then its bytes) or a list of pieces of payloads in the journal
 //! (`1`, then 24 bytes a piece). A piece is the segment, offset, length and crc32c of its payload,
 //! then how many bytes to skip and to take. The highest bit of the number to skip says [where the
 //! owner is named](NamedIn).
 //!
-//! Both kinds end in a crc32c over key, tag and body. So an entry that was moved, outdated or
-//! damaged gives [`nacre_object::ErrorKind::Corrupt`], never wrong data.
+//! Both kinds end in a crc32c over key, tag and body. So an entry that is damaged, or stored under
+//! another key, gives [`nacre_object::ErrorKind::Corrupt`], never wrong data.
 //!
 //! A payload is written once, in the journal record of the transaction that brought it. Table
 //! entries, snapshots and clones share it.
@@ -17,12 +17,12 @@ use nacre_object::{Error, Result};
 
 use crate::entry::codec::{Put, Take};
 
-/// Values of at least this many bytes stay in the journal as payloads. Measured
-/// (`examples/layout.rs`): for shorter values, reading the payload from its segment costs more than
-/// writing the value a second time, into the tables.
+/// Values of at least this many bytes stay in the journal as payloads; shorter ones are copied into
+/// the tables. Measured (`examples/layout.rs`): for a shorter value, reading it from the journal
+/// costs more than writing it a second time.
 pub(crate) const PAYLOAD_MIN_BYTES: usize = 1024;
-/// The most bytes of one payload. A small read of a large value has to read and verify a whole
-/// payload.
+/// The most bytes of one payload; longer values are divided. Even a small read must read and verify
+/// the whole payload, so the bound is low.
 pub(crate) const PAYLOAD_MAX_BYTES: usize = 64 * 1024;
 
 const _: () = assert!(PAYLOAD_MIN_BYTES <= PAYLOAD_MAX_BYTES);
@@ -30,12 +30,12 @@ const _: () = assert!(PAYLOAD_MIN_BYTES <= PAYLOAD_MAX_BYTES);
 const INLINE: u8 = 0;
 const PIECES: u8 = 1;
 const CRC_BYTES: usize = 4;
-/// In the number of bytes to skip.
+/// A bit in the number of bytes to skip: the payload's record names the owner.
 const NAMED_IN_RECORD: u32 = 1 << 31;
 
 const _: () = assert!((PAYLOAD_MAX_BYTES as u32) < NAMED_IN_RECORD);
 
-/// Where a payload is, and what it must hash to.
+/// The address, length and checksum of a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct PayloadAddress {
     pub segment: u32,
@@ -79,7 +79,7 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// Where it is in the journal, once it has a place.
+    /// The address in the journal, if the bytes have one yet.
     pub fn address(&self) -> Option<&PayloadAddress> {
         match self {
             Self::Unsynced(address, _) | Self::Stored(address) => Some(address),
@@ -88,18 +88,18 @@ impl Source {
     }
 }
 
-/// Where it is recorded that an entry owns a payload, that is, refers to it. Compaction moves
-/// payloads, so it must find all owners of each payload.
+/// Where the owner of a payload is recorded. An *owner* is a table entry that refers to the
+/// payload. Compaction moves payloads, so it must find all owners of each.
 ///
-/// **Invariant:** every piece of a stored value is named in exactly one of the two places.
+/// **Invariant:** for every piece of a stored value, exactly one of the two records the owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum NamedIn {
     /// In the journal record that contains the payload. Most owners are recorded there, because it
-    /// costs nothing more.
+    /// costs nothing extra.
     Record,
-    /// In a reference: an entry of the tables that names the owner. This is for an owner that came
-    /// to the payload after the payload's record was written, as a clone does. It is also for an
-    /// owner that refers to less of the payload than the record says.
+    /// In a *reference*, a table entry that names the owner. An owner that came after the journal
+    /// record was written, such as a clone, is recorded here. So is an owner that now refers to
+    /// only part of the payload.
     Reference,
 }
 
@@ -139,7 +139,7 @@ impl Value {
         }
     }
 
-    /// The memory it takes besides its own size.
+    /// Heap memory of the value, in bytes.
     pub fn memory_bytes(&self) -> usize {
         match self {
             Self::Inline(data) => data.len(),
@@ -154,8 +154,8 @@ impl Value {
         }
     }
 
-    /// Returns the part `from..to` of a value that is inline or has one piece, as the values of
-    /// extents are.
+    /// Returns the bytes `from..to` of the value. The value must be inline or a single piece, as
+    /// every extent's value is.
     pub fn trimmed(&self, from: u64, to: u64) -> Self {
         match self {
             Self::Inline(data) => Self::Inline(data.slice(from as usize..to as usize)),
@@ -172,11 +172,11 @@ impl Value {
         }
     }
 
-    /// Encodes the value as it is stored, using `scratch`.
+    /// Encodes the value for the tables. `scratch` is a buffer to reuse.
     ///
     /// # Panics
-    /// If a piece has no address in the journal yet: only values whose record is appended go to the
-    /// tables.
+    /// If a piece has no address in the journal yet. Append the value's record to the journal
+    /// first.
     pub fn encode(&self, key: &[u8], scratch: &mut Vec<u8>) -> Slice {
         scratch.clear();
         match self {
@@ -203,7 +203,7 @@ impl Value {
     }
 
     /// # Errors
-    /// `Corrupt` if it is not what was stored under this key.
+    /// `Corrupt` if the bytes are not a value that was stored under this key.
     pub fn decode(key: &[u8], stored: &[u8]) -> Result<Self> {
         let damaged = || Error::corrupt(format!("a table entry fails its checksum: {key:02x?}"));
         let split = stored.len().checked_sub(CRC_BYTES).ok_or_else(damaged)?;

@@ -1,7 +1,8 @@
-//! A group of records: shards fill it, the committer writes and syncs it.
+//! A group of journal records that become durable with one sync. Shards fill it; the committer
+//! writes and syncs it.
 //!
-//! **Invariant:** a group's position does not change once it has a record, because the record's
-//! payloads have been given their addresses.
+//! **Invariant:** once a group has a record, its position in the journal is fixed, because the
+//! addresses of the record's payloads depend on it.
 
 use super::Position;
 use super::segment::{GroupHeader, Salt, Segment, round_up_to_block};

@@ -1,7 +1,8 @@
-//! Reads from the records of a segment for which entries the segment's payloads were written.
+//! Lists the table entries for which the payloads of a journal segment were written. Compaction and
+//! the scrub use the list to find the owners of payloads.
 //!
-//! A record tells what was true when it was written. Only the tables tell whether an entry still
-//! refers to its payload.
+//! The list comes from the segment's records, which may be outdated: an entry may have another
+//! value by now. Only the tables tell whether it still refers to its payload.
 
 use std::collections::BTreeMap;
 
@@ -14,23 +15,24 @@ use super::segment::{BLOCK_BYTES, GroupHeader, Salt, Segment, file_name, round_u
 use crate::entry::key::Key;
 use crate::entry::value::NamedIn;
 
-/// What the records of a segment name.
+/// The table entries that the records of a segment name.
 #[derive(Debug, Default)]
 pub(crate) struct Inventory {
-    /// For each entry, the offsets of the payloads in its last value in this segment. Payloads that
-    /// are known to be released are left out.
+    /// For each table entry, the offsets of the payloads of its last value in this segment.
+    /// Payloads that the entry is known to have released are left out.
     pub named: BTreeMap<Key, Vec<u32>>,
     released: SegmentReleases,
-    /// The error if a group could not be read. The entries that its records name are unknown then.
+    /// The error if a group could not be read. The entries that the group's records name are then
+    /// missing from this list.
     pub damage: Option<Error>,
 }
 
 impl Inventory {
-    /// Takes the inventory of the groups in `segment` up to number `last`, which must be synced,
-    /// without the payloads in `released`.
+    /// Makes the list from the groups in `segment` up to number `last`, which must be synced.
+    /// Leaves out the payloads in `released`.
     ///
-    /// As in a replay, bytes after the last readable group are taken for a torn group. A caller
-    /// that must detect lost groups compares the named entries with the counts of live bytes.
+    /// Unreadable bytes after the last readable group count as a torn group, as in a replay. To
+    /// detect lost groups, the caller compares this list with the counts of live bytes.
     ///
     /// # Errors
     /// Any error of the disk.
@@ -41,7 +43,7 @@ impl Inventory {
         released: SegmentReleases,
     ) -> Result<Self> {
         let mut inventory = Self { released, ..Self::default() };
-        // Damage that no group follows may be a torn group.
+        // Unreadable bytes at the end may be a torn group.
         let mut unread = None;
         visit_groups(segment, salt, last, &mut |group, records| {
             if let Some(unread) = unread.take().or(group.unread_before) {
@@ -85,13 +87,13 @@ pub(crate) struct FoundGroup {
     pub number: u64,
     /// First byte of the group in the segment.
     offset: u32,
-    /// The offset of something unreadable between this group and the group that was found before
-    /// it, if there is any.
+    /// Where unreadable bytes begin, if there are any between this group and the previous one that
+    /// was found.
     unread_before: Option<u32>,
 }
 
-/// Passes each group of a segment up to number `last` to `visit`, with its records, or `None` if
-/// the records cannot be read.
+/// Calls `visit` for each group of a segment up to number `last`. `visit` gets the group's records,
+/// or `None` if they cannot be read.
 ///
 /// # Errors
 /// Any error of the disk.
@@ -133,8 +135,8 @@ fn records(
     Ok(read_records(bytes, place, Payloads::Unchecked).ok())
 }
 
-/// Finds the first group at or after byte `from` whose number is above `number` and at most `last`.
-/// Returns its offset and header.
+/// Finds the first group at or after byte `from` with a number above `number`, and returns its
+/// offset and header. Returns `None` if there is none or its number is above `last`.
 fn next_header(
     reading: &Reading<'_>,
     segment: &Segment,
@@ -184,8 +186,8 @@ mod tests {
         bytes
     }
 
-    /// Takes the inventory of a segment with these groups. `flipped` names a group and the byte in
-    /// it that is flipped.
+    /// Writes these groups to a segment and lists the entries that they name. `flipped` is a group
+    /// and the offset of a byte in it to flip.
     fn inventory(groups: &[Vec<u8>], flipped: Option<(usize, usize)>, last: u64) -> Inventory {
         inventory_without(ReleasedPayloads::default(), groups, flipped, last)
     }
@@ -229,7 +231,7 @@ mod tests {
         let payload = groups[2].windows(64).position(|bytes| bytes == [7; 64]).unwrap();
         let at = BLOCK_BYTES as usize + before_a + payload;
         assert_eq!(all.named[b"a".as_slice()], [at as u32]);
-        // Of what is not synced yet nothing is read.
+        // Groups that are not synced yet are not read.
         assert_eq!(keys(&inventory(&groups, None, FIRST_GROUP + 3)), ["a", "b", "c"]);
     }
 
@@ -269,7 +271,7 @@ mod tests {
             let found = inventory(&groups, Some((2, at)), u64::MAX);
             assert_eq!((keys(&found), found.damage.is_none()), (vec!["a", "b"], true));
         }
-        // A payload is checked by who reads it.
+        // Damage in a payload is not noticed here; whoever reads the payload checks it.
         let found = inventory(&groups, Some((1, groups[1].len() / 2)), u64::MAX);
         assert_eq!((keys(&found), found.damage.is_none()), (vec!["a", "b", "c"], true));
     }

@@ -1,13 +1,14 @@
 //! The journal: every transaction is written here first, and large payloads stay here.
 //!
-//! Shards append records to the *filling* group. Each record says what it changes in the tables and
-//! which replies wait for it. The committer takes the group, writes it with one write and syncs it,
-//! while the shards fill the next one. So the more requests wait, the more of them share a sync.
-//! When few wait, the committer delays a group briefly to let it fill ([`Journal::take`]).
+//! Shards append records to the *filling* group. A record has the transaction's changes to the
+//! tables; the client's reply waits until the record is synced. The committer takes the group,
+//! writes it with one write and syncs it, while the shards fill the next one. So the more requests
+//! wait, the more of them share a sync. When few wait, the committer delays a group briefly to let
+//! it fill ([`Journal::take`]).
 //!
 //! **Invariant:** one group is in flight at a time, so a group on disk proves that all groups
-//! before it were synced. If no group follows the last one soon, a [mark](SyncMark) records that
-//! the last group was synced.
+//! before it were synced. If no group follows the last one soon, a [mark](SyncMark) on disk records
+//! that the last group was synced.
 //!
 //! **Invariant:** a failed write or sync is final (see [`Health`]).
 
@@ -42,36 +43,36 @@ use segment_source::{Fill, SegmentSource};
 use segment_table::SegmentTable;
 use slot::Slot;
 
-/// The length of a segment. It is small enough that a new store takes little space, and that the
-/// next segment is filled with zeros within some 10 ms in the background. It is large enough that a
-/// store of 1 TiB has only some 65,000 segments.
+/// The length of a segment, which is a file of the journal. It is short enough that a new store
+/// takes little space, and that a background thread fills the next segment with zeros in some 10
+/// ms. It is long enough that a store of 1 TiB has only some 65,000 segments.
 pub const DEFAULT_SEGMENT_BYTES: u32 = 16 * 1024 * 1024;
-/// The least a segment can be: some groups.
+/// The shortest length of a segment: it holds some groups.
 pub const MIN_SEGMENT_BYTES: u32 = 64 * 1024;
-/// If a segment's groups are smaller than this on average, their syncs are bound by latency. The
-/// next segment is then filled with zeros, so that a sync has no blocks to convert. For larger
-/// groups the zeros cost more than they save: appends of 1 KiB and 4 KiB lost a quarter of their
-/// rate.
+/// If the groups of a segment are smaller than this on average, the next segment is filled with
+/// zeros beforehand. A sync then finds all blocks written, which makes small syncs faster. For
+/// larger groups the zeros cost more than they save: appends of 1 KiB and 4 KiB lost a quarter of
+/// their rate.
 const SMALL_GROUP_BYTES: u64 = 16 * 1024;
-/// How long the committer waits at most for a group to fill. It is about as long as a sync takes.
-/// So a writer that is suddenly alone waits at most about twice as long as a sync takes.
+/// How long the committer waits at most for a group to fill: about as long as a sync takes. So a
+/// lone writer waits at most about twice as long as a sync takes.
 const GATHER_PATIENCE: Duration = Duration::from_micros(200);
-/// After this long without a next group, a mark records that the last group was synced. It is long
-/// enough that a busy journal writes no marks.
+/// If no next group comes within this time, a mark on disk records that the last group was synced.
+/// A busy journal writes no marks.
 const MARK_AFTER: Duration = Duration::from_millis(1);
-/// The number of bytes that may wait for the committer. A shard that would append more waits. The
-/// bound is some hundred times as long as a group of small transactions, and still little memory.
+/// The number of bytes that may wait for the committer. When more wait, a shard waits before it
+/// appends. This is some hundred groups of small transactions, and little memory.
 const MAX_UNSYNCED_BYTES: usize = 8 * 1024 * 1024;
-/// A group's buffer that is larger than this is freed; a smaller one is kept for the next group.
+/// A group's buffer is kept for a later group unless it is larger than this.
 const MAX_KEPT_BUFFER_BYTES: usize = 1024 * 1024;
 /// Buffers kept for further groups: one is filled while another is written.
 const MAX_SPARE_BUFFERS: usize = 2;
 
-// A record holds its payloads, at most as many bytes of keys, and at most as many bytes of snapshot
-// copies. Offsets within a segment are u32, so all of it must fit.
+// A record holds payloads, and at most as many bytes each of keys and of copies for snapshots.
+// Offsets within a segment are u32, so all of these must fit.
 const _: () = assert!(MAX_TRANSACTION_BYTES as u64 * 4 < u32::MAX as u64);
 
-/// A place between groups, from which the journal can be replayed.
+/// A position between two groups of the journal, from which a replay can start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Position {
     pub segment: u32,
@@ -80,15 +81,15 @@ pub(crate) struct Position {
     pub group: u64,
 }
 
-/// Where a journal that was read back ends.
+/// The end of a journal that was read back.
 #[derive(Debug)]
 pub(crate) struct End {
     pub segment: Segment,
-    /// Where the next group goes in it.
+    /// Where the next group goes in the segment.
     pub position: Position,
-    /// How groups are marked.
+    /// The random number in the headers of groups.
     pub salt: Salt,
-    /// What was replayed: the tables are to be sealed so much earlier.
+    /// Bytes that were replayed. They count towards the next seal.
     pub replayed_bytes: u64,
 }
 
@@ -114,17 +115,17 @@ pub(crate) struct Journal {
 
 #[derive(Debug)]
 struct State {
-    /// Groups that the end of their segment closed, before the committer took them.
+    /// Full groups in segments that are full, which the committer has not taken yet.
     closed: Vec<Group>,
     filling: Group,
-    /// What waits for the closed groups and the filling one.
+    /// Replies and changes that wait for the closed groups and the filling one.
     waiting: Commit,
-    /// The positions of the groups that the committer has taken and that the tables do not have
+    /// The positions of groups that the committer has taken and whose changes are not in the tables
     /// yet.
     in_flight: VecDeque<Position>,
     /// The last group that is synced.
     durable: u64,
-    /// The last group that a mark was tried to be written for.
+    /// The last group for which a mark was written, or failed to be.
     marked: u64,
     /// How many replies must wait until the committer is woken. `None` while the committer works.
     committer_wakes_at: Option<usize>,
@@ -166,7 +167,7 @@ impl State {
     }
 }
 
-/// What making groups durable came to.
+/// The cost of making groups durable.
 #[derive(Debug, Default)]
 pub(crate) struct Spent {
     pub sync: Duration,
@@ -175,7 +176,7 @@ pub(crate) struct Spent {
 }
 
 impl Journal {
-    /// Goes on writing where `end` says.
+    /// Opens the journal for writing at `end`.
     pub fn new(
         segments: Arc<SegmentTable>,
         source: SegmentSource,
@@ -220,13 +221,13 @@ impl Journal {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reserves a slot for a record of this many bytes. Waits while more than
-    /// [`MAX_UNSYNCED_BYTES`] would wait for the committer. The slot holds the journal's lock, so
-    /// nothing else is appended until it is filled or dropped.
+    /// Reserves space for a record of this many bytes. Waits while more than [`MAX_UNSYNCED_BYTES`]
+    /// wait for the committer. The slot holds the journal's lock, so nobody else can append until
+    /// the slot is filled or dropped.
     ///
     /// # Errors
-    /// `Exhausted` if the record needs a new segment and the disk is full; nothing has happened
-    /// then. `Unavailable` once the engine is poisoned.
+    /// `Exhausted` if the record needs a new segment and the disk is full; nothing is changed then.
+    /// `Unavailable` after a write or sync has failed.
     pub fn slot(&self, bytes: usize) -> Result<Slot<'_>> {
         let mut state = self.lock();
         loop {
@@ -252,15 +253,15 @@ impl Journal {
         Ok(Slot::new(self, state, place))
     }
 
-    /// Whether records of this many bytes can be appended without a wait for the committer or for a
-    /// new segment.
+    /// Whether records of this many bytes can be appended without waiting for the committer or for
+    /// a new segment file.
     pub fn has_room_for(&self, bytes: usize) -> bool {
         let state = self.lock();
         state.unsynced_bytes() + bytes <= MAX_UNSYNCED_BYTES && state.filling.has_room_for(bytes)
     }
 
-    /// Holds a reply back until everything that was appended so far is synced. A reply to upkeep is
-    /// held until it is applied.
+    /// Holds a reply back until everything appended so far is synced. A reply to the upkeep thread
+    /// is held back until the changes are in the tables.
     pub fn hold(&self, held: PendingReply) {
         let mut state = self.lock();
         state.waiting.held.push(held);
@@ -276,8 +277,8 @@ impl Journal {
         }
     }
 
-    /// Opens a new segment, so that the next record of this many bytes fits. The journal is
-    /// unlocked while the disk prepares the segment, because that may take long.
+    /// Opens a new segment file with space for a record of this many bytes. Unlocks the journal
+    /// meanwhile, because the disk may take long.
     fn open_segment<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
@@ -302,8 +303,8 @@ impl Journal {
         Ok(state)
     }
 
-    /// The committer calls this to take all groups that wait. It waits until there is one. Returns
-    /// `None` once the journal is closed and empty.
+    /// Takes all groups that wait to be written; waits until there is one. Only the committer calls
+    /// this. Returns `None` once the journal is closed and empty.
     pub fn take(&self) -> Option<(Vec<Group>, Commit)> {
         let mut state = self.lock();
         while !state.has_work() {
@@ -321,14 +322,14 @@ impl Journal {
             state.used_bytes += u64::from(next.position.offset - state.filling.position.offset);
             groups.push(std::mem::replace(&mut state.filling, next));
         }
-        // What fails stays where a replay must start.
+        // Groups that fail stay in this list, because the next replay must start there.
         state.in_flight.extend(groups.iter().map(|group| group.position));
         self.taken.notify_all();
         Some((groups, std::mem::take(&mut state.waiting)))
     }
 
-    /// Waits until there is work. If none comes within [`MARK_AFTER`], writes a mark for the last
-    /// group and returns.
+    /// Waits until the committer has work. If none comes within [`MARK_AFTER`], records on disk
+    /// that the last group was synced, and returns.
     fn wait_for_work<'a>(&'a self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         if state.marked == state.durable || self.health.check().is_err() {
             return self.filled.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -348,8 +349,8 @@ impl Journal {
         self.lock()
     }
 
-    /// Writes a mark, which says that everything up to group `synced` is synced, where the next
-    /// group will go. Does nothing if the segment has no space left.
+    /// Writes a mark at the offset of the next group. The mark says that every group up to number
+    /// `synced` is synced. Does nothing if the segment has no space left.
     fn write_mark(&self, segment: &Segment, offset: u32, synced: u64) -> std::io::Result<()> {
         let mark = SyncMark { segment: segment.id, synced }.encode(self.salt);
         match offset + BLOCK_BYTES <= segment.capacity {
@@ -359,9 +360,9 @@ impl Journal {
     }
 
     /// Waits briefly for half as many requests as the last group answered, because a client that
-    /// got its reply usually sends the next request. Busy writers then fall into two groups: one is
-    /// synced while the other fills. In one group the writers and the disk would take turns
-    /// waiting; in many small ones each sync would serve few.
+    /// got its reply usually sends the next request. So busy writers split into two groups: one is
+    /// synced while the other fills. If all joined one group, the writers and the disk would take
+    /// turns waiting. If the committer did not wait, each sync would serve few requests.
     fn gather<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         let enough = state.last_answers / 2;
         state.committer_wakes_at = Some(enough);
@@ -376,8 +377,8 @@ impl Journal {
     /// Writes and syncs groups one after the other.
     ///
     /// # Errors
-    /// `Unavailable` if a group could not be synced. The engine is then poisoned, and that group is
-    /// possibly on disk.
+    /// `Unavailable` if a group could not be synced. That group may still be on disk, and the
+    /// engine writes nothing more.
     pub fn write(&self, groups: &mut [Group]) -> Result<Spent> {
         let mut spent = Spent::default();
         for group in groups {
@@ -416,7 +417,7 @@ impl Journal {
         self.lock().durable
     }
 
-    /// Gives back groups that were written, for their buffers.
+    /// Keeps the buffers of groups that were written, to use them again.
     pub fn reuse(&self, groups: Vec<Group>) {
         let mut state = self.lock();
         let room = MAX_SPARE_BUFFERS - state.spare_buffers.len();
@@ -433,12 +434,12 @@ impl Journal {
         }
     }
 
-    /// How its groups are marked.
+    /// The random number in the headers of this journal's groups.
     pub fn salt(&self) -> Salt {
         self.salt
     }
 
-    /// Takes no more; what waits is still done.
+    /// Closes the journal. The committer still writes all groups that wait.
     pub fn close(&self) {
         self.lock().is_closed = true;
         self.filled.notify_all();
@@ -451,20 +452,19 @@ impl Journal {
         state.in_flight.front().copied().or(closed).unwrap_or(state.filling.position)
     }
 
-    /// How many bytes of segments were used since the journal was opened, including those that were
-    /// replayed then.
+    /// How many bytes the journal has grown since it was opened, plus the bytes that were replayed
+    /// at the opening.
     pub fn used_bytes(&self) -> u64 {
         self.lock().used_bytes
     }
 
-    /// How many bytes of segments were used since the tables were sealed. A replay that starts at
-    /// that checkpoint would read so many.
+    /// How many bytes the journal has grown since the tables were last sealed. If the engine
+    /// crashes, a replay from that checkpoint reads about this much.
     pub fn unsealed_bytes(&self) -> u64 {
         self.used_bytes().saturating_sub(self.sealed_at.load(Ordering::Relaxed))
     }
 
-    /// Notes that the tables were sealed with all changes up to the moment when `used_bytes` were
-    /// used.
+    /// Notes that the tables were sealed when the journal had used `used_bytes`.
     pub fn note_sealed(&self, used_bytes: u64) {
         self.sealed_at.store(used_bytes, Ordering::Relaxed);
     }

@@ -1,8 +1,7 @@
-//! Reads pieces of payloads one after another.
+//! Reads pieces of payloads from the journal.
 //!
-//! A payload's checksum covers all of it, so reading one piece means reading the whole payload.
-//! Successive pieces often belong to the same payload, so the reader keeps the last payload it
-//! read.
+//! A payload's checksum covers all of it, so even one piece takes a read of the whole payload. The
+//! next piece is often from the same payload, so the reader keeps the last payload it read.
 
 use nacre_object::Result;
 
@@ -12,7 +11,7 @@ use crate::entry::value::{PayloadAddress, Piece, Source};
 /// Reads pieces; made for one read of an object.
 pub(crate) struct PayloadReader<'a> {
     segments: &'a SegmentTable,
-    /// The last of which only part was wanted.
+    /// The last payload of which only a part was asked for.
     last: Option<(PayloadAddress, Vec<u8>)>,
 }
 
@@ -21,10 +20,10 @@ impl<'a> PayloadReader<'a> {
         Self { segments, last: None }
     }
 
-    /// Copies pieces, in order, into `out`, whose length is the sum of theirs.
+    /// Copies the bytes of `pieces`, in order, into `out`, whose length must be the sum of theirs.
     ///
     /// # Errors
-    /// `Corrupt` if a payload fails its checksum or is not there.
+    /// `Corrupt` if a payload fails its checksum, or its file is missing.
     pub fn read_pieces(&mut self, pieces: &[Piece], mut out: &mut [u8]) -> Result<()> {
         for piece in pieces {
             let (part, after) = out.split_at_mut(piece.take as usize);

@@ -16,7 +16,8 @@
 //! ```
 //!
 //! The crc covers the header after the crc, the meta and the number of the group. The length must
-//! be the sum of the parts. The payloads have their own crcs.
+//! be the sum of the parts. The payloads have their own crcs. A release says that an owner (a table
+//! entry) no longer refers to a payload.
 //!
 //! **Invariant:** the sequence number of a shard's records rises by one from record to record, so a
 //! missing record is noticed.
@@ -46,12 +47,12 @@ const RELEASE_NAMED_IN_RECORD: u8 = 5;
 const OLDER: u8 = 0;
 const OWN: u8 = 1;
 
-/// Whose record it is, and which.
+/// Identifies a record: its shard and its sequence number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RecordId {
     pub shard: u16,
     pub sequence: u64,
-    /// The shard's first node number not given away after this record.
+    /// The first node number that the shard has not used, after this record.
     pub next_node: u64,
 }
 
@@ -73,8 +74,8 @@ pub(crate) struct RecordAddress {
 }
 
 impl RecordBuilder {
-    /// Encodes `changes`. New payloads become payloads of this record. Each is stored once, however
-    /// often the changes use it.
+    /// Encodes `changes` as a record, with their new payloads. Each payload is stored once, however
+    /// many of the changes use it.
     pub fn write(&mut self, id: RecordId, changes: &mut ChangeSet) {
         self.payloads.clear();
         self.gather_payloads(changes);
@@ -158,7 +159,7 @@ impl RecordBuilder {
         }
     }
 
-    /// Tells `changes` where its payloads came to lie.
+    /// Sets the addresses of the payloads in `changes`.
     pub fn settle(&self, changes: &mut ChangeSet, place: RecordAddress) {
         if self.payloads.is_empty() {
             return;
@@ -238,7 +239,7 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// Reads the record at the front of `bytes`. `place` is the record's address in the journal.
+    /// Decodes the record at the front of `bytes`. `place` is the record's address in the journal.
     ///
     /// # Errors
     /// `Corrupt` if the record is not whole.
@@ -354,8 +355,8 @@ fn read_piece(meta: &mut Take<'_>, own: &[PayloadAddress]) -> Result<Piece> {
     Piece::stored(address, meta.u32()?, meta.u32()?, named_in)
 }
 
-/// Recomputes the checksums of the record at the front of `bytes`. Returns its length, or `None` if
-/// there is no record.
+/// Makes the checksums of the record at the front of `bytes` valid again after a mutation. Returns
+/// the record's length, or `None` if there is no record.
 #[cfg(test)]
 pub(crate) fn reseal(bytes: &mut [u8], group: u64) -> Option<usize> {
     let number = |bytes: &[u8], at: usize| Take(&bytes[at..]).u32().ok().map(|n| n as usize);

@@ -4,20 +4,19 @@
 //! number, and all its records must be whole. At the first group that fails, recovery decides
 //! between two cases:
 //!
-//! - A *torn* group is the last one, and no client was told about it. Recovery drops and overwrites
-//!   it.
-//! - A *damaged* group is followed by a group with a later number, or by a [mark](SyncMark) that
-//!   says it was synced. Groups go to disk one at a time, so the damaged group was synced and
-//!   perhaps acknowledged. Recovery reports `Corrupt` with the place, and the store does not open.
+//! - A *torn* group was being written at the crash, and no client got a reply for it. Recovery
+//!   drops and overwrites it.
+//! - A *damaged* group was synced, and clients may have got replies. The proof is a later group,
+//!   because groups go to disk one at a time, or a [mark](SyncMark) that says so. Recovery reports
+//!   `Corrupt` with the position, and the store does not open.
 //!
-//! If the process was killed or the machine stopped before the mark was written, recovery cannot
-//! tell damage in the last group from a torn write.
+//! Without such a proof, damage in the last group looks like a torn write. That happens if the
+//! process was killed or the machine stopped before the mark was written.
 //!
-//! A readable last group need not have been synced. The kernel may serve it from memory although
-//! the process was killed before the sync, or although the sync failed. After a failed sync the
-//! kernel takes the pages for clean, and no later sync writes them. So recovery writes the last
-//! group again, the same bytes at the same place, and syncs it before anything is told to clients
-//! or to the tables.
+//! A readable last group may still be unsynced. The kernel may serve it from memory although the
+//! process was killed before the sync, or although the sync failed. After a failed sync the kernel
+//! takes the pages for clean, and no later sync writes them. So recovery first writes the last
+//! group again, the same bytes at the same offset, and syncs it. Only then are its records used.
 
 use std::io;
 use std::path::Path;
@@ -34,7 +33,7 @@ use crate::journal::segment::{
     round_up_to_block,
 };
 
-/// Read at a time when looking for groups behind damage.
+/// Bytes read at a time in the search for groups after damage.
 const SCAN_BYTES: u32 = 1024 * 1024;
 
 /// Files found in the journal's folder.
@@ -46,8 +45,8 @@ pub(crate) struct Found {
     pub spares: Vec<FoundSegment>,
 }
 
-/// A segment file that was found. It is not kept open: a store may have more segments than a
-/// process may have open files.
+/// A segment file in the journal's folder. The file is not kept open, because a store may have more
+/// segments than a process may have open files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FoundSegment {
     pub id: u32,
@@ -77,7 +76,7 @@ pub(crate) fn find_files(disk: &Arc<dyn Disk>, folder: &Path) -> Result<Found> {
 }
 
 impl Found {
-    /// Opens the segments that a replay from `first` on reads.
+    /// Opens the segments from number `first` on, for a replay.
     ///
     /// # Errors
     /// Any error of the operating system.
@@ -102,12 +101,13 @@ impl Found {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reading<'a> {
     pub segments: &'a [Segment],
-    /// How their groups are marked.
+    /// The random number in the headers of their groups.
     pub salt: Salt,
 }
 
 impl Reading<'_> {
-    /// Passes every record from `start` on to `visit`. Returns where the next group goes.
+    /// Calls `visit` for every record from `start` on. Returns the position of the next group to
+    /// write.
     ///
     /// **Invariant:** every record given to `visit` survives a crash.
     ///
@@ -136,8 +136,8 @@ impl Reading<'_> {
         Ok(end)
     }
 
-    /// Makes a group that was read durable, and all groups before it: writes the group again and
-    /// syncs the segments up to its own.
+    /// Makes a group and all groups before it durable: writes the group's bytes again, and syncs
+    /// its segment and all earlier ones.
     fn make_durable(&self, group: &Group) -> Result<()> {
         let Position { segment: last, offset, .. } = group.position;
         let keep = |segment: &Segment| -> io::Result<()> {
@@ -152,7 +152,8 @@ impl Reading<'_> {
         })
     }
 
-    /// The position of the first group from `start` up to number `last` that cannot be read back.
+    /// Returns the position of the first unreadable group from `start` up to number `last`, or
+    /// `None` if all can be read.
     ///
     /// # Errors
     /// `Corrupt` if the header of a segment is damaged.
@@ -167,8 +168,8 @@ impl Reading<'_> {
         Ok(None)
     }
 
-    /// Finds the group numbered `expected.group`, if it is whole: at `expected`, or at the front of
-    /// a later segment.
+    /// Reads the group numbered `expected.group`, at `expected` or at the front of a later segment.
+    /// Returns `None` if it is not whole at either.
     fn next_group(&self, expected: Position) -> Result<Option<Group>> {
         for segment in self.segments.iter().filter(|segment| segment.id >= expected.segment) {
             let offset = if segment.id == expected.segment { expected.offset } else { BLOCK_BYTES };
@@ -226,7 +227,7 @@ impl Reading<'_> {
         Ok(GroupHeader::decode(&bytes, segment.id, self.salt))
     }
 
-    /// Makes sure that what lies behind `end` is a torn group at most.
+    /// Checks that nothing after `end` was synced, so that only a torn group can be there.
     fn check_nothing_later(&self, end: Position) -> Result<()> {
         for segment in self.segments.iter().filter(|segment| segment.id >= end.segment) {
             let start = if segment.id == end.segment { end.offset } else { BLOCK_BYTES };
@@ -276,8 +277,8 @@ impl Reading<'_> {
     }
 }
 
-/// Finds the first block of a segment, from `start` on, in which `find` finds something. Returns
-/// that with the block's offset.
+/// Searches the blocks of a segment from offset `start` on. Returns the first result of `find` and
+/// the block's offset.
 fn find_block<T>(
     segment: &Segment,
     start: u32,
@@ -307,7 +308,7 @@ struct Group {
 }
 
 impl Group {
-    /// Where the next one goes.
+    /// The position of the next group.
     fn end(&self) -> Position {
         let offset = self.position.offset + round_up_to_block(self.bytes.len() as u64) as u32;
         Position { offset, group: self.position.group + 1, ..self.position }
@@ -389,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_group_behind_the_last_proves_damage_but_a_forged_payload_does_not() {
+    fn a_later_group_proves_damage_but_a_forged_payload_does_not() {
         let damaged = replayed(SALT, &group(5, SALT)).unwrap_err();
         assert_eq!(damaged.kind(), ErrorKind::Corrupt, "{damaged}");
         for guess in [Salt(0), Salt(8)] {

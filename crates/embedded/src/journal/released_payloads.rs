@@ -1,26 +1,26 @@
-//! A memory of payloads whose owners have let go of them, so that emptying a segment needs fewer
-//! look-ups.
+//! Remembers which table entries have released their payloads, so that compaction looks up fewer
+//! entries.
 //!
-//! To empty a segment, compaction looks up every entry that the segment's records name. Nearly all
-//! of these entries have other values by then. An entry that lets go of a whole payload named in
-//! the payload's record never uses it again under that record: a later owner is named by a
-//! reference instead. So this module remembers the release, and compaction skips the look-up. The
-//! memory lasts as long as the process and is bounded.
+//! To empty a segment, compaction looks up every table entry that the segment's records name.
+//! Nearly all of these entries have other values by then. Once an entry releases the whole payload
+//! that a record names for it, it never becomes that payload's owner by the record again; a later
+//! owner is named by a reference instead. So compaction skips the entries that are remembered here.
+//! The memory is bounded, and lasts as long as the process.
 //!
-//! **Invariant:** a release is noted only after the tables say the same.
+//! **Invariant:** a release is remembered only once the tables contain it.
 //!
-//! A release that was not noted costs only a look-up. Owners are compared by checksum. If the
-//! checksums of two owners of one payload collide, compaction does not move the payload, and the
-//! segment is kept because the payload's bytes still count as live.
+//! A release that was not remembered costs only a look-up. Owners are compared by the checksum of
+//! their key. If two owners of one payload have the same checksum, compaction may fail to move the
+//! payload. The segment is then kept, because the payload's bytes still count as live.
 
 use std::collections::HashMap;
 
-/// The number of releases that are remembered over all segments. They take 16 MiB. A store with
-/// payloads of 1 KiB reaches this number once it has replaced 2 GiB of them.
+/// The number of releases that are remembered for all segments together: 16 MiB of memory. A store
+/// with payloads of 1 KiB reaches it once 2 GiB of them were replaced.
 const MAX_RELEASED: usize = 2 * 1024 * 1024;
 
-/// A released payload of a segment: the offset where it begins, and the checksum of its former
-/// owner's key.
+/// A payload that its owner released: its offset in the segment, and the checksum of the key of the
+/// former owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ReleasedPayload {
     offset: u32,
@@ -33,7 +33,7 @@ impl ReleasedPayload {
     }
 }
 
-/// All that is remembered.
+/// The remembered releases of all segments.
 #[derive(Debug, Default)]
 pub(crate) struct ReleasedPayloads {
     segments: HashMap<u32, Vec<ReleasedPayload>>,
@@ -48,7 +48,7 @@ impl ReleasedPayloads {
         }
     }
 
-    /// Of a segment that is gone.
+    /// Drops what is remembered of a segment that was freed.
     pub fn forget(&mut self, segment: u32) {
         let forgotten = self.segments.remove(&segment);
         self.count -= forgotten.map_or(0, |payloads| payloads.len());
@@ -61,7 +61,7 @@ impl ReleasedPayloads {
     }
 }
 
-/// What is remembered of a segment.
+/// The remembered releases of one segment.
 #[derive(Debug, Default)]
 pub(crate) struct SegmentReleases(Vec<ReleasedPayload>);
 

@@ -7,9 +7,9 @@
 //! ```
 //!
 //! The file's length is the segment's capacity. After the last group come zeros, or old bytes if
-//! the file was a segment before. Old groups carry another segment's number and are ignored. Old
-//! payloads are bytes that a client chose, and one could look like a later group, so that recovery
-//! would report damage. Therefore the headers of groups carry the store's secret [salt](Salt).
+//! the file was a segment before. Old groups carry another segment's number and are ignored. A
+//! client's payload among the old bytes could look like a later group, and recovery would then
+//! report damage. Therefore the headers of groups carry the store's secret [salt](Salt).
 
 use std::io;
 use std::path::Path;
@@ -20,10 +20,10 @@ use crate::entry::codec::{Put, Take};
 
 const MAGIC: &[u8; 8] = b"NACRESEG";
 const FORMAT: u32 = 1;
-/// Groups start at multiples of this number, which is the unit that disks write atomically. So a
-/// torn write cannot hurt a group that was synced before it. The segment header is also this long.
-/// (With 4096 instead, writes were no faster, and the group of a single small commit took eight
-/// times the space.)
+/// Groups start at multiples of this number of bytes, the unit that disks write atomically. So a
+/// torn write cannot damage a group that was synced before it. The segment header is also this
+/// long. (With 4096 instead, writes were no faster, and the group of a single small commit took
+/// eight times the space.)
 pub(crate) const BLOCK_BYTES: u32 = 512;
 
 const SUFFIX: &str = ".segment";
@@ -62,8 +62,8 @@ pub(crate) fn round_up_to_block(bytes: u64) -> u64 {
     bytes.next_multiple_of(u64::from(BLOCK_BYTES))
 }
 
-/// A random number that tells a real group header from a payload that looks like one. It is drawn
-/// when a store is made, and is kept only in the store's manifest and groups.
+/// A random number that tells a real group header from client data that looks like one. It is drawn
+/// when a store is made, and kept only in the store's manifest and groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Salt(pub u64);
 
@@ -80,7 +80,8 @@ impl Segment {
         self.file.write_at(0, &header(self.id))
     }
 
-    /// Has header, length and name survive a crash, whatever became of earlier syncs.
+    /// Makes the header, the length and the name of the segment durable, even if earlier syncs
+    /// failed.
     pub fn make_durable(&self, disk: &Arc<dyn Disk>, folder: &Path) -> io::Result<()> {
         self.write_header()?;
         self.file.sync()?;
@@ -97,9 +98,8 @@ impl Segment {
         }
     }
 
-    /// Durably erases the header of a torn group. The next group may go to another segment under
-    /// the same number, and later readers of this segment would otherwise take the torn group for a
-    /// written one.
+    /// Durably erases the header of a torn group. The next group may have the same number in
+    /// another segment, and a later recovery would otherwise take the torn group for a written one.
     ///
     /// # Errors
     /// Any error of the disk.
@@ -175,9 +175,9 @@ impl GroupHeader {
 /// torn write. 32 bytes.
 ///
 /// `"NMRK"`, crc32c u32 of the rest, u32 number of its segment, 0 u32, the group's number u64, salt
-/// u64. The mark lies where the next group will go, and is not synced itself. So the mark survives
-/// the end of the process, but possibly not a power cut. If the mark is missing, recovery takes
-/// damage in the last group for a torn write. After a power cut it probably is one.
+/// u64. The mark lies where the next group will go. The mark itself is not synced: it survives the
+/// end of the process, but perhaps not a power cut. Without a mark, recovery takes damage in the
+/// last group for a torn write. After a power cut that is probably right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SyncMark {
     pub segment: u32,

@@ -1,12 +1,11 @@
-//! Supplies new segments. A thread prepares one ahead, so that a commit finds it ready; if the
-//! commit comes too soon, the segment is made on the spot.
+//! Supplies new segment files to the journal. A thread prepares one ahead, so that a commit finds
+//! it ready. If none is ready, the caller's thread makes one.
 //!
-//! Syncing blocks that were never written also commits the file system's journal, because the
-//! blocks change from reserved to written. (Measured: to write and sync 4 KiB took 88 µs in
-//! reserved blocks and 57 µs in blocks that had been written before; 64 KiB took 146 and 83 µs.) So
-//! for small groups a segment is filled with zeros beforehand, or reuses the file of a segment that
-//! is no longer needed. For large groups the space is only reserved: writing the bytes dominates
-//! there, and zeros would double it.
+//! A sync of blocks that were only reserved takes longer: the file system must also commit that
+//! they are now written. (Measured: to write and sync 4 KiB took 88 µs in reserved blocks and 57 µs
+//! in blocks that had been written before; 64 KiB took 146 and 83 µs.) So for small groups the
+//! thread fills a new segment with zeros, or reuses the file of a freed segment. For large groups
+//! it only reserves the space, because zeros would double the bytes to write.
 
 use std::io;
 use std::path::PathBuf;
@@ -16,9 +15,9 @@ use std::thread::JoinHandle;
 use crate::disk::{Create, Disk};
 use crate::journal::segment::{Segment, file_name, spare_name};
 
-/// How many files of segments that are no longer needed are kept for reuse. About four segments are
-/// freed at each checkpoint. Writes of 4 KiB are a tenth faster to a file whose blocks exist and
-/// are in the kernel's cache than to a new file.
+/// How many files of freed segments are kept for reuse. A checkpoint frees about four. Writes of 4
+/// KiB to such a file are a tenth faster than to a new one: its blocks exist and are in the
+/// kernel's cache.
 const MAX_SPARES: usize = 6;
 /// Zeros written at a time.
 const FILL_BYTES: usize = 1024 * 1024;
@@ -26,9 +25,9 @@ const FILL_BYTES: usize = 1024 * 1024;
 /// How to prepare a new segment, chosen by the sizes of groups in the last one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fill {
-    /// Small groups: have its blocks written beforehand.
+    /// For small groups: write zeros to all blocks.
     Zeros,
-    /// Large groups: reserve its blocks only.
+    /// For large groups: only reserve the blocks.
     Nothing,
 }
 
@@ -52,7 +51,7 @@ struct Shared {
 struct State {
     next_id: u32,
     ready: Option<Segment>,
-    /// Segments that these files were.
+    /// The spare files, by the numbers of the segments that they once were.
     spares: Vec<u32>,
     task: Task,
     /// A segment was taken, and another will be needed.
@@ -86,10 +85,11 @@ impl SegmentSource {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// Returns a new segment of at least `min_bytes`, and has the next one prepared as `fill` says.
+    /// Returns a new segment of at least `min_bytes`, and has the thread prepare the next one as
+    /// `fill` says.
     ///
     /// # Errors
-    /// Any error of the operating system; nothing of the segment remains then.
+    /// Any error of the operating system; no file of the segment remains then.
     pub fn take(&self, min_bytes: u32, fill: Fill) -> io::Result<Segment> {
         let shared = &self.shared;
         let mut state = shared.lock();
@@ -100,8 +100,8 @@ impl SegmentSource {
         shared.changed.notify_all();
         match state.ready.take() {
             Some(segment) if segment.capacity >= min_bytes => return Ok(segment),
-            // Segments are used in the order of their numbers. So the prepared segment cannot be
-            // kept for later.
+            // The prepared segment is too short for this record. It cannot be used later either,
+            // because segments are used in the order of their numbers.
             Some(segment) => shared.keep_or_delete(&mut state, segment.id),
             None => {}
         }
@@ -113,7 +113,7 @@ impl SegmentSource {
         Ok(segment)
     }
 
-    /// Takes back the file of a segment that nothing refers to, to use it again or delete it.
+    /// Keeps the file of a freed segment for reuse, or deletes it.
     pub fn recycle(&self, id: u32, capacity: u32) {
         let mut state = self.shared.lock();
         if capacity == self.shared.segment_bytes {

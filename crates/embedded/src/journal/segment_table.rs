@@ -1,12 +1,12 @@
-//! All segments of the journal: reads payloads, counts the references to each segment, and frees
-//! segments without references.
+//! All segments (files) of the journal: reads their payloads, counts the table entries that refer
+//! to each segment, and frees segments that no entry refers to.
 //!
-//! A segment may be deleted only when no table entry refers to it *and* no reader uses a snapshot
-//! of the tables in which an entry still does. So a reader takes a [`Pin`] before its snapshot. A
-//! segment without references is *retired* under the current pin generation. Once all pins up to
-//! that generation are dropped, the segment is dead. There is one exception: a clone that held such
-//! a pin has possibly copied a reference. Then the segment's [`Account`] has counted an addition
-//! since the retirement, and the segment stays in use.
+//! A reader may use an older snapshot of the tables, in which entries still refer to a segment. So
+//! a reader takes a [`Pin`] before its snapshot. A segment that no entry refers to is first
+//! *retired*. Once all pins from before its retirement are dropped, its file may be deleted. There
+//! is one exception: a clone with such a pin may have copied a reference to the segment. The
+//! segment's [`Account`] has counted that as an addition since the retirement, so the segment is
+//! used again.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
@@ -32,9 +32,9 @@ const MAX_OPEN_FILES: usize = 256;
 #[derive(Debug, Clone)]
 pub(crate) struct Pin(#[expect(dead_code, reason = "being held is its whole purpose")] Arc<()>);
 
-/// Pins the segments that a record refers to until the tables have the record. If a failure or
-/// panic drops it earlier, the pin is leaked on purpose and holds until the process ends. The next
-/// opening replays the record from the journal.
+/// A pin that a journal record holds on the segments it refers to, until the record's changes are
+/// in the tables. If a failure or panic drops it earlier, the pin is leaked on purpose. So these
+/// segments stay until the process ends, and the next opening replays the record.
 #[derive(Debug)]
 pub(crate) struct RecordPin(Option<Pin>);
 
@@ -43,7 +43,7 @@ impl RecordPin {
         Self(Some(pin.clone()))
     }
 
-    /// The tables have the record.
+    /// Ends the pin, once the tables have the record.
     pub fn let_go(mut self) {
         self.0 = None;
     }
@@ -60,15 +60,15 @@ impl Drop for RecordPin {
 pub(crate) struct Account {
     /// Length of its file in bytes.
     pub capacity: u32,
-    /// Bytes that table entries refer to; what several share counts for each.
+    /// Bytes that table entries refer to. Shared bytes count once for each entry.
     pub live_bytes: i64,
-    /// References that ever came to it.
+    /// How many references to the segment were ever made.
     pub additions: u64,
     state: AccountState,
 }
 
 impl Account {
-    /// Of its file, what table entries refer to.
+    /// The share of the file's bytes that table entries refer to.
     fn share(&self) -> f64 {
         self.live_bytes as f64 / f64::from(self.capacity)
     }
@@ -79,8 +79,8 @@ enum AccountState {
     #[default]
     Used,
     Retired,
-    /// The segment could not be emptied, for example because a payload failed its checksum. It is
-    /// kept until nothing refers to it.
+    /// Compaction could not empty the segment, for example because a payload failed its checksum.
+    /// The segment is kept until no table entry refers to it.
     LeftAlone,
 }
 
@@ -97,8 +97,8 @@ pub(crate) struct SegmentTable {
 #[derive(Debug)]
 struct Accounts {
     segments: BTreeMap<u32, Account>,
-    /// The generation that new pins belong to. A new generation begins whenever a segment is
-    /// retired.
+    /// The reference counter that new pins share. Whenever segments are retired, it is replaced by
+    /// a new one.
     current: Arc<()>,
     retired: VecDeque<Retired>,
     released: ReleasedPayloads,
@@ -108,9 +108,9 @@ struct Accounts {
 struct Retired {
     segment: u32,
     additions: u64,
-    /// The pin generation that was current when the segment was retired. The reference is dead once
-    /// all pins of that generation are dropped. Pins of earlier generations need no check here:
-    /// they hold back segments further ahead in the queue, and segments leave the queue in order.
+    /// Pins taken before the segment was retired share one counter, and this reference ends when
+    /// they are all dropped. Still older pins need no check here: they hold back segments further
+    /// ahead in the queue, and segments leave the queue in order.
     pin: Weak<()>,
 }
 
@@ -145,7 +145,7 @@ impl SegmentTable {
         Pin(Arc::clone(&self.accounts().current))
     }
 
-    /// Takes in a segment that is open.
+    /// Adds a segment whose file is open to the table.
     pub fn add(&self, segment: &Segment) {
         self.note(segment.id, segment.capacity);
         self.remember_file(segment.id, Arc::clone(&segment.file));
@@ -156,7 +156,7 @@ impl SegmentTable {
         self.accounts().segments.entry(id).or_default().capacity = capacity;
     }
 
-    /// Counts references come and gone, per segment.
+    /// Adds `deltas` to the live bytes of segments, and counts the references in `added`.
     pub fn count(&self, deltas: &HashMap<u32, i64>, added: impl Iterator<Item = u32>) {
         let mut accounts = self.accounts();
         for (segment, delta) in deltas {
@@ -167,14 +167,14 @@ impl SegmentTable {
         }
     }
 
-    /// Remembers payloads that were released: the owner that a payload's record names no longer
-    /// refers to the payload. The tables must contain these changes already.
+    /// Remembers payloads that were released by the table entry that their record names. The tables
+    /// must contain these changes already.
     pub fn note_released(&self, payloads: impl Iterator<Item = (u32, ReleasedPayload)>) {
         let mut accounts = self.accounts();
         payloads.for_each(|(segment, payload)| accounts.released.note(segment, payload));
     }
 
-    /// What is remembered of payloads of a segment.
+    /// The remembered releases of payloads in a segment.
     pub fn released_of(&self, segment: u32) -> SegmentReleases {
         self.accounts().released.of(segment)
     }
@@ -193,7 +193,7 @@ impl SegmentTable {
         known.map(|(id, account)| self.open(id, account.capacity)).collect()
     }
 
-    /// Opens the segment; `None` if no segment has that number.
+    /// Opens the segment with this number. `None` if there is none.
     ///
     /// # Errors
     /// `Corrupt` if its file is missing.
@@ -250,12 +250,12 @@ impl SegmentTable {
         dead
     }
 
-    /// How many more segments are in use before `end` than twice the number that their live bytes
-    /// would fill. Negative if they are more than half full on average.
+    /// How many segments before `end` are in use, minus twice the number that their live bytes
+    /// would fill. Negative if the segments are more than half full on average.
     pub fn sparse(&self, end: u32) -> f64 {
         let accounts = self.accounts();
         let used = accounts.segments.range(..end).map(|(_, account)| account);
-        // One whose file is gone takes no room.
+        // A segment whose file is missing takes no space.
         let used =
             used.filter(|account| account.state == AccountState::Used && account.capacity > 0);
         used.map(|account| 1.0 - 2.0 * account.share()).sum()
@@ -273,13 +273,13 @@ impl SegmentTable {
             .map(|(id, account)| (*id, *account))
     }
 
-    /// Stops offering a segment for emptying, if something is left in it after an attempt. `before`
-    /// is its account before the attempt; a segment that got new references since then is offered
-    /// again.
+    /// Stops offering a segment to compaction that could not empty it. `before` is the segment's
+    /// account before the attempt. If entries came to refer to the segment since then, it is
+    /// offered again.
     pub fn leave_alone(&self, segment: u32, before: &Account) {
         let mut accounts = self.accounts();
         let account = accounts.segments.get_mut(&segment);
-        // One that emptied by itself meanwhile may be retired already.
+        // A segment that became empty meanwhile may be retired already.
         let is_stuck = |account: &&mut Account| {
             account.live_bytes != 0 && account.additions == before.additions
         };
@@ -313,10 +313,10 @@ impl SegmentTable {
         Ok(file)
     }
 
-    /// The bytes of pieces, in order.
+    /// Returns the bytes of these pieces, in order.
     ///
     /// # Errors
-    /// `Corrupt` if a payload fails its checksum or is not there.
+    /// `Corrupt` if a payload fails its checksum, or its file is missing.
     pub fn read_pieces(&self, pieces: &[Piece]) -> Result<Bytes> {
         if let [Piece { source: Source::Fresh(data) | Source::Unsynced(_, data), skip, take, .. }] =
             pieces
@@ -329,10 +329,10 @@ impl SegmentTable {
         Ok(out.into())
     }
 
-    /// Copies a payload into `out`, which has the payload's length.
+    /// Copies a payload into `out`, which must have the payload's length.
     ///
     /// # Errors
-    /// `Corrupt` if it fails its checksum or is not there.
+    /// `Corrupt` if the payload fails its checksum, or its file is missing.
     pub(super) fn read_payload_into(&self, address: &PayloadAddress, out: &mut [u8]) -> Result<()> {
         let place = || format!("{} at byte {}", file_name(address.segment), address.offset);
         self.file(address.segment)
@@ -437,7 +437,7 @@ mod tests {
         let table = table_of(2);
         table.count(&HashMap::from([(0, 10), (1, 10)]), [0, 1].into_iter());
         let before: HashMap<_, _> = table.all().into_iter().collect();
-        // One empties before, the other after it is given up.
+        // Segment 0 became empty before compaction gave it up; segment 1 becomes empty later.
         table.count(&HashMap::from([(0, -10)]), [].into_iter());
         table.leave_alone(0, &before[&0]);
         table.leave_alone(1, &before[&1]);

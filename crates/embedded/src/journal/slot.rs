@@ -1,4 +1,4 @@
-//! `Slot`: the way of one record into the filling group.
+//! `Slot`: reserved space in the filling group, into which a shard puts one record.
 
 use std::sync::MutexGuard;
 
@@ -6,7 +6,7 @@ use super::record::{RecordAddress, RecordBuilder};
 use super::{Journal, State};
 use crate::transaction::commit::{PendingReply, Recorded};
 
-/// Room for a record, with the journal held until it is filled.
+/// Space for one record. The journal stays locked until the slot is filled or dropped.
 pub(crate) struct Slot<'a> {
     journal: &'a Journal,
     state: MutexGuard<'a, State>,
@@ -27,8 +27,8 @@ impl<'a> Slot<'a> {
         self.place
     }
 
-    /// Puts the record into the slot, with its changes to the tables and the reply that waits for
-    /// it.
+    /// Puts the record into the slot. The committer gets the record's changes to the tables and the
+    /// reply that waits for its sync.
     pub fn fill(mut self, builder: &RecordBuilder, recorded: Recorded, held: PendingReply) {
         let group = &mut self.state.filling;
         builder.append_to(&mut group.bytes, self.place.group);

@@ -1,4 +1,4 @@
-//! The folder of a store: locked, or made.
+//! Locks the folder of a store, and makes a new store.
 
 use std::fs::File;
 
@@ -25,8 +25,8 @@ pub(super) fn prepare_folder(options: &Options) -> Result<File> {
     let folder = &options.path;
     let failed = |error: std::io::Error| errors::io("making the folder", &error);
     options.disk.create_folder(folder).map_err(failed)?;
-    // The tables create their files with the process's umask, so an existing folder must itself
-    // keep other users out.
+    // The tables create their files with the process's umask. So the folder itself must keep other
+    // users out, even if it existed before.
     let _ = nacre_files::tighten_folder(folder);
     options.disk.create_folder(&folder.join(JOURNAL)).map_err(failed)?;
     let failed = |error: std::io::Error| errors::io(format!("locking {LOCK}"), &error);
@@ -46,9 +46,9 @@ pub(super) fn prepare_folder(options: &Options) -> Result<File> {
     }
 }
 
-/// Makes the files that a directory without a manifest lacks. An earlier process possibly crashed
-/// while it made some of these files. The manifest is written last, so a directory with a manifest
-/// has all the others.
+/// Makes the files of a new store in a directory without a manifest. An earlier process may have
+/// crashed while it made them, so some may exist. The manifest is written last, so a directory with
+/// a manifest has all the others.
 pub(super) fn make_store(options: &Options) -> Result<(Tables, Manifest)> {
     let (folder, journal) = (&options.path, options.path.join(JOURNAL));
     let lost = |what| {
@@ -59,7 +59,8 @@ pub(super) fn make_store(options: &Options) -> Result<(Tables, Manifest)> {
         return lost("is a journal");
     }
     let tables = match open_tables(options) {
-        // Half made. Nothing was ever written: the journal is made after the manifest.
+        // A crash interrupted the making of the tables. They hold no data, because the journal is
+        // made after the manifest.
         Err(_) => {
             std::fs::remove_dir_all(folder.join(TREE))
                 .map_err(|error| errors::io("clearing tables that were never used", &error))?;

@@ -38,7 +38,7 @@ pub(crate) struct Opened {
     pub lock: File,
 }
 
-/// Opens the directory of `options`.
+/// Opens the store in the directory that `options` names.
 ///
 /// # Errors
 /// `Unavailable` if another process has it open, `Corrupt` if acknowledged data cannot be read
@@ -63,9 +63,8 @@ pub(crate) fn open(options: &Options) -> Result<Opened> {
         let place = error.object().unwrap_or(TREE);
         mended.push(Damage { is_repaired: true, ..Damage::of_store(place, error.message()) });
     }
-    // A process that crashed after it wrote the manifest possibly did not sync the folder. From now
-    // on the engine frees segments that the manifest does not need, so the manifest must be durable
-    // first.
+    // Make the manifest durable now: a process that crashed after writing it may not have synced
+    // the folder. From here on the engine frees segments that only an older manifest needs.
     options.disk.sync_folder(folder).map_err(|error| errors::io("syncing the folder", &error))?;
     let recovered = recover(options, &tables, &manifest)?;
     let opened = start(options, lock, tables, manifest, recovered)?;

@@ -1,5 +1,5 @@
-//! The state of a store that was read back: how far each shard has come, and where the journal
-//! ends.
+//! What opening a store has read back from its tables and journal: how far each shard has come, and
+//! where the journal ends.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub(super) struct RecoveredShard {
     pub progress: Progress,
     pub live: LiveBytes,
     batch: Batch,
-    /// What it had come to at the checkpoint.
+    /// The shard's sequence number at the checkpoint.
     floor: u64,
     /// Sequence of the last record seen in the journal.
     last_seen: Option<u64>,
@@ -74,8 +74,8 @@ pub(super) fn recover(
     Ok(Recovered { found, replayable, end, shards, replayed, replayed_bytes })
 }
 
-/// Checks that the segment in which the replay starts exists, if the replay starts after other
-/// groups of that segment.
+/// Checks that the segment in which the replay starts exists. It may be missing if the replay
+/// starts at its front, because it then need not hold any group.
 fn check_begins(replayable: &[Segment], checkpoint: &Position) -> Result<()> {
     let is_there = replayable.first().is_some_and(|first| first.id == checkpoint.segment);
     if is_there || checkpoint.offset == BLOCK_BYTES {
@@ -85,7 +85,7 @@ fn check_begins(replayable: &[Segment], checkpoint: &Position) -> Result<()> {
         .hint("restore the folder from a copy; acknowledged transactions may be lost"))
 }
 
-/// Writes what was taken in to the tables.
+/// Writes the replayed changes to the tables.
 fn apply(shards: &mut [RecoveredShard], tables: &Tables, segments: &SegmentTable) -> Result<()> {
     let batches = shards.iter_mut().map(|shard| std::mem::take(&mut shard.batch)).collect();
     let mut live: Vec<_> = shards.iter_mut().map(|shard| std::mem::take(&mut shard.live)).collect();
@@ -153,7 +153,7 @@ impl RecoveredShard {
         Ok(true)
     }
 
-    /// Checks that the journal does not end before the tables do. Everything in the tables was
+    /// Checks that the journal has everything that the tables have. Everything in the tables was
     /// synced in the journal first, so a shorter journal has lost synced groups.
     fn check_complete(&self) -> Result<()> {
         let last = self.last_seen.unwrap_or(self.floor);
@@ -171,7 +171,7 @@ impl RecoveredShard {
 }
 
 impl Recovered {
-    /// A number no segment has had, nor a spare file.
+    /// A number that no segment and no spare file has.
     pub fn next_segment(&self) -> u32 {
         let found = self.found.segments.iter().chain(&self.found.spares);
         let last = found.map(|segment| segment.id).max();

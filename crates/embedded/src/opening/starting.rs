@@ -1,4 +1,4 @@
-//! Starting an engine on what was read back.
+//! Starts an engine on a store that was read back.
 
 use std::fs::File;
 use std::path::Path;
@@ -49,8 +49,8 @@ fn take_stock(
         if is_used || current.as_ref().is_some_and(|current| current.id == segment.id) {
             table.note(segment.id, segment.capacity);
         } else {
-            // These segments were prepared, or half prepared, and never used. If a deletion fails,
-            // the file is deleted next time.
+            // A thread prepared these segments ahead, and no group was written to them. If a
+            // deletion fails, the next opening deletes the file.
             let _ = options.disk.delete(&folder.join(file_name(segment.id)));
         }
     }
@@ -60,22 +60,22 @@ fn take_stock(
     current
 }
 
-/// Takes the spare files that can become segments. Files of another length are deleted, because the
+/// Returns the spare files that can become segments. Deletes those of another length, because the
 /// store may now be opened with another segment size.
 fn take_spares(options: &Options, folder: &Path, found: &Found) -> Vec<u32> {
     let (kept, others): (Vec<FoundSegment>, Vec<FoundSegment>) =
         found.spares.iter().partition(|spare| spare.capacity == options.segment_bytes);
     for spare in others {
-        // One that stays is deleted next time.
+        // If this fails, the next opening deletes the file.
         let _ = options.disk.delete(&folder.join(spare_name(spare.id)));
     }
     kept.into_iter().map(|spare| spare.id).collect()
 }
 
-/// Returns whether the engine can write new groups after the last one in `segment`. It cannot if a
-/// crash left the segment without its header, because recovery would ignore every group in the
-/// segment. If a crash came before a new segment was synced, a power cut could delete the segment
-/// with all its later groups. So a segment without groups is synced here first.
+/// Returns whether the engine can append new groups to `segment`. It cannot if a crash left the
+/// segment without its header, because recovery would ignore every group in it. A segment without
+/// groups is synced first: it may be new and unsynced, and a power cut would then delete it with
+/// all later groups.
 fn can_go_on(
     options: &Options,
     folder: &Path,
@@ -96,7 +96,7 @@ fn start_committer(core: &Arc<Core>, live: Vec<LiveBytes>) -> std::io::Result<Jo
     std::thread::Builder::new().name("nacre-commit".into()).spawn(move || committer.run())
 }
 
-/// The shards of an engine and its threads: theirs, the committer, the upkeep.
+/// The shards, their threads, the committer's thread and the upkeep thread.
 type Threads = (Shards, Vec<JoinHandle<()>>, JoinHandle<()>, JoinHandle<Upkeep>);
 
 fn start_threads(
@@ -117,8 +117,7 @@ fn start_threads(
     Ok((started, shard_threads, committer, upkeep))
 }
 
-/// Ends the threads of an engine that cannot be opened because one of its threads could not be
-/// started.
+/// Ends the threads that were started, after another thread could not be started.
 fn stop_threads(core: &Core) {
     core.queues.iter().for_each(|queue| queue.close());
     core.journal.close();

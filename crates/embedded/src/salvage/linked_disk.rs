@@ -1,5 +1,5 @@
-//! A disk for salvage: the damaged folder's files are linked, not copied, and a linked file is
-//! copied before its first write. So the damaged folder never changes.
+//! The disk that salvage works on. It links the damaged folder's files instead of copying them, and
+//! copies a linked file before its first write. So the damaged folder never changes.
 
 use std::fs::{self, File};
 use std::io;
@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::disk::{Create, Disk, DiskFile, RealDisk};
 
-/// The machine's disk, except that a file is never written through a symbolic link: the file that
-/// the link points to is only read.
+/// The machine's disk, except that the target of a symbolic link is only read. Before the first
+/// write, a copy replaces the link.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LinkedDisk;
 
@@ -49,8 +49,7 @@ impl DiskFile for ReadOnlyFile {
 #[derive(Debug)]
 struct LinkedFile {
     path: PathBuf,
-    /// The file that is read and written: the linked file until the first write, its copy after
-    /// that.
+    /// The linked file until the first write, its copy after that.
     file: Mutex<(Arc<dyn DiskFile>, IsCopied)>,
 }
 

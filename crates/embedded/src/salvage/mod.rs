@@ -5,7 +5,7 @@
 //!
 //! 1. the segments of the journal, because payloads are kept in them;
 //! 2. new tables with every entry that can be read ([`tables`]);
-//! 3. the changes of journal records that the tables lack ([`records`]);
+//! 3. the changes in journal records that the tables lack ([`records`]);
 //! 4. a manifest whose position is after all of these records, so that nothing is replayed;
 //! 5. other small files of the folder, such as the target's identity.
 //!
@@ -58,8 +58,8 @@ pub enum SegmentFiles {
 /// What was saved, and what was not.
 #[derive(Debug, Clone, Default)]
 pub struct Salvaged {
-    /// The damage that was found in the old folder. A scrub of the new folder finds the objects
-    /// that lost something.
+    /// The damage found in the old folder. A scrub of the new folder then names the objects that
+    /// lost data.
     pub damages: Vec<Damage>,
     /// Files of tables that could be read, at least in part.
     pub table_files: u64,
@@ -69,12 +69,14 @@ pub struct Salvaged {
     pub records: u64,
 }
 
-/// Saves everything readable in the folder `from` into the new folder `to`.
+/// Saves everything readable in the storage folder `from` into the new folder `to`.
 ///
 /// # Errors
-/// `Unavailable` while a node has the folder open; `Exists` if there is something at `to`;
-/// `NotFound` if `from` is no storage folder; `Corrupt` if no file in `from` says how to read its
-/// journal; or any error of the disk on which `to` lies.
+/// - `Unavailable` while a node has `from` open.
+/// - `Exists` if `to` is not empty.
+/// - `NotFound` if `from` is no storage folder.
+/// - `Corrupt` if no file in `from` says how to read its journal.
+/// - Any error of the disk on which `to` lies.
 pub fn salvage(from: &Path, to: &Path, files: SegmentFiles) -> Result<Salvaged> {
     let _lock = lock(from)?;
     make_folder(from, to)?;

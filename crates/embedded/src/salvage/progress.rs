@@ -1,4 +1,4 @@
-//! How far each shard of a damaged store has come, as far as that is known.
+//! Which records of each shard the tables of a damaged store have, as far as that is known.
 
 use nacre_object::{ErrorKind, Result};
 
@@ -33,7 +33,7 @@ impl Progresses {
                 Err(error) if error.kind() == ErrorKind::Corrupt => Progress::default(),
                 progress => progress?,
             };
-            // The manifest is written once the tables have so much.
+            // A manifest is written only after the tables have these records.
             let floor = manifest.and_then(|manifest| manifest.sequences.get(usize::from(shard)));
             progress.sequence = progress.sequence.max(floor.copied().unwrap_or_default());
             let is_known = is_stored || floor.is_some();
@@ -42,9 +42,9 @@ impl Progresses {
         Ok(Self { count: manifest.map(|manifest| manifest.sequences.len()), shards })
     }
 
-    /// Notes that a record was seen. If the tables lack the record, returns how many records before
-    /// it are missing. Returns `None` if the tables have it, or if it is not known how far the
-    /// tables are.
+    /// Notes a journal record that was read. If the tables lack the record, returns how many
+    /// earlier records of its shard are missing. Returns `None` if the tables have the record, or
+    /// if it is unknown which records they have.
     pub fn note(&mut self, id: RecordId) -> Option<u64> {
         let (stored, seen) = self.shards.get_mut(usize::from(id.shard))?;
         let missing = id.sequence.checked_sub(seen.sequence + 1);
@@ -70,8 +70,8 @@ impl Progresses {
         Ok(sequences)
     }
 
-    /// Guesses the number of shards: with it, each object belongs to the shard whose number its
-    /// nodes have.
+    /// Guesses how many shards the store had. Objects are spread over shards by a hash, and the
+    /// numbers of an object's nodes name its shard. The guess is a number for which the two agree.
     fn guessed_count(&self, tables: &TableSnapshot) -> usize {
         let last = self.shards.iter().rposition(|(_, progress)| progress.sequence > 0);
         let at_least = last.map_or(1, |last| last + 1);

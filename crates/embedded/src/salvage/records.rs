@@ -1,9 +1,9 @@
-//! Writes the changes of a damaged store's journal that its tables lack.
+//! Saves changes that the journal of a damaged store has and its tables lack.
 //!
 //! Records newer than the tables are applied in order. If table files were lost, older records
-//! stand in for the missing entries. Such a stand-in is possibly outdated, or its entry was removed
-//! later, because segments in between may be lost. So an older record never replaces an entry that
-//! the tables have.
+//! replace the lost entries. An entry from an older record may be outdated, and it may have been
+//! removed later, because the record of that change may be lost. So an older record never replaces
+//! an entry that the tables still have.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -45,14 +45,14 @@ pub(super) struct Records<'a> {
     progresses: &'a mut Progresses,
     /// By shard.
     batches: Vec<Batch>,
-    /// The entries of records that the tables once had. Kept only if entries of the tables were
-    /// lost.
+    /// Entries from records that the tables had already applied. They are collected only if table
+    /// files were lost.
     older: Option<Overlay>,
 }
 
 impl<'a> Records<'a> {
-    /// Prepares to save records into `tables`. `are_whole` says that no table file was lost;
-    /// `journal` is the new folder of segments.
+    /// Prepares to save records into `tables`. `are_whole` is whether all table files could be
+    /// read; `journal` is the new folder of segments.
     pub fn new(
         tables: &'a Tables,
         journal: PathBuf,
@@ -68,11 +68,11 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// Saves the changes that the tables lack. Returns the number of the last group.
+    /// Saves the changes that the tables lack. Returns the number of the last group of the journal.
     ///
     /// # Errors
-    /// Any error of the disk on which the new tables lie. An unreadable segment is reported as
-    /// damage instead.
+    /// Any error of the disk on which the new tables lie. An unreadable segment is no error; it is
+    /// reported as damage.
     pub fn save(
         &mut self,
         segments: &[Segment],
@@ -114,7 +114,7 @@ impl<'a> Records<'a> {
             salvaged.damages.push(Damage::of_store(place, problem));
         }
         salvaged.records += 1;
-        // What is newer is not filled in from what is older.
+        // An older record must not replace an entry of a newer one.
         if let Some(older) = &mut self.older {
             record.changes.entries.keys().for_each(|key| drop(older.remove(key)));
         }
@@ -127,7 +127,7 @@ impl<'a> Records<'a> {
 
     fn apply(&mut self) -> Result<()> {
         let batches = self.batches.iter_mut().map(std::mem::take).collect();
-        // They are counted anew at the end.
+        // Live bytes are counted again at the end.
         let mut live: Vec<_> = self.batches.iter().map(|_| LiveBytes::new()).collect();
         Batch::apply_all(batches, self.tables, &self.segments, &mut live);
         self.tables.write_if_full()

@@ -1,7 +1,7 @@
-//! Recounts the live bytes of each segment of a salvaged store.
+//! Counts again how many bytes of each journal segment the entries of a salvaged store refer to.
 //!
-//! With a count that is too low, the engine would free a segment that is still referred to. So the
-//! counts are corrected before anything else is written to a salvaged store.
+//! If a stored count were too low, the engine would free a segment that is still referred to. So
+//! the counts are corrected before anything else is written to a salvaged store.
 
 use std::collections::HashMap;
 
@@ -14,12 +14,12 @@ use crate::tables::{TableSnapshot, Tables};
 /// Bytes that the entries of a shard refer to in a segment.
 type Counts = HashMap<(u32, u16), i64>;
 
-/// Corrects the counts of live bytes in the tables. The tables must contain everything that was
-/// ever synced.
+/// Corrects the counts of live bytes in the tables. The tables must contain all changes of the
+/// journal.
 ///
 /// # Errors
-/// Any error of reading or writing the tables. If an entry is damaged, its references are unknown,
-/// so no count is changed.
+/// Any error of reading or writing the tables. If an entry is damaged, nobody knows what it refers
+/// to, so no count is changed.
 pub(super) fn recount(tables: &Tables) -> Result<()> {
     let snapshot = tables.snapshot_with_deferred();
     let counts = match counted(&snapshot) {

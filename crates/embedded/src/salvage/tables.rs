@@ -1,8 +1,8 @@
 //! Copies every readable entry of a damaged store's tables into new tables.
 //!
-//! The files are read one by one rather than through their tree, so that one damaged file does not
-//! hide the others. Entries keep their sequence numbers. So the new tables return the right version
-//! of a key that several files hold.
+//! Each table file is read by itself, so that one damaged file does not hide the others. If several
+//! files hold versions of one key, their sequence numbers decide which is the latest. So the copies
+//! keep these numbers.
 
 use std::fs;
 use std::ops::Bound;
@@ -20,7 +20,7 @@ use crate::errors;
 use crate::scrub::{Damage, checksum, end_of_unreadable, successor};
 use crate::tables::{FILES_FOLDER, Tables, listed_files};
 
-/// Saves the tables of a folder. Returns whether all of their files could be read.
+/// Saves the tables of the folder `from` into `to`. Returns whether all table files could be read.
 ///
 /// # Errors
 /// Any error of the disk on which the new tables lie.
@@ -31,8 +31,8 @@ pub(super) fn save(from: &Path, to: &Path, salvaged: &mut Salvaged) -> Result<bo
     for (number, expected) in files {
         let place = format!("tree/{FILES_FOLDER}/{number}");
         let path = from.join(FILES_FOLDER).join(number.to_string());
-        // A damaged filter or index hides no entries here, but it would hide them in the damaged
-        // folder. So it is reported.
+        // Salvage does not use a file's filter and index, so their damage loses nothing here. It is
+        // reported all the same, because a read of the damaged folder would miss entries.
         if expected.is_some_and(|expected| checksum(&path, &mut 0).ok() != Some(expected)) {
             let problem = "a file of tables fails its checksum";
             salvaged.damages.push(Damage::of_store(place.as_str(), problem));
@@ -53,8 +53,8 @@ pub(super) fn save(from: &Path, to: &Path, salvaged: &mut Salvaged) -> Result<bo
     Ok(is_whole)
 }
 
-/// The numbers and checksums of the table files. A file that neither the list nor its copy names
-/// has no checksum.
+/// Returns the numbers of the table files, with the checksums from the list of files. A file that
+/// neither the list nor its copy names has no checksum.
 fn files_of(tree: &Path, salvaged: &mut Salvaged) -> Vec<(u64, Option<u128>)> {
     let mut note = |error: Error| {
         let place = error.object().unwrap_or("tree").to_owned();
@@ -81,7 +81,7 @@ fn open(path: &Path, number: u64) -> Result<Table, String> {
     let files = Some(Arc::new(DescriptorTable::new(1)));
     let unchecked = Checksum::from_raw(0);
     let open = || Table::recover(path.to_owned(), unchecked, 0, number, cache, files, false, false);
-    // Some damage makes the tree panic rather than say so.
+    // For some damage the tree panics instead of returning an error.
     match catch_unwind(AssertUnwindSafe(open)) {
         Ok(table) => table.map_err(|error| errors::tables(&error).message().to_owned()),
         Err(_) => Err("a file of tables cannot be opened".to_owned()),
@@ -110,8 +110,8 @@ fn next(table: &Table, from: &[u8]) -> Option<Result<InternalValue, lsm_tree::Er
     catch_unwind(AssertUnwindSafe(next)).unwrap_or(Some(Err(lsm_tree::Error::Unrecoverable)))
 }
 
-/// Saves entries from a key on. If the file becomes unreadable, returns why and sets `from` to the
-/// key after the last saved entry.
+/// Saves entries of a file from the key `from` on. If the file becomes unreadable, returns the
+/// error and sets `from` to the key after the last saved entry.
 fn save_from(
     table: &Table,
     from: &mut Vec<u8>,

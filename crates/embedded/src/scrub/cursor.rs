@@ -1,12 +1,12 @@
-//! Where a scrub goes on.
+//! The cursor of a scrub: where its next step begins.
 
 use std::fmt;
 use std::str::FromStr;
 
 use nacre_object::Error;
 
-/// Where a step of a scrub begins. Its string form is `journal`, `files:N` or `entries:HEX`.
-/// Callers keep it and hand it back; they need not understand it.
+/// Where a step of a scrub begins. Callers store it and pass it to the next step, without looking
+/// inside. Its string form is `journal`, `files:N` or `entries:HEX`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ScrubCursor(pub(super) Stage);
 

@@ -1,10 +1,11 @@
-//! Checks every entry of the tables in key order, and every payload they refer to.
+//! Checks every entry of the tables in key order, and every payload they refer to. This is the last
+//! stage of a scrub.
 //!
-//! Checksums find damaged entries; this stage also finds missing ones. Related entries tell about
-//! each other: a head tells how many slots and attributes there are, a value names its payloads,
-//! and a record or a reference names the owner of a payload. So a missing entry is noticed at the
-//! entry that tells about it. Each entry is also looked up by its key, as a read would. The walk
-//! itself uses no filters, so only the look-up notices a damaged filter that hides entries.
+//! Checksums find damaged entries. Missing entries are found through other entries that mention
+//! them: a head has the number of slots and attributes, a value names its payloads, and a record or
+//! a reference names the owner of a payload. Each entry is also looked up by its key, as a read
+//! does it. A look-up uses filters and the walk does not, so the look-up finds a damaged filter
+//! that hides entries.
 
 use std::collections::{HashMap, HashSet};
 
@@ -47,7 +48,7 @@ pub(super) fn step(core: &Core, from: &[u8]) -> Result<ScrubStep> {
     Ok(walk.finish())
 }
 
-/// Something wrong, before it is known whose it is.
+/// Damage that was found. The affected object is not known yet.
 struct Finding {
     whose: Whose,
     place: String,
@@ -57,23 +58,22 @@ struct Finding {
 struct Walk<'a> {
     core: &'a Core,
     tables: &'a TableSnapshot,
-    /// The first segment that has, or will get, groups that the snapshot of the tables does not
-    /// have.
+    /// The first journal segment with groups that are newer than the snapshot of the tables.
     unsettled: u32,
-    /// The last group that was synced when the snapshot was there.
+    /// The last group that was synced when the snapshot was taken.
     durable: u64,
     /// Whether the snapshot has all groups up to `durable`, and no later one.
     is_exact: bool,
     step: ScrubStep,
     found: Vec<Finding>,
     stretches: Vec<Stretch>,
-    /// The owners of entries that cannot be looked up. One such entry of an owner is enough to
-    /// report it.
+    /// Objects and nodes with an entry that a look-up does not find. Only the first such entry of
+    /// each is reported.
     hidden: HashSet<Whose>,
     /// The last extent seen, and where it ends.
     last_extent: Option<(NodeId, u64)>,
-    /// The last segment whose live bytes were counted, with the count of each shard. The counts are
-    /// `None` if part of the segment's owners could not be read.
+    /// The segment whose live bytes were counted last, and the count for each shard. The counts are
+    /// `None` if some entry that may refer to the segment could not be read.
     counted: Option<(u32, Option<HashMap<u16, i64>>)>,
 }
 
@@ -91,7 +91,7 @@ impl Walk<'_> {
                     }
                 }
                 Err(stretch) => {
-                    // Finding its end was work enough for a step.
+                    // Finding the end of the stretch was enough work for one step.
                     self.step.next = Some(ScrubCursor::entries(stretch.to.as_slice()));
                     self.stretches.push(stretch);
                     return;
@@ -147,8 +147,8 @@ impl Walk<'_> {
         self.found.push(Finding { whose, place, problem: problem.to_owned() });
     }
 
-    /// Checks that a head's counts of slots and attributes are right, and that a stream in the head
-    /// is nowhere else.
+    /// Checks a head's counts of slots and attributes. Also checks that a stream that is stored in
+    /// the head has no extents besides.
     fn check_head(&self, value: &Value) -> Result<()> {
         let head = Head::decode(&value.clone().into_inline()?)?;
         let content = &head.content;
@@ -195,7 +195,7 @@ impl Walk<'_> {
     }
 
     fn check_reference(&self, segment: u32, offset: u32, owner: &[u8]) -> Result<()> {
-        // An owner that cannot be read is found where it is.
+        // An unreadable owner is reported when the walk reaches it.
         let Ok(value) = self.tables.get(owner) else { return Ok(()) };
         let pieces = value.iter().flat_map(Value::pieces);
         let named = pieces.filter(|piece| piece.named_in == NamedIn::Reference);
@@ -208,10 +208,10 @@ impl Walk<'_> {
         ))
     }
 
-    /// Checks a stored count of live bytes, because a segment is freed once its counts say that
-    /// nothing refers to it. While a segment is being written, the snapshot of the tables and the
-    /// segment's records are possibly of different points in time. So a count is checked only when
-    /// its segment is full or nothing is being written.
+    /// Checks the stored count of a segment's live bytes. A wrong count is dangerous, because a
+    /// segment whose counts are 0 is freed. While the segment is being written, its records may be
+    /// newer than the snapshot of the tables. Such a segment is checked only while nothing is being
+    /// written.
     fn check_live(&mut self, segment: u32, shard: u16, value: &Value) -> Result<()> {
         let stored = value.clone().into_inline()?;
         if segment >= self.unsettled && !self.is_exact {
@@ -231,11 +231,11 @@ impl Walk<'_> {
         )))
     }
 
-    /// Counts, for each shard, the bytes of a segment that entries refer to. Returns `None` if
-    /// something cannot be read. Damage in the segment's records is reported here. Damage elsewhere
-    /// is reported when the walk over the entries meets it.
+    /// Counts, for each shard, the bytes of a segment that its entries refer to. Returns `None` if
+    /// something cannot be read. Damage in the segment's records is reported here; damage in an
+    /// entry is reported when the walk reaches the entry.
     fn count_live(&mut self, segment: u32) -> Option<HashMap<u16, i64>> {
-        // What is remembered is no evidence.
+        // Releases in memory must not hide damage, so they are not used.
         let inventory =
             self.core.inventory(segment, self.durable, SegmentReleases::default()).ok()?;
         if let Some(damage) = inventory.damage {
@@ -262,13 +262,13 @@ impl Walk<'_> {
         let mut payloads = PayloadReader::new(&self.core.segments);
         let problem = match payloads.read_pieces(std::slice::from_ref(piece), &mut buffer) {
             Err(error) => error.message().to_owned(),
-            // An owner that the record fails to name is noticed when live bytes are counted.
+            // If the record does not name this owner, the count of live bytes shows that.
             Ok(()) if piece.named_in == NamedIn::Record => return,
             Ok(()) => {
                 let reference = key::reference(address.segment, address.offset, owner);
                 match self.tables.get(&reference) {
                     Ok(None) => "the reference that keeps this payload is missing".to_owned(),
-                    // One that cannot be read is found where it is.
+                    // An unreadable reference is reported when the walk reaches it.
                     _ => return,
                 }
             }
@@ -278,7 +278,7 @@ impl Walk<'_> {
         self.found.push(Finding { whose: Whose::of(kind), place, problem });
     }
 
-    /// Says of everything found whose it is.
+    /// Finds the objects that the damage belongs to, and reports it.
     fn finish(mut self) -> ScrubStep {
         let node = |finding: &Finding| match finding.whose {
             Whose::Node(node) => Some(node),
@@ -331,7 +331,8 @@ fn describe(kind: &Kind<'_>) -> String {
     }
 }
 
-/// Names that cannot be read are told by those around them.
+/// Describes an unreadable range of keys. If it may hold heads of objects, says between which
+/// names.
 fn describe_stretch(stretch: &Stretch) -> String {
     if !ALL_HEADS.iter().any(|prefix| stretch.may_hold(prefix)) {
         return "a stretch of the tables".into();

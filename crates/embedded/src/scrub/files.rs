@@ -1,5 +1,6 @@
-//! Reads every table file whole from the disk. Reading entries alone is not enough: the cache may
-//! answer, and indexes and filters are not read.
+//! The second stage of a scrub: reads every table file whole from the disk and compares its
+//! checksum. The third stage, which reads entries, is not enough: the cache may answer it, and it
+//! does not read indexes and filters.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -43,8 +44,8 @@ pub(super) fn step(core: &Core, after: Option<u64>) -> Result<ScrubStep> {
 /// What is wrong with the list of files or its copy, if anything.
 fn look_at_list(core: &Core) -> Result<Option<Damage>> {
     let look = || check_list(core.tables.folder()).and_then(|()| check_copy(core.tables.folder()));
-    // The list and its copy are replaced whenever table files come and go. So only damage that is
-    // seen twice is real.
+    // Check twice: a flush or merge may replace the list and its copy between the two reads. Damage
+    // that both checks see is real.
     match look().or_else(|_| look()) {
         Err(error) if error.kind() == ErrorKind::Corrupt => {
             let place = error.object().unwrap_or("tables").to_owned();

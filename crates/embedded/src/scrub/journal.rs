@@ -1,8 +1,8 @@
-//! The first stage of a scrub: checks the manifest, and the groups that would be replayed if the
-//! engine crashed now.
+//! The first stage of a scrub: checks the manifest, and the journal groups that would be replayed
+//! if the engine crashed now.
 //!
-//! The tables have, or are about to have, every group up to the last synced one. So a checkpoint
-//! repairs damage in these groups or in the manifest: afterwards neither is read again.
+//! The tables have these groups, or will have them within moments. So a checkpoint repairs damage
+//! in them or in the manifest: it writes a new manifest, and the groups are never read again.
 
 use nacre_object::{ErrorKind, Result};
 
@@ -22,7 +22,7 @@ pub(super) fn step(core: &Core) -> Result<ScrubStep> {
 }
 
 fn look(core: &Core) -> Result<Vec<Damage>> {
-    // Before the manifest is read: what it needs stays where it is.
+    // Pin before the manifest is read, so that the segments it needs are kept.
     let _pin = core.segments.pin();
     let last = core.journal.durable();
     let manifest = match Manifest::load(&core.disk, &core.folder) {

@@ -10,10 +10,10 @@
 //! | files | every file of tables, whole, against its checksum | `files` |
 //! | entries | every entry of the tables and every payload they refer to | `entries` |
 //!
-//! A finding names the affected objects where they are known. A payload or entry belongs to the
-//! objects and snapshots whose node contains it. An unreadable stretch of the tables affects every
-//! object with an entry in it. Damage that a checkpoint repairs (the manifest, groups that the
-//! tables have) is repaired.
+//! A finding names the affected objects where they are known. Damage to a payload or entry affects
+//! the objects and snapshots whose stream, map or attributes contain it. An unreadable range of
+//! keys affects every object with an entry in it. Damage that a checkpoint repairs (in the
+//! manifest, or in groups that the tables have) is repaired.
 //!
 //! **Invariant:** concurrent changes are never reported as damage. Every step uses one snapshot of
 //! the tables, under a pin that keeps the segments it refers to.
@@ -37,10 +37,10 @@ pub(crate) use stretch::{end_of_unreadable, successor};
 pub const SCRUB_STEP_BYTES: u64 = 4 * 1024 * 1024;
 /// Entries one step looks at, however small.
 pub const SCRUB_STEP_ENTRIES: u64 = 4096;
-/// Findings one step tells in full; the rest of it is only counted.
+/// The most findings that one step reports in full; it only counts the others.
 pub const MAX_STEP_DAMAGES: usize = 256;
 
-/// Something that is not as it was written.
+/// Stored data that is not as it was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
     /// The damaged object as `pool/name`; `None` if it is unknown or the damage is in no object.
@@ -51,11 +51,11 @@ pub struct Damage {
     pub place: String,
     /// What is wrong with it.
     pub problem: String,
-    /// Whether it was made good.
+    /// Whether the damage was repaired.
     pub is_repaired: bool,
 }
 
-/// What a step of a scrub came to.
+/// The result of one step of a scrub.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ScrubStep {
     /// What was found, up to [`MAX_STEP_DAMAGES`].
@@ -87,7 +87,7 @@ impl ScrubStep {
 }
 
 impl Damage {
-    /// Damage that is no object's.
+    /// Damage that belongs to no object.
     pub fn of_store(place: impl Into<String>, problem: impl Into<String>) -> Self {
         Self {
             object: None,

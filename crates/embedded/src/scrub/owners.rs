@@ -1,5 +1,6 @@
-//! Finds the objects that damaged nodes belong to. Only heads name nodes, so this reads all heads.
-//! It is done only when a step has found damage.
+//! Finds the objects to which damaged nodes (streams, maps or attributes) belong. Only heads of
+//! objects name nodes, so this reads all heads. It runs only when a step of a scrub has found
+//! damage.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,12 +19,12 @@ pub(super) struct Owner {
     pub snapshot: Option<SnapshotName>,
 }
 
-/// Whose something is, as far as its key tells.
+/// What a damaged entry belongs to, as far as its key says.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Whose {
     Owner(Owner),
     Node(NodeId),
-    /// The store's own.
+    /// The store itself.
     Nobody,
 }
 
@@ -52,12 +53,12 @@ impl Whose {
 #[derive(Debug, Default)]
 pub(super) struct Owners {
     pub of_nodes: HashMap<NodeId, Owner>,
-    /// Who has something in each of the stretches.
+    /// For each unreadable stretch, the objects with entries in it.
     pub of_stretches: Vec<Vec<Owner>>,
 }
 
 impl Owners {
-    /// Looks through all heads that can be read.
+    /// Searches all heads that can be read.
     pub fn find(tables: &TableSnapshot, nodes: &HashSet<NodeId>, stretches: &[Stretch]) -> Self {
         let of_stretches = vec![Vec::new(); stretches.len()];
         let mut found = Self { of_stretches, ..Self::default() };

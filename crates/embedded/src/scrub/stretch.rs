@@ -1,8 +1,8 @@
-//! Finds where a walk over the tables can go on after an unreadable stretch.
+//! Finds the end of an unreadable range of keys, so that a scrub of the tables can go on after it.
 //!
-//! The tables fail a block at a time, and a failed reader does not say where the damage ends. A
-//! binary search finds the end: a key is readable if a reader that begins there gets an entry or
-//! reaches the end.
+//! A damaged table file loses whole blocks of entries, and a failed reader does not say where the
+//! damage ends. A binary search finds the end. It tries keys: a key is readable if a reader that
+//! begins there gets an entry or reaches the end.
 
 use std::ops::Bound;
 
@@ -12,10 +12,10 @@ use nacre_object::Result;
 use crate::entry::key::{Key, NodeId, PAST_ALL, after_prefix, node_prefix};
 use crate::tables::TableSnapshot;
 
-/// The number of steps of the binary search. This many steps find about the first 60 bytes of the
-/// key at which an unreadable stretch ends.
+/// The number of steps of the binary search. So many steps find the first 60 bytes or so of the
+/// first key that is readable again.
 const MAX_HALVINGS: usize = 512;
-/// Bytes behind what two keys share that count for the middle between them.
+/// The middle of two keys is computed from this many bytes after their common prefix.
 const MIDDLE_BYTES: usize = size_of::<u128>();
 
 /// A range of keys in which nothing can be read, from `from` up to but not including `to`.
@@ -27,7 +27,7 @@ pub(super) struct Stretch {
 }
 
 impl Stretch {
-    /// Whether something of a node cannot be read because of this.
+    /// Whether some entry of a node is in this stretch and cannot be read.
     pub fn hits(&self, tables: &TableSnapshot, node: NodeId) -> bool {
         let prefix = node_prefix(node);
         let end = after_prefix(&prefix).expect("the tag of nodes has a successor");
@@ -54,12 +54,12 @@ pub(super) struct Entries<'a> {
 }
 
 impl<'a> Entries<'a> {
-    /// Those whose keys are at least `from`.
+    /// Entries whose keys are at least `from`.
     pub fn from(tables: &'a TableSnapshot, from: &[u8]) -> Self {
         Self { tables, from: from.to_vec(), to: PAST_ALL.to_vec(), reading: None }
     }
 
-    /// Those whose keys start with `prefix`.
+    /// Entries whose keys start with `prefix`.
     pub fn with_prefix(tables: &'a TableSnapshot, prefix: &[u8]) -> Self {
         let to = after_prefix(prefix).map_or(PAST_ALL.to_vec(), |end| end.to_vec());
         Self { to, ..Self::from(tables, prefix) }
@@ -70,15 +70,15 @@ impl<'a> Entries<'a> {
         Box::new(self.tables.stored_range(range))
     }
 
-    /// The first place behind `from`, which cannot be read, where reading goes on.
+    /// The first key after the unreadable key `from` at which reading works again.
     fn end_of_stretch(&self, from: &[u8]) -> Vec<u8> {
         let is_readable = |key: &[u8]| !matches!(self.read_from(key).next(), Some(Err(_)));
         end_of_unreadable(from, &self.to, is_readable)
     }
 }
 
-/// The first key after the unreadable key `from` at which reading works again; `to` if there is
-/// none.
+/// Returns the first readable key after `from`, which is unreadable. Returns `to` if there is none
+/// before it.
 pub(crate) fn end_of_unreadable(
     from: &[u8],
     to: &[u8],

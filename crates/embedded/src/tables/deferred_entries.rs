@@ -1,10 +1,10 @@
-//! Deferred entries: counters that nearly every batch changes and few readers need. Examples are
-//! how far a shard has applied the journal, and how many bytes of a segment are live.
+//! Deferred entries: counters in the tables that nearly every batch changes and few readers need.
+//! Examples are how far a shard has applied the journal, and how many bytes of a segment are live.
 //!
-//! A batch of replaced payloads would write as many counters as entries. So their latest values are
-//! held in memory, and are written to the tables only when the memtable is sealed or a reader needs
-//! them. After a crash, unsealed counters are lost together with the unsealed entries that they
-//! describe.
+//! If each batch wrote its counters at once, a batch of replaced payloads would write as many
+//! counters as other entries. So memory holds the latest values, and the tables get them only when
+//! the memtable is sealed or a reader needs them. A crash loses them together with the unsealed
+//! entries that they describe.
 
 use std::collections::HashMap;
 

@@ -1,18 +1,19 @@
-//! Keeps a second copy of the list of a tree's files. The copy is used when `current`, or the list
-//! that it names, is damaged.
+//! Keeps a second copy of the list of a tree's table files. The copy is used when `current`, or the
+//! list that it names, is damaged.
 //!
-//! The tree writes `vN`, then `current`, at the end of every flush and every merge. Neither is
-//! rewritten until the next flush or merge. So a flipped bit in either would keep the tree from
-//! opening. Format 1, little-endian:
+//! At the end of every flush and every merge, the tree writes the list `vN` and then `current`,
+//! which names it. Both then stay as they are until the next flush or merge, so a flipped bit in
+//! either would keep the tree from opening. The format of the copy, format 1, little-endian:
 //!
 //! ```text
 //! "NACRELST", format u32, the 25 bytes of `current`, the bytes of the list, crc32c u32 of it all
 //! ```
 //!
-//! **Invariant:** before a table file is deleted, a copy of a list without that file is durable. So
-//! after a crash between the tree's list and its copy, all files of the older copy still exist, and
-//! the journal replays the entries of newer files. Therefore a step of the tables stores the copy
-//! before it releases older versions, and only one thread stores it at a time.
+//! **Invariant:** before a table file is deleted, a copy of a list without that file is durable. A
+//! crash may come after the tree wrote its list and before the copy is written. All files of the
+//! older copy then still exist, and the journal replays the entries of newer files. Therefore a
+//! flush or merge stores the copy before it releases older versions, and only one thread stores it
+//! at a time.
 
 use std::fs;
 use std::io;
@@ -27,7 +28,7 @@ use crate::errors;
 const MAGIC: &[u8; 8] = b"NACRELST";
 const FORMAT: u32 = 1;
 pub(super) const NAME: &str = "list.copy";
-/// How many times at most the list and the file that names it are read until they match.
+/// `current` and the list it names are read again until they match, at most so many times.
 const MAX_READINGS: usize = 20;
 
 /// What the copy holds.
@@ -91,15 +92,15 @@ impl ListCopy {
     }
 }
 
-/// Durably copies the tree's present list, unless the copy has the same content. Only one thread
+/// Durably copies the tree's present list of files, unless the copy is up to date. Only one thread
 /// may do this at a time.
 ///
 /// # Errors
 /// Any error of the operating system.
 pub(super) fn store(tree: &Path) -> io::Result<()> {
     let read = || ListCopy::of(tree);
-    // Between reading `current` and reading the list, another thread may replace and delete the
-    // list. So a failed reading is repeated.
+    // Read again after a failure: between the reads of `current` and of the list, another thread
+    // may replace both.
     let current = (1..MAX_READINGS).fold(read(), |found, _| found.or_else(|_| read()));
     let current = current.map_err(|error| io::Error::other(error.to_string()))?;
     if ListCopy::read(tree).is_ok_and(|copy| copy == current) {
@@ -108,7 +109,7 @@ pub(super) fn store(tree: &Path) -> io::Result<()> {
     nacre_files::replace(&tree.join(NAME), &current.encode())
 }
 
-/// Checks that the copy can be read.
+/// Checks that the copy of the list of files can be read.
 ///
 /// # Errors
 /// `Corrupt` if it is damaged or missing, or any error of the disk.
@@ -116,8 +117,9 @@ pub(crate) fn check_copy(tree: &Path) -> Result<()> {
     ListCopy::read(tree).map(drop)
 }
 
-/// Restores `current` and its list from the copy, if either is missing or damaged. Returns what was
-/// wrong with them. A folder with none of the three files belongs to a new tree.
+/// Restores `current` and the list of files from the copy, if either is missing or damaged. Returns
+/// what was wrong with them. If all three files are missing, the tree is new, and nothing is
+/// restored.
 ///
 /// # Errors
 /// `Corrupt` if the copy is damaged too, or any error of the disk.
@@ -143,7 +145,7 @@ pub(super) fn mend(tree: &Path) -> Result<Option<Error>> {
     Ok(Some(wrong))
 }
 
-/// The list of files in the copy.
+/// Returns the list of files that the copy holds.
 ///
 /// # Errors
 /// `Corrupt` if the copy is damaged or missing, or any error of the disk.

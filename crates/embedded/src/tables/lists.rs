@@ -1,7 +1,7 @@
-//! Checks the list of a tree's files, which the tree itself reads without a check.
+//! Checks the list of a tree's table files, because the tree itself reads it without a check.
 //!
-//! The file `vN` names the files of sorted entries that make up a tree. The file `current` holds
-//! its checksum, but the tree never compares it. So a flipped bit could hide a table file.
+//! The list is the file `vN`. The file `current` holds its checksum, but the tree never compares
+//! it. So a flipped bit in the list could hide a table file.
 
 use std::fs;
 use std::io::{self, Cursor, ErrorKind, Read};
@@ -33,10 +33,11 @@ impl CurrentList {
     }
 }
 
-/// Reads `current`. `None` if there is no tree yet, or a crash interrupted its creation.
+/// Reads `current`, the file that names the list of table files. `None` if there is no tree yet, or
+/// a crash interrupted its creation.
 ///
-/// `current` is the number of the list u64, the xxh3 of its file u128 and a 0 for that kind of
-/// checksum.
+/// The 25 bytes of `current`: number of the list u64, xxh3 of the list's file u128, and a 0 for
+/// this kind of checksum.
 ///
 /// # Errors
 /// `Corrupt` if `current` names no list, or any error of the disk.
@@ -102,8 +103,9 @@ pub(crate) struct ListedFile {
     pub checksum: u128,
 }
 
-/// The files that a tree's list names, newest level first. If the list or its copy is damaged, the
-/// other is used, and the error says what is wrong.
+/// Returns the table files of a tree, newest level first. They are named in the tree's list and in
+/// a copy of the list. If one of these is damaged, the other is used, and the returned error
+/// describes the damage.
 ///
 /// # Errors
 /// `Corrupt` naming the damaged file if both are damaged, or any error of the disk.
@@ -125,7 +127,7 @@ pub(crate) fn listed_files(tree: &Path) -> Result<(Vec<ListedFile>, Option<Error
     }
 }
 
-/// The files that a list names. The caller has checked the list against its checksum.
+/// Parses a list of table files. The caller has checked the list against its checksum.
 ///
 /// The section `tables` of the list holds: number of levels u8; for each level its number of runs
 /// u8; for each run its number of files u32; for each file its number u64, the kind of its checksum

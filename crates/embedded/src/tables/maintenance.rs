@@ -1,17 +1,17 @@
-//! The threads that maintain the tables: one flushes sealed entries to files, the other merges
+//! The threads that maintain the tables: one flushes sealed memtables to files, the other merges
 //! files.
 //!
-//! A merge may take seconds, and writers wait for the memory of sealed entries. So flushes have a
-//! thread of their own. The flush thread waits for nothing but the disk, so a thread may hold any
-//! lock while it waits for a flush.
+//! A merge may take seconds. Flushes must not wait so long, because sealed memtables take memory
+//! and writers wait until it is free. So each job has a thread. The flush thread waits for nothing
+//! but the disk. So a caller may hold any lock while it waits for a flush.
 //!
 //! **Invariant:** after a failure nothing is flushed or merged any more, because the tree does not
 //! say how far it came. Entries in memory can still be read. Threads that wait get the error.
 //!
-//! A full disk is not such a failure. The tree changes its list only after all files of a step are
-//! written, so the step can be repeated. The threads pause until [`Maintenance::go_on_after_full`]
-//! finds space. Meanwhile no writer waits for them, and sealed entries stay in memory;
-//! [`Maintenance::admit`] bounds how many.
+//! A full disk is not such a failure. The tree changes its list only after it has written all files
+//! of a flush or merge, so either can be repeated. Both threads pause until
+//! [`Maintenance::go_on_after_full`] finds space. Meanwhile writers go on, and sealed memtables
+//! stay in memory; [`Maintenance::admit`] bounds how many.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,18 +28,17 @@ use super::list_copy;
 use super::unfinished::NamedFiles;
 use crate::errors;
 
-/// The number of sealed memtables that may wait to be flushed. If there are more, writers wait. One
-/// is flushed while another fills. The number bounds the memory of sealed entries.
+/// The number of sealed memtables that may wait to be flushed; with more, writers wait. It bounds
+/// their memory.
 const MAX_SEALS_WAITING: u64 = 3;
-/// The number of files that the first level may have before writers wait for merges. A look-up of a
-/// missing key may have to read each of these files.
+/// The number of files that the tree's first level may have before writers wait for merges. A
+/// look-up of a missing key may have to read each of these files.
 const MAX_FIRST_LEVEL_FILES: usize = 30;
 
-/// How long the repair of a list waits at most for a flush or a merge to end.
+/// How long a repair of the list of files waits for a running flush or merge.
 const MAX_MEND_WAIT: Duration = Duration::from_secs(10);
 
-/// The length of the files that a merge of all files makes. Other merges make files of the same
-/// length.
+/// The length of the files that a merge of all files makes, as other merges make them.
 const MERGED_FILE_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Starts, wakes and stops the threads.
@@ -49,13 +48,13 @@ pub(super) struct Maintenance {
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// What the threads and those who wait for them tell each other.
+/// The state that the threads share with the callers that wait for them.
 #[derive(Debug, Default)]
 struct Signals {
     state: Mutex<State>,
     changed: Condvar,
-    /// Whether a flush waits for disk space. This is a copy outside of the lock, because every
-    /// transaction reads it.
+    /// Whether a flush waits for disk space. Every transaction reads this, so it is kept outside of
+    /// the lock.
     waits_for_room: AtomicBool,
 }
 
@@ -70,15 +69,14 @@ struct State {
     first_level_files: usize,
     /// Whether all files are to be merged with each other.
     is_whole_merge_due: bool,
-    /// The version that the last whole merge produced. Merging that version again would be in vain:
-    /// the merge kept tombstones only for the snapshots that were open.
+    /// The version of the tree that the last merge of all files produced. Merging that version
+    /// again would drop nothing more.
     merged_whole: Option<u64>,
     is_stopping: bool,
     failure: Option<Error>,
-    /// The error of the last flush, if it failed because the disk was full. The flush is repeated
-    /// later.
+    /// The error of the last flush, if the disk was full. The flush is repeated later.
     no_room_to_write: Option<Error>,
-    /// Whether the last merge failed for want of room; merging goes on later.
+    /// Whether the last merge failed because the disk was full. Merging resumes later.
     is_merge_paused: bool,
     /// Threads that are changing the tree now.
     working: u32,
@@ -109,8 +107,8 @@ impl State {
         self.failure.clone().map_or(Ok(()), Err)
     }
 
-    /// Whether so many sealed memtables wait to be flushed, or files to be merged, that writers
-    /// must wait.
+    /// Whether writers must wait, because too many sealed memtables wait to be flushed or too many
+    /// files wait to be merged.
     fn is_behind(&self) -> bool {
         let has_many_files = self.first_level_files > MAX_FIRST_LEVEL_FILES;
         self.has_many_seals() || has_many_files && !self.is_merge_paused
@@ -165,7 +163,7 @@ impl Maintenance {
         self.signals.set(|state| state.is_stopping = true);
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         for thread in threads.drain(..) {
-            // Their panics are caught.
+            // The threads catch their own panics.
             let _ = thread.join();
         }
     }
@@ -219,11 +217,10 @@ impl Maintenance {
         self.signals.waits_for_room.load(Ordering::Relaxed)
     }
 
-    /// Whether more entries may be written to the tables.
+    /// Checks whether more entries may be written to the tables.
     ///
     /// # Errors
-    /// `Exhausted` if the disk is full and the entries that wait in memory for space have reached
-    /// their bound.
+    /// `Exhausted` if the disk is full and too many memtables wait in memory for disk space.
     pub fn admit(&self) -> Result<()> {
         if !self.waits_for_room() {
             return Ok(());
@@ -235,13 +232,14 @@ impl Maintenance {
         }
     }
 
-    /// Lets flushes and merges that stopped because the disk was full run again, if there is
-    /// probably enough space now. Flushes run again if more than the memtables hold is free, and
-    /// merges if the disk `has_room`. First deletes the files that the failed steps left.
+    /// Lets flushes and merges run again that stopped because the disk was full. Flushes run if
+    /// more space is free than the memtables hold, and merges if the disk `has_room`. First deletes
+    /// the files that the failed flush or merge left.
     pub fn go_on_after_full(&self, free_bytes: u64, has_room: bool) {
         self.signals.set(|state| {
             let is_paused = state.no_room_to_write.is_some() || state.is_merge_paused;
-            // What another step writes looks like something left over.
+            // Wait for running flushes and merges: a file that one of them is writing would look
+            // like a leftover.
             if is_paused && state.working == 0 && state.failure.is_none() {
                 self.go_on(state, free_bytes, has_room);
             }
@@ -253,7 +251,7 @@ impl Maintenance {
         match state.named_files.delete_others(tree, &self.shared.folder) {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::Corrupt => state.failure = Some(error),
-            // The disk may answer the next time.
+            // Other errors of the disk may be temporary, so try again later.
             Err(_) => return,
         }
         if free_bytes > tree.get_version_history_lock().memtable_size_sum() {
@@ -262,11 +260,11 @@ impl Maintenance {
         state.is_merge_paused &= !has_room;
     }
 
-    /// Repairs the list of files or its copy. First waits some seconds for running steps of the
-    /// threads.
+    /// Repairs the list of files or its copy, whichever is damaged. First waits some seconds for a
+    /// running flush or merge.
     ///
     /// # Errors
-    /// `Unavailable` if the threads are still working; `Corrupt` if the list and its copy are both
+    /// `Unavailable` if the flush or merge still runs; `Corrupt` if both the list and its copy are
     /// damaged; or any error of the disk.
     pub fn mend_list(&self) -> Result<()> {
         let is_busy = |state: &mut State| state.working > 0 && state.failure.is_none();
@@ -382,7 +380,7 @@ impl Worker {
         });
     }
 
-    /// Merges everything into the last level, where what was removed is dropped.
+    /// Merges all files into the last level, which drops tombstones.
     fn merge_all(&self) {
         let tree = &self.shared.tree;
         let merged = self.guarded(|| tree.major_compact(MERGED_FILE_BYTES, self.evictable()));
@@ -413,14 +411,14 @@ impl Worker {
         self.shared.open_snapshots.earliest().saturating_sub(1)
     }
 
-    /// Does something to the tree, and lets go of what it replaced.
+    /// Runs a flush or a merge, then releases the files and versions that it replaced.
     fn guarded(&self, work: impl FnOnce() -> lsm_tree::Result<()>) -> Result<()> {
         let work = || {
             work()?;
             let shared = &self.shared;
-            // Before anything below gives up files that only an older list names.
+            // Copy the list before the code below releases files that only an older list names.
             shared.store_list_copy()?;
-            // Later snapshots see the same entries in their new places.
+            // Later snapshots find the same entries in the new files.
             let writing = shared.lock_writing();
             shared.open_snapshots.advance_to(shared.numbers.get());
             drop(writing);

@@ -1,14 +1,13 @@
-//! The tables: all entries of the engine that are not in flight, sorted, in a log-structured merge
-//! tree.
+//! The tables: all synced entries of the engine, sorted by key, in a log-structured merge tree.
 //!
-//! Applied entries stay in a memtable until it is large enough for a file. Then the memtable is
-//! *sealed*. One thread flushes sealed memtables to files, another merges files ([`maintenance`]).
-//! The tables have no journal of their own. After a crash, entries that were not in a file are
-//! replayed from the engine's journal, starting at a checkpoint. A checkpoint is made only of
-//! entries in files.
+//! New entries go to a memtable. When it is large enough for a file, it is *sealed*, and a new one
+//! begins. One thread flushes sealed memtables to files, another merges files ([`maintenance`]).
+//! The tables have no journal of their own. After a crash, the engine's journal is replayed from a
+//! checkpoint on, to restore the entries that were not in files. A checkpoint says that all entries
+//! before it are in files.
 //!
 //! **Invariants:**
-//! - Only synced transactions are applied.
+//! - Only synced transactions are written to the tables.
 //! - A seal never falls within a batch, and always includes the [deferred entries](DeferredEntries)
 //!   of the sealed batches. One of them is the sequence number that each shard has reached.
 //! - So the files hold a prefix of every shard's journal and say which prefix. A snapshot holds
@@ -57,8 +56,8 @@ use row_cache::RowCache;
 const MAX_TABLE_FILES: usize = 128;
 /// The folder of table files in the folder of a tree.
 pub(crate) const FILES_FOLDER: &str = "tables";
-/// An idle engine flushes its memtable early only if the memtable is at least the bound divided by
-/// this number. A smaller memtable is not worth a file.
+/// An idle engine flushes a memtable early, but only if it has reached this fraction of the full
+/// size: 1 in so many.
 const WORTH_A_FILE: u64 = 16;
 
 /// The tables of an engine.
@@ -73,14 +72,13 @@ struct Shared {
     folder: PathBuf,
     tree: AnyTree,
     merging: Arc<Leveled>,
-    /// Numbers of batches, and of what the tree does to itself.
+    /// The next sequence number, for batches and for the tree's own changes.
     numbers: SequenceNumberCounter,
     open_snapshots: OpenSnapshots,
     rows: RowCache,
-    /// This lock is held while a batch is written, so that no seal and no snapshot falls within the
-    /// batch.
+    /// Locked while a batch is written, so that no seal and no snapshot falls within the batch.
     writing: Mutex<DeferredEntries>,
-    /// The version of the tree whose list was copied last. The lock is held while the copy is
+    /// The version of the tree whose list of files was copied last. Locked while the copy is
     /// stored.
     copied_version: Mutex<u64>,
     /// Bytes held in memory and not sealed.
@@ -107,13 +105,13 @@ impl Tables {
         let mended = list_copy::mend(folder)?;
         let numbers = SequenceNumberCounter::default();
         let open = || config(folder, cache_bytes, numbers.clone()).open();
-        // Some damage makes the tree panic rather than say so.
+        // For some damage the tree panics instead of returning an error.
         let tree = match catch_unwind(AssertUnwindSafe(open)) {
             Ok(result) => result.map_err(|error| errors::tables(&error))?,
             Err(_) => return Err(Error::corrupt("the tables cannot be opened")),
         };
-        // A process that crashed after it wrote the list possibly did not sync it. Entries in files
-        // are not replayed, so the list must be durable now.
+        // Make the list of files durable: a process that crashed after writing it may not have
+        // synced it. The journal does not replay entries that are in files, so no file may be lost.
         sync_folders(folder)
             .and_then(|()| list_copy::store(folder))
             .map_err(|error| errors::io(format!("syncing {}", folder.display()), &error))?;
@@ -157,8 +155,7 @@ impl Tables {
             .map_err(|error| errors::io(format!("syncing {}", self.folder().display()), &error))
     }
 
-    /// Writes the list of files anew from its copy, or the copy from the list, if one of them is
-    /// damaged.
+    /// Repairs the list of files from its copy, or the copy from the list.
     ///
     /// # Errors
     /// `Unavailable` while files are flushed or merged, because that replaces both; `Corrupt` if
@@ -167,19 +164,18 @@ impl Tables {
         self.maintenance.mend_list()
     }
 
-    /// The damage found in the list of files when the tables were opened. The list was then
-    /// restored from its copy.
+    /// The damage that the opening found in the list of files and repaired from the list's copy.
     pub fn mended(&self) -> Option<&Error> {
         self.mended.as_ref()
     }
 
-    /// Where they are.
+    /// The folder of the tables.
     pub fn folder(&self) -> &Path {
         &self.shared.folder
     }
 
-    /// Passes the files numbered above `after` to `visit`, in order, until `visit` breaks. No file
-    /// is deleted meanwhile.
+    /// Calls `visit` for each table file numbered above `after`, in order, until `visit` breaks. No
+    /// file is deleted meanwhile.
     ///
     /// # Errors
     /// Any error of `visit`.
@@ -217,9 +213,9 @@ impl Tables {
         self.snapshot()
     }
 
-    /// Merges all files if that drops many tombstones and there is space for the result. Without
-    /// this, an idle store would keep removed entries forever, because merges by level only follow
-    /// writes.
+    /// Merges all files if they have many tombstones and there is space for the result. An idle
+    /// store would otherwise keep deleted entries forever, because only new writes cause other
+    /// merges.
     pub fn merge_away_removed(&self, free_bytes: u64) {
         let tree = &self.shared.tree;
         let version = tree.current_version();
@@ -247,13 +243,13 @@ impl Tables {
         }
     }
 
-    /// Whether as much is held in memory as may be.
+    /// Whether the memtable has reached its bound.
     pub fn is_full(&self) -> bool {
         self.shared.unsealed_bytes.load(Ordering::Relaxed) >= self.shared.memtable_bytes
     }
 
-    /// Flushes the memtable if it is full. This is for callers that have not started the threads of
-    /// the tables.
+    /// Flushes the memtable on the caller's thread if it is full. For callers that have not called
+    /// [`Self::start`].
     ///
     /// # Errors
     /// Any error of the disk.
@@ -265,8 +261,8 @@ impl Tables {
         self.write_sealed()
     }
 
-    /// Restores an entry of other tables with its sequence number. These tables must be opened
-    /// again before anybody reads them.
+    /// Inserts an entry of damaged tables with its old sequence number. Open these tables again
+    /// before anybody reads them.
     pub fn restore(&self, entry: InternalValue) {
         let _writing = self.shared.lock_writing();
         let memtable = self.shared.tree.active_memtable();
@@ -280,7 +276,7 @@ impl Tables {
         held >= self.shared.memtable_bytes / WORTH_A_FILE
     }
 
-    /// Seals the memtable, so that everything that was applied so far will be in a file. Returns
+    /// Seals the memtable: the flush thread will write everything applied so far to a file. Returns
     /// the number of the seal.
     pub fn seal(&self) -> u64 {
         let mut deferred = self.shared.lock_writing();
@@ -295,7 +291,7 @@ impl Tables {
         self.maintenance.written()
     }
 
-    /// Waits until everything before a seal is in files.
+    /// Waits until all entries that were applied before a seal are in files.
     ///
     /// # Errors
     /// Any error of the disk; the tables are unusable then.
@@ -303,7 +299,7 @@ impl Tables {
         self.maintenance.wait_until_written(seal)
     }
 
-    /// Waits while too many seals wait to be flushed, or too many files wait to be merged.
+    /// Waits while too many sealed memtables wait to be flushed, or too many files to be merged.
     ///
     /// # Errors
     /// Any error of the disk; the tables are unusable then.
@@ -311,28 +307,27 @@ impl Tables {
         self.maintenance.wait_for_room()
     }
 
-    /// Whether what is sealed waits in memory for space on the disk.
+    /// Whether sealed memtables wait for disk space.
     pub fn waits_for_room(&self) -> bool {
         self.maintenance.waits_for_room()
     }
 
-    /// Whether more entries may be applied.
+    /// Checks whether more entries may be written to the tables.
     ///
     /// # Errors
-    /// `Exhausted` if the disk is full and the entries that wait in memory for space have reached
-    /// their bound.
+    /// `Exhausted` if the disk is full and too many memtables wait in memory for disk space.
     pub fn admit(&self) -> Result<()> {
         self.maintenance.admit()
     }
 
-    /// Resumes flushes after the disk was full, if `free_bytes` are enough for them. Resumes merges
-    /// if the disk `has_room`.
+    /// Resumes flushes that met a full disk, if `free_bytes` are enough for them. Resumes merges if
+    /// the disk `has_room`.
     pub fn go_on_after_full(&self, free_bytes: u64, has_room: bool) {
         self.maintenance.go_on_after_full(free_bytes, has_room);
     }
 
-    /// Flushes sealed entries to a file. This is for callers that have not started the threads of
-    /// the tables.
+    /// Flushes sealed memtables on the caller's thread. For callers that have not called
+    /// [`Self::start`].
     ///
     /// # Errors
     /// Any error of the disk; the tables are unusable then.
@@ -342,8 +337,8 @@ impl Tables {
 }
 
 impl Shared {
-    /// Durably stores the copy of the tree's list of files, unless this was done for the present
-    /// version of the tree.
+    /// Durably stores a copy of the tree's list of files, unless the present list was copied
+    /// already.
     fn store_list_copy(&self) -> io::Result<()> {
         let mut copied = self.copied_version.lock().unwrap_or_else(PoisonError::into_inner);
         let version = self.tree.current_version().id();
@@ -358,8 +353,8 @@ impl Shared {
         self.writing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes a batch. The caller must hold the lock, so that snapshots see all of the batch or
-    /// nothing.
+    /// Writes a batch. The caller must hold the lock `writing`, so that a snapshot sees all of the
+    /// batch or nothing.
     fn write(&self, entries: impl IntoIterator<Item = StoredEntry>) {
         let number = self.numbers.next();
         let memtable = self.tree.active_memtable();
@@ -394,7 +389,7 @@ fn sync_folders(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Syncs every file and folder in a folder, and it.
+/// Syncs a folder and everything in it.
 fn sync_tree(folder: &Path) -> io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
@@ -409,14 +404,14 @@ fn sync_tree(folder: &Path) -> io::Result<()> {
 
 fn config(folder: &Path, cache_bytes: u64, numbers: SequenceNumberCounter) -> Config {
     let bloom = FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(10.0));
-    // For the first levels, which have few files, filters and indexes are held in memory whole
-    // (some MiB at most). For deeper levels they are read in parts. Otherwise the whole filter of
-    // one 64 MiB file would fill the cache, and nearly every look-up would read and verify a filter
-    // again. With 1,000,000 records, appends then took three times as long.
+    // The first levels have few files. Their filters and indexes are held in memory whole (some MiB
+    // at most). Those of deeper levels are read in parts, because the whole filter of one 64 MiB
+    // file would fill the cache: nearly every look-up would then read and verify a filter again.
+    // With 1,000,000 records, appends took three times as long.
     let (held, divided) =
         (PinningPolicy::new([true, true, false]), PinningPolicy::new([false, false, true]));
-    // The tree's own counter of visible numbers is not used. It would make a batch visible once its
-    // number is passed, even before the batch is written.
+    // Do not use the tree's own counter of visible sequence numbers: it would show a batch to
+    // readers before all of it is written.
     Config::new(folder, numbers, SequenceNumberCounter::default())
         .use_cache(Arc::new(Cache::with_capacity_bytes(cache_bytes)))
         .use_descriptor_table(Some(Arc::new(DescriptorTable::new(MAX_TABLE_FILES))))

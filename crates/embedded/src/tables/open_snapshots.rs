@@ -1,6 +1,7 @@
-//! Tracks which snapshots of the tables are open, and the earliest of them.
+//! Tracks which snapshots of the tables are open, and the earliest of them. A merge must not drop
+//! old values that an open snapshot can see.
 //!
-//! **Invariant:** entries that an open snapshot can see are kept until it is dropped.
+//! **Invariant:** entries that an open snapshot can see are kept until the snapshot is dropped.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
@@ -29,15 +30,15 @@ impl OpenSnapshots {
     /// Begins the next snapshot. Successive calls must pass rising numbers.
     pub fn advance_to(&self, number: SeqNo) {
         let next = Arc::new(SnapshotNumber(number));
-        // This lock is held to the end, so [`Self::earliest`] never runs while the last snapshot is
-        // neither the latest nor among the earlier ones.
+        // Hold this lock to the end. Otherwise [`Self::earliest`] could run while the replaced
+        // snapshot is neither the latest nor among the earlier ones.
         let mut earlier = self.earlier();
         let last = {
             let mut latest = self.latest.write().unwrap_or_else(PoisonError::into_inner);
             std::mem::replace(&mut *latest, next)
         };
-        // Only the latest snapshot is handed out. So an earlier one that is not in use will never
-        // be used again.
+        // Readers get only the latest snapshot. So nobody will use a replaced one that nobody uses
+        // now.
         if Arc::strong_count(&last) > 1 {
             earlier.retain(|snapshot| snapshot.strong_count() > 0);
             earlier.push(Arc::downgrade(&last));

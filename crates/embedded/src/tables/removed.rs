@@ -1,9 +1,10 @@
-//! When what was removed is worth a merge of all files.
+//! Decides when deleted entries are worth a merge of all table files.
 
-/// If at least this share of all entries are tombstones, merging all files is worth it. The merge
-/// drops each tombstone and the entry it deletes.
+/// The least share of tombstones among all entries for which a merge of all files is worth it. The
+/// merge drops each tombstone together with the entry that it deletes.
 const REMOVED_SHARE: f64 = 0.25;
-/// A merge may write at most this share of the free space, because it frees space only at its end.
+/// A merge of all files may write at most this share of the free space, because it deletes the old
+/// files only at its end.
 const ROOM_SHARE: f64 = 0.5;
 
 /// What is in the files of the tables.
@@ -11,7 +12,7 @@ const ROOM_SHARE: f64 = 0.5;
 pub(super) struct Files {
     pub bytes: u64,
     pub entries: u64,
-    /// Of the entries, those that say that something was removed.
+    /// The entries that are tombstones.
     pub removals: u64,
 }
 
@@ -21,8 +22,7 @@ impl Files {
             return false;
         }
         let removed = self.removals as f64 / self.entries as f64;
-        // In the worst case, tombstones delete nothing that is still in a file, and all other
-        // entries remain.
+        // The worst case: the tombstones match no entry in the files, so all other entries remain.
         let remaining = self.bytes as f64 * (1.0 - removed);
         removed >= REMOVED_SHARE && remaining <= free_bytes as f64 * ROOM_SHARE
     }

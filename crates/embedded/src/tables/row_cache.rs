@@ -1,13 +1,13 @@
-//! A cache of looked-up entries (rows) for read-only requests.
+//! A cache of table entries (rows) that read-only requests looked up.
 //!
 //! A look-up in the tables costs one or several microseconds of cache misses, and a read of a small
 //! object takes two look-ups. A cached row records the sequence number of the snapshot that it was
 //! read from.
 //!
-//! Writes do not touch the rows, because that would cost every change a look-up. Instead, keys
-//! share slots. Each slot records the number of the last change under any of its keys. A reader
-//! uses a row only if both the row's number and the number of its own snapshot are at or after the
-//! slot's. So keys that change often miss the cache.
+//! A write does not update or drop the cached row of its key, because finding the row would cost a
+//! look-up. Instead, the key's hash selects a slot, and the write stores its sequence number there;
+//! many keys share a slot. A reader uses a row only if two numbers are at or after the slot's: the
+//! row's, and that of the reader's own snapshot. So keys that change often miss the cache.
 //!
 //! **Invariants:**
 //! - A change is noted in its slot before any snapshot can see the change.
@@ -27,7 +27,7 @@ use crate::entry::key::Key;
 use crate::entry::key_hashes::KeyHashes;
 use crate::entry::value::Value;
 
-/// The approximate memory of all rows: some 30,000 rows with values of a few bytes or of one piece.
+/// The approximate memory of all cached rows, in bytes. That is some 30,000 small rows.
 const MAX_BYTES: u64 = 8 * 1024 * 1024;
 /// Longer keys and values are not cached: a few of them would displace many short ones.
 const MAX_KEY_BYTES: usize = 128;
@@ -35,9 +35,9 @@ const MAX_VALUE_BYTES: usize = 512;
 /// The memory of a row in addition to its key and value: a slot in the cache's tables and two
 /// allocations.
 const OVERHEAD_BYTES: usize = size_of::<(Key, Row)>() + 96;
-/// The number of slots that record when a key last changed. Several keys share a slot, so a change
-/// of one key invalidates the cached rows of the others. There are twice as many slots as rows, so
-/// that this happens to few rows.
+/// The number of slots that record when a key last changed. Keys share slots, so a change of one
+/// key also invalidates the cached rows of others. There are twice as many slots as rows, so that
+/// few rows are affected.
 const SLOTS: usize = 1 << 16;
 
 const _: () = assert!(SLOTS.is_power_of_two());
@@ -87,8 +87,8 @@ impl RowCache {
     /// The value under a key in the snapshot `number`, if it is cached and still valid.
     pub fn get(&self, key: &[u8], number: SeqNo) -> Option<Value> {
         let row = self.rows.get(key)?;
-        // The order matters: the slot must be read after the row, so that it knows of every change
-        // in the row.
+        // Read the slot after the row, so that the slot knows of every change that the row
+        // contains.
         let unchanged_since = self.slot(key).load(Ordering::Acquire);
         (unchanged_since <= number.min(row.number)).then_some(row.value)
     }

@@ -1,12 +1,13 @@
-//! Deletes table files that a flush or a merge left behind when the disk was full.
+//! Deletes table files that a flush or merge left behind when the disk became full.
 //!
-//! The tree numbers table files upwards and never uses a number twice. So a file that no version of
-//! the tree ever named belongs to a failed step. Opening the tree deletes such files too.
+//! The tree gives table files rising numbers and never uses a number twice. So a file that no
+//! version of the tree ever named is left from a failed flush or merge. Opening the tree deletes
+//! such files too.
 //!
 //! **Invariants:**
-//! - Nothing is deleted while a flush or merge runs, because it may be writing the file.
-//! - Nothing is deleted unless the list on disk equals the list in memory, because the list on disk
-//!   may name the file.
+//! - No file is deleted while a flush or merge runs, because it may be writing the file.
+//! - No file is deleted if the list of files on disk differs from the list in memory, because the
+//!   list on disk may name the file.
 
 use std::collections::HashSet;
 use std::fs;
@@ -28,7 +29,7 @@ impl NamedFiles {
         self.0.extend(tree.current_version().iter_tables().map(|table| table.id()));
     }
 
-    /// Deletes the table files in the tree's folder that no version named.
+    /// Deletes the table files in the tree's folder that no version of the tree ever named.
     ///
     /// # Errors
     /// `Corrupt` if the list on disk differs from the list in memory, or any error of the disk.

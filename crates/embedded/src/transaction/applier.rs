@@ -1,11 +1,11 @@
-//! The applier: a thread that writes synced groups to the tables while the committer syncs the next
-//! group.
+//! The applier: a thread that writes the changes of synced groups to the tables while the committer
+//! syncs the next group.
 //!
 //! **Invariants:**
 //! - Groups are applied in order, each wholly or not at all, and only after they are synced.
 //! - All groups that wait are applied in one step, so a backlog makes each change cheaper.
-//! - After a failed sync, groups that were synced before it are still applied: clients got replies,
-//!   and reads go on.
+//! - After a failed sync, groups that were synced before it are still applied: clients got replies
+//!   for them, and reads go on.
 //! - After a failure of the tables nothing is applied.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,14 +20,14 @@ use crate::journal::segment_table::RecordPin;
 use crate::transaction::batch::{Batch, LiveBytes};
 use crate::transaction::commit::{PendingUpkeepReply, Recorded};
 
-/// The number of groups that may wait for the applier. The committer waits when there are more.
-/// This is enough to get over a brief pause of the tables during a flush.
+/// The number of groups that may wait for the applier; with more, the committer waits. Four outlast
+/// a brief pause of the tables during a flush.
 const MAX_WAITING: usize = 4;
 
-/// What is synced and answered, and not in the tables.
+/// Changes that are synced and acknowledged, and not in the tables yet.
 #[derive(Debug, Default)]
 pub(crate) struct Synced {
-    /// The last group, if there is one: requests that changed nothing wait, too.
+    /// The last group, if there is one. It is `None` if only requests that changed nothing waited.
     pub last_group: Option<u64>,
     /// In the order of their records.
     pub recorded: Vec<Recorded>,
@@ -43,8 +43,8 @@ impl Synced {
     }
 }
 
-/// Hands synced groups to the applier's thread. The thread ends once this is dropped and all groups
-/// are applied.
+/// Hands synced groups to the applier's thread. When this is dropped, the thread applies the
+/// remaining groups and ends.
 #[derive(Debug)]
 pub(crate) struct Applying {
     queue: Option<SyncSender<Synced>>,
@@ -52,7 +52,8 @@ pub(crate) struct Applying {
 }
 
 impl Applying {
-    /// Starts the thread. `live` is how many bytes of each segment the shards refer to.
+    /// Starts the thread. `live` has, for each shard, how many bytes of each segment its entries
+    /// refer to.
     ///
     /// # Errors
     /// Any error of the operating system.
@@ -64,10 +65,9 @@ impl Applying {
         Ok(Self { queue: Some(queue), thread: Some(thread) })
     }
 
-    /// Has a synced group applied after the groups that were handed over before. Waits while too
-    /// many groups wait.
+    /// Queues a synced group for the applier. Waits while too many groups are queued.
     pub fn hand_over(&self, synced: Synced) {
-        // It is there until this is dropped: its panics are caught.
+        // The thread catches panics, so it runs until `self` is dropped.
         let sent = self.queue.as_ref().map(|queue| queue.send(synced));
         debug_assert!(matches!(sent, Some(Ok(()))));
     }
@@ -85,7 +85,7 @@ impl Drop for Applying {
 /// The applier, owned by its thread.
 struct Applier {
     core: Arc<Core>,
-    /// Of each shard.
+    /// For each shard, how many bytes of each segment its entries refer to.
     live: Vec<LiveBytes>,
     has_failed: bool,
 }
@@ -94,8 +94,8 @@ impl Applier {
     fn run(mut self, queue: &Receiver<Synced>) {
         while let Ok(mut synced) = queue.recv() {
             queue.try_iter().for_each(|later| synced.append(later));
-            // A panic of the tables must not end the process. Upkeep requests that it drops notice
-            // that their channel closed.
+            // A panic of the tables must not end the process. It drops the senders of upkeep
+            // requests, so upkeep sees closed channels.
             let work = AssertUnwindSafe(|| self.round(synced));
             if let Err(panic) = catch_unwind(work) {
                 self.fail(format!("the tables panicked: {}", panic_text(&*panic)));

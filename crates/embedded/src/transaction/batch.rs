@@ -15,12 +15,13 @@ use crate::journal::segment_table::SegmentTable;
 use crate::tables::{TableBatch, TableSnapshot, Tables};
 use crate::transaction::change_set::ChangeSet;
 
-/// How far a shard has applied the journal. It is kept in the tables as a deferred entry.
+/// How far a shard has applied the journal. The tables hold it as a deferred entry, which is
+/// written only when the memtable is sealed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Progress {
     /// Sequence of the last record applied.
     pub sequence: u64,
-    /// The first node number not given away; 0 is never one.
+    /// The first node number that the shard has not used. 0 is never used.
     pub next_node: u64,
 }
 
@@ -50,20 +51,20 @@ impl Progress {
 /// Bytes of each segment that a shard's entries refer to.
 pub(crate) type LiveBytes = HashMap<u32, i64>;
 
-/// What transactions that are not in the tables yet did, taken together.
+/// The changes of transactions that are not in the tables yet, taken together.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     /// In their order.
     changes: Vec<Arc<ChangeSet>>,
     /// Entries of all of them.
     entries: usize,
-    /// References to payloads: whether there is one now.
+    /// References to payloads, and whether each exists after the batch.
     references: HashMap<Key, bool>,
     live: LiveBytes,
-    /// A segment for each piece that came.
+    /// The segment of each piece that the batch adds.
     added: Vec<u32>,
-    /// The payloads that were released, each with its segment. Compaction need not look up their
-    /// owners any more.
+    /// Payloads that their owners released, each with its segment. Compaction uses them to skip
+    /// look-ups of these owners.
     released: Vec<(u32, ReleasedPayload)>,
     progress: Option<Progress>,
 }
@@ -98,11 +99,11 @@ impl Batch {
         self.changes.push(changes);
     }
 
-    /// The entries they leave, in the order of keys.
+    /// The entries after all changes, in the order of keys.
     fn left(&self) -> Vec<(&Key, &Option<Value>)> {
         let latest_first = self.changes.iter().rev();
         let mut entries: Vec<_> = latest_first.flat_map(|changes| &changes.entries).collect();
-        // Stable, so the first of a key is what it came to.
+        // The sort is stable, so the first entry of each key is its latest.
         entries.sort_by_key(|(key, _)| *key);
         entries.dedup_by(|earlier, latest| earlier.0 == latest.0);
         entries
@@ -123,8 +124,8 @@ impl Batch {
         self.entries + self.references.len()
     }
 
-    /// Writes the batches of all shards to the tables in one step, and counts the references. Batch
-    /// `n` belongs to shard `n`.
+    /// Writes the batches of all shards to the tables in one step, then counts their references to
+    /// segments. Batch `n` belongs to shard `n`.
     ///
     /// The caller must have taken a pin of the segments before the transactions ran, and must hold
     /// it until this function returns.
@@ -148,8 +149,8 @@ impl Batch {
         }
     }
 
-    /// Adds this batch's entries to the entries that are to be written. Returns what must be
-    /// counted after the write.
+    /// Adds this batch's entries to `all`. Returns the changes of live bytes, and the segments with
+    /// new references, to be counted after the write.
     fn put_into(
         self,
         all: &mut TableBatch<'_>,

@@ -8,19 +8,19 @@ use crate::entry::value::{NamedIn, PayloadAddress, Piece, Value};
 /// Entries that replace those of the tables: a value, or `None` if the entry was deleted.
 pub(crate) type Overlay = BTreeMap<Key, Option<Value>>;
 
-/// A note that an owner's value no longer refers to a payload, or refers to less of it.
+/// Records that a table entry (the owner) no longer refers to a payload, or refers to less of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Release {
     pub owner: Key,
     pub address: PayloadAddress,
     /// Bytes it referred to.
     pub take: u32,
-    /// Where the owner was named: a reference goes with what it names.
+    /// Where the owner is recorded. If that is a reference, the release deletes it.
     pub named_in: NamedIn,
 }
 
 impl Release {
-    /// `None` for a piece that never had a place: nothing counted it.
+    /// `None` for a piece that is not in the journal yet, because nothing has counted it.
     pub fn of(owner: &Key, piece: &Piece) -> Option<Self> {
         let address = *piece.source.address()?;
         Some(Self { owner: owner.clone(), address, take: piece.take, named_in: piece.named_in })
@@ -31,8 +31,8 @@ impl Release {
 #[derive(Debug, Default)]
 pub(crate) struct ChangeSet {
     pub entries: Overlay,
-    /// The payloads that owners release. They are counted before `entries`, because an owner may
-    /// still use part of a payload.
+    /// The payloads that owners release. They are counted before `entries`: an owner that keeps
+    /// part of a payload releases all of it and adds the part again.
     pub releases: Vec<Release>,
 }
 
@@ -42,8 +42,8 @@ impl ChangeSet {
     }
 
     /// Estimates by how many bytes the store grows; negative if it shrinks. Old values are not
-    /// looked up. So a deleted entry counts as a few bytes, and its payload counts only if the
-    /// change set releases it.
+    /// looked up. So a deleted entry counts as a few bytes, and an old payload counts only if
+    /// `releases` has it.
     pub fn growth_bytes(&self) -> i64 {
         const DELETED_BYTES: i64 = 64;
         let entries = self.entries.iter().filter(|(key, _)| !is_head(key));

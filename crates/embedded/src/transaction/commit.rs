@@ -1,4 +1,4 @@
-//! What follows once a group is synced: replies that wait are sent, and changes go to the tables.
+//! The parts of a commit that wait for a sync: replies to send, and changes to write to the tables.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::transaction::trail::Trail;
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub to: oneshot::Sender<Result<Reply>>,
-    /// Its share of what may be queued, given back once answered.
+    /// The request's share of the queue. It is released with the reply.
     pub _permit: OwnedSemaphorePermit,
     pub trail: Trail,
 }
@@ -44,8 +44,8 @@ impl PendingReply {
     }
 }
 
-/// A reply to the upkeep thread that waits until its changes are in the tables, because upkeep
-/// looks there next.
+/// A reply to the upkeep thread. It waits until the changes are in the tables, because the upkeep
+/// thread reads the tables next.
 #[derive(Debug)]
 pub(crate) enum PendingUpkeepReply {
     Reclaimed { reply: oneshot::Sender<Result<bool>>, is_gone: bool },
@@ -75,7 +75,7 @@ pub(crate) struct Recorded {
     pub pin: RecordPin,
 }
 
-/// What waits for one sync.
+/// Changes and replies that wait for one sync.
 #[derive(Debug, Default)]
 pub(crate) struct Commit {
     /// In the order of their records.

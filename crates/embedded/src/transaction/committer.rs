@@ -1,15 +1,17 @@
-//! The committer: a thread that makes groups durable and sends their replies.
+//! The committer: a thread that makes groups of journal records durable and sends their replies.
 //!
-//! It takes all waiting records, writes and syncs them as one group, sends the replies, and hands
-//! the group to the applier, which writes it to the tables. Meanwhile the shards run the next
-//! transactions and fill the next group. So a request waits only for the sync it needs, and shards
-//! wait for none. The busier the engine, the more requests share a sync.
+//! The committer takes all waiting records, writes and syncs them as one group, and sends the
+//! replies. Then it hands the group to the applier, which writes the changes to the tables.
+//! Meanwhile the shards run the next transactions and fill the next group. So a request waits only
+//! for the sync it needs, and shards wait for none. The busier the engine, the more requests share
+//! a sync.
 //!
 //! **Invariants:**
-//! - The replies of a group are sent after its sync. Then the group is handed to the applier.
-//! - A read of an object whose change is answered but not applied waits
+//! - The replies of a group are sent after its sync and before the applier gets it.
+//! - A read waits if its object has a change that is acknowledged and not in the tables yet
 //!   ([`crate::transaction::read_barrier`]).
-//! - After a failure nothing more is written, and every held reply becomes that error.
+//! - After a failed write or sync nothing more is written, and every waiting request gets that
+//!   error.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -37,7 +39,7 @@ impl Committer {
     pub fn run(self) {
         let core = Arc::clone(&self.core);
         while let Some((groups, commit)) = core.journal.take() {
-            // Requests dropped by a panic are answered by their channel closing.
+            // If a panic drops requests, their callers see closed channels.
             let work = AssertUnwindSafe(|| self.round(groups, commit));
             if let Err(panic) = catch_unwind(work) {
                 core.health.poison(format!("the committer panicked: {}", panic_text(&*panic)));
@@ -57,7 +59,7 @@ impl Committer {
         let upkeeps: Vec<_> =
             held.into_iter().filter_map(|held| self.answer(held, &synced)).collect();
         match synced {
-            // Answers to requests that changed nothing are no news for the tables.
+            // If no request changed anything, the tables get nothing.
             Ok(()) if last_group.is_none() && upkeeps.is_empty() => {}
             Ok(()) => self.applying.hand_over(Synced { last_group, recorded, upkeeps }),
             failed => upkeeps.into_iter().for_each(|held| held.answer(&failed)),
@@ -72,7 +74,8 @@ impl Committer {
         Ok(())
     }
 
-    /// Answers a request; gives back what waits for the tables.
+    /// Sends the reply of a client's request. Returns a reply to upkeep instead, which waits for
+    /// the tables.
     fn answer(&self, held: PendingReply, synced: &Result<()>) -> Option<PendingUpkeepReply> {
         let failed = synced.as_ref().err().cloned();
         match (held, failed) {
@@ -88,7 +91,7 @@ impl Committer {
                 self.core.counters.failures.add(1);
                 answer.send(Err(error));
             }
-            // Counted by its shard.
+            // The shard has counted this failure already.
             (PendingReply::Failure { answer, error }, failed) => {
                 answer.send(Err(failed.unwrap_or(error)))
             }

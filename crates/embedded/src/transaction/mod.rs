@@ -1,4 +1,4 @@
-//! The way of a transaction: queue, shard, journal group, reply, tables.
+//! How a transaction runs: queue, shard, journal group, reply, tables.
 
 pub(crate) mod applier;
 pub(crate) mod batch;

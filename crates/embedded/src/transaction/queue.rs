@@ -1,4 +1,4 @@
-//! The queue of a shard. Clients' threads fill it, and the shard's thread takes everything in it at
+//! The queue of a shard. Clients' threads add requests, and the shard's thread takes all of them at
 //! once.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,8 +26,8 @@ pub(crate) enum Work {
         node: NodeId,
         reply: oneshot::Sender<Result<bool>>,
     },
-    /// Rewrite the payloads of a segment that these owners refer to. The reply says how many bytes
-    /// were moved.
+    /// Move the payloads that these table entries have in a segment to the end of the journal. The
+    /// reply says how many bytes were moved.
     Relocate {
         segment: u32,
         owners: Vec<Key>,
@@ -91,7 +91,7 @@ impl Queue {
         std::mem::swap(&mut self.lock().works, works);
     }
 
-    /// Says that so many works were dealt with.
+    /// Notes that the shard has done this many works.
     pub fn done(&self, works: usize) {
         self.length.fetch_sub(works as u64, Ordering::Relaxed);
     }
@@ -101,7 +101,7 @@ impl Queue {
         self.length.load(Ordering::Relaxed)
     }
 
-    /// Takes no more; what is queued is still done.
+    /// Closes the queue. The shard still does the work that is queued.
     pub fn close(&self) {
         self.lock().is_closed = true;
         self.filled.notify_all();

@@ -1,10 +1,10 @@
-//! Makes reads wait for changes that are answered and not yet in the tables.
+//! Makes a read wait until every acknowledged change of its object is in the tables.
 //!
 //! The committer sends a group's replies as soon as the group is synced, before the applier writes
-//! it to the tables. Reads use the tables only. So a read of an object that an answered group
-//! changed waits until the tables have that group. A table of slots records the last answered group
-//! of each object. Several objects share a slot. So a read may wait for another object's change,
-//! but it never misses a change of its own object.
+//! its changes to the tables. Reads use the tables only. So a read of an object that such a group
+//! changed waits until the tables have that group. A hash of the object selects one of many slots,
+//! which holds the number of the last such group. Objects share slots. So a read may wait for
+//! another object's change, but it never misses a change of its own object.
 //!
 //! **Invariants:** a group is noted as answered before any of its replies is sent, and as applied
 //! after the tables have it. So a read that begins after a reply sees the change that was
@@ -18,9 +18,8 @@ use tokio::sync::Notify;
 
 use crate::health::Health;
 
-/// The number of slots that record which group last changed an object. Several objects share a
-/// slot. There are many more slots than objects in a group, so that few reads wait for changes of
-/// other objects.
+/// The number of slots that record which group last changed an object. Objects share slots. A group
+/// has far fewer objects than there are slots, so few reads wait for changes of other objects.
 const SLOTS: usize = 4096;
 const _: () = assert!(SLOTS.is_power_of_two());
 
@@ -33,7 +32,7 @@ pub(crate) struct ReadBarrier {
     last_answered: AtomicU64,
     /// The last group that is in the tables.
     applied: AtomicU64,
-    /// What is answered will not come into the tables any more.
+    /// The tables have failed, so changes that are acknowledged will not get into them.
     is_stuck: AtomicBool,
     /// `applied` has moved, or never will again.
     moved: Notify,
@@ -41,7 +40,7 @@ pub(crate) struct ReadBarrier {
 }
 
 impl ReadBarrier {
-    /// Of tables that have everything up to a group.
+    /// A barrier for tables that have everything up to the group `applied`.
     pub fn new(applied: u64, health: Arc<Health>) -> Self {
         let answered = (0..SLOTS).map(|_| AtomicU64::new(applied)).collect();
         let (last_answered, applied) = (AtomicU64::new(applied), AtomicU64::new(applied));
@@ -50,11 +49,11 @@ impl ReadBarrier {
     }
 
     fn slot(&self, object_hash: u64) -> &AtomicU64 {
-        // Its low bits have chosen the shard.
+        // The low bits of the hash select the shard, so use others.
         &self.answered[(object_hash >> 32) as usize % SLOTS]
     }
 
-    /// Says that a group is about to be answered, which changed these objects.
+    /// Notes that a group, which changed these objects, is about to be answered.
     pub fn note_answered(&self, group: u64, object_hashes: impl Iterator<Item = u64>) {
         for hash in object_hashes {
             self.slot(hash).store(group, Ordering::Release);
@@ -79,8 +78,8 @@ impl ReadBarrier {
         self.applied.load(Ordering::Acquire)
     }
 
-    /// Returns the group that a read of an object must wait for, or `None` if the tables have it
-    /// already.
+    /// Returns the journal group that a read of this object must wait for, or `None` if the tables
+    /// have it already.
     pub fn awaited(&self, object_hash: u64) -> Option<u64> {
         self.unapplied(self.slot(object_hash).load(Ordering::Acquire))
     }
@@ -94,11 +93,11 @@ impl ReadBarrier {
         (group > self.applied()).then_some(group)
     }
 
-    /// Waits until the tables have a group.
+    /// Waits until the changes of a journal group are in the tables.
     ///
     /// # Errors
-    /// `Unavailable` if the tables have failed. The group is in the journal, and is replayed when
-    /// the store is opened again.
+    /// `Unavailable` if the tables have failed. The group stays in the journal, and is replayed
+    /// when the store is opened again.
     pub async fn wait(&self, group: u64) -> Result<()> {
         loop {
             let mut moved = std::pin::pin!(self.moved.notified());
@@ -149,8 +148,8 @@ mod tests {
         };
         let (soon, never) = (waiting(4), waiting(5));
         tokio::task::yield_now().await;
-        // A failed sync does not end the wait: groups that were synced before it still come into
-        // the tables.
+        // A failed sync does not end the wait: the applier still applies the groups that were
+        // synced before it.
         health.poison("the tables are gone");
         read_barrier.note_applied(4);
         soon.await.unwrap().unwrap();

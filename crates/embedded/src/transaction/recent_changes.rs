@@ -1,8 +1,10 @@
-//! A shard's recent changes, which the tables possibly do not have yet.
+//! A shard's recent changes, which may not be in the tables yet. Its transactions read them on top
+//! of the tables.
 //!
-//! Changes join the newer of two generations while the older one is being applied. Once the tables
-//! have the older one, the newer one takes its place. So no entry is removed one by one, and the
-//! memory is bounded by what can be in flight.
+//! The changes are held in two generations. New changes join the newer one while the older one is
+//! being written to the tables. Once the tables have the older one, it is dropped as a whole, and
+//! the newer one takes its place. So no entry is removed one by one, and the memory is bounded by
+//! what can be in flight.
 
 use crate::transaction::change_set::{ChangeSet, Overlay};
 
@@ -28,8 +30,8 @@ impl RecentChanges {
         self.newer.group = group;
     }
 
-    /// Drops the generations that the tables have, that is, groups up to `applied`. A snapshot
-    /// taken after this call has everything that was dropped.
+    /// Drops the generations that are in the tables, up to the group `applied`. A snapshot of the
+    /// tables must be taken after this call, so that it has everything that was dropped.
     pub fn forget(&mut self, applied: u64) {
         if self.older.group <= applied {
             self.older = std::mem::take(&mut self.newer);

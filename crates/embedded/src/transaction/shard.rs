@@ -1,9 +1,10 @@
 //! A shard: runs the transactions of its objects, one after another.
 //!
-//! A transaction runs over the tables and the shard's recent changes. The shard appends one record
-//! for each transaction to the journal; the committer syncs it. The shard waits for no sync. The
-//! thread that runs a shard holds its lock ([`crate::transaction::shards`]). So nothing inside
-//! needs a lock, and a class has its object to itself.
+//! A transaction reads the tables and, on top of them, the shard's recent changes. The shard
+//! appends one record for each transaction to the journal; the committer syncs it, and the shard
+//! does not wait for that. The thread that runs a shard holds its lock
+//! ([`crate::transaction::shards`]). So nothing inside needs a lock, and a method runs alone on its
+//! object.
 //!
 //! **Invariants:**
 //! - The tables hold only synced data.
@@ -47,7 +48,7 @@ pub(crate) struct Shard {
     builder: RecordBuilder,
 }
 
-/// What the transactions that are run together see of the tables.
+/// The view of the tables that transactions share which run together.
 pub(crate) struct Turn {
     /// Taken before the snapshot.
     pin: Pin,
@@ -86,8 +87,8 @@ impl Shard {
         });
     }
 
-    /// A panic of the tables must not end the process. Requests that it drops notice that their
-    /// channel closed.
+    /// A panic of the tables must not end the process. It drops the senders of waiting requests, so
+    /// their callers see closed channels.
     fn attempt(&mut self, work: impl FnOnce(&mut Self)) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(&mut *self))) {
             self.core.health.poison(format!("a shard panicked: {}", panic_text(&*panic)));
@@ -95,7 +96,7 @@ impl Shard {
     }
 
     fn turn(&mut self) -> Turn {
-        // The order of these steps matters: the snapshot must have all dropped changes, and the pin
+        // Keep this order. The snapshot must have the changes that are dropped here, and the pin
         // must cover everything that the snapshot refers to.
         self.recent.forget(self.core.read_barrier.applied());
         let pin = self.core.segments.pin();
@@ -144,7 +145,8 @@ impl Shard {
         Ok((Reply { version: outcome.version, results }, outcome))
     }
 
-    /// Has the outcome of a transaction written down and answered.
+    /// Appends the changes of a transaction to the journal. If it changed nothing and saw nothing
+    /// unsynced, sends the reply at once.
     fn conclude(
         &mut self,
         turn: &Turn,
@@ -176,10 +178,10 @@ impl Shard {
     }
 
     /// Appends changes to the journal as one record. The reply in `held` is sent once the record is
-    /// synced or, for upkeep, applied.
+    /// synced. A reply to upkeep waits until the tables have the changes.
     ///
     /// # Errors
-    /// As [`crate::journal::Journal::slot`], with `held` given back: nothing happened then.
+    /// As [`crate::journal::Journal::slot`], together with `held`; nothing is changed then.
     pub(crate) fn append(
         &mut self,
         turn: &Turn,
@@ -216,7 +218,7 @@ impl Shard {
     }
 }
 
-/// Why a transaction failed, and whether that depends on something unsynced.
+/// The error of a failed transaction, and whether it may depend on unsynced data.
 struct Failed {
     error: Error,
     saw_unsynced: bool,

@@ -3,14 +3,13 @@
 //! A shard's thread holds the lock while it works through its queue. If the shard is idle and a
 //! request is brief, the caller's thread takes the lock and runs the request itself: waking a
 //! sleeping thread takes several times as long as most requests do. All other requests are queued,
-//! above all scripts whose duration is unknown.
+//! above all scripts, because nobody knows how long they take.
 //!
 //! **Invariants:**
 //! - A caller's thread runs a request only with the shard's lock and an empty queue. So requests
 //!   run in the order in which they came.
-//! - A caller's thread never waits for a shard. It also never waits for the disk to make room in
-//!   the journal, because it checks for ample room first. A thread that serves other clients must
-//!   not stand still.
+//! - A caller's thread never waits for a shard or for the disk, because it may have other clients
+//!   to serve. So it first checks that the journal has ample room.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,13 +26,13 @@ use crate::transaction::shard::Shard;
 const MAX_BRIEF_BYTES: usize = 64 * 1024;
 /// Ops of a request that is brief.
 const MAX_BRIEF_OPS: usize = 8;
-/// How many journal bytes an op of a brief request takes in addition to its payload, for keys and
-/// heads.
+/// The journal bytes that an op of a brief request takes for its keys and its object's head, in
+/// addition to its payload.
 const BRIEF_OP_BYTES: usize = 1024;
-/// A request must find this many times the room that it needs, because other shards append at the
-/// same time.
+/// A brief request must find this many times the journal space that it needs, because other shards
+/// append at the same time.
 const BRIEF_ROOM: usize = 4;
-/// Room for what a small append may fold.
+/// Journal space for the extent into which a small append may combine earlier ones.
 const FOLD_ROOM_BYTES: usize = 32 * 1024;
 
 /// The shards of an open engine.
@@ -45,7 +44,7 @@ impl Shards {
         Self(shards.map(Mutex::new).collect())
     }
 
-    /// Starts the shards' threads, which end once their queues are closed and empty.
+    /// Starts one thread for each shard. A thread ends once its queue is closed and empty.
     ///
     /// # Errors
     /// Any error of the operating system.
@@ -75,7 +74,7 @@ impl Shards {
     /// Runs a request on the caller's thread, or queues it for its shard's thread.
     ///
     /// # Errors
-    /// `Unavailable` once closed.
+    /// `Unavailable` once the engine is closed.
     pub fn run(&self, core: &Core, asked: Asked) -> Result<()> {
         let index = usize::from(core.shard_of(&asked.request.header.object));
         if let Some(room) = room_if_brief(core, &asked.request)
@@ -90,9 +89,9 @@ impl Shards {
     }
 }
 
-/// If a request is brief, that is, should take a fraction of a millisecond, returns how many bytes
-/// must be free in the journal so that the request runs without a wait. Returns `None` for any
-/// other request.
+/// Returns how many bytes must be free in the journal so that a brief request runs without a wait.
+/// A request is brief if it should take a fraction of a millisecond. Returns `None` for any other
+/// request.
 fn room_if_brief(core: &Core, request: &Request) -> Option<usize> {
     let is_brief = |op: &Op| match op {
         Op::Call(call) => core.classes.is_brief(call),

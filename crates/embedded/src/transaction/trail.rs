@@ -1,4 +1,5 @@
-//! The spans of a traced transaction, one for each step on its way through the engine.
+//! The tracing spans of a transaction: one for each step in the engine, such as waiting in the
+//! queue.
 //!
 //! A step begins where the one before ended. So the spans cover the whole time from when the
 //! transaction was queued until it is synced.
@@ -11,8 +12,7 @@ use nacre_telemetry::{Fields, Trace};
 use crate::journal::Spent;
 use crate::transaction::commit::PendingReply;
 
-/// The trail of one transaction. If the transaction is not traced, the trail is empty and costs
-/// only a branch.
+/// The spans of one transaction. If it is not traced, this is empty and costs almost nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Trail(Option<Box<Steps>>);
 
@@ -24,7 +24,7 @@ struct Steps {
 }
 
 impl Trail {
-    /// One that begins now, if the current task is traced.
+    /// Begins a trail, if the current task is traced.
     pub fn begin() -> Self {
         Self(Trace::current().map(|trace| {
             let since_micros = trace.now_micros();
@@ -49,11 +49,11 @@ impl Steps {
     }
 }
 
-/// The trails of a group, which goes through its last steps together.
+/// The trails of the transactions in a group, whose last steps are the same.
 pub(crate) struct Trails<'a>(Vec<&'a mut Steps>);
 
 impl<'a> Trails<'a> {
-    /// Those of the transactions that wait for the group.
+    /// The trails of the transactions that wait for the group.
     pub fn of(held: &'a mut [PendingReply]) -> Self {
         let steps = held.iter_mut().filter_map(|held| match held {
             PendingReply::Reply { answer, .. } | PendingReply::Failure { answer, .. } => {
@@ -88,7 +88,7 @@ fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// What a transaction is, for the step that runs it.
+/// Describes a transaction, for the span of the step that runs it.
 pub(crate) fn fields_of(request: &Request) -> Fields {
     let fields = Fields::default().with("object", &*request.header.object.to_string());
     match &request.ops[..] {

@@ -1,5 +1,6 @@
-//! Pending checkpoints: positions from which a replay may begin once the entries sealed until then
-//! are in files.
+//! Pending checkpoints. A checkpoint is a journal position from which a replay may start, because
+//! the tables have everything before it in files. It is pending until the flush thread has written
+//! these files.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,15 +10,15 @@ use crate::manifest::Manifest;
 /// A checkpoint to be made.
 #[derive(Debug)]
 pub(crate) struct Candidate {
-    /// Once everything before this seal of the tables is in files.
+    /// The checkpoint is complete once everything before this seal of the tables is in files.
     pub seal: u64,
     pub manifest: Manifest,
 }
 
 /// Pending checkpoints, earliest first.
 ///
-/// **Invariant:** seals and positions rise together. So the lock is held from finding the position
-/// until the tables are sealed.
+/// **Invariant:** a later checkpoint has a later seal and a later position. So the upkeep holds the
+/// lock while it finds the position and seals the tables.
 #[derive(Debug, Default)]
 pub(crate) struct Checkpoints(Mutex<VecDeque<Candidate>>);
 
@@ -26,13 +27,14 @@ impl Checkpoints {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether there is one of those up to a seal.
+    /// Whether a checkpoint is complete, given that everything before the seal `written` is in
+    /// files.
     pub fn has_one(&self, written: u64) -> bool {
         self.lock().front().is_some_and(|first| first.seal <= written)
     }
 
-    /// Takes the latest checkpoint whose seal is at most `written`, and drops the earlier ones,
-    /// which are no longer needed.
+    /// Takes the latest checkpoint whose seal is at most `written`, and drops all earlier ones,
+    /// because it replaces them.
     pub fn take_latest(&self, written: u64) -> Option<Manifest> {
         let mut candidates = self.lock();
         let count = candidates.partition_point(|candidate| candidate.seal <= written);

@@ -1,5 +1,6 @@
-//! How a shard frees space: it deletes the entries of dropped nodes, and moves payloads out of
-//! segments of which little is still in use. Each step is an ordinary, small transaction.
+//! Frees space, by small transactions that a shard runs for the upkeep thread. They delete the
+//! entries of removed streams and maps. They also move the payloads that are still in use out of
+//! journal segments that are mostly unused.
 
 use bytes::Bytes;
 use nacre_object::Result;
@@ -12,7 +13,7 @@ use crate::transaction::change_set::{ChangeSet, Release};
 use crate::transaction::commit::{PendingReply, PendingUpkeepReply};
 use crate::transaction::shard::{Shard, Turn};
 
-/// Entries deleted by one step: some milliseconds, between which others get their turn.
+/// Entries deleted by one transaction. It takes some milliseconds, so that requests wait no longer.
 const RECLAIM_ENTRIES: usize = 512;
 
 impl Shard {
@@ -35,8 +36,7 @@ impl Shard {
         }
     }
 
-    /// Makes the deletions of some of a node's entries. Also returns whether these are the last
-    /// ones.
+    /// Returns deletions of some of a node's entries, and whether these are the last ones.
     fn emptied(&self, turn: &Turn, node: NodeId) -> Result<(ChangeSet, bool)> {
         let entries: Vec<(Key, Value)> = self
             .layers(turn)
@@ -56,11 +56,11 @@ impl Shard {
         Ok((changes, is_last))
     }
 
-    /// Rewrites the payloads in `segment` that `owners` refer to. Replies with the number of bytes
-    /// moved.
+    /// Copies the payloads that the table entries `owners` have in `segment` to the end of the
+    /// journal. Replies with the number of bytes moved.
     ///
-    /// An owner that has changed and no longer refers to the segment is skipped. Owners that share
-    /// a payload still share it afterwards if they are moved together.
+    /// An owner that no longer refers to the segment is skipped. Owners of one payload still share
+    /// it afterwards if they are passed in the same call.
     pub(crate) fn relocate(
         &mut self,
         turn: &Turn,
@@ -79,14 +79,14 @@ impl Shard {
         }
     }
 
-    /// Copies what `owners` have in `segment` into new payloads. Returns the changes, and the
-    /// number of bytes copied.
+    /// Copies the payloads that `owners` have in `segment`. Returns the changes, and the number of
+    /// bytes copied.
     fn moved(&self, turn: &Turn, segment: u32, owners: &[Key]) -> Result<(ChangeSet, u64)> {
         let mut changes = ChangeSet::default();
         let mut moved: Vec<(Piece, Bytes)> = Vec::new();
         for owner in owners {
-            // An owner is named once for each of its pieces, but all of its pieces are released at
-            // once.
+            // `owners` has an owner once for each of its pieces; the first time handles all of
+            // them.
             if changes.entries.contains_key(owner) {
                 continue;
             }
@@ -107,8 +107,8 @@ impl Shard {
         Ok((changes, bytes))
     }
 
-    /// Returns the bytes of a piece. For the same piece it returns the same buffer each time, so
-    /// that owners go on sharing it.
+    /// Returns the bytes of a piece. For an equal piece it returns the same buffer again, so that
+    /// the owners go on sharing one payload.
     fn copy_of(&self, piece: &Piece, moved: &mut Vec<(Piece, Bytes)>) -> Result<Bytes> {
         let same = |other: &Piece| {
             other.source.address() == piece.source.address()

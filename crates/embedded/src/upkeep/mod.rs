@@ -1,9 +1,10 @@
-//! The upkeep thread: makes checkpoints, empties dropped nodes, compacts and frees segments.
+//! The upkeep thread of an engine: makes checkpoints, deletes the entries of removed objects, moves
+//! payloads out of nearly unused journal segments, and frees segments.
 //!
-//! It only decides. The shards make the changes to objects, in small transactions, so that upkeep
-//! never occupies a shard for longer than a request does.
+//! The thread only decides. The shards make the changes to objects, in small transactions, so that
+//! upkeep never occupies a shard for longer than a request does.
 //!
-//! **Invariant:** no job keeps another from being done. Damaged data is left alone. A failed job is
+//! **Invariant:** no job keeps another from being done. Damaged data is skipped. A failed job is
 //! reported and tried again in the next round. A long job ends early once a checkpoint is due.
 
 pub(crate) mod checkpoints;
@@ -27,31 +28,31 @@ use crate::transaction::queue::Work;
 use crate::upkeep::payload_owners::{PayloadOwner, PayloadOwners};
 use crate::upkeep::upkeep_signal::Wake;
 
-/// How long the thread waits until its next round if nothing wakes it. An engine that was idle for
-/// this long makes a checkpoint, if the memtable is large enough for a file.
+/// The thread starts a round of its jobs after this time if nothing wakes it earlier. An engine
+/// that was idle for so long makes a checkpoint, if the memtable is large enough for a file.
 const IDLE_AFTER: Duration = Duration::from_millis(500);
-/// An idle engine seals its tables if it has written at least this many bytes to the journal since
-/// the last seal. A restart replays less than this in a moment.
+/// An idle engine makes a checkpoint if the journal has grown by at least this many bytes since the
+/// last one. A restart replays less than this almost at once.
 const QUIET_CHECKPOINT_BYTES: u64 = 4 * 1024 * 1024;
-/// How long to wait between attempts to flush after the disk was full. An attempt that fails costs
-/// disk writes.
+/// How long to wait between attempts to flush after the disk was full. A failed attempt costs disk
+/// writes too.
 const TABLES_AGAIN_AFTER: Duration = Duration::from_millis(500);
-/// Nodes emptied before the rest of the upkeep gets its turn.
+/// The most nodes emptied in one round, so that the other jobs get their turn.
 const NODES_AT_ONCE: usize = 64;
-/// The number of damaged nodes that are left alone until the store is opened again. If there are
-/// more, no dropped nodes are emptied any more.
+/// A removed stream or map with damaged entries is skipped until the store is opened again. Once so
+/// many are skipped, the upkeep stops deleting entries of removed ones.
 const MAX_NODES_LEFT_ALONE: usize = 16 * 1024;
 /// Bytes moved by one transaction.
 const RELOCATE_BYTES: u64 = 512 * 1024;
-/// A segment is emptied when its share of live bytes is below this. So an idle store takes at most
-/// twice the space of its data, and little is moved for each segment freed.
+/// Compaction empties a journal segment when its share of live bytes is below this. So an idle
+/// store takes at most twice the space of its data, and little is moved for each segment freed.
 const SPARSE_SHARE: f64 = 0.5;
-/// The share when disk space is short. It is not higher, because moving payloads takes space before
-/// it frees some.
+/// The same share when disk space is short. It is not higher still, because moving payloads takes
+/// space before it frees some.
 const SPARSE_SHARE_WHEN_LOW: f64 = 0.75;
-/// A busy store with enough free space starts compaction only when it has this many segments more
-/// than twice the number that its live data would fill. Data that is overwritten often dies soon by
-/// itself, so segments that are emptied late have less left to move.
+/// While the store is busy and the disk is not full, compaction waits until the store has this many
+/// segments more than twice the number that its live data would fill. Data that is overwritten
+/// often dies by itself, so a segment that is emptied late has less left to move.
 const SPARSE_SEGMENTS: f64 = 8.0;
 
 /// The thread's state.
@@ -59,14 +60,14 @@ pub(crate) struct Upkeep {
     core: Arc<Core>,
     checkpoint: Position,
     used_at_last_look: u64,
-    /// Garbage that cannot be read.
+    /// Removed nodes whose entries cannot be read.
     left_alone: HashSet<NodeId>,
-    /// When the tables were last to go on after the disk was full.
+    /// When the tables were last asked to go on after the disk was full.
     tables_tried_at: Duration,
 }
 
 impl Upkeep {
-    /// Of an engine whose last checkpoint is this.
+    /// Starts with `checkpoint` as the last one made.
     pub fn new(core: Arc<Core>, checkpoint: Position) -> Self {
         Self {
             core,
@@ -77,14 +78,16 @@ impl Upkeep {
         }
     }
 
-    /// Works until the engine closes, and comes back for a last checkpoint.
+    /// Works until the engine closes. Returns itself, so that the caller can make a last
+    /// checkpoint.
     pub fn run(mut self) -> Self {
         loop {
             match self.core.upkeep.wait(IDLE_AFTER) {
                 Wake::Closing => return self,
                 wake => {
                     let round = self.guarded_round(wake);
-                    // To those who wait for a checkpoint that was not even tried.
+                    // Callers that wait for a checkpoint get an error even if the round ended
+                    // before it.
                     self.core.upkeep.answer(&round);
                     self.note(round);
                 }
@@ -92,7 +95,7 @@ impl Upkeep {
         }
     }
 
-    /// A panic of the tables must not end the upkeep unsaid.
+    /// A panic of the tables must not end the upkeep silently.
     fn guarded_round(&mut self, wake: Wake) -> Result<()> {
         let core = Arc::clone(&self.core);
         catch_unwind(AssertUnwindSafe(|| self.round(wake))).unwrap_or_else(|panic| {
@@ -101,7 +104,7 @@ impl Upkeep {
         })
     }
 
-    /// Says what came of a part of the upkeep, if it failed.
+    /// Reports the failure of a job.
     fn note(&self, part: Result<()>) {
         let core = &self.core;
         // An error that stops all writing is reported elsewhere, and a closed engine needs no
@@ -140,7 +143,7 @@ impl Upkeep {
         Ok(())
     }
 
-    /// Has the tables written and merged again that met a full disk.
+    /// Lets the tables flush and merge again after the disk was full.
     fn go_on_after_full(&mut self) {
         let Core { space, tables, clock, .. } = &*self.core;
         let now = clock.monotonic();
@@ -151,7 +154,8 @@ impl Upkeep {
         }
     }
 
-    /// Also measures the free space when no request does.
+    /// Frees space if the disk is nearly full. Measures the free space first, because there may be
+    /// no requests that do.
     fn make_room(&self) {
         let Core { space, journal, tables, .. } = &*self.core;
         space.look_if_due();
@@ -161,7 +165,7 @@ impl Upkeep {
         }
     }
 
-    /// Whether something else is due than what takes long.
+    /// Whether a long job must stop because something else is due.
     fn is_called_away(&self) -> bool {
         let core = &self.core;
         core.upkeep.is_closing()
@@ -176,9 +180,9 @@ impl Upkeep {
         wake == Wake::Idle && used == std::mem::replace(&mut self.used_at_last_look, used)
     }
 
-    /// Whether to make a checkpoint now. An idle engine also makes one if the memtable is large
-    /// enough for a file, or if the checkpoint would free segments. That frees memory and makes the
-    /// next start quick.
+    /// Whether to make a checkpoint now. A busy engine makes one when a seal is due. An idle engine
+    /// also makes one if the memtable is large enough for a file, or if the checkpoint would free
+    /// segments. That frees memory and makes the next start quick.
     fn is_checkpoint_due(&self, wake: Wake, is_quiet: bool) -> bool {
         let core = &self.core;
         let is_worth_it = || {
@@ -190,8 +194,8 @@ impl Upkeep {
         wake == Wake::CheckpointAsked || is_due && !core.tables.waits_for_room()
     }
 
-    /// Waits until everything that was applied is in files, and stores the position from which the
-    /// journal is replayed then.
+    /// Makes a checkpoint: waits until all entries of the tables are in files, then stores the
+    /// position from which the next replay starts.
     pub fn make_checkpoint(&mut self) -> Result<()> {
         let core = &self.core;
         if core.tables.waits_for_room() {
@@ -206,8 +210,8 @@ impl Upkeep {
         self.note_checkpoint().map(drop)
     }
 
-    /// If more entries are in files now, stores the new position from which the journal is
-    /// replayed. Returns whether it did.
+    /// Stores a new position for the next replay, if a pending checkpoint is now complete. Returns
+    /// whether it did.
     fn note_checkpoint(&mut self) -> Result<bool> {
         let core = &self.core;
         let Some(manifest) = core.checkpoints.take_latest(core.tables.written()) else {
@@ -246,7 +250,7 @@ impl Upkeep {
         Ok(())
     }
 
-    /// Empties a node, unless called away.
+    /// Deletes the entries of a removed node, until a more urgent job is due.
     fn reclaim(&self, shard: u16, node: NodeId) -> Result<()> {
         let mut is_gone = false;
         while !is_gone && !self.is_called_away() {
@@ -266,7 +270,8 @@ impl Upkeep {
             .collect()
     }
 
-    /// Empties segments of which little is in use, one after another, until something else is due.
+    /// Moves payloads out of segments of which little is in use, one segment after another, until a
+    /// more urgent job is due.
     fn compact(&self, is_quiet: bool) -> Result<()> {
         let core = &self.core;
         while !self.is_called_away() {
@@ -292,11 +297,11 @@ impl Upkeep {
     /// Moves the live payloads out of a segment. Returns how many bytes were moved.
     ///
     /// # Errors
-    /// `Corrupt` if the segment is damaged. Everything readable has been moved then.
+    /// `Corrupt` if the segment is damaged. All readable payloads have been moved then.
     fn empty_segment(&self, segment: u32) -> Result<u64> {
         let mut owners: Vec<Vec<Key>> = vec![Vec::new(); self.core.queues.len()];
         let (mut moved, mut queued) = (0, 0);
-        // In this order: what is released is so in the snapshot.
+        // Read the releases before the snapshot, so that the snapshot contains them.
         let released = self.core.segments.released_of(segment);
         let durable = self.core.journal.durable();
         let mut inventory = self.core.inventory(segment, durable, released)?;

@@ -1,5 +1,6 @@
-//! Finds the entries that refer to the payloads of a segment, from the segment's records and from
-//! references.
+//! Finds the owners of a segment's payloads, that is, the table entries that refer to them.
+//! Compaction and the scrub use it. The candidates come from the segment's records and from
+//! references in the tables.
 
 use std::iter::Peekable;
 
@@ -22,23 +23,23 @@ pub(crate) struct PayloadOwner {
 
 type Found<'a> = Peekable<Box<dyn Iterator<Item = Result<PayloadOwner>> + 'a>>;
 
-/// The owners of the live payloads in a segment, ordered by payload. Owners of one payload are
-/// adjacent.
+/// The owners of the live payloads in a segment, ordered by the offset of the payload. All owners
+/// of one payload follow one another.
 pub(crate) struct PayloadOwners<'a> {
     by_records: Found<'a>,
     by_references: Found<'a>,
 }
 
 impl<'a> PayloadOwners<'a> {
-    /// Finds the owners of a segment's payloads: looks up in the tables the entries that the
-    /// segment's inventory names.
+    /// Looks up in the tables all entries that `inventory` names, and keeps those that still refer
+    /// to a payload of the segment.
     ///
     /// # Errors
     /// `Corrupt` if an entry is damaged.
     pub fn find(tables: &'a TableSnapshot, segment: u32, inventory: Inventory) -> Result<Self> {
         let mut by_records = Vec::new();
-        // Most entries have another value by now. Looking them up in the order of their keys is
-        // fastest.
+        // Look the entries up in the order of their keys, which is fastest. Most have another value
+        // by now.
         for (key, offsets) in inventory.named {
             let value = tables.get(&key)?;
             let bytes = |offset| bytes_of(value.as_ref(), segment, offset, NamedIn::Record);
@@ -73,8 +74,8 @@ fn named_by(
     Ok((bytes > 0).then(|| PayloadOwner { offset, key: Key::from(owner), bytes }))
 }
 
-/// Returns how many bytes of a payload a value refers to, by pieces whose owner is recorded in
-/// `named_in`.
+/// Returns how many bytes of a payload a value refers to. Counts only pieces whose owner is
+/// recorded in `named_in`.
 fn bytes_of(value: Option<&Value>, segment: u32, offset: u32, named_in: NamedIn) -> u64 {
     let pieces = value.into_iter().flat_map(Value::pieces);
     let pieces = pieces.filter(|piece| {
@@ -91,7 +92,7 @@ impl Iterator for PayloadOwners<'_> {
     fn next(&mut self) -> Option<Self::Item> {
         let offset = |found: &mut Found<'_>| match found.peek() {
             Some(Ok(owner)) => Some(owner.offset),
-            // It is said at once.
+            // Report an error at once.
             Some(Err(_)) => Some(0),
             None => None,
         };
@@ -140,7 +141,7 @@ mod tests {
             batch.put(reference, &Value::Inline(bytes::Bytes::new()));
         }
         batch.commit();
-        // As their records had them.
+        // The owners as the records of the payloads name them.
         let named = [("z", vec![100, 300]), ("rewritten", vec![400]), ("trimmed", vec![200])];
         let named = named.map(|(key, offsets)| (Key::from(key), offsets));
         let mut inventory = Inventory::default();

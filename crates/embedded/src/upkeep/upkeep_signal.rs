@@ -1,4 +1,4 @@
-//! How others tell the upkeep thread that there is something to do.
+//! Wakes the upkeep thread when there is something to do.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -32,7 +32,7 @@ pub(crate) struct UpkeepSignal {
 struct State {
     is_asked: bool,
     is_closing: bool,
-    /// Who waits for a checkpoint, and, of those, for the round under way.
+    /// Callers that wait for a checkpoint: of a later round, and of the running one.
     waiting: Vec<oneshot::Sender<Result<()>>>,
     answering: Vec<oneshot::Sender<Result<()>>>,
     /// How many times a part of the upkeep has failed.
@@ -46,10 +46,10 @@ impl UpkeepSignal {
         self.set(|state| state.is_asked = true);
     }
 
-    /// Asks the upkeep thread for a checkpoint, and waits until it is made.
+    /// Has the upkeep thread make a checkpoint, and waits for it.
     ///
     /// # Errors
-    /// Why no checkpoint was made: an error of the disk, or the engine is closing.
+    /// The reason why no checkpoint was made: an error of the disk, or the engine is closing.
     pub fn make_checkpoint(&self) -> Result<()> {
         let (answer, answered) = oneshot::channel();
         self.set(|state| {
@@ -60,7 +60,7 @@ impl UpkeepSignal {
         answered.blocking_recv().unwrap_or_else(|_| Err(closed()))
     }
 
-    /// Says to those who waited for the round what came of it.
+    /// Sends the result of a round to the callers that waited for it.
     pub fn answer(&self, round: &Result<()>) {
         let mut state = self.lock();
         for answer in state.answering.drain(..) {
@@ -113,7 +113,7 @@ impl UpkeepSignal {
         self.lock().last_failure.clone()
     }
 
-    /// Waits to be asked, at most so long.
+    /// Waits until the thread is woken, at most this long.
     pub fn wait(&self, at_most: Duration) -> Wake {
         let state = self.lock();
         let quiet =

@@ -1,4 +1,4 @@
-//! Attributes: few, named, read together.
+//! The attributes of an object. There are few, and they are mostly read together.
 
 use bytes::Bytes;
 use nacre_object::{Error, Result, bounds};

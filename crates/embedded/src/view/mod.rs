@@ -1,7 +1,8 @@
-//! One transaction on one object: [`ObjectView`] and [`TransactionView`] over the layers.
+//! A transaction on one object: what ops and methods read and write through [`ObjectView`] and
+//! [`TransactionView`].
 //!
 //! The head is read once and kept; everything else is read and written through [`Layers`]. A
-//! transaction that succeeds hands its changes out as a [`ChangeSet`]; one that is dropped changes
+//! transaction that succeeds returns its changes as a [`ChangeSet`]; one that is dropped changes
 //! nothing. Read-only transactions, including those at a snapshot, use the same type with writes
 //! denied.
 //!
@@ -33,7 +34,7 @@ use crate::journal::segment_table::SegmentTable;
 use crate::transaction::change_set::{ChangeSet, Release};
 use nodes::CopyBudget;
 
-/// Whether a transaction may write, and what it will be if it does.
+/// Whether a transaction may write, and the numbers it gets if it does.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Mode {
     /// Writing is denied.
@@ -43,7 +44,7 @@ pub(crate) enum Mode {
         /// The sequence its record will have, which becomes the object's version.
         sequence: u64,
         now_micros: u64,
-        /// The first node number the shard has not given away.
+        /// The first node number that the shard has not used.
         next_node: u64,
     },
 }
@@ -56,7 +57,7 @@ pub(crate) struct Transaction<'a> {
     mode: Mode,
     /// The object as the transaction has it; `None` while it does not exist.
     content: Option<Content>,
-    /// What was committed last; 0 where the object did not exist.
+    /// The object's committed version; 0 if it did not exist.
     version: u64,
     modified_micros: u64,
     existed: bool,
@@ -68,7 +69,7 @@ pub(crate) struct Transaction<'a> {
     copied: CopyBudget,
 }
 
-/// What a transaction came to.
+/// The result of a transaction.
 pub(crate) struct Outcome {
     /// Whether the object was changed, and so gets a new version.
     pub is_changed: bool,
@@ -137,7 +138,7 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// Ends it successfully: what it did, to be committed.
+    /// Ends a successful transaction. Returns its changes, which are to be committed.
     pub fn finish(mut self) -> Outcome {
         let exists = self.content.is_some();
         let mut version = if exists { self.version } else { 0 };
@@ -167,7 +168,7 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// Whether it looked at something not yet synced.
+    /// Whether the transaction read unsynced changes.
     pub fn saw_unsynced(&self) -> bool {
         self.layers.saw_unsynced()
     }
@@ -191,7 +192,7 @@ impl<'a> Transaction<'a> {
         Ok(content)
     }
 
-    /// The content to change, brought into being if need be.
+    /// The content to change. Creates the object if it does not exist.
     fn writing(&mut self) -> Result<&mut Content> {
         self.check_writable()?;
         self.is_changed = true;
@@ -223,7 +224,7 @@ impl<'a> Transaction<'a> {
 
     /// Releases the payloads that an entry refers to, just before its value is replaced or deleted.
     fn release(&mut self, owner: &Key, pieces: &[Piece]) {
-        // What this transaction itself put was never counted.
+        // A value that this transaction put itself was never counted.
         if self.layers.own.contains_key(owner) {
             return;
         }

@@ -10,16 +10,17 @@ use crate::entry::key::{self, Key, NodeId};
 use crate::entry::layers::Direction;
 use crate::entry::value::{Piece, Value};
 
-/// A node with at most this many entries is emptied at once. A larger node is emptied later by the
-/// upkeep, so that removing an object takes the same time however large it is.
+/// The entries of a removed stream, map or set of attributes are deleted at once if there are at
+/// most this many. The upkeep thread deletes more of them later, so that removing an object takes
+/// the same time however large it is.
 const MAX_ENTRIES_DROPPED_AT_ONCE: usize = 16;
 
-/// What became of a dropped node.
+/// The result of dropping a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dropped {
     /// It is empty and may be used again.
     Emptied,
-    /// It is garbage.
+    /// Its entries remain until the upkeep thread has deleted them.
     Abandoned,
 }
 
@@ -82,8 +83,8 @@ impl Transaction<'_> {
     }
 }
 
-/// Bounds the entries that all snapshots, rollbacks and clones of one transaction copy. The copies
-/// are held in memory and become one record.
+/// Bounds the entries that the snapshots, rollbacks and clones of one transaction copy. Memory
+/// holds all copies, and they become one journal record.
 #[derive(Debug, Default)]
 pub(super) struct CopyBudget {
     entries: usize,

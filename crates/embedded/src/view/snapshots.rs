@@ -1,9 +1,10 @@
-//! Snapshots of an object: eager copies of its entries that share its payloads.
+//! Snapshots of an object: copies of its table entries that share its payloads.
 //!
-//! A snapshot's nodes are written once, when it is taken, and never change until it is dropped. So
-//! a clone into an object of another shard reads them from the tables without asking that shard.
-//! The clone finds the whole snapshot, or nothing if the snapshot was just dropped. The shard's pin
-//! keeps the segments of shared payloads until the clone's references are counted.
+//! A snapshot's entries are written once, when it is taken, and stay the same until it is dropped.
+//! So a clone into an object of another shard reads them from the tables, and need not ask the
+//! shard of the source. The clone finds the whole snapshot, or nothing if the snapshot was just
+//! dropped. Until the clone's references to shared payloads are counted, a pin keeps the payloads'
+//! segments.
 
 use nacre_object::limits::MAX_SNAPSHOTS;
 use nacre_object::{Error, ObjectId, ObjectName, Result, SnapshotName};
@@ -101,7 +102,7 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// What another object's snapshot holds.
+    /// The content of another object's snapshot.
     fn snapshot_of(&self, source: &ObjectName, name: &SnapshotName) -> Result<Content> {
         let source = ObjectId::new(self.object.pool.clone(), source.clone());
         let head = read_head(&self.layers, &key::snapshot(&source, name))?

@@ -1,4 +1,5 @@
-//! The byte stream of an object: extents, holes and a tail, or a few bytes in the head.
+//! The byte stream of an object: extents, holes and a tail of small appends, or a few bytes in the
+//! head.
 //!
 //! A stream of at most [`WHOLE_MAX_BYTES`] that is written at once is kept in the object's head.
 //! Once part of it is changed, it is divided into extents and a tail.
@@ -9,9 +10,9 @@
 //! extent divides it. The remaining parts still refer to the old payload.
 //!
 //! Small appends do not become extents one by one. Each goes to a numbered *slot*, which is one
-//! table entry. Once the slots hold [`FOLD_BYTES`], they are folded into one extent. The next tail
-//! uses the same slot keys again. So a stream of small appends leaves no tombstones, rewrites each
-//! byte once, and reads like a stream that was written in large pieces.
+//! table entry. Once the slots hold [`FOLD_BYTES`], they are combined (*folded*) into one extent.
+//! The next tail uses the same slot keys again. So a stream of small appends leaves no tombstones,
+//! rewrites each byte once, and reads like a stream that was written in large pieces.
 //!
 //! **Invariants:**
 //! - A stream in the head has neither extents nor slots.
@@ -33,20 +34,21 @@ use crate::entry::layers::Direction;
 use crate::entry::value::{PAYLOAD_MAX_BYTES, PAYLOAD_MIN_BYTES, Value};
 use crate::journal::payload_reader::PayloadReader;
 
-/// How many bytes of small appends are folded into one extent. Measured (`examples/layout.rs`): a
-/// smaller value slows down long reads; a larger one makes the append that folds noticeably slow.
+/// How many bytes of small appends are combined into one extent. Measured (`examples/layout.rs`):
+/// with a smaller value, long reads are slower; with a larger one, the append that combines them is
+/// noticeably slow.
 const FOLD_BYTES: u64 = 32 * 1024;
-/// The tail is folded once it has this many slots, however few bytes they hold, because a read of
-/// the tail reads every slot.
+/// Small appends are combined into an extent at the latest when there are this many, because a read
+/// of them reads every one.
 const MAX_SLOTS: u32 = 256;
 
-/// The number of extents that one transaction may overwrite or cut off. It is bounded because the
-/// transaction holds these extents in memory and logs their removal. The longest stream has this
-/// many extents if each holds the smallest payload.
+/// The number of extents that one transaction may overwrite or cut off. The transaction holds them
+/// in memory and logs their removal, so there must be a bound. The longest stream has this many
+/// extents if each holds the smallest payload.
 const MAX_CLEARED_EXTENTS: usize = MAX_OBJECT_BYTES as usize / PAYLOAD_MIN_BYTES;
 
 const _: () = assert!(FOLD_BYTES <= PAYLOAD_MAX_BYTES as u64);
-// What lies in the head is not referred to from there.
+// A stream in the head is never a payload of the journal.
 const _: () = assert!(WHOLE_MAX_BYTES < PAYLOAD_MIN_BYTES);
 
 /// An extent, or the part of one that matters.
@@ -114,7 +116,7 @@ impl Transaction<'_> {
         Ok(out.into())
     }
 
-    /// Copies what the tail has from `start` on, as far as `out` reaches.
+    /// Copies bytes of the tail, from offset `start` on, into `out`.
     fn copy_tail(&self, content: &Content, node: NodeId, start: u64, out: &mut [u8]) -> Result<()> {
         let end = start + out.len() as u64;
         let mut at = content.tail_start;
@@ -133,8 +135,8 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// The bytes in the slots, in order. They are looked up one by one. A scan would pass every
-    /// older version of each slot, because each tail uses the same keys.
+    /// Yields the bytes of the slots (small appends), in order. Looks each slot up: a scan would
+    /// also read old versions of every slot, because the same keys are used again and again.
     fn slots(&self, node: NodeId, count: u32) -> impl Iterator<Item = Result<Bytes>> {
         (0..count).map(move |slot| {
             let missing = || Error::corrupt(format!("slot {slot} of a stream's tail is missing"));
@@ -217,7 +219,7 @@ impl Transaction<'_> {
         Ok(node)
     }
 
-    /// Has a stream that lies in the head lie in its node.
+    /// Moves a stream from the head to extents of its own.
     fn divide_stream(&mut self) -> Result<()> {
         if let Some(whole) = self.writing()?.whole.take() {
             let node = self.stream_node()?;
@@ -239,7 +241,7 @@ impl Transaction<'_> {
         if is_full { self.fold_tail(node) } else { Ok(()) }
     }
 
-    /// Makes an extent of what the slots hold.
+    /// Combines the slots into one extent.
     fn fold_tail(&mut self, node: NodeId) -> Result<()> {
         let content = self.existing()?.clone();
         if content.tail_slots == 0 {
@@ -251,8 +253,8 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// Puts bytes where no extent is. Returns how many extents they became. Extents end at block
-    /// borders, so a rewrite of aligned blocks replaces whole extents.
+    /// Stores bytes in a range without extents. Returns how many extents they became. Extents end
+    /// at block borders, so a later write of whole blocks replaces whole extents.
     pub(super) fn put_extents(&mut self, node: NodeId, mut offset: u64, mut data: Bytes) -> usize {
         let mut count = 0;
         while !data.is_empty() {
@@ -298,7 +300,7 @@ impl Transaction<'_> {
         self.charge(data.len())?;
         let fits_head = !data.is_empty() && data.len() <= WHOLE_MAX_BYTES;
         match self.only_extent()? {
-            // What is put takes its key.
+            // The new extent has the same key, so this one need not be deleted.
             Some(only) if !data.is_empty() && !fits_head => {
                 self.release(&only.key, only.value.pieces());
             }
@@ -314,8 +316,8 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// If one extent is the whole stream, as in an object that was written at once, returns that
-    /// extent. It is found without a scan.
+    /// Returns the extent that is the whole stream, if there is one, as in an object that was
+    /// written at once. Finds it without a scan.
     fn only_extent(&mut self) -> Result<Option<Extent>> {
         let content = self.writing()?;
         let (size, slots) = (content.size, content.tail_slots);

@@ -1,4 +1,4 @@
-//! Everything a store answers, asked once when it is well and again when it may not be.
+//! Reads everything in a store while it is undamaged, to compare with reads after damage.
 
 #![allow(dead_code, reason = "each test uses its part")]
 
@@ -17,13 +17,13 @@ use super::{append, object, options, read_all, submit};
 
 const WRITERS: usize = 3;
 const TRANSACTIONS: u64 = 12;
-/// How many times the store is opened. Each time but the last it is closed, which flushes its
-/// memory to a table file.
+/// How many times the store is opened. Each time except the last it is also closed, which flushes
+/// its memory to a table file.
 const LIVES: u64 = 3;
 
-/// Makes a store that uses every feature, and leaves it open. It has streams and maps, small and
-/// large, slots, attributes, headers, holes, snapshots and clones. Its entries are in several table
-/// files, and some only in the journal.
+/// Makes a store that uses every feature, and leaves it open. It has small and large streams and
+/// maps, small appends, attributes, headers, holes, snapshots and clones. Its entries are in
+/// several table files, and some only in the journal.
 pub async fn make_store(folder: &Path) -> EmbeddedEngine {
     let mut engine = EmbeddedEngine::open(options(folder)).unwrap();
     for life in 0..LIVES {
@@ -42,8 +42,8 @@ pub async fn make_store(folder: &Path) -> EmbeddedEngine {
     engine
 }
 
-/// Adds streams that are written at once. The small ones are kept in their heads until part of them
-/// is changed.
+/// Adds streams of lengths around 256 bytes, up to which a stream is stored in its object's head,
+/// and appends to a clone of each.
 async fn add_streams_in_heads(engine: &EmbeddedEngine, name: &str) {
     let snapshot = SnapshotName::new("s").unwrap();
     for length in [1, 256, 257] {
@@ -80,11 +80,11 @@ async fn add_some_of_everything(engine: &EmbeddedEngine, life: u64) {
     submit(engine, &object(format!("{{t}}/clone-{life}")), vec![clone]).await.unwrap();
 }
 
-/// What a store answers.
+/// The results of reads of everything in a store.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Contents(BTreeMap<Question, std::result::Result<OpResult, ErrorKind>>);
 
-/// An object or a snapshot of one, and which of the questions.
+/// A read: the object, its snapshot if there is one, and the index of the op.
 type Question = (String, Option<SnapshotName>, usize);
 
 fn questions() -> [Op; 6] {
@@ -93,7 +93,7 @@ fn questions() -> [Op; 6] {
 }
 
 impl Contents {
-    /// Asks everything of all objects.
+    /// Reads everything of all objects.
     pub async fn of(engine: &EmbeddedEngine) -> Self {
         let names = list(engine).await.unwrap();
         let mut contents = Self::default();
@@ -116,16 +116,16 @@ impl Contents {
         }
     }
 
-    /// The same, whenever it was written: two stores of one making are equal in that.
+    /// Drops the times of changes, so that two stores of equal content are equal.
     pub fn without_times(mut self) -> Self {
         self.0.retain(|(.., number), _| questions()[*number] != Op::Stat);
         self
     }
 
-    /// Reads everything again from a store that has possibly lost some of it.
+    /// Reads everything again from a store that may have lost data.
     ///
     /// # Panics
-    /// If something is lost and no error reports that.
+    /// If a read fails with another error than `Corrupt` or `NotFound`.
     pub async fn ask_again(&self, engine: &EmbeddedEngine) {
         for (name, at, number) in self.0.keys() {
             let id: ObjectId = name.parse().unwrap();
@@ -139,7 +139,8 @@ impl Contents {
         }
     }
 
-    /// Reads everything again. Returns the objects that could not be read.
+    /// Reads everything again and compares it with the data from before the damage. Returns the
+    /// objects that could not be read.
     ///
     /// # Panics
     /// If a read gives neither the same data as before nor `Corrupt`.

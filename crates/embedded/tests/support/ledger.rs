@@ -1,4 +1,4 @@
-//! A load whose outcome can be checked after any crash: writers that number what they write.
+//! A workload whose outcome can be checked after any crash: each writer numbers its transactions.
 
 #![allow(dead_code, reason = "each test uses its part")]
 
@@ -10,8 +10,8 @@ use nacre_object::{ErrorKind, MapEntry, ObjectId, Op, OpResult, Request, Store};
 
 use super::{append, object, read_all, submit};
 
-/// The n-th record of a writer: its number, then bytes derived from the number. Some records are
-/// small, some large enough to be payloads.
+/// The n-th record of a writer: its number, then bytes that follow from the number. Some records
+/// are small; some are so large that the engine keeps them in the journal.
 pub fn record(n: u64) -> Bytes {
     let length = [20, 120, 900, 1500, 9000][(n % 5) as usize] + (n % 37) as usize;
     let mut record = n.to_be_bytes().to_vec();
@@ -19,8 +19,8 @@ pub fn record(n: u64) -> Bytes {
     record.into()
 }
 
-/// The n-th transaction of a writer: it appends a record, updates the count of records, and notes
-/// where the record is.
+/// The n-th transaction of a writer: it appends a record, updates the count of records, and stores
+/// the record's offset.
 pub fn transaction(n: u64) -> Vec<Op> {
     let entry = |key: Vec<u8>, value: Bytes| MapEntry { key: key.into(), value };
     let count = entry(b"count".to_vec(), Bytes::copy_from_slice(&(n + 1).to_be_bytes()));
@@ -28,12 +28,12 @@ pub fn transaction(n: u64) -> Vec<Op> {
     vec![append(record(n)), Op::MapSet { entries: vec![count, noted] }]
 }
 
-/// What one writer was told.
+/// What one writer's clients have learned.
 #[derive(Debug, Default)]
 pub struct Acknowledged {
     /// Transactions acknowledged.
     pub written: AtomicU64,
-    /// The highest count a reader was told.
+    /// The highest count that a reader has seen.
     pub seen: AtomicU64,
 }
 
@@ -54,7 +54,7 @@ impl Ledger {
         object(format!("writer-{writer}"))
     }
 
-    /// Writes and reads as every writer until something fails; returns the kinds of errors.
+    /// Runs all writers and their readers until something fails. Returns the kinds of errors.
     pub async fn run(&self, store: Arc<dyn Store>) -> Vec<ErrorKind> {
         let tasks: Vec<_> = (0..self.writers.len())
             .flat_map(|writer| {
@@ -99,8 +99,8 @@ impl Ledger {
         self.writers.iter().map(|writer| writer.written.load(Ordering::SeqCst)).sum()
     }
 
-    /// Checks that every object holds only whole transactions, and that none of the transactions
-    /// that were acknowledged or read is missing. Returns how many transactions there are.
+    /// Checks that every object holds only whole transactions, and all that were acknowledged or
+    /// read. Returns the number of transactions.
     pub async fn check(&self, store: &dyn Store) -> u64 {
         let mut total = 0;
         for (writer, acknowledged) in self.writers.iter().enumerate() {
@@ -109,7 +109,7 @@ impl Ledger {
             let seen = acknowledged.seen.load(Ordering::SeqCst);
             assert!(found >= written, "writer {writer}: {written} acknowledged, {found} found");
             assert!(found >= seen, "writer {writer}: {seen} seen, {found} found");
-            // At most the one in flight may have happened besides.
+            // At most the transaction in flight may have happened besides.
             assert!(found <= written.max(seen) + 1, "writer {writer}: {found} after {written}");
             acknowledged.written.store(found, Ordering::SeqCst);
             acknowledged.seen.store(found, Ordering::SeqCst);
@@ -119,7 +119,7 @@ impl Ledger {
     }
 }
 
-/// What a writer's count says; `None` if it cannot be read or nothing was written yet.
+/// The count of a writer's records. `None` if it cannot be read or nothing was written yet.
 pub async fn count(store: &dyn Store, writer: usize) -> Option<u64> {
     let keys = vec![Bytes::from_static(b"count")];
     let reply = submit(store, &Ledger::object(writer), vec![Op::MapGet { keys }]).await.ok()?;
@@ -131,7 +131,7 @@ pub async fn count(store: &dyn Store, writer: usize) -> Option<u64> {
     }
 }
 
-/// Checks that a writer's object is the work of whole transactions; answers of how many.
+/// Checks that a writer's object has only whole transactions. Returns how many.
 pub async fn check_object(store: &dyn Store, writer: usize) -> u64 {
     let id = Ledger::object(writer);
     let Some(found) = count(store, writer).await else { return 0 };

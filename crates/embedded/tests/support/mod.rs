@@ -1,4 +1,4 @@
-//! What the tests of faults share: a disk in memory that fails, fills up and forgets.
+//! Helpers of the tests, above all a disk in memory that fails, fills up and loses unsynced data.
 
 #![allow(dead_code, reason = "each test uses its part")]
 
@@ -19,7 +19,7 @@ use nacre_conformance::wait::eventually;
 use nacre_embedded::{Create, Disk, DiskFile, EmbeddedEngine, MIN_SEGMENT_BYTES, Options};
 use nacre_object::{ObjectId, Op, OpResult, Reply, Request, Result, Store};
 
-/// What a crash may tear: disks write whole sectors.
+/// A crash may tear writes between sectors, because disks write whole sectors.
 const SECTOR: usize = 512;
 
 /// Some transactions' worth of entries.
@@ -40,7 +40,7 @@ struct Gate {
     moved: Condvar,
 }
 
-/// Syncs wait for as long as this lives.
+/// Syncs wait until this is dropped.
 #[derive(Debug)]
 pub struct HeldSyncs(Arc<Gate>);
 
@@ -79,11 +79,11 @@ struct State {
     open: (usize, usize),
 }
 
-/// What fails. Numbers count from the disk's making, the first is 1.
+/// The calls that fail, counted from 1 since the disk was made.
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
-    /// Every sync from this one on fails. As on Linux, the pages are taken for clean from then on:
-    /// they can be read until the machine crashes, and no later sync writes them.
+    /// Every sync from this one on fails. As on Linux, the written pages then count as clean: they
+    /// can be read until the machine crashes, and no later sync writes them.
     pub fail_syncs_from: Option<u64>,
     /// This write fails.
     pub fail_write: Option<u64>,
@@ -120,7 +120,7 @@ impl SimDisk {
         self.state().free_bytes = free_bytes;
     }
 
-    /// Makes syncs of files wait until what is answered is dropped.
+    /// Makes syncs of files wait until the returned value is dropped.
     pub fn hold_syncs(&self) -> HeldSyncs {
         self.1.state.lock().unwrap().0 = true;
         HeldSyncs(self.1.clone())
@@ -137,8 +137,8 @@ impl SimDisk {
         self.state().open.1
     }
 
-    /// Crashes the machine: this disk stops working. Returns the disk as it is after the crash.
-    /// Chance decides for each unsynced sector whether it survives.
+    /// Crashes the machine: this disk stops working. Returns the disk as it is after the restart.
+    /// Each unsynced sector survives by chance.
     pub fn crash(&self, random: &mut Random) -> SimDisk {
         let mut state = self.state();
         state.plan.crashed = true;
@@ -161,7 +161,7 @@ impl SimDisk {
         SimDisk(Arc::new(Mutex::new(State { files, ..State::default() })), Arc::default())
     }
 
-    /// Files whose names end so, with their lengths, by name.
+    /// Files whose names end in `suffix`, with their lengths, sorted by name.
     pub fn files(&self, suffix: &str) -> Vec<(PathBuf, usize)> {
         let state = self.state();
         let mut files: Vec<_> = state
@@ -189,8 +189,8 @@ impl SimDisk {
         self.state().files[path].lock().unwrap().current[at] ^= mask;
     }
 
-    /// The path that names a file on this disk, without the store's folder, because the tables move
-    /// to another folder at a crash.
+    /// The name of a file on this disk: its path without the store's folder, because a test may
+    /// open the store in another folder after a crash.
     fn place(path: &Path) -> PathBuf {
         let name = path.file_name().expect("files have names");
         match path.parent().and_then(Path::file_name) {
@@ -362,7 +362,8 @@ pub fn options(folder: &Path) -> Options {
 pub fn open_on(disk: &SimDisk, folder: &Path) -> Result<EmbeddedEngine> {
     let mut options = options(folder);
     options.disk = Arc::new(disk.clone());
-    // Tests copy the tables while they are in use: they must stay where they are.
+    // A memtable that never fills up: tests copy the tables' folder while the engine is open, so no
+    // flush may change it.
     options.memtable_bytes = ENDLESS_MEMTABLE_BYTES;
     EmbeddedEngine::open(options)
 }
@@ -386,8 +387,8 @@ fn try_to_copy(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Copies the folder of an open engine that nobody writes to, as a kill would leave it. If a flush
-/// or merge changes files during the copy, copies again.
+/// Copies the folder of an open engine, as a kill would leave it. Nobody must write to the engine.
+/// If a flush or merge changes files during the copy, copies again.
 pub fn copy_open_folder(from: &Path, to: &Path) {
     loop {
         let before = files_of(from);

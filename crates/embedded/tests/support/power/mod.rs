@@ -1,5 +1,5 @@
-//! A disk whose power can be cut, under the engine and its tables. It is an in-memory file system
-//! mounted with FUSE.
+//! A disk whose power can be cut, for tests of the engine and its tables. It is an in-memory file
+//! system mounted with FUSE.
 //!
 //! It promises the least that POSIX allows, which is less than any real file system promises:
 //!
@@ -9,8 +9,8 @@
 //! - each unsynced sector, length and name survives or not by chance, in whatever order they were
 //!   written.
 //!
-//! So an engine that is safe here is safe on ext4, xfs and the like. Calls are counted. At any call
-//! the power can be cut, or the call can fail, be cut short, or find the disk full.
+//! So an engine that is safe here is safe on ext4, xfs and the like. The disk counts its calls. At
+//! any call the power can be cut, or the call can fail, be cut short, or find the disk full.
 
 #![allow(dead_code, unused_imports, reason = "each test uses its part")]
 

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 use super::volume::{File, Folder, Node, Plan, Volume};
 
-/// Nothing is remembered by the kernel: it asks every time.
+/// The kernel caches nothing, so every call reaches the volume.
 const NOT_AT_ALL: Duration = Duration::ZERO;
 const BLOCK: u32 = 4096;
 
@@ -33,8 +33,8 @@ impl PowerDisk {
     /// Mounts an empty disk.
     ///
     /// # Panics
-    /// If FUSE cannot be used, with a message that says what to do. These tests must not be skipped
-    /// silently.
+    /// If FUSE cannot be used. The message says what to do. The tests must fail then and not be
+    /// skipped silently.
     pub fn mount() -> Self {
         let mounted = TempDir::new().unwrap();
         let volume = Arc::new(Mutex::new(Volume::default()));
@@ -53,7 +53,7 @@ impl PowerDisk {
         self.volume.lock().unwrap()
     }
 
-    /// The machine's folder: another one after each power cut.
+    /// The folder of the simulated machine. Each power cut moves it.
     pub fn folder(&self) -> PathBuf {
         self.mounted.path().join(self.lives.to_string())
     }
@@ -63,7 +63,7 @@ impl PowerDisk {
         self.folder().join("store")
     }
 
-    /// Has calls fail from now on, counted from 1.
+    /// Makes calls fail as planned. Counts calls from 1 again.
     pub fn plan(&self, plan: Plan) {
         self.volume().set_plan(Some(plan));
     }
@@ -83,7 +83,7 @@ impl PowerDisk {
         self.volume().met_fault()
     }
 
-    /// Cuts the power and brings it back. Open files are gone. Each unsynced change survives with a
+    /// Cuts the power and brings it back. Open files are lost. Each unsynced change survives with a
     /// probability of `keep` in 8.
     pub fn cut(&mut self, keep: u64, random: &mut Random) {
         let (old, new) = (self.lives.to_string(), (self.lives + 1).to_string());

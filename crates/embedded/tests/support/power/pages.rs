@@ -49,8 +49,8 @@ impl Pages {
     }
 }
 
-/// Divides `length` bytes at `offset` at page borders. Yields for each part its offset within the
-/// bytes, its page, its offset in the page, and its length.
+/// Divides the range of `length` bytes at `offset` at page borders. For each part, yields its
+/// offset within the range, its page, its offset in the page, and its length.
 fn parts(offset: u64, length: usize) -> impl Iterator<Item = (usize, u64, usize, usize)> {
     let mut at = 0;
     std::iter::from_fn(move || {

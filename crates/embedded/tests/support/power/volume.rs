@@ -1,5 +1,5 @@
-//! The state of the disk: its content, the part that is safe, and the part that survives a power
-//! cut. This module does no IO.
+//! The state of the simulated disk: its present content, and the content that is synced and
+//! survives a power cut. This module does no IO.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
@@ -10,19 +10,19 @@ use nacre_clock::Random;
 use super::pages::Pages;
 
 pub const ROOT: u64 = 1;
-/// What is written whole or not at all.
+/// The unit that is written whole or not at all.
 const SECTOR: u64 = 512;
 
-/// What becomes of a call.
+/// The effect of a planned fault on a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// It fails, having done nothing.
+    /// The call fails and does nothing.
     Io,
-    /// If it needs room, there is none.
+    /// If the call needs disk space, the disk is full.
     Full,
-    /// A write takes half of what it is given.
+    /// A write takes only half of its bytes.
     Short,
-    /// The power goes: it and all later ones fail.
+    /// The power is cut: this call and all later ones fail.
     Power,
 }
 
@@ -31,7 +31,7 @@ pub enum Fault {
 pub struct Plan {
     pub fault: Fault,
     pub first: u64,
-    /// The last that does.
+    /// The last call that fails.
     pub last: u64,
 }
 
@@ -75,7 +75,7 @@ enum Naming {
 pub struct Volume {
     nodes: HashMap<u64, Node>,
     next: u64,
-    /// Nodes below this belong to a time before the power went.
+    /// Nodes with lower numbers are from before the last power cut.
     alive_from: u64,
     calls: u64,
     plan: Option<Plan>,
@@ -105,7 +105,8 @@ impl Volume {
         self.met
     }
 
-    /// Counts a call that changes something; returns how it is to fail, if it is.
+    /// Counts a call that changes something. Returns the planned fault if the call must be cut
+    /// short.
     fn count(&mut self, needs_room: bool) -> Result<Option<Fault>, Errno> {
         self.calls += 1;
         let calls = self.calls;
@@ -124,7 +125,7 @@ impl Volume {
         }
     }
 
-    /// The node, unless the power is off or has been since.
+    /// Returns the node. Fails if the power is off, or was cut since the node was opened.
     pub fn node(&mut self, number: u64) -> Result<&mut Node, Errno> {
         if self.is_off || number != ROOT && number < self.alive_from {
             return Err(Errno::EIO);
@@ -164,7 +165,7 @@ impl Volume {
         let folder_node = self.folder(folder)?;
         folder_node.current.insert(name.to_owned(), number);
         if folder == ROOT {
-            // Where a machine's disk begins is not part of what is tested.
+            // The machine's own folder always survives; its creation is not under test.
             folder_node.synced.insert(name.to_owned(), number);
         } else {
             folder_node.unsynced.push(Naming::Link(name.to_owned(), number));
@@ -245,9 +246,9 @@ impl Volume {
         Ok(())
     }
 
-    /// Cuts the power, if it is still on, and brings it back. What is left of the root's folder
-    /// `name` goes into the new folder `to`; the old one becomes unusable. Each unsynced change
-    /// survives with a probability of `keep` in 8.
+    /// Cuts the power, if it is still on, and brings it back. The surviving content of the root's
+    /// folder `name` moves to the new folder `to`, and the old folder becomes unusable. Each
+    /// unsynced change survives with a probability of `keep` in 8.
     pub fn cut(&mut self, name: &OsStr, to: &OsStr, keep: u64, random: &mut Random) {
         (self.is_off, self.plan) = (false, None);
         self.alive_from = 0;
@@ -258,7 +259,7 @@ impl Volume {
         root.current.remove(name);
         root.current.insert(to.to_owned(), survivor);
         self.alive_from = first;
-        // Whoever still has old ones open is told that they are gone.
+        // Calls on nodes from before the cut will fail.
         self.nodes.retain(|number, _| *number == ROOT || *number >= first);
     }
 
