@@ -1,5 +1,6 @@
-//! Runs a Ceph cluster of real daemons for a test. `scripts/ceph-cluster` starts the daemons, and
-//! stops them when a pipe from the test is closed.
+//! Runs a Ceph cluster of real daemons for a test. The script `scripts/ceph-cluster` starts the
+//! daemons. The test holds a pipe to the script, and the script stops the daemons when the pipe is
+//! closed.
 //!
 //! **Invariant:** however the test ends, even by SIGKILL, its end of the pipe is closed. The script
 //! then stops every daemon and deletes the folder.
@@ -21,8 +22,8 @@ pub struct CephCluster {
     holder: Child,
 }
 
-/// The folder with the object class that `make ceph-plugin` made. It lies in the build folder of
-/// this test binary.
+/// The folder with nacre's plugin for OSDs (a Ceph object class), which `make ceph-plugin` builds.
+/// It lies in the build folder of this test binary.
 ///
 /// # Panics
 /// If it does not exist.
@@ -37,10 +38,10 @@ pub fn ceph_plugin_folder() -> PathBuf {
 }
 
 impl CephCluster {
-    /// Starts a cluster; `options` are those of `ceph-cluster up`.
+    /// Starts a cluster with these options of `ceph-cluster up`.
     ///
     /// # Panics
-    /// If the cluster does not come up; the script has printed the reason on standard error.
+    /// If the cluster does not start. The script has printed the reason on standard error.
     pub fn start(options: &[&str]) -> Self {
         let folder = Self::unused_folder();
         let mut holder = Self::command("up", &folder)
@@ -84,7 +85,7 @@ impl CephCluster {
         self.folder.join("ceph.conf")
     }
 
-    /// The daemons with their process ids. The id of a daemon that does not run is `None`.
+    /// The daemons with their process ids. The id of a stopped daemon is `None`.
     ///
     /// # Panics
     /// If the script fails. The same holds for all functions below.

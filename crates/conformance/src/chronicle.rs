@@ -1,5 +1,5 @@
-//! Counts the events of a simulation: each fault, and each situation that the faults are meant to
-//! cause. If none of these situations ever occurs, the simulation proves nothing.
+//! Counts the events of a simulation: the injected faults, and the situations that they should
+//! cause. A simulation in which a situation never occurs proves nothing about it.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,7 +1,7 @@
 //! A layer that makes requests to the store below it fail, according to a plan.
 //!
-//! It does what a network can do: it loses a request or a reply, delays either, or loses a watch or
-//! its events. It never makes up a message and never changes the order of messages.
+//! It injects the faults of a network: it loses a request or a reply, delays either, or loses a
+//! watch or its events. It never makes up a message and never changes the order of messages.
 
 use bytes::Bytes;
 use futures::StreamExt;

@@ -16,10 +16,11 @@ pub struct HostileScript {
     pub expected: String,
 }
 
-/// All hostile scripts, by name.
+/// All hostile scripts, sorted by name.
 ///
 /// # Panics
-/// If the scripts cannot be read, or if the first line of a script does not say how it must end.
+/// If the scripts cannot be read, or if a script's first line does not say which error it must end
+/// with.
 pub fn hostile_scripts() -> Vec<HostileScript> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../class/tests/hostile");
     let entries = std::fs::read_dir(folder).expect("the scripts are there");

@@ -8,8 +8,9 @@ use nacre_object::{Capabilities, ListPage, ListRequest, ObjectId, Reply, Request
 
 use crate::{MemoryStore, ops};
 
-/// A store in memory for tests of conflicts. Just before some of the requests it changes the
-/// object, as another client would: it writes the number of the request to the start of the stream.
+/// A store in memory for tests of conflicts. Just before some requests it changes the request's
+/// object, as another client would: it overwrites the start of the stream with the number of the
+/// request.
 #[derive(Debug)]
 pub struct MeddlingStore {
     store: MemoryStore,

@@ -1,9 +1,9 @@
-//! One object in memory: the model that every engine is compared with, and a view for tests of
-//! classes.
+//! One object in memory. It is the model that every engine is compared with, and a view of an
+//! object for tests of classes.
 //!
-//! It is meant to be obviously right, not fast: a byte vector and three sorted maps, which clones
-//! share until one of them is written. A transaction works on a clone, which replaces the original
-//! if the transaction succeeds.
+//! It is meant to be obviously right, not fast. It consists of a byte vector and three sorted maps,
+//! which clones share until one of them is written. A transaction works on a clone, which replaces
+//! the original if the transaction succeeds.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -33,12 +33,12 @@ struct Snapshot {
     content: Content,
     version: u64,
     modified_micros: u64,
-    /// Whether the running transaction took the snapshot after it had changed the object. Then the
-    /// snapshot gets the version that the commit will give to the object.
+    /// Whether the running transaction took this snapshot after it changed the object. The snapshot
+    /// then gets the version that the commit gives to the object.
     of_this_transaction: bool,
 }
 
-/// An object in memory: its committed state, and the state that a running transaction has made.
+/// An object in memory: its committed state, and its state in the running transaction.
 ///
 /// [`MemoryObject::default`] is an object that does not exist and never did.
 #[derive(Debug, Clone, Default)]
@@ -75,8 +75,8 @@ impl MemoryObject {
         self.version
     }
 
-    /// Commits the transaction at the time `now_micros`. Returns whether the transaction changed
-    /// the object. If it did, the object has a new version.
+    /// Commits the running transaction, with `now_micros` as its time. Returns whether it changed
+    /// the object. If it did, the object gets a new version.
     pub fn commit(&mut self, now_micros: u64) -> bool {
         let changed = std::mem::take(&mut self.changed);
         if changed {

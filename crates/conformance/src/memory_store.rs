@@ -1,6 +1,6 @@
 //! A whole store in memory: the specification of [`Store`] and [`Watch`] as running code.
 //!
-//! One mutex is held for a whole transaction.
+//! Each transaction holds one mutex from its begin to its end.
 //!
 //! **Invariant:** a transaction becomes visible and is reported to watchers in one step, or not at
 //! all.

@@ -1,24 +1,25 @@
-//! A simulated network, over which simulations of pure cores send their messages.
+//! A simulated network, over which the parties of a simulation (clients, nodes) send their
+//! messages.
 //!
-//! Each message takes time. In a *storm* some messages are lost, some arrive twice, and later
-//! messages overtake some. A paused party receives nothing, not even its own timers, and receives
-//! everything at once when it goes on. If a party's clock jumps, its timers fire early or late.
-//! Everything follows from the seed of the [`Random`] that is passed in, so the same seed always
-//! gives the same trace.
+//! Each message takes time. In a *storm* some messages are lost, some arrive twice, and some arrive
+//! after later ones. A paused party receives nothing, not even its own timers; when it resumes, it
+//! receives everything at once. If a party's clock jumps, its timers fire early or late. All of
+//! this follows from the seed of the [`Random`] that is passed in, so the same seed always gives
+//! the same trace.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use nacre_clock::Random;
 
-/// How long an asker waits for an answer; then it assumes that none will come. In a storm, an
-/// answer or a repeated question possibly arrives later.
+/// How long a party waits for the answer to a request before it gives up. In a storm, the answer
+/// may still arrive later.
 pub const PATIENCE: u64 = 60;
 /// A message usually takes less than this.
 const USUAL_DELAY: u64 = 10;
 /// In a storm one message in so many is lost, and one in so many is repeated.
 const LOST_ONE_IN: u64 = 12;
-/// In a storm, one message in this many is slow. Often it is so slow that its asker has given up
-/// before the answer arrives.
+/// In a storm, one message in this many is slow. Its sender has often given up before the answer
+/// arrives.
 const SLOW_ONE_IN: u64 = 10;
 
 /// Takes note of what the network did: each name is a constant.
@@ -131,8 +132,8 @@ impl<Party: Copy + Ord, Ask: Clone, Answer: Clone> Network<Party, Ask, Answer> {
         self.put_after(PATIENCE, timer);
     }
 
-    /// Sends a message that needs no answer, as part of a stream. It may be late. It is lost only
-    /// if the whole stream is lost.
+    /// Sends a message of a stream, which needs no answer. It may be late. It is lost only if its
+    /// whole stream is cut off.
     pub fn post(&mut self, random: &mut Random, (from, id): (Party, u64), (to, ask): (Party, Ask)) {
         self.put(random, Delivery { from, to, id, ask, leg: Leg::Question });
     }

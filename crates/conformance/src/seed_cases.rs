@@ -15,11 +15,12 @@ pub struct SeedCases {
 }
 
 impl SeedCases {
-    /// Calls `run` with the seeds of the list, and then with those of [`seeds`]. Returns the number
-    /// of seeds. If `run` fails, prints the seed and how to run it again.
+    /// Calls `run` with each seed in the file of seeds that failed before, and then with those of
+    /// [`seeds`]. Returns the number of seeds. If `run` panics, prints the seed and how to run it
+    /// again.
     ///
     /// # Panics
-    /// If a line of the list is not a seed.
+    /// If a line of the file is not a seed.
     pub fn each(&self, count: u64, mut run: impl FnMut(u64)) -> usize {
         let mut runs = 0;
         for seed in self.seeds(count) {
@@ -31,12 +32,12 @@ impl SeedCases {
         runs
     }
 
-    /// Runs a simulation with the seeds of [`SeedCases::each`], and prints the number of times that
-    /// each event happened.
+    /// Runs a simulation with the seeds of [`SeedCases::each`], and prints how often each event
+    /// happened.
     ///
     /// # Panics
-    /// If a seed fails, with its error. Also if a hundred seeds or more have run and some event of
-    /// `must_happen` did not happen.
+    /// - If a seed fails, with its error.
+    /// - If a hundred seeds or more have run and an event of `must_happen` never happened.
     pub fn simulate(
         &self,
         count: u64,
@@ -52,11 +53,11 @@ impl SeedCases {
         assert!(count < 100 || missing.is_empty(), "no seed brought about: {missing:?}");
     }
 
-    /// The seeds of the list, then those of [`seeds`]. If `NACRE_SEED` names one seed, only that
-    /// seed.
+    /// The seeds in the file of seeds that failed before, then those of [`seeds`]. If the
+    /// environment variable `NACRE_SEED` names a seed, only that one.
     ///
     /// # Panics
-    /// If a line of the list is not a seed.
+    /// If a line of the file is not a seed.
     pub fn seeds(&self, count: u64) -> Vec<u64> {
         let is_alone = seeds(2).count() == 1;
         let kept = if is_alone { vec![] } else { self.kept() };
@@ -73,9 +74,9 @@ impl SeedCases {
     }
 }
 
-/// Runs a simulation with a planted bug until a seed shows the bug, and prints that seed. An error
-/// for which `counts` is false does not show the bug. An example is that the simulation makes no
-/// progress.
+/// Runs a simulation with a planted bug, seed after seed, until one fails. Prints that seed. A
+/// failure with an error for which `counts` is false does not count, for example that the
+/// simulation makes no progress.
 ///
 /// # Panics
 /// If no seed shows the bug.

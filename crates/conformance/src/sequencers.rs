@@ -1,9 +1,9 @@
-//! Checks that every kind of sequencer must pass: the sequencer of a log, and a resource whose file
-//! type is a sequencer.
+//! Checks that every kind of sequencer must pass. There are two kinds: the sequencer of a log, and
+//! a resource whose file type is a sequencer.
 //!
-//! Each check takes a cluster with a new sequencer that was never used. If only one client uses a
-//! sequencer for long enough, that client may hold the exclusive capability. Then it issues the
-//! positions itself. The checks must hold in both cases.
+//! Each check takes a cluster with a new sequencer that was never used. A client that uses a
+//! sequencer alone for long enough may get the exclusive capability, and then issues the positions
+//! itself. The checks must hold with and without such a client.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -33,8 +33,8 @@ pub trait SequencerCluster: Send + Sync {
     fn cut_holders_off(&self, are_cut_off: bool);
 }
 
-/// Defines a test for each check. The expression `$cluster` makes the cluster for the test. The
-/// crate that uses this macro must depend on tokio with `test-util`.
+/// Defines one test for each check. The expression `$cluster` makes the cluster of a test. A crate
+/// that uses this macro must depend on tokio with `test-util`.
 #[macro_export]
 macro_rules! sequencer_suite {
     ($cluster:expr) => {
@@ -85,8 +85,8 @@ pub async fn positions_follow_each_other(cluster: &dyn SequencerCluster) {
     assert_eq!(client.read().await.expect("a tail"), 5);
 }
 
-/// A client that worked alone makes room for a second client. The second client reads the tail of
-/// the first one, and the positions of both have no gap.
+/// A client that used the sequencer alone gives way to a second client. The second client reads the
+/// tail that the first one reached, and the positions of the two have no gap.
 pub async fn a_lone_client_makes_room_for_another_without_a_gap(cluster: &dyn SequencerCluster) {
     let (first, second) = (cluster.client().await, cluster.client().await);
     assert_eq!(take(&*first, TAKEN).await, (0..TAKEN).collect::<Vec<_>>());
@@ -130,8 +130,8 @@ pub async fn the_death_of_an_authority_gives_no_position_twice(cluster: &dyn Seq
     assert!(taken.iter().all(|position| *position < tail), "{tail} {taken:?}");
 }
 
-/// A client that holds the capability is cut off the network, and is evicted. No other client gets
-/// a position that the cut-off client issued before it stopped.
+/// The client that holds the capability is cut off from the network and evicted. No other client
+/// gets a position that the evicted client issued before it stopped.
 pub async fn an_evicted_holder_gives_no_position_twice(cluster: &dyn SequencerCluster) {
     let (first, second) = (cluster.client().await, cluster.client().await);
     let mut taken = take(&*first, TAKEN).await;

@@ -11,8 +11,8 @@ pub const FAILED_STATUS: i32 = -16;
 /// How much `fill` appends at a time: small against every bound.
 const FILL_BYTES: usize = 1024 * 1024;
 
-/// A host with the one class [`TestClasses::CLASS`], in version [`TestClasses::VERSION`]. A store
-/// that can run classes needs this host to pass the suite. Methods get and return numbers as
+/// A class host with the one class [`TestClasses::CLASS`], in version [`TestClasses::VERSION`]. A
+/// store that can run classes needs this host to pass the suite. Methods get and return numbers as
 /// decimal strings.
 ///
 /// | method | does |
@@ -23,7 +23,7 @@ const FILL_BYTES: usize = 1024 * 1024;
 /// | `write-and-fail` | changes stream, map, header and attributes, then ends with [`FAILED_STATUS`] |
 /// | `fault` | changes the stream, then is a `Fault` |
 /// | `remove` | removes the object |
-/// | `catch` | tries what must fail, goes on, appends its input |
+/// | `catch` | tries ops that must fail, goes on, appends its input |
 /// | `version` | appends its input and outputs the version it then sees |
 /// | `size` (read-only) | outputs the stream's size |
 /// | `last` (read-only) | outputs the last key with its input as prefix |

@@ -1,7 +1,7 @@
-//! Functions for waits in tests. Each wait has a deadline. A test that misses a deadline fails and
-//! says what it waited for.
+//! Waits for tests, each with a deadline. A test that misses a deadline fails and says what it
+//! waited for.
 //!
-//! Every wait of a test for a message, a process or a state uses one of these functions. A test
+//! A test uses one of these functions for every wait for a message, a process or a state. A test
 //! that waits for ever would not say why, and would hide the results of all other tests.
 
 use std::pin::pin;
@@ -13,9 +13,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
-/// The deadline of every wait. Nothing that a test waits for takes so long, even on a busy machine.
-/// It is measured with the clock of the machine, so it also applies to a test whose own clock
-/// stands still or jumps.
+/// The deadline of every wait, far longer than any test needs even on a busy machine. It is
+/// measured with the machine's clock, so it holds for tests that pause or move their own clock too.
 pub const DEADLINE: Duration = Duration::from_secs(120);
 /// The pause between two looks at a state that gives no notification.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
@@ -46,9 +45,9 @@ pub async fn within<T>(deadline: Duration, what: &str, work: impl Future<Output 
     }
 }
 
-/// Returns a channel that gets a message after some time of the machine's clock, unless the
-/// returned sender is dropped before. It uses no tokio timer, because a paused test clock would
-/// jump to the timer's deadline.
+/// Returns a channel that gets a message after this time of the machine's clock, unless the
+/// returned sender is dropped before. A tokio timer would not do: a paused test clock would jump to
+/// its deadline.
 fn alarm(deadline: Duration) -> (mpsc::Sender<()>, oneshot::Receiver<()>) {
     let (still_waiting, over) = mpsc::channel();
     let (ring, alarm) = oneshot::channel();
@@ -91,11 +90,11 @@ pub fn eventually_blocking(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 /// Runs a blocking operation, such as a read of a pipe or a wait for a process, and returns its
-/// outcome.
+/// result.
 ///
 /// # Panics
-/// If the operation panics. Also if it does not end by the deadline; then its thread continues to
-/// run.
+/// If the operation panics, or does not end by the deadline. In the second case its thread
+/// continues to run.
 #[track_caller]
 pub fn within_deadline_blocking<T: Send + 'static>(
     what: &str,

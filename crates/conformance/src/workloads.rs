@@ -22,7 +22,7 @@ pub type ObjectHistory = Vec<Operation<ObjectCall, ObjectAnswer>>;
 /// they overlap.
 ///
 /// # Panics
-/// If a call fails in a way that no fault explains.
+/// If a call fails with an error that no injected fault explains.
 pub async fn use_object(
     stores: &[Arc<dyn Store>],
     object: &ObjectId,
@@ -97,8 +97,8 @@ impl Client {
         let ops = vec![Op::AssertVersion(stat.version), ops::map_set([(key, value)])];
         match self.submit(ops).await {
             Ok(_) => self.recorder.end(ticket, ObjectAnswer::Done),
-            // Another client has changed the object, but the key possibly has the wanted value all
-            // the same. So the call is not recorded as a failed comparison, but as a call that
+            // Another client has changed the object since it was read, but the key may still have
+            // the expected value. So this is not a failed comparison. It counts as a call that
             // never happened.
             Err(ErrorKind::Conflict) => self.recorder.never_happened(ticket),
             Err(ErrorKind::Unavailable) => drop(ticket),

@@ -1,5 +1,5 @@
-//! Tests the checkers on hand-made histories: some must pass and some must be refused. A checker
-//! that refuses nothing would make all other tests pass.
+//! Tests the checkers of histories with hand-made histories: they must accept some and refuse
+//! others. A checker that refused nothing would make all other tests pass.
 
 use std::collections::BTreeMap;
 

@@ -17,9 +17,9 @@ pub trait Model {
     /// What can be heard.
     type Answer: Clone + Debug;
 
-    /// The state after `call`. `None` if no call gets this answer in this state. A call without an
-    /// answer is applied as if it happened, and always gives a state: if it could not do anything,
-    /// the state stays as it is.
+    /// Returns the state after `call`, or `None` if a call in this state cannot have this answer. A
+    /// call without an answer always gives a state: the state after its change, or the same state
+    /// if it could not change anything.
     fn step(
         state: &Self::State,
         call: &Self::Call,
@@ -48,8 +48,8 @@ impl<M: Model> Specification for Adapted<M> {
 
 /// Checks that a history is linearizable.
 ///
-/// An *unknown* call, one without an answer, counts as ending after all other calls. So the check
-/// may place it last in the order, where it has the same effect as a call that never happened.
+/// A call without an answer counts as ending after all other calls. So the check may put it last,
+/// where it affects no other call. That covers the case that it never happened.
 ///
 /// # Errors
 /// The whole history, if it is not linearizable.

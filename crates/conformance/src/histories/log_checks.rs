@@ -1,11 +1,11 @@
 //! Checks histories of a shared log against the promises of CORFU.
 //!
-//! A log is not linearizable as one sequence: a position is taken before its record is there. A
-//! client that reads the position meanwhile finds nothing, although later positions are written.
-//! The promises are checked in three parts, each over all clients:
+//! A log is not linearizable as a whole: a client takes a position first and writes its record
+//! there later. Meanwhile a reader finds nothing at the position, although later positions are
+//! written. So the promises are checked in three parts, each over all clients:
 //!
-//! - **order**: a record appended after another was acknowledged or read has the greater position;
-//!   a tail is never at or below a record that was acknowledged or read before;
+//! - **order**: a record is appended after another one was acknowledged or read. Then its position
+//!   is the greater one. A tail is always above every record that was acknowledged or read before;
 //! - **positions**: each position is a register that is written once. What a client saw there
 //!   stays, unless the position is trimmed. Positions do not depend on each other, so each is
 //!   checked by itself;
@@ -63,7 +63,7 @@ pub enum LogAnswer {
 
 type LogOperation = Operation<LogCall, LogAnswer>;
 
-/// Checks that a history of a log keeps the promises of logs.
+/// Checks a history of a log against the promises of CORFU.
 ///
 /// # Errors
 /// The first broken promise, with the part of the history that shows it.
@@ -197,8 +197,8 @@ fn calls_on(position: u64, operations: &[LogOperation]) -> Vec<Operation<OnPosit
                 let (call, answer) = (OnPosition::Write(record), Some(LogAnswer::Done));
                 return Some(Operation { call, answer, invoked, returned });
             }
-            // An unknown append has its record at one position at most: the position where a client
-            // read it, if any did.
+            // An append without an answer wrote its record at one position at most. If a client
+            // read the record here, this is the position.
             LogCall::Append(record) if answer.is_none() && read_here(record) => {
                 OnPosition::Write(record)
             }
@@ -220,10 +220,10 @@ fn calls_on(position: u64, operations: &[LogOperation]) -> Vec<Operation<OnPosit
     calls
 }
 
-/// The fill of a position that no client asked for. A client that wants to fill or trim the tail
-/// takes a position first, and possibly gets a later one than it wanted. It then fills that
-/// position, so that no reader waits for it. The fill happens at any time after the first such call
-/// began, or never.
+/// A fill of this position that no client asked for by name. To fill or trim the tail, a client
+/// first takes a position from the sequencer. If that is a later position than the client wanted,
+/// the client fills it too, so that no reader waits for it. This fill happens at any time after the
+/// first such call began, or never.
 fn unasked_fill(
     position: u64,
     operations: &[LogOperation],

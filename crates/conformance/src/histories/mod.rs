@@ -8,7 +8,8 @@
 //!
 //! **Invariant:** a call without an answer (a lost reply, a timeout) is *unknown*: it may have
 //! happened, may happen at any later time, or never. Only [`Recorder::never_happened`] removes a
-//! call from the history, and only for an error that guarantees it.
+//! call from the history. It may be used only after an error which guarantees that the call never
+//! happens.
 
 mod linearizable;
 mod log_checks;

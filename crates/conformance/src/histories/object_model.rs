@@ -1,5 +1,5 @@
-//! The model of one object, for checks of histories. Its stream is replaced, appended to and read.
-//! Its keys are set, read and compared.
+//! A model of one object, for linearizability checks. Calls replace, append to and read its stream,
+//! and set, read and compare its map keys.
 
 use std::collections::BTreeMap;
 

@@ -10,10 +10,9 @@ use crate::ops;
 use crate::suite::{Subject, TestObject};
 use crate::{MemoryStore, TestClasses};
 
-/// Applies steps to a store and to the model, and compares the two.
+/// Applies random steps to a store and to the model, and compares the two.
 ///
-/// Each method gets the store as an argument, so that a test can close and reopen the store between
-/// steps.
+/// The store is an argument of each method, so that a test can close and reopen it between steps.
 pub struct Comparison {
     model: Subject,
     /// Begins the names of this comparison's objects; in braces, so that they can be cloned.

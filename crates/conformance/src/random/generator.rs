@@ -115,8 +115,8 @@ impl Generator {
     }
 }
 
-/// Makes a random list of ops for a store with these capabilities. Most of the ops succeed. The
-/// sources of clones are named `0`, and only the first op may be a guard on the version.
+/// Makes a random list of ops for a store with these capabilities. Most of the ops succeed. A clone
+/// has the placeholder `0` as its source. A guard on the version can only be the first op.
 pub fn random_transaction(random: &mut Random, capabilities: Capabilities) -> Vec<Op> {
     let mut ops = Vec::new();
     if random.one_in(8) {

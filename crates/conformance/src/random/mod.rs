@@ -1,9 +1,9 @@
-//! Random transactions, and the comparison of a store with the model on them.
+//! Random tests: compares a store with the in-memory model on random transactions.
 //!
-//! A [`Generator`] makes [`Step`]s from a seed. A [`Comparison`] applies each to a store and to a
-//! [`MemoryStore`](crate::MemoryStore), and compares replies, errors and contents. [`compare`]
-//! applies all steps of a seed in this way. If a step fails, it finds a few steps that suffice for
-//! the failure.
+//! A [`Generator`] makes [`Step`]s from a seed. A [`Comparison`] applies each step to a store and
+//! to a [`MemoryStore`](crate::MemoryStore), and compares replies, errors and contents. [`compare`]
+//! does that for all steps of a seed. After a failure it looks for a few steps that are enough to
+//! reproduce it.
 
 mod comparison;
 mod generator;

@@ -1,4 +1,5 @@
-//! Runs whole seeds. If a seed fails, reduces it to a few steps and prints how to run it again.
+//! Runs all random steps of a seed. After a failure, looks for a few steps that reproduce it, and
+//! prints how to run them again.
 
 use super::comparison::Comparison;
 use super::generator::{Generator, Step};
@@ -9,8 +10,8 @@ const STEPS_PER_CHECK: usize = 20;
 /// Runs spent on cutting a failure down: what is left by then is short enough to read.
 const MAX_SHRINK_RUNS: usize = 400;
 
-/// The seeds to try. There are `count` of them, times `NACRE_SEEDS` if that environment variable is
-/// set. If `NACRE_SEED` is set, there is only that seed.
+/// The seeds to try: `count` of them, times `NACRE_SEEDS` if that environment variable is set. If
+/// `NACRE_SEED` is set, only that seed.
 #[expect(clippy::disallowed_methods, reason = "a person chooses the seeds of a test run")]
 pub fn seeds(count: u64) -> std::ops::Range<u64> {
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
@@ -24,7 +25,7 @@ pub fn seeds(count: u64) -> std::ops::Range<u64> {
 /// step.
 ///
 /// # Panics
-/// If the store and the model disagree. The message says where, lists a few steps that suffice for
+/// If the store and the model disagree. The message says where, lists a few steps that reproduce
 /// the disagreement, and says how to run them again.
 pub async fn compare(subject: &Subject, seed: u64, steps: usize) {
     let mut generator = Generator::new(seed, subject.store().capabilities());

@@ -1,5 +1,5 @@
-//! Checks every bound of requests. A request at the bound works. A request that exceeds it by one
-//! fails with the right kind of error and changes nothing.
+//! Checks every bound on requests. A request exactly at a bound works. A request that is one above
+//! it fails with the right kind of error and changes nothing.
 
 use bytes::Bytes;
 use nacre_object::ErrorKind::{Exhausted, Invalid};

@@ -9,11 +9,10 @@ use tokio::time::Instant;
 
 use super::subject::{Subject, TestObject};
 
-/// How long one check may take. The slowest takes seconds on a busy machine, so a check that takes
-/// longer hangs.
+/// How long one check may take. Even the slowest takes only seconds on a busy machine.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(120);
-/// After this time no further check begins. The whole suite usually takes seconds. If the store is
-/// stuck, this bound keeps the run from taking many minutes.
+/// After this time no further check begins. The suite usually takes seconds; this bound matters if
+/// the store is stuck.
 const SUITE_TIMEOUT: Duration = Duration::from_secs(240);
 
 /// One statement about stores.
@@ -100,9 +99,8 @@ fn panic_text(error: tokio::task::JoinError) -> String {
     text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("panicked").to_owned()
 }
 
-/// Runs checks one after the other while there is time, also after a failure. Each failure is
-/// printed at once. If the store has stopped answering, every check is slow, and the run is
-/// possibly killed before its end.
+/// Runs checks one after the other until [`SUITE_TIMEOUT`], also after a failure. Prints each
+/// failure at once, because a run against a stuck store is slow and may be killed before its end.
 pub async fn run(checks: &[Check], subject: &Subject) -> Report {
     let begun = Instant::now();
     let mut report = Report::default();

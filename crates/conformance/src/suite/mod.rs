@@ -1,8 +1,8 @@
 //! The checks that every store must pass, each with a name.
 //!
-//! A check is an async function that panics if its statement does not hold for the store. All
-//! checks of a run use the same store. The names of a check's objects begin with its own name, so
-//! checks do not disturb each other.
+//! A check is an async function that panics if the store does not do what the check's name says.
+//! All checks of a run use the same store. The names of a check's objects begin with its own name,
+//! so checks do not disturb each other.
 
 /// The checks of a module: the functions named, what they need, whether they watch.
 macro_rules! checks {
@@ -62,11 +62,11 @@ pub fn suite() -> Vec<Check> {
     .concat()
 }
 
-/// Runs the whole suite. Engines that run classes must have been given
-/// [`TestClasses`](crate::TestClasses).
+/// Runs the whole suite. An engine that runs classes must have [`TestClasses`](crate::TestClasses)
+/// as its class host.
 ///
 /// # Panics
-/// If a check fails; the message names all that failed.
+/// If a check fails. The message names all that failed.
 pub async fn run_all(subject: &Subject) {
     run(&suite(), subject).await.unwrap();
 }

@@ -188,8 +188,8 @@ async fn an_object_is_made_by_the_first_write_and_only_then(bench: Bench) {
     try_all(&bench, cases).await;
 }
 
-/// Streams with sizes around those at which engines split them. They are written, overwritten in
-/// the middle, cut, and read in pieces that match none of those sizes.
+/// Writes streams of lengths around those at which engines divide streams. Then overwrites them in
+/// the middle, cuts them, and reads them in pieces of other lengths.
 async fn streams_of_any_size_are_whole(bench: Bench) {
     for size in [1_usize, 127, 4095, 4096, 4097, 65_535, 65_537, 1 << 20, (1 << 20) + 1, 5 << 20] {
         let object = bench.object(size);

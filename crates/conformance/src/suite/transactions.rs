@@ -1,5 +1,5 @@
-//! Checks of transactions: a list of ops happens wholly or not at all, and each op sees the effects
-//! of those before it.
+//! Checks of transactions: the ops of a list happen all or not at all, and each op sees the effects
+//! of the ops before it.
 
 use nacre_object::ErrorKind::{Exists, Invalid, NotFound};
 use nacre_object::{ErrorKind, Op, OpResult};
