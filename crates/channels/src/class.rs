@@ -1,10 +1,11 @@
-//! The native class `channels`: the transactions by which messages go from one object to another.
+//! The native class `channels`: the transactions that deliver messages from one object to another.
+//! Couriers call its methods.
 //!
 //! | method | object | input | what it does |
 //! |---|---|---|---|
 //! | `claim` | sender | – | returns the object's incarnation ([`Outbox`]); begins one if there is none |
 //! | `resend` | sender | [`Resend`] | makes dead letters wait for delivery again |
-//! | `settle` | sender | [`Settlement`] | removes messages that are done; keeps messages that were given up as dead letters |
+//! | `settle` | sender | [`Settlement`] | removes messages that are done; turns messages that were given up into dead letters |
 //! | `remove` | sender | [`Removal`] | removes the object, if the message that asks for this is the only one that still waits |
 //! | `begin` | receiver | – | records which messages the receiver itself had sent before the call |
 //! | `accept` | receiver | [`Accept`] | notes that a message was received, and the depth in their chain of the messages that the call sent; `Exists` if this message or a later one was noted before; `Stale` if the receiver has forgotten senders since. Returns the [`Inbox`] if the sender is new |
@@ -12,8 +13,8 @@
 //! | `forget` | receiver | [`Forget`] | forgets senders |
 //! | `unmark` | ledger | [`Unmark`] | removes a mark, if it was not replaced by another |
 //!
-//! A message is received by one transaction, `[begin, call of the method, accept]`: all happen or
-//! none. A call about an earlier incarnation of the sender changes nothing.
+//! One transaction receives a message: `[begin, call of the method, accept]`. A call about an
+//! earlier incarnation of the sender changes nothing.
 
 use bytes::Bytes;
 use nacre_object::{
@@ -33,8 +34,8 @@ use crate::message::WaitingMessage;
 /// The class's name.
 pub(crate) const CLASS: &str = "channels";
 
-/// The class. It must be installed in every process that runs methods of senders, of receivers, or
-/// of the system pool.
+/// The class `channels`. Install it in every process that runs methods of senders, of receivers, or
+/// of objects in the system pool.
 ///
 /// # Panics
 /// Never, because the names in it are well formed.
@@ -52,7 +53,7 @@ pub fn channels_class() -> NativeClass {
         .method("unmark", MethodAccess::ReadWrite, unmark)
 }
 
-/// A call of one of them.
+/// A call of one of this class's methods.
 pub(crate) fn own_call(method: &str, input: &impl Message) -> Result<Op> {
     Ok(Op::Call(ClassCall {
         class: ClassName::new(CLASS)?,
@@ -87,7 +88,7 @@ fn claim(_: Bytes, view: &mut dyn ObjectView, _: &CallContext) -> Result<CallRep
     Ok(CallReply { status: 0, output: outbox.encode_to_vec().into() })
 }
 
-/// Whether this is the incarnation that sends.
+/// Whether this is the object's present incarnation.
 fn is_present(view: &mut dyn ObjectView, incarnation: u64) -> Result<bool> {
     Ok(view.exists()? && outbox(view)?.is_some_and(|outbox| outbox.incarnation == incarnation))
 }
@@ -196,8 +197,8 @@ fn next_waiting(view: &mut dyn ObjectView, number: u64) -> Result<Option<u64>> {
     range.entries.first().map(|entry| message_number(&entry.key)).transpose()
 }
 
-/// The number of the last message that waits behind message `number`. The search looks at only a
-/// few messages: its step doubles while there are more messages, and is then halved, as in a binary
+/// Returns the number of the last waiting message after message `number`. Looks at only a few
+/// messages: the step doubles while there are more messages, and is then halved, as in a binary
 /// search.
 fn last_waiting(view: &mut dyn ObjectView, number: u64) -> Result<Option<u64>> {
     let Some(mut last) = next_waiting(view, number)? else { return Ok(None) };
@@ -213,8 +214,9 @@ fn last_waiting(view: &mut dyn ObjectView, number: u64) -> Result<Option<u64>> {
     Ok(Some(last))
 }
 
-/// Records that the messages which the preceding call sent continue a chain. `depth` is the depth
-/// of the message that caused this call, in its chain of messages.
+/// Records that the messages sent by the preceding call of this transaction continue a chain:
+/// another message caused that call. `depth` is the number of messages before that one in its
+/// chain.
 fn lengthen_chains(view: &mut dyn ObjectView, depth: u32, called: String) -> Result<()> {
     let mut chains = chains(view)?;
     let Some(last) = last_waiting(view, chains.known_to)? else { return Ok(()) };
@@ -263,7 +265,7 @@ fn refuse(input: Bytes, view: &mut dyn ObjectView, _: &CallContext) -> Result<Ca
     Ok(CallReply { status: 0, output: note.encode_to_vec().into() })
 }
 
-/// What is noted of a sender.
+/// The receiver's note of a sender.
 fn note(view: &mut dyn ObjectView, key: &[u8]) -> Result<Option<Received>> {
     view.map_get(key)?.map(|known| stored("what was received", known)).transpose()
 }

@@ -1,6 +1,6 @@
-//! The courier of a process: it delivers the messages that objects send. It marks an object before
-//! a request may send, and delivers the messages after the request. It also looks for objects whose
-//! messages no other process delivers.
+//! The courier of a process: it delivers the messages that the process's objects send. It marks an
+//! object before a request may send, and delivers the messages after the request. It also looks for
+//! objects whose messages no other process delivers.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -26,7 +26,7 @@ use crate::schedule::{Holds, Schedule};
 use crate::stats::{Counters, DeliveryStats};
 use crate::sweep::Sweeper;
 
-/// What a courier works in.
+/// Everything that a courier needs.
 pub struct CourierContext {
     /// Every object there is.
     pub store: Arc<dyn Store>,
@@ -34,13 +34,13 @@ pub struct CourierContext {
     pub watch: Arc<dyn Watch>,
     /// Where objects are.
     pub locate: Arc<dyn Locate>,
-    /// Where it says what it could not deliver.
+    /// The cluster log, for messages that cannot be delivered.
     pub events: Events,
     /// Who may do what.
     pub entities: Arc<LiveEntities>,
     /// The node it runs on.
     pub node: NodeName,
-    /// The targets whose objects this process looks after.
+    /// The targets whose objects this process serves.
     pub served: HashSet<TargetName>,
     /// Whether no other process serves them.
     pub is_alone: bool,
@@ -57,8 +57,8 @@ impl CourierContext {
         Ledger::new(Arc::clone(&self.store), Arc::clone(&self.locate))
     }
 
-    /// Whether only this process serves the object, so that no other process lets it send. Its mark
-    /// is possibly on a target of this process although the object is not.
+    /// Whether only this process serves the object's target, so that no other process can let the
+    /// object send. The object's mark may be on another target than the object.
     pub(crate) fn is_alone_with(&self, object: &ObjectId) -> bool {
         self.is_alone && self.served.contains(&self.locate.locate(object))
     }
@@ -87,7 +87,7 @@ pub struct Courier(Arc<Inner>);
 pub(crate) struct Inner {
     pub clock: Arc<dyn Clock>,
     pub pace: Pace,
-    /// Tells this process' marks from those of others.
+    /// A random name that tells this process's marks from those of others.
     pub process: String,
     pub marks: Mutex<Marks>,
     schedule: Mutex<Schedule>,
@@ -119,7 +119,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Courier {
-    /// A courier that is not at work yet: until it is, nothing can be sent.
+    /// A courier that is not started. Until it is, no object can send.
     pub fn new(clock: Arc<dyn Clock>, mut random: Random, pace: Pace) -> Self {
         let process = format!("{:016x}", random.next_u64());
         Self(Arc::new(Inner {
@@ -135,7 +135,7 @@ impl Courier {
         }))
     }
 
-    /// Puts it to work. Needs a tokio runtime.
+    /// Starts delivery. Needs a tokio runtime.
     pub fn start(&self, context: CourierContext) {
         let context = Arc::new(context);
         let delivering = deliver(Arc::clone(&self.0), Arc::clone(&context));
@@ -145,7 +145,7 @@ impl Courier {
         *locked(&self.0.running) = Some(Running { context, tasks });
     }
 
-    /// Ends its work, at any point: another courier goes on.
+    /// Stops delivery at once. Another courier delivers the rest.
     pub fn stop(&self) {
         *locked(&self.0.running) = None;
     }
@@ -165,11 +165,11 @@ impl Courier {
         self.0.wake.notify_one();
     }
 
-    /// Makes sure that the object is durably marked before a request may send.
+    /// Makes sure that a mark of the object is durable before a request may send messages.
     ///
     /// # Errors
-    /// `Unavailable` if the object cannot be marked; then the request must not send. `Exhausted`
-    /// past [`MAX_REMEMBERED_MARKS`].
+    /// `Unavailable` if the object cannot be marked; the request must not run then. `Exhausted` if
+    /// this process already has [`MAX_REMEMBERED_MARKS`] marks in use.
     pub(crate) async fn sending(&self, object: &ObjectId, source: &EntityName) -> Result<Sending> {
         let now = self.0.clock.monotonic();
         if !locked(&self.0.marks).begin(object, source, now) {
@@ -186,7 +186,7 @@ impl Courier {
         locked(&self.0.running).as_ref().map(|of| Arc::clone(&of.context))
     }
 
-    /// Says in the cluster log that dead letters are delivered again.
+    /// Reports in the cluster log that dead letters are delivered again.
     pub(crate) fn report_resent(&self, object: &ObjectId, resend: &Resend, by: &EntityName) {
         let Some(context) = self.context() else { return };
         let count = resend.numbers.len();
@@ -222,9 +222,9 @@ impl Courier {
     }
 }
 
-/// A mark that is being stored in its ledger. The sweeper possibly finds the mark in the ledger
-/// before the request that waits for it gets the answer. So it leaves the mark alone until this
-/// value is dropped.
+/// A mark that is being stored in its ledger. While this value exists, the sweeper leaves the mark
+/// alone. Otherwise it could find and remove the mark before the request that stores it gets the
+/// answer.
 struct Making<'a> {
     marks: &'a Mutex<Marks>,
     object: &'a ObjectId,
@@ -237,7 +237,7 @@ impl Drop for Making<'_> {
     }
 }
 
-/// What is known of a request that may have sent.
+/// The outcome of a request that may have sent messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// It was carried out.
@@ -284,7 +284,7 @@ async fn deliver(inner: Arc<Inner>, context: Arc<CourierContext>) {
             let Some((object, holds)) = locked(&inner.schedule).next(now) else { break };
             rounds.push(round(&inner, &context, object, holds, now));
         }
-        // What is due while there is no room for it waits for room.
+        // If all places for rounds are taken, wait until one ends.
         let due = locked(&inner.schedule).next_due().filter(|_| rounds.len() < PARALLEL_OBJECTS);
         let rest = due.map(|due| due.saturating_sub(inner.clock.monotonic()));
         tokio::select! {

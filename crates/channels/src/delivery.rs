@@ -1,20 +1,22 @@
 //! Delivers one message as a call of another object, exactly once.
 //!
-//! The call and the note that its message was received are one transaction on the receiver. If the
-//! call sends messages in turn, they form a chain with the received one, and the note also says how
-//! long that chain is.
+//! The call and a note that the receiver got the message are one transaction on the receiver. If
+//! the called method sends messages in turn, these form a *chain* with the delivered one, and the
+//! transaction also records the length of the chain.
 //!
-//! If a receiver has a note of the sender, the note tells what it has received. If it has none, it
-//! has possibly forgotten the sender ([`crate::inbox`]), and cannot tell a repeated message from a
-//! new one. So each time the receiver forgets senders, its *generation* rises. A courier sends each
-//! message with the generation of the receiver that it knows. From an unknown sender the receiver
-//! accepts only messages of the present generation. A courier with an old generation first learns
-//! the new one, *then* checks that the message still waits at the sender, and sends it again.
+//! If the receiver has a note of the sender, the note says whether this message was received
+//! before. If it has none, it may have forgotten the sender ([`crate::inbox`]), and cannot tell a
+//! repeated message from a new one. So each time the receiver forgets senders, its *generation*
+//! rises. A courier sends each message with the generation that it has read from the receiver. From
+//! a sender without a note the receiver accepts only messages of its present generation. A courier
+//! with an old generation first reads the new one. *Then* it checks that the message still waits at
+//! the sender, and sends it again.
 //!
-//! If the receiver refuses a message, the receiver first notes that it refused the message, and
-//! only then is the message given up. Otherwise another courier could still deliver it although it
-//! is a dead letter. The same is done with a message whose entity has lost the right to the call.
-//! An earlier attempt has possibly succeeded although its answer was lost; the note tells.
+//! If the receiver refuses a message, it first notes the refusal. Only then does the courier give
+//! the message up. Otherwise another courier could still deliver a message that is already a dead
+//! letter. The receiver also notes a refusal if the entity that sent the message has lost the right
+//! to the call. An earlier attempt may have succeeded and its answer may be lost; the receiver's
+//! note decides.
 //!
 //! **Invariant:** a note is removed only after its sender has settled the messages that the note is
 //! about. A courier that looked at the sender before that has an old generation and is refused. A
@@ -32,8 +34,8 @@ use crate::courier::CourierContext;
 use crate::format::{Accept, INBOX, Inbox, OUTBOX, Outbox, Queue, Received, sender_key, stored};
 use crate::marks::Marks;
 
-/// How many times a receiver may forget senders while one message is being delivered. After that,
-/// the message is tried again later.
+/// How many times a receiver may forget senders during one delivery. After that, the courier tries
+/// the message again later.
 const MOST_GENERATIONS: usize = 4;
 
 /// A call on its way.
@@ -56,8 +58,8 @@ struct Knowledge {
     generation: u64,
 }
 
-/// Whether the same call may succeed later. A program that used up its budget would use it up
-/// again, but a full object possibly has space later.
+/// Whether the same call may succeed later. A full object may have space later. A program that used
+/// up its budget would use it up again.
 pub(crate) fn may_succeed_later(error: &Error) -> bool {
     match error.kind() {
         ErrorKind::Unavailable | ErrorKind::Stale => true,
@@ -67,8 +69,8 @@ pub(crate) fn may_succeed_later(error: &Error) -> bool {
 }
 
 impl Delivery<'_> {
-    /// The outcome of the message, judged by the receiver's note of this message or of a later one.
-    /// Later messages are delivered only after this message is settled.
+    /// Decides the outcome of this message by the receiver's note, which is about this message or a
+    /// later one. A later message is delivered only after this one is settled.
     fn outcome_of(&self, note: Received, refusal: Error) -> Result<u64> {
         match note == (Received { is_refused: true, ..self.message }) {
             true => Err(refusal),
@@ -76,8 +78,8 @@ impl Delivery<'_> {
         }
     }
 
-    /// Calls the method, unless the receiver has received the message before. If the sender is new
-    /// to the receiver, returns how many senders the receiver remembers now, otherwise 0.
+    /// Calls the method, unless the receiver has received the message before. Returns how many
+    /// senders the receiver now remembers if this sender is new to it, otherwise 0.
     pub async fn run(&self) -> Result<u64> {
         let mut generation = 0;
         for _ in 0..MOST_GENERATIONS {
@@ -113,8 +115,9 @@ impl Delivery<'_> {
         self.submit(generation).await
     }
 
-    /// Checks that a request of this entity can have sent the message. Without the check, a client
-    /// that may write an object without its class could forge messages of other entities.
+    /// Checks that a request of this entity may have sent the message: the object has a mark for
+    /// the entity. Without the check, a client that may write to the object directly could forge
+    /// messages of other entities.
     async fn check_sender(&self) -> Result<()> {
         let Self { context, sender, source, .. } = self;
         let is_known = {
@@ -148,8 +151,8 @@ impl Delivery<'_> {
         }
     }
 
-    /// Makes the receiver note that it refused the message. Returns the note that the receiver has
-    /// afterwards. A receiver that does not exist is not created for this.
+    /// Makes the receiver note that it refused the message. Returns the receiver's note afterwards.
+    /// Does not create a receiver that does not exist.
     async fn refuse(&self, generation: u64) -> Result<Received> {
         let refuse = own_call("refuse", &self.accept(generation))?;
         let request = Request::new(self.receiver.clone(), vec![refuse])?;
@@ -162,7 +165,7 @@ impl Delivery<'_> {
             },
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(refused),
             Err(error) if may_succeed_later(&error) => Err(error),
-            // A receiver of which nothing can be noted takes nothing either.
+            // A receiver that cannot store a note cannot accept the message either.
             Err(_) => Ok(refused),
         }
     }
@@ -184,7 +187,7 @@ impl Delivery<'_> {
     }
 }
 
-/// What the last call of a request answered.
+/// The output of the last call of a request.
 fn last_output(mut reply: Reply) -> Result<Bytes> {
     match reply.results.pop() {
         Some(OpResult::Called(reply)) => Ok(reply.output),
@@ -192,7 +195,7 @@ fn last_output(mut reply: Reply) -> Result<Bytes> {
     }
 }
 
-/// Two keys of an object's map; of one that is not there, none.
+/// Reads two keys of an object's map. Both are `None` if the object does not exist.
 async fn read_keys(
     context: &CourierContext,
     object: &ObjectId,

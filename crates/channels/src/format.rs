@@ -84,7 +84,7 @@ impl Queue {
         message_key(self.prefix(), number)
     }
 
-    /// As whose a receiver knows them.
+    /// The sender's name in a receiver's notes.
     pub fn sender(self, object: &ObjectId) -> String {
         match self {
             Self::Sent => object.to_string(),
@@ -92,7 +92,7 @@ impl Queue {
         }
     }
 
-    /// The object and the queue that a receiver knows by this.
+    /// The object and the queue that a sender's name stands for.
     pub fn of_sender(sender: &str) -> Option<(ObjectId, Self)> {
         match sender.split_once(OF_QUEUE) {
             None => Some((sender.parse().ok()?, Self::Sent)),
@@ -101,8 +101,7 @@ impl Queue {
         }
     }
 
-    /// Decodes a stored message of this queue. Returns the number with which it was sent, and the
-    /// message.
+    /// Decodes a stored message of this queue. Returns its original number and the message.
     ///
     /// # Errors
     /// `Corrupt` if the stored message cannot be decoded.
@@ -122,9 +121,9 @@ pub(crate) fn marks_of(object: &ObjectId) -> Vec<u8> {
     format!("{object}\0").into_bytes()
 }
 
-/// Which incarnation of an object sends. The incarnation is the version that the object had when
-/// its first message was about to be delivered. An object that is removed and made again gets a
-/// greater incarnation.
+/// The present incarnation of an object that sends messages. An object that is removed and made
+/// again has a greater incarnation, so receivers do not confuse the two. The incarnation is the
+/// object's version when its first message was about to be delivered.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(crate) struct Outbox {
     #[prost(uint64, tag = "1")]
@@ -134,11 +133,12 @@ pub(crate) struct Outbox {
     pub resent: u64,
 }
 
-/// Which waiting messages of an object continue a chain: methods sent them that other messages had
-/// called. Every other message is the first of its chain.
+/// The waiting messages of an object that continue a chain. A message continues a chain if another
+/// message called the method that sent it. Every other message begins a chain.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Chains {
-    /// Messages up to this number are known: sent by a client's request, or among the links.
+    /// Messages up to this number are accounted for: a client's request sent them, or a link
+    /// contains them.
     #[prost(uint64, tag = "1")]
     pub known_to: u64,
     /// In the order of their numbers.
@@ -164,12 +164,13 @@ pub(crate) struct Link {
 }
 
 impl Chains {
-    /// The link that this message is of; none if it is the first of its chain.
+    /// The link that contains this message, or `None` if the message begins a chain.
     pub fn link_of(&self, number: u64) -> Option<&Link> {
         self.links.iter().find(|link| link.after < number && number <= link.last)
     }
 
-    /// Takes note of what a call sent: messages up to `last`. Those below `first_waiting` are delivered.
+    /// Adds the messages that a call sent, up to number `last`. Messages below `first_waiting` are
+    /// delivered.
     pub fn add(&mut self, last: u64, depth: u32, called: String, first_waiting: u64) {
         self.links.retain(|link| link.last >= first_waiting);
         self.links.push(Link { after: self.known_to, last, depth, called });
@@ -210,7 +211,7 @@ pub(crate) struct Inbox {
     pub generation: u64,
 }
 
-/// What is said of a sender.
+/// A receiver's note about a sender.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Note {
     #[prost(string, tag = "1")]
@@ -261,14 +262,13 @@ pub(crate) struct Resend {
     pub source: String,
 }
 
-/// A mark: the object possibly has messages that requests of an entity sent. The mark describes
-/// what the process knew that made it.
+/// A mark in a ledger: the object may have messages that requests of an entity sent.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub(crate) struct Mark {
     /// When it was made, by the clock of its maker: microseconds since 1970, UTC.
     #[prost(uint64, tag = "1")]
     pub at_micros: u64,
-    /// Tells it from the marks of the same key before and after it.
+    /// A random number, so that no two marks are equal.
     #[prost(uint64, tag = "2")]
     pub nonce: u64,
 }

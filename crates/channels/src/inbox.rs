@@ -1,13 +1,13 @@
 //! Makes a receiver forget senders whose messages are settled.
 //!
-//! A receiver notes the last message of each sender. The note is needed as long as that message, or
-//! an earlier one, may be delivered again, that is, until the sender has settled the message. The
-//! receiver cannot see whether it has. So when a receiver remembers too many senders, the courier
-//! looks at each of them. It makes the receiver forget those that have settled their messages.
+//! A receiver notes the last message of each sender. It needs the note until the sender has settled
+//! that message and all earlier ones, because until then they may be delivered again. The receiver
+//! cannot see what its senders have settled. So when it remembers too many senders, the courier
+//! looks at each of them, and makes the receiver forget those that have settled.
 //!
 //! **Invariant:** once no message that a note is about waits at its sender, none ever will. Message
-//! numbers only rise, and an object that is made again is another incarnation. So the courier's
-//! finding stays true for a note that has not changed since, and `forget` removes no other notes.
+//! numbers only rise, and an object that is made again is another incarnation. So what the courier
+//! found stays true while the note does not change, and `forget` removes no changed note.
 
 use bytes::Bytes;
 use futures::StreamExt;
@@ -41,7 +41,7 @@ pub(crate) async fn tidy(context: &CourierContext, receiver: &ObjectId) -> Resul
     }
 }
 
-/// Has it forget those of these that are settled.
+/// Makes the receiver forget the settled senders among these.
 async fn forget(
     context: &CourierContext,
     receiver: &ObjectId,
@@ -57,7 +57,7 @@ async fn forget(
     context.store.submit(request).await.map(drop)
 }
 
-/// A note that is not needed any more. One of a sender that cannot be asked stays.
+/// Returns the note if it is not needed any more. A note stays if its sender cannot be asked.
 async fn settled_note(context: &CourierContext, entry: MapEntry) -> Option<Note> {
     let sender = note_sender(&entry.key)?.to_owned();
     let received = stored("what was received", entry.value).ok()?;
@@ -66,8 +66,8 @@ async fn settled_note(context: &CourierContext, entry: MapEntry) -> Option<Note>
     is_settled.then_some(Note { sender, received })
 }
 
-/// Whether neither this message nor an earlier one waits at its sender, or ever will. If the sender
-/// does not exist any more, it sends nothing.
+/// Whether this message and all earlier ones of the sender are settled for good. They are if the
+/// sender does not exist any more.
 async fn is_settled(
     context: &CourierContext,
     sender: &ObjectId,
@@ -75,7 +75,7 @@ async fn is_settled(
     received: Received,
 ) -> Result<bool> {
     let Page { outbox, range: first, .. } = Page::first(context, sender, queue).await?;
-    // What has no incarnation yet will have a later one.
+    // An object without an incarnation will get a later one.
     let Some(outbox) = outbox else { return Ok(true) };
     if outbox.incarnation != received.incarnation {
         return Ok(outbox.incarnation > received.incarnation);

@@ -1,8 +1,8 @@
-//! Ledgers record that an object may have messages. They are objects of the system pool, each with
-//! the marks of some objects.
+//! Ledgers record which objects may have messages, so that another process can find them after a
+//! crash. A ledger is an object of the system pool with the marks of some objects.
 //!
-//! An object's ledger is one on the object's own target, if there is such a ledger. So either both
-//! can be reached, or neither.
+//! If the object's own target has a ledger, that one is used. So either both can be reached, or
+//! neither.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -71,14 +71,14 @@ impl Ledger {
         near.unwrap_or_else(|| ledger(first))
     }
 
-    /// Those that lie on these targets.
+    /// The ledgers on these targets.
     pub fn on(&self, targets: &HashSet<TargetName>) -> Vec<ObjectId> {
         let all = (0..LEDGERS).map(ledger);
         all.filter(|ledger| targets.contains(&self.locate.locate(ledger))).collect()
     }
 
-    /// The key under which a process marks an object for an entity. It contains the mark's random
-    /// number, so no two marks have the same key.
+    /// The key of a mark in its ledger: a process marks an object for an entity. The key contains
+    /// the mark's random number, so no two marks have the same key.
     pub fn key(object: &ObjectId, source: &EntityName, process: &str, mark: Mark) -> Bytes {
         format!("{object}\0{source}\0{process}\0{:016x}", mark.nonce).into()
     }
@@ -89,7 +89,7 @@ impl Ledger {
         self.submit(ledger, Op::MapSet { entries }).await.map(|_| ())
     }
 
-    /// Takes away a mark, if it is still this one.
+    /// Removes a mark, if it was not replaced.
     pub async fn unmark(&self, ledger: &ObjectId, key: Bytes, mark: Mark) -> Result<()> {
         let call = ClassCall {
             class: ClassName::new(CLASS)?,
@@ -100,7 +100,7 @@ impl Ledger {
         self.submit(ledger, Op::Call(call)).await.map(|_| ())
     }
 
-    /// Whose requests may have sent the messages of an object.
+    /// The entities whose requests may have sent the messages of an object.
     pub async fn sources(&self, object: &ObjectId) -> Result<HashSet<EntityName>> {
         let ledger = self.of(object);
         let (mut sources, mut after) = (HashSet::new(), Bytes::new());

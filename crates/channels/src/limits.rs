@@ -8,27 +8,27 @@ pub(crate) const PAGE_MESSAGES: u32 = 128;
 pub(crate) const PARALLEL_RECEIVERS: usize = 8;
 /// Objects whose messages are delivered at once: they share the process with requests.
 pub(crate) const PARALLEL_OBJECTS: usize = 16;
-/// How many objects wait in memory for a round of delivery. If there are more, the next sweep finds
-/// them by their marks.
+/// How many objects may wait in memory for the courier. Objects beyond that are found by their
+/// marks in the next sweep.
 pub(crate) const MAX_QUEUED_OBJECTS: usize = 65_536;
-/// Marks a process remembers; past it those of idle objects are forgotten, and made again when
-/// needed.
+/// The most marks that a process remembers. To remember another, it forgets marks of idle objects,
+/// which are made again when needed.
 pub(crate) const MAX_REMEMBERED_MARKS: usize = 65_536;
-/// How many senders an object remembers, at some hundred bytes each. It must remember those whose
-/// messages wait, and remembers others as [`Pace`] allows. Past this number, it receives no
-/// messages of other senders.
+/// The most senders that an object remembers; each takes some hundred bytes. It must remember
+/// senders whose messages wait, and remembers others as [`Pace`] allows. At this number, it
+/// receives no messages of other senders.
 pub(crate) const MAX_SENDERS: u64 = 65_536;
-/// Messages kept of those an object could not deliver; the oldest make room.
+/// The most dead letters of an object. A new one replaces the oldest.
 pub(crate) const MAX_DEAD_LETTERS: usize = 64;
-/// The greatest length of a chain of messages, in which each message was sent by the method that
-/// the previous one called. Objects that send to each other in a circle would go on forever, so a
-/// longer chain counts as a circle and is stopped.
+/// The most messages in a chain. In a chain, each message is sent by the method that the previous
+/// message called. Objects that send to each other in a circle would go on forever, so a longer
+/// chain is stopped.
 pub(crate) const MAX_CHAIN: u32 = 256;
-/// Groups of waiting messages whose depths an object knows apart.
+/// The most groups of waiting messages for which an object stores separate chain depths.
 pub(crate) const MAX_LINKS: usize = 256;
-/// Why a message was not delivered.
+/// The length of the reason that a dead letter keeps.
 pub(crate) const MAX_REASON_CHARACTERS: usize = 1024;
-/// The number of ledgers. On Ceph, up to this many OSDs can share the work. On other clusters of
+/// The number of ledgers. On Ceph, they spread over at most this many OSDs. On other clusters of
 /// usual size, each target has some of the ledgers.
 pub(crate) const LEDGERS: u64 = 64;
 /// Senders that are looked at together, to be forgotten by one transaction.
@@ -39,28 +39,28 @@ pub(crate) const PAGE_MARKS: u32 = 1024;
 /// How delivery is paced. The defaults are what nodes use.
 #[derive(Debug, Clone, Copy)]
 pub struct Pace {
-    /// How long a receiver that failed is left alone at first; it doubles with each failure.
+    /// How long the courier first waits after a receiver failed. The time doubles with each
+    /// failure.
     pub first_retry: Duration,
-    /// And at most.
+    /// The longest wait after a failure.
     pub last_retry: Duration,
-    /// If its receiver does not accept a message for this time, the message is given up, because
-    /// others wait behind it.
+    /// A message that its receiver has not accepted for this time is given up, because other
+    /// messages wait behind it.
     pub give_up_after: Duration,
-    /// An object that sent nothing for so long loses its mark, which the next message makes again.
+    /// An object that sent nothing for this time loses its mark. The next message makes a new one.
     pub idle_after: Duration,
     /// The time between looks for idle objects, and for objects whose messages no process delivers.
     pub sweep_every: Duration,
-    /// A call that was not answered may still be carried out so much later.
+    /// A call without an answer may still be carried out within this time.
     pub uncertain_for: Duration,
-    /// A mark is trusted for so long by who made it, and then made again.
+    /// How long a process trusts a mark that it made. After that it makes a new one.
     pub trusted_for: Duration,
-    /// A mark of another process that is older than this is removed if its object has no waiting
-    /// message. No process trusts so old a mark. The difference from `trusted_for` leaves time for
-    /// calls without an answer, and for clocks that differ.
+    /// The sweep removes a mark of another process that is older than this, if its object has no
+    /// waiting message. No process trusts so old a mark. The difference from `trusted_for` leaves
+    /// time for unanswered calls and for clocks that differ.
     pub abandoned_after: Duration,
-    /// Each time an object remembers this many more senders than after the last time, it forgets
-    /// those whose messages are settled. The next message of a forgotten sender costs one more
-    /// request.
+    /// After an object has come to remember this many more senders, it forgets those whose messages
+    /// are settled. The next message of a forgotten sender costs one more request.
     pub forget_every: u64,
 }
 

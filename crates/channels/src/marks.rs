@@ -1,15 +1,15 @@
-//! What a process knows of the marks that it made. This is a state machine without IO; callers pass
-//! in the time.
+//! The marks that a process has made, as the process knows them. This is a state machine without
+//! IO; callers pass in the time.
 //!
-//! A mark records in a ledger that an object may have messages. While a request that may send runs,
+//! A mark in a ledger records that an object may have messages. While a request that may send runs,
 //! it *uses* the mark of its object. For some time after a mark was stored, the process *trusts*
 //! that the mark is still there.
 //!
 //! **Invariants:**
-//! - A mark that is in use or trusted is stored in its ledger. It is forgotten here before it is
-//!   removed there.
-//! - A mark is known here before it is stored, because a sweeper possibly finds it in the ledger
-//!   before its maker gets the answer.
+//! - A mark that is in use or trusted is stored in its ledger. The process forgets it here before
+//!   it removes it there.
+//! - A mark is known here before it is stored, because a sweeper may find it in the ledger before
+//!   the process gets the answer.
 //! - No two marks have the same key. If several marks of an object are made at the same time, any
 //!   of them may become the trusted one. A mark that is neither known nor being made never becomes
 //!   trusted.
@@ -27,7 +27,7 @@ use crate::limits::MAX_REMEMBERED_MARKS;
 pub(crate) struct Marks {
     objects: HashMap<ObjectId, Vec<OwnMark>>,
     count: usize,
-    /// Those on their way to where they are stored: one for each request that waits for it.
+    /// Marks that are being stored: one for each request that waits for it.
     being_made: HashMap<ObjectId, Vec<Mark>>,
 }
 
@@ -40,7 +40,7 @@ struct OwnMark {
     uses: usize,
     /// When it counts as idle, unless it is used.
     idle_from: Duration,
-    /// Until then a request that used it may yet be carried out.
+    /// Until this time, a request that used the mark and got no answer may still be carried out.
     doubted_until: Duration,
 }
 
@@ -73,8 +73,8 @@ impl Marks {
         self.being_made.entry(object.clone()).or_default().push(mark);
     }
 
-    /// Ends the making of a mark. Either the mark is stored and in use, or it is unknown whether it
-    /// is stored, and then no request uses it.
+    /// Notes that storing a mark has ended. Either the mark is stored and in use, or nobody knows
+    /// whether it is stored, and then no request uses it.
     pub fn end_making(&mut self, object: &ObjectId, mark: &Mark) {
         if let Some(being_made) = self.being_made.get_mut(object) {
             being_made.retain(|other| other != mark);
@@ -149,8 +149,8 @@ impl Marks {
         self.forget(usize::MAX, |known| known.uses == 0 && known.idle_from <= now)
     }
 
-    /// Makes space for one more mark, if there is none. Forgotten marks can still be found in their
-    /// ledgers. A mark on which a running request depends is never forgotten. Returns whether there
+    /// Makes space for one more mark, by forgetting a mark if necessary. A forgotten mark is still
+    /// in its ledger. A mark that a running request uses is never forgotten. Returns whether there
     /// is space.
     pub fn make_room(&mut self, now: Duration) -> bool {
         let is_due = |known: &OwnMark| known.uses == 0 && known.doubted_until <= now;

@@ -1,11 +1,11 @@
-//! A message that waits, as what is to be done.
+//! Decodes waiting messages into what the courier must do.
 
 use bytes::Bytes;
 use nacre_calls::{NOTIFY, REMOVE_OBJECT, is_enqueue};
 use nacre_calls::{OutputRows, Value, decode_reply, encode_request};
 use nacre_object::{ClassCall, EntityName, Error, ObjectId, ObjectName, PoolName, Result};
 
-/// The channel of what is no message.
+/// The channel shown for a malformed message.
 const UNREADABLE: &str = "unreadable";
 
 /// A message as it waits.
@@ -69,11 +69,11 @@ impl WaitingMessage {
         })
     }
 
-    /// What the message asks the courier to do. `pool` is the pool of the sender.
+    /// Decodes what the message asks the courier to do. `pool` is the pool of the sender.
     ///
     /// # Errors
-    /// `Invalid` if the message names no object, class or method; `Corrupt` if the runtime does not
-    /// deliver messages of its channel.
+    /// `Invalid` if the message names no object, class or method; `Corrupt` if its channel is not
+    /// one that couriers deliver.
     pub(crate) fn errand(&self, pool: &PoolName) -> Result<Errand> {
         match (&*self.channel, &self.row[..]) {
             (REMOVE_OBJECT, _) => Ok(Errand::Remove),
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_read_as_what_is_to_be_done() {
+    fn a_message_is_decoded_into_a_task_of_the_courier() {
         assert_eq!(errand(REMOVE_OBJECT, &[Value::text("why")]).unwrap(), Errand::Remove);
         let told = Errand::Notify(Bytes::from_static(b"x"));
         assert_eq!(errand(NOTIFY, &[Value::text("x")]).unwrap(), told);

@@ -1,4 +1,4 @@
-//! Some messages of an object, as they lie in it.
+//! Reads messages of an object, some at a time.
 
 use bytes::Bytes;
 use nacre_object::{Error, ErrorKind, MapRange, ObjectId, Op, OpResult, Request, Result};
@@ -6,8 +6,8 @@ use nacre_object::{Error, ErrorKind, MapRange, ObjectId, Op, OpResult, Request, 
 use crate::courier::CourierContext;
 use crate::format::{CHAINS, Chains, OUTBOX, Outbox, Queue, stored};
 
-/// Some messages of a queue, and the object's notes about all of its messages. The page of an
-/// object that does not exist is empty.
+/// Some messages of a queue, with the object's incarnation and chains. A page of an object that
+/// does not exist is empty.
 #[derive(Default)]
 pub(crate) struct Page {
     pub outbox: Option<Outbox>,

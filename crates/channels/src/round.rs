@@ -1,11 +1,11 @@
-//! One round of a courier: it looks at the messages of an object and delivers those that can be
+//! One round of a courier over an object: reads its messages and delivers those that can be
 //! delivered.
 //!
 //! Messages to one receiver go in the order of their numbers; those to different receivers go
-//! concurrently. For each page, a transaction on the sender settles the messages that are done or
-//! given up. If this transaction is lost, the messages are delivered again. A receiver recognises a
-//! message that it has received, but watchers are possibly notified twice. Dead letters that are
-//! sent again are a queue of their own, which goes first.
+//! concurrently. For each page of messages, a transaction on the sender settles those that are done
+//! or given up. If this transaction fails, the messages are delivered again. A receiver recognises
+//! a message that it has received before, but watchers may be notified twice. Dead letters that are
+//! sent again have a queue of their own, which goes first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -57,11 +57,11 @@ struct Numbered {
     errand: Errand,
 }
 
-/// What became of them.
+/// The result of delivering a consignment.
 struct Delivered {
     receiver: Receiver,
     done: Vec<u64>,
-    /// The first that has to wait, why, and how many wait with it.
+    /// The first message that failed and must wait, and its error.
     failed: Option<(u64, Error)>,
     waiting: usize,
     /// Whether the receiver may remember too many senders.
@@ -69,8 +69,8 @@ struct Delivered {
 }
 
 impl Round<'_> {
-    /// Delivers what can be; returns the receivers that are held, and how many messages wait for
-    /// them.
+    /// Delivers all messages that can be delivered. Returns the receivers that must be left alone
+    /// for a while, and how many messages wait.
     pub async fn run(mut self) -> (Holds, usize) {
         let mut waiting = 0;
         let outcome = self.deliver_all(&mut waiting).await;
@@ -208,7 +208,8 @@ impl Round<'_> {
         }
     }
 
-    /// A receiver that is not tidied now is when it has heard of as many senders more.
+    /// Makes a receiver forget settled senders. If that fails, it happens when the receiver has as
+    /// many more senders.
     async fn tidy(&self, receiver: &Receiver) {
         let Receiver::Object(receiver) = receiver else { return };
         if tidy(self.context, receiver).await.is_err() {
@@ -253,7 +254,7 @@ impl Round<'_> {
                     delivered.done.push(number);
                 }
                 Err(error) if may_succeed_later(&error) => {
-                    // Perhaps of senders that it remembers.
+                    // The receiver may be full because it remembers too many senders.
                     delivered.is_crowded |= error.kind() == ErrorKind::Exhausted;
                     delivered.failed = Some((number, error));
                     return delivered;
@@ -270,9 +271,9 @@ impl Round<'_> {
         delivered
     }
 
-    /// If a message is finally refused, it is settled before a later message goes to the same
-    /// receiver. After the later message, the receiver's note would say that it received all
-    /// earlier ones too.
+    /// Settles a message that its receiver refused for good, before a later message goes to that
+    /// receiver. After the later message, the receiver's note would say that it received this one
+    /// too.
     async fn give_up(&self, queue: Queue, message: Received, reason: Error) -> Result<()> {
         let Received { incarnation, number, .. } = message;
         let dead = vec![GivenUp { number, reason: reason.to_string() }];
@@ -312,7 +313,8 @@ impl Round<'_> {
                 counters.calls.add(1);
                 Ok(senders)
             }
-            // It is apart, after all others, and is never given up.
+            // A removal is handled apart, after all other messages, and never becomes a dead
+            // letter.
             Errand::Remove => Err(Error::invalid("a removal is not sent again")),
         }
     }
@@ -343,7 +345,7 @@ impl Round<'_> {
         Ok(())
     }
 
-    /// A call of the object itself; an object that is gone has nothing more to do.
+    /// Calls a method of the sending object. `None` if the object does not exist any more.
     async fn call_own(&self, op: Op) -> Result<Option<OpResult>> {
         let request = Request::new(self.object.clone(), vec![op])?;
         match self.context.store.submit(request).await {

@@ -1,9 +1,9 @@
-//! Decides which object's messages are delivered next. This is a state machine without IO; callers
-//! pass in the time.
+//! Decides which object's messages the courier delivers next. This is a state machine without IO;
+//! callers pass in the time.
 //!
-//! One round at a time looks at an object. If the object sends messages meanwhile, another round
-//! follows. A receiver that fails is held: it is left alone for a time that doubles, while other
-//! messages go on.
+//! An object has at most one round of delivery at a time. If it sends messages meanwhile, another
+//! round follows. A receiver that fails is *held*: the courier sends it nothing for a time that
+//! doubles with each failure, while messages to other receivers go on.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
@@ -43,13 +43,13 @@ impl Holds {
         self.0.get(receiver).is_some_and(|hold| now < hold.until)
     }
 
-    /// It answered.
+    /// Notes that a receiver answered.
     pub fn release(&mut self, receiver: &Receiver) {
         self.0.remove(receiver);
     }
 
-    /// Notes that the receiver failed. Returns whether it has failed for so long that the first
-    /// message for it is to be given up.
+    /// Notes that a receiver failed. Returns whether it has failed for so long that the first
+    /// message for it must be given up.
     pub fn failed(&mut self, receiver: &Receiver, pace: &Pace, now: Duration) -> bool {
         let first = Hold { failures: 0, since: now, until: now };
         let hold = self.0.entry(receiver.clone()).or_insert(first);
@@ -63,8 +63,8 @@ impl Holds {
         is_given_up
     }
 
-    /// Forgets receivers that were due and were not asked again, because they have no messages any
-    /// more.
+    /// Drops receivers whose time is over and that were not tried again, because they have no
+    /// messages any more.
     pub fn forget_due(&mut self, now: Duration) {
         self.0.retain(|_, hold| hold.until > now);
     }
@@ -99,7 +99,7 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// An object may have messages. Past the bound it is not taken in.
+    /// Notes that an object may have messages. Ignores the object if too many are waiting.
     pub fn note(&mut self, object: &ObjectId) {
         let is_full = self.objects.len() >= MAX_QUEUED_OBJECTS;
         match self.objects.get_mut(object) {

@@ -19,9 +19,9 @@ pub type Sends = dyn Fn(&ClassCall) -> bool + Send + Sync;
 /// The layer around requests that may send messages. Before such a request runs, the layer marks
 /// its object. Afterwards it has the courier deliver the object's messages.
 ///
-/// A delivered call runs on behalf of the entity that the message names. Only an entity with all
-/// rights can deliver a call, so the name can be trusted. The same holds for dead letters that are
-/// sent again.
+/// A delivered call, and a dead letter that is sent again, run on behalf of the entity that the
+/// message names. Only an entity with all rights can make such calls, so the layer trusts that
+/// name.
 pub struct SendingLayer {
     next: Stack,
     sends: Arc<Sends>,
@@ -64,7 +64,7 @@ impl SendingLayer {
     }
 }
 
-/// What of messages a request does.
+/// What a request of the class `channels` does.
 enum Channelled {
     /// It delivers one.
     Delivers { source: String },

@@ -1,10 +1,10 @@
 //! Looks for objects whose messages no process delivers, and removes marks that are not needed.
 //!
 //! **Invariant:** a mark is removed only after its object was found to have no waiting message, and
-//! only if no request can have trusted the mark since. If the mark is one of this process, the
-//! process first forgets it. If it is one of another process, the mark must be so old that no
-//! process trusts it, unless this process alone serves the object. A mark is also not needed if
-//! this process trusts another mark for the same object and entity.
+//! only if no request can have trusted the mark since. If this process made the mark, it first
+//! forgets it. If another process made it, the mark must be so old that no process trusts it,
+//! unless this process alone serves the object. A mark is also not needed if this process trusts
+//! another mark for the same object and entity.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::ledger::{Ledger, StoredMark};
 use crate::marks::Forgotten;
 use crate::page::is_empty;
 
-/// Before a sweep that met an error is made again.
+/// The pause after a sweep that failed.
 const SWEEP_AGAIN: Duration = Duration::from_secs(1);
 
 pub(crate) struct Sweeper {
@@ -39,7 +39,7 @@ impl Sweeper {
         }
     }
 
-    /// Takes away this process' marks of objects that have not sent for a while.
+    /// Removes this process's marks of objects that have not sent for a while.
     async fn clear_idle(&self, ledger: &Ledger) -> Result<()> {
         let inner = self.courier.inner();
         let now = inner.clock.monotonic();
@@ -66,7 +66,7 @@ impl Sweeper {
         Ok(())
     }
 
-    /// Goes over all marks where this process serves.
+    /// Handles all marks on the targets that this process serves.
     async fn sweep(&self, ledger: &Ledger) -> Result<()> {
         let mut outcome = Ok(());
         for one in ledger.on(&self.context.served) {
@@ -75,7 +75,7 @@ impl Sweeper {
         outcome
     }
 
-    /// An object that cannot be read keeps none behind it waiting.
+    /// Handles the marks of a ledger. An object that cannot be read does not stop the sweep.
     async fn sweep_ledger(&self, ledger: &Ledger, one: &ObjectId) -> Result<()> {
         let (mut after, mut outcome) = (Bytes::new(), Ok(()));
         loop {
@@ -106,7 +106,7 @@ impl Sweeper {
         Ok(())
     }
 
-    /// What this process has to do with a mark.
+    /// What this process knows of a mark.
     fn standing(&self, stored: &StoredMark) -> Standing {
         let inner = self.courier.inner();
         let StoredMark { object, source, mark, process, .. } = stored;
@@ -121,8 +121,8 @@ impl Sweeper {
         }
     }
 
-    /// Whether no process trusts a mark any more. This is checked even for a mark that this process
-    /// knows, because the mark possibly became trusted meanwhile.
+    /// Whether no process trusts this mark any more. Checked even for a mark of this process,
+    /// because it may have become trusted meanwhile.
     fn is_over(&self, stored: &StoredMark) -> bool {
         let inner = self.courier.inner();
         if stored.process == inner.process {

@@ -1,4 +1,4 @@
-//! What is sent is delivered, and once.
+//! Messages that are sent are delivered once.
 
 mod support;
 
@@ -8,13 +8,13 @@ use nacre_object::{Op, Request, Watch, WatchEvent};
 
 use support::{PACE, World, call, calls, submit, until};
 
-/// Whether a request is a courier's look at messages.
+/// Whether a request is a courier's read of messages.
 fn is_look(request: &Request) -> bool {
     let is_range = |op: &Op| matches!(op, Op::MapRange { prefix, .. } if &prefix[..] == b">");
     request.ops.iter().any(is_range)
 }
 
-/// A plan that has requests of a kind meet a fault.
+/// A plan in which requests of one kind meet a fault.
 fn on(
     mut is_meant: impl FnMut(&Request) -> bool + Send + 'static,
     fault: Fault,
@@ -70,7 +70,7 @@ async fn watchers_get_a_sent_notification() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_reference_dropped_removes_the_object() {
+async fn dropping_the_last_reference_removes_the_object() {
     let world = World::new();
     let process = world.process(1);
     process.refs("data/a", "get_ref", "x").await.unwrap();
@@ -156,7 +156,7 @@ async fn a_delivery_whose_answer_is_lost_is_not_made_twice() {
 async fn two_couriers_deliver_once() {
     let world = World::new();
     let (one, other) = (world.process(1), world.process(2));
-    // The first delivers and does not settle; the second comes upon the same messages.
+    // The first courier delivers and does not settle; the second finds the same messages.
     one.faults.follow(on(|request| calls(request, "settle"), Fault::Hold));
     for number in 0..10 {
         one.pass("a", "b", number).await.unwrap();
@@ -175,7 +175,7 @@ async fn two_couriers_deliver_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_made_anew_is_a_new_sender() {
+async fn an_object_that_is_made_again_is_a_new_sender() {
     let world = World::new();
     let process = world.process(1);
     for number in 0..3 {
@@ -191,7 +191,7 @@ async fn an_object_made_anew_is_a_new_sender() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_is_marked_once_and_its_mark_goes_when_it_rests() {
+async fn a_busy_object_is_marked_once_and_an_idle_one_loses_its_mark() {
     let world = World::new();
     let process = world.process(1);
     let marked = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
@@ -221,7 +221,7 @@ fn is_of_ledger(request: &Request) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mark_stays_although_its_process_awaits_the_answer() {
+async fn a_sweep_keeps_a_mark_until_its_process_has_the_answer() {
     let world = World::new();
     for is_alone in [false, true] {
         let dying = world.start(1, PACE, is_alone);
@@ -248,7 +248,7 @@ async fn a_mark_stays_although_its_process_awaits_the_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_marks_made_at_once_the_one_that_is_trusted_stays() {
+async fn of_two_marks_made_at_once_the_trusted_one_stays() {
     let world = World::new();
     let process = world.process(1);
     let mut marks = 0;
@@ -257,7 +257,7 @@ async fn of_two_marks_made_at_once_the_one_that_is_trusted_stays() {
         marks += usize::from(is_mark);
         is_mark && marks == 1
     };
-    // The second is stored last, and the first heard of last.
+    // The second mark is stored last, and the answer for the first one comes last.
     process.faults.follow(on(is_first_mark, Fault::HoldReply));
     let later = async {
         process.faults.wait_until_held(1).await;

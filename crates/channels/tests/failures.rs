@@ -1,4 +1,4 @@
-//! What cannot be delivered, or not yet, or not for whom.
+//! Messages that cannot be delivered, or only later, or not for the entity that sent them.
 
 mod support;
 
@@ -78,7 +78,7 @@ async fn an_absent_receiver_delays_only_its_own_messages() {
 
 #[tokio::test(start_paused = true)]
 async fn unreadable_objects_delay_no_others() {
-    // So many that some are behind one that cannot be read in its ledger.
+    // So many objects that some come after an unreadable one in its ledger.
     const SENDERS: usize = 200;
     const UNREADABLE: usize = 20;
     let world = World::new();
@@ -103,7 +103,7 @@ async fn unreadable_objects_delay_no_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_that_is_not_accepted_for_long_is_given_up() {
+async fn a_message_that_its_receiver_does_not_accept_is_given_up_after_a_while() {
     let world = World::new();
     let process = world.process(1);
     cut_off(&process, "data/b");
@@ -210,7 +210,7 @@ async fn a_delivered_message_is_no_dead_letter_although_its_sender_lost_the_righ
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_early_courier_cannot_deliver_once_the_sender_lost_the_right() {
+async fn a_slow_courier_cannot_deliver_a_message_that_became_a_dead_letter() {
     let world = World::new();
     let (slow, quick) = (world.process(1), world.process(2));
     add_entity(&slow, "alice", &[MAY_ALL]).await;
@@ -281,7 +281,7 @@ async fn messages_caused_by_a_message_have_the_rights_of_its_sender() {
         "x pool=data class=relay method=take prefix=b",
     ];
     add_entity(&process, "alice", &grants).await;
-    // By way of b, which passes it on, to c: there alice may not go.
+    // The message goes to b, which passes it on to c. There alice has no rights.
     for (way, number) in [("b", 1), ("c", 2)] {
         let row = ["b", way, "a"].map(Value::text);
         let row = [&row[..], &[Value::Int(number)]].concat();
@@ -305,7 +305,7 @@ async fn a_message_that_no_request_sent_is_not_delivered() {
     add_entity(&process, "alice", &["rwx pool=data prefix=a"]).await;
     process.pass_as("alice", "a", "a2", 1).await.unwrap();
     world.until_empty("data/a").await;
-    // Alice writes into her own object what says that the local user sent it.
+    // Alice writes a message into her own object which claims that the local user sent it.
     let forged = b"\x05local\x07enqueue\x05\x01\0\0\0\
         s\x01\0\0\0bs\x05\0\0\0relays\x04\0\0\0takes\x04\0\0\0evili\x09\0\0\0\0\0\0\0";
     set_key(&world.memory, "data/a", ">00000000000009", forged.to_vec()).await;
@@ -314,7 +314,7 @@ async fn a_message_that_no_request_sent_is_not_delivered() {
     assert!(!world.exists("data/b").await);
     let reasons = reasons(&world, "data/a").await;
     assert!(reasons[0].contains("no request of local sent this message"), "{reasons:?}");
-    // Where the local user did send, it is one of his.
+    // If the local user did send from the object, the message counts as his.
     process.pass("a", "b", 2).await.unwrap();
     world.until_empty("data/a").await;
     assert_eq!(world.numbers("data/b").await, [2]);
@@ -340,8 +340,8 @@ async fn bounce(process: &Process) {
     process.relay("data/a", "bounce", &row).await.unwrap();
 }
 
-/// The dead letters of two objects that send to each other. Each result is the object, the number
-/// of the dead letter, and the reason.
+/// Makes two objects send to each other until that is stopped. Returns the dead letters: the
+/// object, the number and the reason of each.
 async fn stopped(world: &World) -> Vec<(&'static str, i64, String)> {
     let mut all = vec![];
     for object in ["data/a", "data/b"] {

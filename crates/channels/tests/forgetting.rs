@@ -1,4 +1,4 @@
-//! What receivers remember of senders, and what becomes of dead letters that are sent again.
+//! Receivers forget senders, and dead letters are sent again.
 
 mod support;
 
@@ -30,7 +30,7 @@ async fn open(process: &Process, object: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn senders_that_have_settled_are_forgotten_and_may_go_on() {
+async fn senders_that_have_settled_are_forgotten_and_can_still_send() {
     let world = World::new();
     let process = world.start(1, FORGETFUL, false);
     for round in 0..3 {
@@ -80,7 +80,7 @@ async fn a_message_in_flight_is_refused_if_its_sender_was_forgotten() {
     }));
     slow.pass("a", "b", 0).await.unwrap();
     slow.faults.wait_until_held(1).await;
-    // Another delivers and settles it, and the receiver forgets who sent it.
+    // Another courier delivers and settles it, and the receiver forgets the sender.
     quick.courier.look_at(&"data/a".parse().unwrap());
     world.until_empty("data/a").await;
     for sender in 1..8 {
@@ -95,7 +95,7 @@ async fn a_message_in_flight_is_refused_if_its_sender_was_forgotten() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn senders_that_are_gone_are_forgotten() {
+async fn senders_that_were_removed_are_forgotten() {
     let world = World::new();
     let process = world.start(1, FORGETFUL, false);
     for sender in 0..7 {
@@ -118,7 +118,7 @@ async fn a_dead_letter_is_delivered_once_when_it_is_sent_again() {
     }
     world.until_empty("data/a").await;
     assert_eq!(world.numbers("data/b").await, [2, 4]);
-    // What was refused is refused again.
+    // The receiver refuses the message again.
     assert_eq!(resend_from(&process, "data/a", &DeadLetters::All).await, Ok(2));
     until(async || process.courier.stats().dead == 4).await;
     let dead = world.outbox("data/a").await.dead;

@@ -1,7 +1,9 @@
-//! Objects send to each other while answers are lost and processes die. A message of an
-//! acknowledged request is received once, in order, or becomes a dead letter. A message of an
-//! unanswered request is received at most once. A dead letter is received once when it is sent
-//! again. Receivers forget senders meanwhile.
+//! Random runs: objects send to each other while answers are lost, processes die, and receivers
+//! forget senders. The test checks:
+//!
+//! - a message of an acknowledged request is received once, in order, or becomes a dead letter;
+//! - a message of an unanswered request is received at most once;
+//! - a dead letter is received once when it is sent again.
 
 mod support;
 
@@ -30,7 +32,8 @@ const REFUSED_ODDS: u64 = 8;
 /// Receivers forget all the time.
 const FORGETFUL: Pace = Pace { forget_every: 2, ..PACE };
 
-/// What was sent from one object to another, in order: numbers, and whether that was acknowledged.
+/// The numbers sent from one object to another, in order, each with whether its request was
+/// acknowledged.
 type Sent = BTreeMap<(&'static str, &'static str), Vec<(i64, bool)>>;
 
 /// How many times each of the events that the run is about happened.
@@ -96,8 +99,8 @@ impl Run {
         self.begin();
     }
 
-    /// Makes an object send to one other object, or to two at once. From one object to another, the
-    /// numbers of the messages are in order.
+    /// Makes an object send `number` to one other object, or to two at once. Later messages have
+    /// greater numbers.
     async fn send(&mut self, number: i64) -> Result<(), String> {
         let from = *self.random.pick(&OBJECTS).unwrap();
         let first = self.random.below(OBJECTS.len() as u64) as usize;
@@ -227,7 +230,7 @@ impl Run {
     }
 }
 
-/// Whether what was received is what was sent, once and in order.
+/// Checks that what was received is what was sent, once and in order.
 fn check_way(got: &[i64], sent: &[(i64, bool)]) -> Result<(), String> {
     // Sent one after another with rising numbers, so in order is rising; what was refused came later.
     let (refused, taken): (Vec<i64>, Vec<i64>) =

@@ -26,8 +26,8 @@ use tokio::time::{Instant, sleep};
 
 use sabotage::{Sabotage, Way};
 
-/// A program that passes numbers on to other objects. Those keep the numbers in the order in which
-/// they arrived.
+/// A Brados class: `pass` sends a number to another object, which stores the numbers in the order
+/// in which they arrive.
 pub const RELAY: &str = include_str!("relay.brados");
 /// The library's reference counting.
 pub const REFS: &str = include_str!("../../../../programs/class/refs.brados");
