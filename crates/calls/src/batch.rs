@@ -9,13 +9,13 @@
 //! |---|---|
 //! | `u32` | the length of the answers, in bytes, from which on no further request runs |
 //! | `u32` | how many requests |
-//! | each: `u32`, bytes | its length and itself |
+//! | each: `u32`, bytes | the length of the request and its bytes |
 //!
-//! The output has the outcomes of the requests that ran, at least one. Even with a greater limit,
-//! no further request runs once the output is half full. If the answer of a request does not fit
-//! any more and the request changed nothing, the batch ends before it, and the client sends it
-//! again. Adjacent equal outcomes are combined. So if everything succeeds, the 64 bytes that an OSD
-//! returns for a change are enough:
+//! The output has the outcomes of the requests that ran, at least one. Once the output is half
+//! full, no further request runs, whatever limit the caller gave. If the answer of a request does
+//! not fit any more and the request changed nothing, the batch ends before it, and the client sends
+//! it again. Adjacent equal outcomes are combined. So if everything succeeds, the 64 bytes that an
+//! OSD returns for a change are enough:
 //!
 //! | output | |
 //! |---|---|
@@ -29,11 +29,11 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use nacre_object::limits::MAX_REPLY_BYTES;
 use nacre_object::{CallReply, Error, Result, Status};
 
-/// The ending that turns the name of a method into the name of its batch. No method of a Brados
-/// class has a name with this ending.
+/// The suffix that turns the name of a method into the name of its batch. No method of a Brados
+/// class may end in it.
 pub const BATCH_SUFFIX: &str = ".batch";
-/// Requests of one batch. Each takes some microseconds, so a batch stays far below the time budget
-/// of a call.
+/// The most requests of one batch. Each takes some microseconds, so a batch stays far below the
+/// time budget of a call.
 pub const MAX_BATCH_REQUESTS: usize = 1024;
 
 /// Before each request, its length; before all, the limit and the count.
@@ -67,11 +67,11 @@ pub fn encode_batch_with<T>(
     input.into()
 }
 
-/// Decodes the outcomes of a batch of `asked` requests. Only the first requests have an outcome,
-/// but at least one has.
+/// Decodes the outcomes of a batch of `asked` requests. The output has at least one outcome, but
+/// may lack those of the last requests.
 ///
 /// # Errors
-/// `Corrupt` for an output that no batch gives.
+/// `Corrupt` if the bytes are not the output of a batch.
 pub fn decode_answers(mut output: Bytes, asked: usize) -> Result<Vec<CallReply>> {
     let mut answers = Vec::with_capacity(asked);
     while output.has_remaining() {
@@ -196,9 +196,8 @@ impl Progress {
                 self.last = Some((1, CallReply { status, output }));
             }
         }
-        // The other half of the output is kept free for the answer of the next request. That
-        // request may change something before its answer turns out not to fit, and then it could
-        // not be sent again.
+        // Keep half of the output free for the next answer. If a request changes something and its
+        // answer then does not fit, the client cannot send it again.
         if self.bytes >= self.byte_limit || self.size() >= self.output_bytes / 2 {
             self.end();
         }

@@ -5,9 +5,8 @@
 pub const REMOVE_OBJECT: &str = "remove_object";
 /// Notifies the object's watchers.
 pub const NOTIFY: &str = "notify";
-/// The name of the channel whose messages call a method of another object. A program has several
-/// such channels if their rows have different columns. The names of the others begin with this
-/// name.
+/// The name of the channel whose messages call a method of another object. If a program has several
+/// such channels, for rows with different columns, their names begin with this name.
 pub const ENQUEUE: &str = "enqueue";
 
 /// Whether the channel of this name calls methods of other objects.

@@ -1,12 +1,12 @@
-//! Encodes calls of the class `lua`, which run a script that the call contains. Both encodings are
-//! those of Ceph's `cls_lua`.
+//! Encodes calls of the class `lua`, which run a script that the call contains. There are two
+//! encodings, those of Ceph's `cls_lua`.
 //!
-//! - `eval_json`: an object with the strings `script` and `handler` and optionally `input`. Like
-//!   Ceph's parser, this one accepts a comma before a closing bracket, and control characters
+//! - `eval_json`: a JSON object with the strings `script` and `handler` and optionally `input`.
+//!   Like Ceph's parser, this one accepts a comma before a closing bracket, and control characters
 //!   within strings.
 //! - `eval_bufferlist`: Ceph's encoding of a versioned struct. First come a `u8` version, which is
-//!   1, a `u8` oldest version that may read it, and a `u32` length of the rest. Then come script,
-//!   handler and input, each as `u32` length and bytes. All numbers are little-endian.
+//!   1, a `u8` oldest version that may read it, and a `u32` length of the following bytes. Then
+//!   come script, handler and input, each as `u32` length and bytes. All numbers are little-endian.
 
 use bytes::{Buf, BufMut, Bytes};
 use nacre_object::{Error, Result};

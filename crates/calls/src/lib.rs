@@ -1,7 +1,7 @@
 //! Encodes calls of classes and decodes their replies: rows of Brados classes, batches of requests,
 //! and scripts that come with a call.
 //!
-//! A client that calls classes needs only this crate, and neither the compiler nor the VM.
+//! A client that calls classes needs only this crate, not the compiler or the VM.
 
 mod batch;
 mod channels;
@@ -24,9 +24,9 @@ pub use value::{Base, Type, Value};
 /// The method of every Brados class that moves an object's rows into the layout of the class.
 pub const MIGRATE_METHOD: &str = "layout_migrate";
 
-/// The number of columns of a collection. A single call packs or unpacks a row in Lua, and all its
-/// values are on Lua's stack then.
+/// The most columns of a collection. One call of Lua packs or unpacks a row, so all values of the
+/// row are on Lua's stack at once.
 pub const MAX_COLUMNS: usize = 32;
-/// The greatest absolute value of an integer. Numbers of Luau are doubles, and sums from 2^53 on
-/// are possibly rounded.
+/// The greatest absolute value of an integer. Luau stores numbers as doubles, which are exact only
+/// up to 2^53.
 pub const MAX_INTEGER: i64 = (1 << 53) - 1;

@@ -1,9 +1,9 @@
-//! Encodes requests and decodes replies, for callers of a class.
+//! Encodes requests and decodes replies, for callers of a Brados class.
 //!
 //! A value is a letter and its content: `n` nil, `t` true, `f` false, `i` a number (eight bytes,
 //! little-endian, signed), `s` a string or `b` bytes (length in four bytes, little-endian, then the
 //! bytes). A request is the values of its row; strings and bytes both use `s`. A reply has a part
-//! for each output with rows. Such a part is the length of the output's name (one byte), the name,
+//! for each output that has rows. A part is the length of the output's name (one byte), the name,
 //! the number of columns (one byte), the number of rows (four bytes, little-endian), and the values
 //! row by row in the order of keys.
 
@@ -41,8 +41,8 @@ pub fn encode_request(row: &[Value]) -> Vec<u8> {
     bytes
 }
 
-/// Appends the request of a row that consists of numbers, with a string at its end if `text` is
-/// given. The string is copied only once.
+/// Appends the encoded request of a row to `bytes`. The row has these numbers, and then the string
+/// `text` if it is given. Copies the string only once.
 pub fn put_request(bytes: &mut Vec<u8>, numbers: &[i64], text: Option<&[u8]>) {
     numbers.iter().for_each(|number| push_int(bytes, *number));
     text.into_iter().for_each(|text| push_text(bytes, text));
@@ -79,8 +79,8 @@ pub fn decode_request(bytes: &[u8]) -> Result<Vec<Value>, Undecodable> {
 /// each string. Calls `read` with each number and with the length of each string.
 ///
 /// # Errors
-/// If the bytes are not a request of these columns. Then `read` was possibly called for some of
-/// them.
+/// If the bytes are not a request with these columns. `read` may have been called for some values
+/// then.
 pub fn read_request(
     bytes: &[u8],
     columns: &[u8],

@@ -45,8 +45,8 @@ impl fmt::Display for Type {
     }
 }
 
-/// The value of a column in a row. A string and bytes are the same kind of value here; the type of
-/// their column tells them apart.
+/// The value of a column in a row. Strings and bytes are one kind of value here; the type of the
+/// column tells them apart.
 ///
 /// Values are ordered as in replies and in scans of tables.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -86,8 +86,8 @@ impl fmt::Display for Value {
     }
 }
 
-/// Writes a character of a string so that people can read it. If the parser reads the written text,
-/// it gets the same character.
+/// Writes a character of a string for people to read. The parser reads the written form back as the
+/// same character.
 fn write_shown(f: &mut fmt::Formatter<'_>, character: char) -> fmt::Result {
     match character.is_ascii() || character.is_control() {
         true => write!(f, "{}", character.encode_utf8(&mut [0; 4]).as_bytes().escape_ascii()),

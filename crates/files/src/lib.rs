@@ -1,7 +1,8 @@
-//! Files and folders for their owner alone, and small files that a crash leaves whole.
+//! Makes files and folders that only their owner can access, and replaces small files so that a
+//! crash leaves the old or the new content.
 //!
-//! A cluster's files hold other people's data and keys. Everything that a process of nacre makes for a
-//! cluster therefore has mode 0700 (folders) or 0600 (files), whatever the umask of the shell is:
+//! A cluster's files hold other people's data and keys. So every folder that a process of nacre
+//! makes for a cluster has mode 0700, and every file 0600, whatever umask the shell has:
 //! [`restrict_process`] sets the umask once, and the functions here give the modes explicitly.
 
 mod private;

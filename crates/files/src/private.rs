@@ -22,11 +22,11 @@ pub fn restrict_process() {
     umask(Mode::from_raw_mode(OTHERS));
 }
 
-/// Creates a folder, and its missing parents, for their owner alone. The folder survives a crash. A
-/// folder that exists keeps its mode.
+/// Creates a folder and its missing parents, accessible only to their owner. The new folders
+/// survive a crash. A folder that exists keeps its mode.
 ///
 /// # Errors
-/// Those of the operating system.
+/// Any error of the operating system.
 pub fn create_folder(path: &Path) -> io::Result<()> {
     let above = above(path);
     if !path.is_dir() {
@@ -74,10 +74,10 @@ pub enum Tightened {
     StillOpen(u32),
 }
 
-/// Takes the access of all other users away from an existing folder.
+/// Takes the access to an existing folder away from all other users.
 ///
 /// # Errors
-/// Those of the operating system.
+/// Any error of the operating system.
 pub fn tighten_folder(path: &Path) -> io::Result<Tightened> {
     let metadata = fs::metadata(path)?;
     let mode = metadata.mode() & 0o7777;

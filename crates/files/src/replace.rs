@@ -7,10 +7,10 @@ use std::path::Path;
 use crate::open_options;
 use crate::private::above;
 
-/// Replaces the content of a file durably, or creates the file. Only its owner may read it.
+/// Durably replaces the content of a file, or creates the file. Only its owner may read it.
 ///
 /// # Errors
-/// Those of the operating system; the file then has its former content.
+/// Any error of the operating system. The file then has its old content.
 pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let no_name = || io::Error::new(io::ErrorKind::InvalidInput, "the path names no file");
     let mut name = path.file_name().ok_or_else(no_name)?.to_owned();

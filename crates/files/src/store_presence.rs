@@ -1,5 +1,5 @@
-//! Finds out whether a folder holds a store of the embedded engine, without opening or changing
-//! anything. Code that manages the folders of a cluster need not link the engine for this.
+//! Finds out whether a folder holds a store of the embedded engine, without opening or changing it.
+//! Code that manages a cluster's folders uses this, so that it need not link the engine.
 
 use std::fs;
 use std::io;
@@ -12,11 +12,11 @@ pub const STORE_JOURNAL: &str = "journal";
 /// The folder of a store's tables.
 pub const STORE_TREE: &str = "tree";
 
-/// Whether a folder holds a store or a part of one. A missing folder holds none, and neither does
-/// one with only other files.
+/// Whether a folder holds a store or a part of one. A missing folder does not, and a folder with
+/// only other files does not either.
 ///
 /// # Errors
-/// Those of the operating system if the folder cannot be read.
+/// Any error of the operating system if the folder cannot be read.
 pub fn holds_store(folder: &Path) -> io::Result<bool> {
     let parts = [STORE_MANIFEST, STORE_TREE];
     for part in parts {

@@ -20,11 +20,11 @@ enum Length {
     Time(Duration),
 }
 
-/// Tries a target: `samples` and the corpus of `target` in the crate of `manifest_dir`, then
-/// mutations of them. `parse` answers whether the input made sense.
+/// Fuzzes a target. First calls `parse` with `samples` and with the corpus of `target` in the crate
+/// at `manifest_dir`, then with mutations of them. `parse` returns whether it accepted the input.
 ///
 /// # Panics
-/// If `parse` does; the input is in the corpus then.
+/// If `parse` panics. The input has been written to the corpus then.
 pub fn fuzz(
     manifest_dir: &str,
     target: &str,
@@ -34,7 +34,7 @@ pub fn fuzz(
     fuzz_slow(manifest_dir, target, SHORT_RUN, samples, parse);
 }
 
-/// As [`fuzz`], for a target that is more than a parser: a short run tries `short_run` inputs.
+/// As [`fuzz`], for a slow target: a short run tries only `short_run` inputs.
 ///
 /// # Panics
 /// As [`fuzz`].
@@ -106,7 +106,8 @@ fn plan(short_run: u64) -> (u64, Length) {
     }
 }
 
-/// Adds an input to those that are mutated; past the bound in place of another one that was added.
+/// Adds an input to the pool of inputs to mutate. If the pool is full, replaces a random input that
+/// was added before.
 fn keep(pool: &mut Vec<Vec<u8>>, protected: usize, input: Vec<u8>, random: &mut Random) {
     if pool.len() < MAX_POOL.max(protected + 1) {
         pool.push(input);
@@ -128,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_found_and_its_input_kept() {
+    fn a_bug_is_found_and_its_input_is_kept() {
         let folder = env::temp_dir().join(format!("nacre-fuzz-{}", std::process::id()));
         let manifest_dir = folder.display().to_string();
         let samples = [b"nacre\x01ab".to_vec()];

@@ -1,5 +1,5 @@
-//! Load generation: workers that wait for each operation before they begin the next one, at once or
-//! at a given pace.
+//! Generates load for benchmarks: a number of workers, each of which waits for an operation to end
+//! before it begins the next. They begin operations as fast as they can, or at a given rate.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,9 +21,9 @@ pub fn median(mut values: Vec<f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
-/// The sides of a comparison in the order in which a round measures them: forwards and backwards in
-/// turn. So deferred work of one side, such as merging files, does not always burden the same other
-/// side.
+/// Orders the sides of a comparison for a round of measurements: as given in one round, reversed in
+/// the next. So deferred work of one side, such as merging files, does not always slow down the
+/// same other side.
 pub fn in_turn<T, S: AsMut<[T]>>(round: usize, mut sides: S) -> S {
     if round % 2 == 1 {
         sides.as_mut().reverse();
@@ -73,9 +73,9 @@ impl Runs {
     }
 }
 
-/// Runs `workers` tasks for `span`, after some warm-up. Each makes its job once and then repeats
-/// it. On a very busy machine a worker continues past `span` until it was measured once. The job
-/// gets the number of earlier runs by its worker.
+/// Measures `workers` tasks for `span`, after some warm-up. Each task makes its job once and then
+/// runs it again and again. The job gets the number of its earlier runs. On a very busy machine a
+/// task continues after `span` until one run of its job was measured.
 ///
 /// # Errors
 /// The first error of any job.
@@ -88,8 +88,8 @@ where
     run_paced(workers, span, Duration::ZERO, make_job).await
 }
 
-/// As [`run`], at a pace: every `interval` one worker begins an operation, in turn. A worker whose
-/// last operation has not ended is skipped.
+/// As [`run`], at a fixed rate: one operation is due every `interval`, and the workers take turns.
+/// A worker whose last operation takes longer begins its next one late.
 ///
 /// # Errors
 /// The first error of any job.
