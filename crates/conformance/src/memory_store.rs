@@ -103,7 +103,7 @@ impl MemoryStore {
             op => op.is_write(),
         };
         match ops.iter().find(writes) {
-            Some(op) => Err(Error::invalid("a snapshot cannot be written").during(op.name())),
+            Some(op) => Err(Error::invalid("a snapshot cannot be changed").during(op.name())),
             None => Ok(()),
         }
     }
@@ -159,7 +159,7 @@ impl Watch for MemoryStore {
             return Err(Error::invalid(text)
                 .during("notify")
                 .on(object)
-                .hint(format!("at most {MAX_NOTIFY_BYTES} bytes fit")));
+                .hint(format!("send at most {MAX_NOTIFY_BYTES} bytes")));
         }
         self.state().watches.tell(object, &WatchEvent::Notified { payload });
         Ok(())

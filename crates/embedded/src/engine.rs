@@ -213,7 +213,7 @@ impl EmbeddedEngine {
         self.run(Asked { request, answer })?;
         outcome.await.unwrap_or_else(|_| {
             Err(Error::unavailable("the engine stopped while the transaction ran")
-                .hint("open the store again; whether it happened can be read then"))
+                .hint("open the store again, and read whether the transaction happened"))
         })
     }
 
@@ -261,7 +261,7 @@ impl EmbeddedEngine {
         match first_write {
             None => self.read(&request),
             Some(write) if request.header.snapshot.is_some() => {
-                Err(Error::invalid("a snapshot cannot be written").during(write))
+                Err(Error::invalid("a snapshot cannot be changed").during(write))
             }
             Some(_) => self.write(request).await,
         }
@@ -341,7 +341,7 @@ impl Watch for EmbeddedEngine {
             ))
             .during("notify")
             .on(object)
-            .hint(format!("at most {MAX_NOTIFY_BYTES} bytes fit")));
+            .hint(format!("send at most {MAX_NOTIFY_BYTES} bytes")));
         }
         self.0.core()?.watchers.tell(object, &WatchEvent::Notified { payload });
         Ok(())

@@ -76,7 +76,7 @@ impl Manifest {
     /// # Errors
     /// `Corrupt` if it is damaged, `Unsupported` if another release wrote it.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let damaged = || Error::corrupt("it fails its checksum");
+        let damaged = || Error::corrupt("the manifest fails its checksum");
         let (content, crc) =
             bytes.split_at_checked(bytes.len().saturating_sub(4)).ok_or_else(damaged)?;
         if crc32c::crc32c(content).to_le_bytes() != crc {
@@ -85,16 +85,20 @@ impl Manifest {
         let mut from = Take(content);
         let magic = from.bytes(MAGIC.len())?;
         if magic == UNRELEASED_MAGIC {
-            return Err(Error::unsupported("a development build before release 0.1.0 wrote it")
-                .hint("copy the objects with that build, and put them into a new cluster"));
+            return Err(Error::unsupported(
+                "a development build before release 0.1.0 wrote this manifest",
+            )
+            .hint("copy the objects with that build, and put them into a new cluster"));
         }
         if magic != MAGIC {
             return Err(damaged());
         }
         let format = from.u32()?;
         if format != Self::FORMAT {
-            return Err(Error::unsupported(format!("it is of format {format}"))
-                .hint("a later release of nacre wrote it: use that one, or a later one"));
+            return Err(Error::unsupported(format!(
+                "the manifest has the unknown format {format}"
+            ))
+            .hint("a later release of nacre wrote it: use that one, or a later one"));
         }
         let shards = from.u32()?;
         let checkpoint = Position { segment: from.u32()?, offset: from.u32()?, group: from.u64()? };
@@ -172,7 +176,7 @@ impl Manifest {
     }
 }
 
-const MISSING: &str = "it is missing";
+const MISSING: &str = "the file is missing";
 
 #[cfg(test)]
 mod tests {

@@ -146,7 +146,7 @@ impl Space {
     fn used_up(&self) -> Error {
         let (free, reserve) = (self.free_bytes(), self.reserve_bytes);
         errors::disk_full(format!(
-            "{} has {free} bytes left, of which {reserve} are reserved",
+            "{} has only {free} bytes left, and {reserve} are reserved",
             self.folder.display()
         ))
     }

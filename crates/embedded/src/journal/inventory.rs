@@ -59,7 +59,8 @@ impl Inventory {
 
     fn note_damage(&mut self, segment: &Segment, at: u32) {
         let place = format!("{} at byte {at}", file_name(segment.id));
-        let text = "a group of the journal cannot be read; room in its segment is not given back";
+        let text =
+            "a group of the journal cannot be read, so the space of its segment is not freed";
         self.damage.get_or_insert_with(|| Error::corrupt(text).on(place));
     }
 

@@ -297,7 +297,8 @@ impl Journal {
         let mut state = self.lock();
         state.is_opening = false;
         self.opened.notify_all();
-        let segment = segment.map_err(|error| errors::io("making room in the journal", &error))?;
+        let segment =
+            segment.map_err(|error| errors::io("making a new segment of the journal", &error))?;
         self.segments.add(&segment);
         state.go_on_in(segment);
         Ok(state)

@@ -40,7 +40,7 @@ pub(super) fn prepare_folder(options: &Options) -> Result<File> {
         Ok(()) => Ok(lock),
         Err(rustix::io::Errno::WOULDBLOCK) => {
             Err(Error::unavailable("another process has this store open")
-                .hint("stop it, or choose another folder"))
+                .hint("stop that process, or choose another folder"))
         }
         Err(error) => Err(failed(error.into())),
     }
@@ -52,24 +52,24 @@ pub(super) fn prepare_folder(options: &Options) -> Result<File> {
 pub(super) fn make_store(options: &Options) -> Result<(Tables, Manifest)> {
     let (folder, journal) = (&options.path, options.path.join(JOURNAL));
     let lost = |what| {
-        let text = format!("the manifest is missing, but there {what}");
+        let text = format!("the manifest is missing, but the folder has {what}");
         Err(Error::corrupt(text).on(folder.display()).hint("restore the folder from a copy"))
     };
     if !find_files(&options.disk, &journal)?.segments.is_empty() {
-        return lost("is a journal");
+        return lost("a journal");
     }
     let tables = match open_tables(options) {
         // A crash interrupted the making of the tables. They hold no data, because the journal is
         // made after the manifest.
         Err(_) => {
             std::fs::remove_dir_all(folder.join(TREE))
-                .map_err(|error| errors::io("clearing tables that were never used", &error))?;
+                .map_err(|error| errors::io("deleting tables that were never used", &error))?;
             open_tables(options)?
         }
         tables => tables?,
     };
     if tables.snapshot().prefix(&[]).next().is_some() {
-        return lost("are tables");
+        return lost("tables");
     }
     tables.sync_all()?;
     let checkpoint = Position { segment: 0, offset: BLOCK_BYTES, group: 1 };

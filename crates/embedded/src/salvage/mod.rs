@@ -139,7 +139,9 @@ fn make_folder(from: &Path, to: &Path) -> Result<()> {
     }
     let is_used = to.exists() && fs::read_dir(to).map_err(failed)?.next().is_some();
     if is_used {
-        return Err(Error::exists("it is not empty").on(to.display()).hint("name a new folder"));
+        return Err(Error::exists("the new folder is not empty")
+            .on(to.display())
+            .hint("name a new folder"));
     }
     fs::create_dir_all(to.join(JOURNAL)).map_err(failed)
 }
@@ -155,7 +157,7 @@ fn read_manifest(
             Ok(Some(manifest))
         }
         Ok(None) => {
-            damages.push(Damage::of_store("MANIFEST", "it is missing"));
+            damages.push(Damage::of_store("MANIFEST", "the file is missing"));
             Ok(None)
         }
         Err(error) if error.kind() == ErrorKind::Unsupported => Err(error),
@@ -173,7 +175,7 @@ fn open_segments(
     damages: &mut Vec<Damage>,
 ) -> Result<Vec<Segment>> {
     if !folder.is_dir() {
-        damages.push(Damage::of_store("journal", "it is missing"));
+        damages.push(Damage::of_store("journal", "the folder is missing"));
         return Ok(Vec::new());
     }
     let mut segments = Vec::new();

@@ -34,7 +34,7 @@ pub(super) fn save(from: &Path, to: &Path, salvaged: &mut Salvaged) -> Result<bo
         // Salvage does not use a file's filter and index, so their damage loses nothing here. It is
         // reported all the same, because a read of the damaged folder would miss entries.
         if expected.is_some_and(|expected| checksum(&path, &mut 0).ok() != Some(expected)) {
-            let problem = "a file of tables fails its checksum";
+            let problem = "this table file fails its checksum";
             salvaged.damages.push(Damage::of_store(place.as_str(), problem));
         }
         match open(&path, number) {

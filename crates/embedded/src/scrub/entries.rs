@@ -103,7 +103,7 @@ impl Walk<'_> {
     fn look_at(&mut self, key: &Key, stored: &[u8]) {
         let Some(kind) = Kind::of(key) else {
             let place = format!("entry {key:02x?}");
-            let problem = "an entry that is none of the engine's".to_owned();
+            let problem = "the key of this entry is not one that the engine writes".to_owned();
             return self.found.push(Finding { whose: Whose::Nobody, place, problem });
         };
         if let Kind::Head(object) = &kind {
@@ -176,7 +176,7 @@ impl Walk<'_> {
             if attributes != content.attribute_count {
                 let expected = content.attribute_count;
                 let text =
-                    format!("the object has {attributes} attributes, and its head says {expected}");
+                    format!("the object has {attributes} attributes, but its head says {expected}");
                 return Err(Error::corrupt(text));
             }
         }
@@ -298,7 +298,11 @@ impl Walk<'_> {
             let place = describe_stretch(&stretch);
             self.step.add(Damage::of_store(place, stretch.problem.clone()));
             for owner in owners {
-                self.step.add(damage(Some(owner), "part of it".into(), stretch.problem.clone()));
+                self.step.add(damage(
+                    Some(owner),
+                    "part of the object".into(),
+                    stretch.problem.clone(),
+                ));
             }
         }
         self.step
@@ -326,8 +330,8 @@ fn describe(kind: &Kind<'_>) -> String {
             format!("the reference to {} at byte {offset}", file_name(*segment))
         }
         Kind::Live { segment, .. } => format!("a count of live bytes of {}", file_name(*segment)),
-        Kind::Garbage => "a mark of something removed".into(),
-        Kind::Applied => "how far a shard has come".into(),
+        Kind::Garbage => "the mark of a removed stream or map".into(),
+        Kind::Applied => "the progress of a shard".into(),
     }
 }
 
@@ -335,7 +339,7 @@ fn describe(kind: &Kind<'_>) -> String {
 /// names.
 fn describe_stretch(stretch: &Stretch) -> String {
     if !ALL_HEADS.iter().any(|prefix| stretch.may_hold(prefix)) {
-        return "a stretch of the tables".into();
+        return "a range of keys in the tables".into();
     }
     let name = |key: &[u8]| String::from_utf8_lossy(key).replace('\0', "/");
     format!("names of objects from {:?} to {:?}", name(&stretch.from), name(&stretch.to))

@@ -59,8 +59,8 @@ fn look_at_list(core: &Core) -> Result<Option<Damage>> {
 fn check(file: &TableFile<'_>, bytes: &mut u64) -> Result<Option<&'static str>> {
     match checksum(file.path, bytes) {
         Ok(checksum) if checksum == file.checksum => Ok(None),
-        Ok(_) => Ok(Some("a file of tables fails its checksum")),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Some("it is missing")),
+        Ok(_) => Ok(Some("this table file fails its checksum")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Some("the file is missing")),
         Err(error) => Err(errors::io(format!("reading {}", file.path.display()), &error)),
     }
 }

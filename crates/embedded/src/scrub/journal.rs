@@ -28,7 +28,7 @@ fn look(core: &Core) -> Result<Vec<Damage>> {
     let manifest = match Manifest::load(&core.disk, &core.folder) {
         Ok(Some(Loaded { manifest, damage: None })) => manifest,
         Ok(Some(Loaded { damage: Some(damage), .. })) => return Ok(vec![damage]),
-        Ok(None) => return Ok(vec![Damage::of_store("MANIFEST", "it is missing")]),
+        Ok(None) => return Ok(vec![Damage::of_store("MANIFEST", "the file is missing")]),
         Err(error) if error.kind() == ErrorKind::Unavailable => return Err(error),
         Err(error) => return Ok(vec![Damage::of_store("MANIFEST", error.message())]),
     };

@@ -63,7 +63,7 @@ impl ListCopy {
     }
 
     fn decode(bytes: &[u8]) -> Result<Self> {
-        let damaged = || Error::corrupt("the copy of the list of files fails its checksum");
+        let damaged = || Error::corrupt("the copy of the list of table files fails its checksum");
         let (content, crc) =
             bytes.split_at_checked(bytes.len().saturating_sub(4)).ok_or_else(damaged)?;
         let mut from = Take(content);
@@ -72,7 +72,7 @@ impl ListCopy {
         }
         let format = from.u32()?;
         if format != FORMAT {
-            return Err(Error::unsupported(format!("it is of format {format}"))
+            return Err(Error::unsupported(format!("the copy has the unknown format {format}"))
                 .hint("a later release of nacre wrote it: use that one, or a later one"));
         }
         Ok(Self { current: from.bytes(CURRENT_BYTES)?.to_vec(), list: from.0.to_vec() })
@@ -81,13 +81,15 @@ impl ListCopy {
     fn read(tree: &Path) -> Result<Self> {
         let path = tree.join(NAME);
         let bytes = fs::read(&path).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => Error::corrupt("it is missing").on(path.display()),
+            io::ErrorKind::NotFound => Error::corrupt("the file is missing").on(path.display()),
             _ => reading(&path, &error),
         })?;
         let copy = Self::decode(&bytes).map_err(|error| error.on(path.display()))?;
         match parse_current(&copy.current, tree)?.matches(&copy.list) {
             true => Ok(copy),
-            false => Err(Error::corrupt("the list in it fails its checksum").on(path.display())),
+            false => {
+                Err(Error::corrupt("the list in this copy fails its checksum").on(path.display()))
+            }
         }
     }
 }
@@ -127,7 +129,7 @@ pub(super) fn mend(tree: &Path) -> Result<Option<Error>> {
     let wrong = match (current_list(tree), check_list(tree)) {
         (Ok(Some(_)), Ok(())) => return Ok(None),
         (Ok(None), Ok(())) if !tree.join(NAME).exists() => return Ok(None),
-        (Ok(None), _) => Error::corrupt("it is missing").on(tree.join("current").display()),
+        (Ok(None), _) => Error::corrupt("the file is missing").on(tree.join("current").display()),
         (Err(error), _) | (_, Err(error)) => error,
     };
     if wrong.kind() != ErrorKind::Corrupt {
@@ -139,8 +141,9 @@ pub(super) fn mend(tree: &Path) -> Result<Option<Error>> {
         nacre_files::replace(&tree.join(format!("v{number}")), &copy.list)?;
         nacre_files::replace(&tree.join("current"), &copy.current)
     };
-    write()
-        .map_err(|error| errors::io(format!("mending the list in {}", tree.display()), &error))?;
+    write().map_err(|error| {
+        errors::io(format!("repairing the list of table files in {}", tree.display()), &error)
+    })?;
     check_list(tree)?;
     Ok(Some(wrong))
 }

@@ -70,7 +70,8 @@ pub(super) fn parse_current(current: &[u8], tree: &Path) -> Result<CurrentList> 
 }
 
 fn names_no_list(tree: &Path) -> Error {
-    Error::corrupt("it does not name a list of files").on(tree.join("current").display())
+    Error::corrupt("the file does not name a list of table files")
+        .on(tree.join("current").display())
 }
 
 /// Checks the list of a tree's files.
@@ -89,7 +90,7 @@ fn read_list(tree: &Path, current: &CurrentList) -> Result<Vec<u8>> {
         _ => reading(&list, &error),
     })?;
     if !current.matches(&content) {
-        let text = "a list of files fails its checksum, or the file that names it does";
+        let text = "this list of table files, or the file that names it, is damaged";
         return Err(Error::corrupt(text).on(list.display()));
     }
     Ok(content)
@@ -112,7 +113,7 @@ pub(crate) struct ListedFile {
 pub(crate) fn listed_files(tree: &Path) -> Result<(Vec<ListedFile>, Option<Error>)> {
     let own = current_list(tree).and_then(|current| match current {
         Some(current) => read_list(tree, &current),
-        None => Err(Error::corrupt("it is missing").on(tree.join("current").display())),
+        None => Err(Error::corrupt("the file is missing").on(tree.join("current").display())),
     });
     match own {
         Ok(list) => {

@@ -273,12 +273,14 @@ impl Maintenance {
         let (state, waited) = waited.unwrap_or_else(PoisonError::into_inner);
         state.check()?;
         if waited.timed_out() {
-            return Err(Error::unavailable("files of tables are being written or merged"));
+            return Err(Error::unavailable(
+                "the list of table files cannot be repaired while files are written",
+            ));
         }
         let folder = &self.shared.folder;
         list_copy::mend(folder)?;
         list_copy::store(folder).map_err(|error| {
-            errors::io(format!("mending the list in {}", folder.display()), &error)
+            errors::io(format!("repairing the list of table files in {}", folder.display()), &error)
         })
     }
 
@@ -427,7 +429,9 @@ impl Worker {
         };
         match catch_unwind(AssertUnwindSafe(work)) {
             Ok(result) => result.map_err(|error| errors::tables_stopped(&error)),
-            Err(_) => Err(Error::corrupt("the tables panicked while they wrote or merged files")),
+            Err(_) => {
+                Err(Error::corrupt("the tables panicked while table files were written or merged"))
+            }
         }
     }
 }

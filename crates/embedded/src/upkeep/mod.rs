@@ -199,7 +199,9 @@ impl Upkeep {
     pub fn make_checkpoint(&mut self) -> Result<()> {
         let core = &self.core;
         if core.tables.waits_for_room() {
-            return Err(errors::disk_full("the tables wait for space on the disk"));
+            return Err(errors::disk_full(
+                "no checkpoint can be made: the tables wait for disk space",
+            ));
         }
         let seal = core.seal()?;
         core.tables.wait_until_written(seal).inspect_err(|error| {

@@ -23,7 +23,7 @@ impl Transaction<'_> {
             .map(|entry| {
                 let (key, value) = entry?;
                 let name = String::from_utf8(key::suffix(&key).to_vec())
-                    .map_err(|_| Error::corrupt("an attribute whose name is not UTF-8"))?;
+                    .map_err(|_| Error::corrupt("the name of a stored attribute is not UTF-8"))?;
                 Ok((name, self.load(&value)?))
             })
             .collect()

@@ -27,7 +27,7 @@ impl Transaction<'_> {
             return Err(Error::exhausted(format!(
                 "the object already has {MAX_SNAPSHOTS} snapshots, the most it can have"
             ))
-            .hint("remove some"));
+            .hint("remove a snapshot first"));
         }
         let content = self.copy_content(&content)?;
         let (version, modified_micros) = match self.mode {

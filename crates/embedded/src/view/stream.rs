@@ -276,7 +276,7 @@ impl Transaction<'_> {
         if self.cleared_extents > MAX_CLEARED_EXTENTS {
             let text = "the transaction overwrites or cuts off too many small writes";
             return Err(Error::exhausted(text).hint(format!(
-                "at most {MAX_CLEARED_EXTENTS} at a time: do it in steps, or write the object anew"
+                "change at most {MAX_CLEARED_EXTENTS} of them at a time, or write the whole object again"
             )));
         }
         for extent in extents {
