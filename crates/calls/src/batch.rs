@@ -91,7 +91,7 @@ fn decode_answer(output: &mut Bytes) -> Option<(usize, CallReply)> {
 }
 
 fn unexpected() -> Error {
-    Error::corrupt("a batch was answered with something else")
+    Error::corrupt("the reply to a batch is malformed")
 }
 
 fn sized(bytes: &mut Bytes) -> Option<Bytes> {
@@ -116,12 +116,15 @@ impl Batch {
     /// # Errors
     /// `Invalid` if the input is not a batch, or has too many requests.
     pub fn decode(mut input: Bytes) -> Result<Self> {
-        let refused = || Error::invalid("the input is not a batch").hint("see `encode_batch`");
+        let refused = || {
+            Error::invalid("the input is not a batch")
+                .hint("encode the requests as `encode_batch` does")
+        };
         let byte_limit = input.try_get_u32_le().map_err(|_| refused())? as usize;
         let count = input.try_get_u32_le().map_err(|_| refused())? as usize;
         if count > MAX_BATCH_REQUESTS {
             return Err(Error::invalid(format!("a batch cannot have {count} requests"))
-                .hint(format!("send at most {MAX_BATCH_REQUESTS}")));
+                .hint(format!("send at most {MAX_BATCH_REQUESTS} requests")));
         }
         let batch = Self { byte_limit, output_bytes: MAX_REPLY_BYTES, count, requests: input };
         let found = batch.requests().fold((0, 0), |(count, bytes), request| {

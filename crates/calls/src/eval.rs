@@ -56,7 +56,8 @@ impl EvalRequest {
     pub fn to_json(&self) -> Result<Bytes> {
         let text = |bytes: &Bytes| {
             String::from_utf8(bytes.to_vec()).map_err(|_| {
-                Error::invalid("JSON can only carry UTF-8").hint(format!("use {EVAL_BUFFERLIST}"))
+                Error::invalid("the script or its input is not UTF-8, and JSON cannot contain it")
+                    .hint(format!("use {EVAL_BUFFERLIST}"))
             })
         };
         let object = serde_json::json!({
@@ -76,7 +77,7 @@ impl EvalRequest {
         let text = input.split(|byte| *byte == 0).next().unwrap_or_default();
         let text = std::str::from_utf8(text).map_err(|_| Error::invalid("JSON must be UTF-8"))?;
         let object: Map<String, Value> = serde_json::from_str(&tolerated(text))
-            .map_err(|error| Error::invalid(format!("not a JSON object: {error}")))?;
+            .map_err(|error| Error::invalid(format!("the input is not a JSON object: {error}")))?;
         let text_of = |name: &str| match object.get(name) {
             Some(Value::String(text)) => Ok(Some(text.clone())),
             Some(_) => Err(Error::invalid(format!("the field {name:?} is not a string"))),
@@ -99,7 +100,7 @@ impl EvalRequest {
         input.try_get_u8().map_err(truncated)?;
         let oldest_reader = input.try_get_u8().map_err(truncated)?;
         if oldest_reader > STRUCT_VERSION {
-            let text = format!("the encoding needs a reader of version {oldest_reader}");
+            let text = format!("the encoded script needs a reader of version {oldest_reader}");
             return Err(Error::invalid(text));
         }
         // Later versions append fields: what is left of the struct is skipped.

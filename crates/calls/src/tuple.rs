@@ -21,7 +21,7 @@ pub struct Undecodable;
 
 impl fmt::Display for Undecodable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("this is no request of a Brados class, nor a reply")
+        f.write_str("these bytes are neither a request of a Brados class nor a reply of one")
     }
 }
 

@@ -140,7 +140,9 @@ fn resend(input: Bytes, view: &mut dyn ObjectView, _: &CallContext) -> Result<Ca
         let DeadLetter { message, .. } = stored("a dead letter", letter)?;
         let sent_for = WaitingMessage::decode(number, &message)?.source;
         if sent_for != source {
-            return Err(Error::conflict(format!("message {number} was sent for {sent_for:?}")));
+            return Err(Error::conflict(format!(
+                "message {number} was sent on behalf of {sent_for:?}, not of {source:?}"
+            )));
         }
         outbox.resent += 1;
         let resent = ResentMessage { number, message };

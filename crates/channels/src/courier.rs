@@ -203,7 +203,9 @@ impl Courier {
         let mark = Mark { at_micros: self.0.clock.now_micros(), nonce };
         let mut marks = locked(&self.0.marks);
         if !marks.make_room(now) {
-            let text = format!("{MAX_REMEMBERED_MARKS} objects are already marked as sending");
+            let text = format!(
+                "{MAX_REMEMBERED_MARKS} objects already send messages, the most there can be"
+            );
             return Err(Error::exhausted(text).hint("try again once requests are answered"));
         }
         marks.begin_making(object, mark);
@@ -217,7 +219,7 @@ impl Courier {
         let ledger = context.ledger();
         let key = Ledger::key(object, source, &self.0.process, mark);
         ledger.mark(&ledger.of(object), key, mark).await.map_err(|error| {
-            Error::unavailable(format!("cannot note that messages are sent: {error}"))
+            Error::unavailable(format!("the object cannot be marked as sending messages: {error}"))
         })
     }
 }

@@ -191,7 +191,7 @@ impl Delivery<'_> {
 fn last_output(mut reply: Reply) -> Result<Bytes> {
     match reply.results.pop() {
         Some(OpResult::Called(reply)) => Ok(reply.output),
-        _ => Err(Error::corrupt("a delivery was not answered as one")),
+        _ => Err(Error::corrupt("the reply to the delivery of a message is malformed")),
     }
 }
 
@@ -207,9 +207,9 @@ async fn read_keys(
         other => other?,
     };
     match <[OpResult; 1]>::try_from(reply.results) {
-        Ok([OpResult::Values(values)]) => values
-            .try_into()
-            .map_err(|_| Error::corrupt("two keys were not answered by two values")),
-        _ => Err(Error::corrupt("keys were not answered as keys")),
+        Ok([OpResult::Values(values)]) => values.try_into().map_err(|_| {
+            Error::corrupt("the reply to a read of two keys does not have two values")
+        }),
+        _ => Err(Error::corrupt("the reply to a read of two keys is malformed")),
     }
 }

@@ -30,7 +30,7 @@ pub(crate) async fn tidy(context: &CourierContext, receiver: &ObjectId) -> Resul
             other => other?,
         };
         let Some(OpResult::Range(MapRange { entries, more })) = reply.results.pop() else {
-            return Err(Error::corrupt("a look at an inbox was not answered as one"));
+            return Err(Error::corrupt("the reply to a read of an inbox is malformed"));
         };
         let Some(last) = entries.last() else { return Ok(()) };
         after = last.key.clone();

@@ -127,7 +127,9 @@ impl Ledger {
             Ok(OpResult::Range(range)) => range,
             Err(error) if error.kind() == ErrorKind::NotFound => MapRange::default(),
             Err(error) => return Err(error),
-            Ok(_) => return Err(Error::corrupt("a range was not answered as one")),
+            Ok(_) => {
+                return Err(Error::corrupt("the reply to a read of marks is not a range of keys"));
+            }
         };
         let next = range.entries.last().filter(|_| range.more).map(|last| last.key.clone());
         let marks = range.entries.into_iter().filter_map(|entry| parsed(ledger, entry));
@@ -137,7 +139,7 @@ impl Ledger {
     async fn submit(&self, ledger: &ObjectId, op: Op) -> Result<OpResult> {
         let request = Request::new(ledger.clone(), vec![op])?;
         let mut reply = self.store.submit(request).await.map_err(|error| error.on(ledger))?;
-        reply.results.pop().ok_or_else(|| Error::corrupt("an op was not answered"))
+        reply.results.pop().ok_or_else(|| Error::corrupt("the reply to a request has no result"))
     }
 }
 

@@ -50,7 +50,7 @@ pub async fn read_outbox(store: &dyn Store, object: &ObjectId) -> Result<OutboxP
     let Ok([OpResult::Range(waiting), OpResult::Range(resent), OpResult::Range(dead)]) =
         <[OpResult; 3]>::try_from(reply.results)
     else {
-        return Err(Error::corrupt("a look at messages was not answered as one"));
+        return Err(Error::corrupt("the reply to a read of messages is malformed"));
     };
     let message = |queue: Queue, entry: MapEntry| {
         let (number, message) = queue.message(message_number(&entry.key)?, entry.value)?;

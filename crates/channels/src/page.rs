@@ -36,10 +36,10 @@ impl Page {
         let Ok([OpResult::Values(values), OpResult::Range(range)]) =
             <[OpResult; 2]>::try_from(reply.results)
         else {
-            return Err(Error::corrupt("a look at messages was not answered as one"));
+            return Err(Error::corrupt("the reply to a read of messages is malformed"));
         };
         let Ok([outbox, chains]) = <[Option<Bytes>; 2]>::try_from(values) else {
-            return Err(Error::corrupt("two keys were not answered by two values"));
+            return Err(Error::corrupt("the reply to a read of two keys does not have two values"));
         };
         let outbox = outbox.map(|bytes| stored("an object's incarnation", bytes)).transpose()?;
         let chains = stored("an object's chains", chains.unwrap_or_default())?;

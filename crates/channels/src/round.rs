@@ -245,7 +245,9 @@ impl Round<'_> {
             let delivering = self.carry_out(queue, message, depth, errand);
             let outcome = match tokio::time::timeout(DELIVERY_TIMEOUT, delivering).await {
                 Ok(outcome) => outcome,
-                Err(_) => Err(Error::unavailable("a delivery was not answered")),
+                Err(_) => {
+                    Err(Error::unavailable("the delivery of a message got no answer in time"))
+                }
             };
             match outcome {
                 Ok(senders) => {
@@ -315,7 +317,7 @@ impl Round<'_> {
             }
             // A removal is handled apart, after all other messages, and never becomes a dead
             // letter.
-            Errand::Remove => Err(Error::invalid("a removal is not sent again")),
+            Errand::Remove => Err(Error::invalid("a dead letter cannot remove its object")),
         }
     }
 
@@ -323,7 +325,7 @@ impl Round<'_> {
         let result = self.call_own(own_call("claim", &Outbox::default())?).await?;
         match result {
             Some(OpResult::Called(reply)) => stored("an object's incarnation", reply.output),
-            _ => Err(Error::corrupt("a claim was not answered as one")),
+            _ => Err(Error::corrupt("the reply to `channels.claim` has no output")),
         }
     }
 

@@ -145,7 +145,7 @@ fn new_histogram() -> Result<Histogram<u64>> {
 }
 
 fn unmeasurable(error: impl std::fmt::Display) -> Error {
-    Error::unavailable(format!("the measurement broke off: {error}"))
+    Error::unavailable(format!("the measurement failed: {error}"))
 }
 
 #[cfg(test)]
