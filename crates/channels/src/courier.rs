@@ -165,7 +165,8 @@ impl Courier {
         self.0.wake.notify_one();
     }
 
-    /// Makes sure that a mark of the object is durable before a request may send messages.
+    /// Makes sure that a mark of the object is durable before a request may send messages. The mark
+    /// lets other processes find the messages.
     ///
     /// # Errors
     /// `Unavailable` if the object cannot be marked; the request must not run then. `Exhausted` if

@@ -58,8 +58,8 @@ struct Knowledge {
     generation: u64,
 }
 
-/// Whether the same call may succeed later. A full object may have space later. A program that used
-/// up its budget would use it up again.
+/// Whether a call that failed with this error may succeed later. After `Exhausted`, a full object
+/// may have space again, but a program that used up its budget would use it up again.
 pub(crate) fn may_succeed_later(error: &Error) -> bool {
     match error.kind() {
         ErrorKind::Unavailable | ErrorKind::Stale => true,
@@ -70,7 +70,8 @@ pub(crate) fn may_succeed_later(error: &Error) -> bool {
 
 impl Delivery<'_> {
     /// Decides the outcome of this message by the receiver's note, which is about this message or a
-    /// later one. A later message is delivered only after this one is settled.
+    /// later one. If it is about a later one, this message counts as done, because a later one is
+    /// delivered only after this one is settled.
     fn outcome_of(&self, note: Received, refusal: Error) -> Result<u64> {
         match note == (Received { is_refused: true, ..self.message }) {
             true => Err(refusal),

@@ -1,4 +1,5 @@
-//! Makes a receiver forget senders whose messages are settled.
+//! Makes a receiver forget senders whose messages are settled, that is, removed from the sender's
+//! queue.
 //!
 //! A receiver notes the last message of each sender. It needs the note until the sender has settled
 //! that message and all earlier ones, because until then they may be delivered again. The receiver
@@ -66,8 +67,8 @@ async fn settled_note(context: &CourierContext, entry: MapEntry) -> Option<Note>
     is_settled.then_some(Note { sender, received })
 }
 
-/// Whether this message and all earlier ones of the sender are settled for good. They are if the
-/// sender does not exist any more.
+/// Whether neither this message nor an earlier one of the sender will ever be delivered again. That
+/// is so once the sender has removed them from its queue, or does not exist any more.
 async fn is_settled(
     context: &CourierContext,
     sender: &ObjectId,

@@ -11,8 +11,9 @@ pub(crate) const PARALLEL_OBJECTS: usize = 16;
 /// How many objects may wait in memory for the courier. Objects beyond that are found by their
 /// marks in the next sweep.
 pub(crate) const MAX_QUEUED_OBJECTS: usize = 65_536;
-/// The most marks that a process remembers. To remember another, it forgets marks of idle objects,
-/// which are made again when needed.
+/// The most marks that a process remembers. (A mark in a ledger says that an object may have
+/// messages.) To remember another, it forgets marks of idle objects, which are made again when
+/// needed.
 pub(crate) const MAX_REMEMBERED_MARKS: usize = 65_536;
 /// The most senders that an object remembers; each takes some hundred bytes. It must remember
 /// senders whose messages wait, and remembers others as [`Pace`] allows. At this number, it
@@ -28,8 +29,9 @@ pub(crate) const MAX_CHAIN: u32 = 256;
 pub(crate) const MAX_LINKS: usize = 256;
 /// The length of the reason that a dead letter keeps.
 pub(crate) const MAX_REASON_CHARACTERS: usize = 1024;
-/// The number of ledgers. On Ceph, they spread over at most this many OSDs. On other clusters of
-/// usual size, each target has some of the ledgers.
+/// The number of ledgers, which are the objects with the marks of all other objects. On Ceph, they
+/// spread over at most this many OSDs. On other clusters of usual size, each target has some of the
+/// ledgers.
 pub(crate) const LEDGERS: u64 = 64;
 /// Senders that are looked at together, to be forgotten by one transaction.
 pub(crate) const PAGE_NOTES: u32 = 128;
@@ -55,12 +57,12 @@ pub struct Pace {
     pub uncertain_for: Duration,
     /// How long a process trusts a mark that it made. After that it makes a new one.
     pub trusted_for: Duration,
-    /// The sweep removes a mark of another process that is older than this, if its object has no
-    /// waiting message. No process trusts so old a mark. The difference from `trusted_for` leaves
-    /// time for unanswered calls and for clocks that differ.
+    /// A mark of another process that is older than this is removed if its object has no waiting
+    /// message. No process trusts so old a mark. The difference from `trusted_for` leaves time for
+    /// unanswered calls and for clocks that differ.
     pub abandoned_after: Duration,
-    /// After an object has come to remember this many more senders, it forgets those whose messages
-    /// are settled. The next message of a forgotten sender costs one more request.
+    /// After this many more senders, an object forgets those whose messages are all done. The next
+    /// message of a forgotten sender costs one more request.
     pub forget_every: u64,
 }
 

@@ -6,8 +6,8 @@ use nacre_object::{Error, ErrorKind, MapRange, ObjectId, Op, OpResult, Request, 
 use crate::courier::CourierContext;
 use crate::format::{CHAINS, Chains, OUTBOX, Outbox, Queue, stored};
 
-/// Some messages of a queue, with the object's incarnation and chains. A page of an object that
-/// does not exist is empty.
+/// Some waiting messages of an object, with its incarnation and its chains of messages. A page of
+/// an object that does not exist is empty.
 #[derive(Default)]
 pub(crate) struct Page {
     pub outbox: Option<Outbox>,

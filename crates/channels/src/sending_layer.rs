@@ -16,8 +16,9 @@ use crate::format::{Accept, Resend};
 /// Whether a call may send, as the class runtime of the process knows.
 pub type Sends = dyn Fn(&ClassCall) -> bool + Send + Sync;
 
-/// The layer around requests that may send messages. Before such a request runs, the layer marks
-/// its object. Afterwards it has the courier deliver the object's messages.
+/// The layer around requests that may send messages. Before such a request runs, the layer stores a
+/// mark for its object, so that other processes can find the object. Afterwards it has the courier
+/// deliver the object's messages.
 ///
 /// A delivered call, and a dead letter that is sent again, run on behalf of the entity that the
 /// message names. Only an entity with all rights can make such calls, so the layer trusts that

@@ -1,4 +1,5 @@
-//! Looks for objects whose messages no process delivers, and removes marks that are not needed.
+//! Looks for objects whose messages no process delivers, and removes marks that are not needed. (A
+//! mark in a ledger says that an object may have messages.)
 //!
 //! **Invariant:** a mark is removed only after its object was found to have no waiting message, and
 //! only if no request can have trusted the mark since. If this process made the mark, it first

@@ -56,8 +56,9 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    /// Whether to seal the memtable now: it is full, or the journal has grown enough since the last
-    /// seal. While earlier sealed memtables wait for disk space, only a full one is sealed.
+    /// Whether to seal the memtable now, that is, to queue it for a flush and begin a new one. It
+    /// is sealed when it is full, or when the journal has grown enough since the last seal. While
+    /// earlier ones wait for disk space, it is sealed only when it is full.
     pub fn is_seal_due(&self) -> bool {
         let low = self.space.is_low();
         let limit = if low { CHECKPOINT_BYTES_WHEN_LOW } else { CHECKPOINT_BYTES };
@@ -93,7 +94,7 @@ impl Core {
         (hash_of(object) % self.queues.len() as u64) as u16
     }
 
-    /// Lists the table entries for which the payloads of a journal segment were written. Reads the
+    /// Lists the table entries for which the payloads in a journal segment were written. Reads the
     /// segment's groups up to number `last`, which must be synced. Leaves out the payloads in
     /// `released`.
     ///

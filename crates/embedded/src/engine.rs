@@ -235,8 +235,8 @@ impl EmbeddedEngine {
         result
     }
 
-    /// Waits until the tables contain the group that `awaited` returns. While it waits, the future
-    /// holds no reference to the engine, so the engine can close.
+    /// Waits until the changes of the journal group that `awaited` returns are in the tables. While
+    /// it waits, the future holds no reference to the engine, so the engine can close.
     async fn await_tables(&self, awaited: impl FnOnce(&Core) -> Option<u64>) -> Result<()> {
         let awaited = {
             let core = self.0.core()?;

@@ -26,7 +26,7 @@ pub const DEFAULT_SHARDS: usize = 4;
 /// tables.
 pub const MAX_SHARDS: usize = 256;
 /// The bytes of all requests that are queued or running, over all shards. Further requests wait
-/// before the queues.
+/// until there is space.
 pub const MAX_QUEUED_BYTES: usize = 64 * 1024 * 1024;
 
 /// How to open an engine; [`Options::new`] has defaults for everything else.

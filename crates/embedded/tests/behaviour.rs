@@ -131,7 +131,7 @@ async fn a_value_of_several_payloads_is_moved_and_counted_once() {
         assert!(found == OpResult::Values(vec![Some(content(n, LENGTH))]), "object {n}");
         submit(&engine, &object(n), vec![Op::Remove]).await.unwrap();
     }
-    // Only the segment that is being written is left. That proves that the count of live bytes was
+    // All segments are freed except the one that is being written. So the count of live bytes was
     // exact: a count above 0 keeps a segment from being freed.
     until(&engine, |now| now.live_bytes == 0 && now.segments <= 2).await;
 }

@@ -31,8 +31,9 @@ impl Inventory {
     /// Makes the list from the groups in `segment` up to number `last`, which must be synced.
     /// Leaves out the payloads in `released`.
     ///
-    /// Unreadable bytes after the last readable group count as a torn group, as in a replay. To
-    /// detect lost groups, the caller compares this list with the counts of live bytes.
+    /// Unreadable bytes after the last readable group count as a torn write, as in a replay. So
+    /// this cannot detect a lost last group. A caller that must detect it compares the list with
+    /// the stored count of bytes that entries refer to.
     ///
     /// # Errors
     /// Any error of the disk.

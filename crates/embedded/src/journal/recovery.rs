@@ -168,8 +168,8 @@ impl Reading<'_> {
         Ok(None)
     }
 
-    /// Reads the group numbered `expected.group`, at `expected` or at the front of a later segment.
-    /// Returns `None` if it is not whole at either.
+    /// Reads the group numbered `expected.group`, which is at `expected` or at the front of a later
+    /// segment. Returns `None` if there is no whole group with this number.
     fn next_group(&self, expected: Position) -> Result<Option<Group>> {
         for segment in self.segments.iter().filter(|segment| segment.id >= expected.segment) {
             let offset = if segment.id == expected.segment { expected.offset } else { BLOCK_BYTES };

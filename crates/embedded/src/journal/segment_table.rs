@@ -108,9 +108,9 @@ struct Accounts {
 struct Retired {
     segment: u32,
     additions: u64,
-    /// Pins taken before the segment was retired share one counter, and this reference ends when
-    /// they are all dropped. Still older pins need no check here: they hold back segments further
-    /// ahead in the queue, and segments leave the queue in order.
+    /// Shared by all pins that were taken since the previous retirement; the reference ends when
+    /// they are dropped. Older pins need no check here: they hold back segments further ahead in
+    /// the queue, and segments leave the queue in order.
     pin: Weak<()>,
 }
 
@@ -251,7 +251,8 @@ impl SegmentTable {
     }
 
     /// How many segments before `end` are in use, minus twice the number that their live bytes
-    /// would fill. Negative if the segments are more than half full on average.
+    /// would fill. (A byte is live while a table entry refers to it.) Negative if the segments are
+    /// more than half full on average.
     pub fn sparse(&self, end: u32) -> f64 {
         let accounts = self.accounts();
         let used = accounts.segments.range(..end).map(|(_, account)| account);

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::disk::{Create, Disk, DiskFile, RealDisk};
 
-/// The machine's disk, except that the target of a symbolic link is only read. Before the first
+/// The machine's disk, except that a file behind a symbolic link is never written. Before the first
 /// write, a copy replaces the link.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LinkedDisk;

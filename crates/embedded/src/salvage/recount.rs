@@ -14,8 +14,8 @@ use crate::tables::{TableSnapshot, Tables};
 /// Bytes that the entries of a shard refer to in a segment.
 type Counts = HashMap<(u32, u16), i64>;
 
-/// Corrects the counts of live bytes in the tables. The tables must contain all changes of the
-/// journal.
+/// Corrects the stored counts of live bytes, that is, of bytes in each segment that entries refer
+/// to. The tables must contain all changes of the journal.
 ///
 /// # Errors
 /// Any error of reading or writing the tables. If an entry is damaged, nobody knows what it refers

@@ -72,8 +72,9 @@ struct Walk<'a> {
     hidden: HashSet<Whose>,
     /// The last extent seen, and where it ends.
     last_extent: Option<(NodeId, u64)>,
-    /// The segment whose live bytes were counted last, and the count for each shard. The counts are
-    /// `None` if some entry that may refer to the segment could not be read.
+    /// The segment whose live bytes (bytes that entries refer to) were counted last, and the count
+    /// for each shard. The counts are `None` if some entry that may refer to the segment could not
+    /// be read.
     counted: Option<(u32, Option<HashMap<u16, i64>>)>,
 }
 
@@ -208,10 +209,10 @@ impl Walk<'_> {
         ))
     }
 
-    /// Checks the stored count of a segment's live bytes. A wrong count is dangerous, because a
-    /// segment whose counts are 0 is freed. While the segment is being written, its records may be
-    /// newer than the snapshot of the tables. Such a segment is checked only while nothing is being
-    /// written.
+    /// Checks the stored count of a segment's live bytes, that is, bytes that entries refer to. A
+    /// wrong count is dangerous, because a segment whose counts are 0 is freed. While the segment
+    /// is being written, its records may be newer than the snapshot of the tables. Such a segment
+    /// is checked only while nothing is being written.
     fn check_live(&mut self, segment: u32, shard: u16, value: &Value) -> Result<()> {
         let stored = value.clone().into_inline()?;
         if segment >= self.unsettled && !self.is_exact {

@@ -56,8 +56,8 @@ use row_cache::RowCache;
 const MAX_TABLE_FILES: usize = 128;
 /// The folder of table files in the folder of a tree.
 pub(crate) const FILES_FOLDER: &str = "tables";
-/// An idle engine flushes a memtable early, but only if it has reached this fraction of the full
-/// size: 1 in so many.
+/// An idle engine flushes its memtable early if the memtable has at least the full size divided by
+/// this.
 const WORTH_A_FILE: u64 = 16;
 
 /// The tables of an engine.

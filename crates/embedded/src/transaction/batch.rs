@@ -149,8 +149,8 @@ impl Batch {
         }
     }
 
-    /// Adds this batch's entries to `all`. Returns the changes of live bytes, and the segments with
-    /// new references, to be counted after the write.
+    /// Adds this batch's entries to `all`. Returns the counts to update after the write: by how
+    /// many bytes the references to each segment change, and the segments with new references.
     fn put_into(
         self,
         all: &mut TableBatch<'_>,

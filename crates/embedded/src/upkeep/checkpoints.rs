@@ -33,8 +33,8 @@ impl Checkpoints {
         self.lock().front().is_some_and(|first| first.seal <= written)
     }
 
-    /// Takes the latest checkpoint whose seal is at most `written`, and drops all earlier ones,
-    /// because it replaces them.
+    /// Takes the latest checkpoint that is complete: everything up to the seal `written` is in
+    /// files. Drops all earlier ones, because it replaces them.
     pub fn take_latest(&self, written: u64) -> Option<Manifest> {
         let mut candidates = self.lock();
         let count = candidates.partition_point(|candidate| candidate.seal <= written);

@@ -44,8 +44,9 @@ const NODES_AT_ONCE: usize = 64;
 const MAX_NODES_LEFT_ALONE: usize = 16 * 1024;
 /// Bytes moved by one transaction.
 const RELOCATE_BYTES: u64 = 512 * 1024;
-/// Compaction empties a journal segment when its share of live bytes is below this. So an idle
-/// store takes at most twice the space of its data, and little is moved for each segment freed.
+/// Compaction empties a journal segment when entries refer to less than this share of its bytes. So
+/// an idle store takes at most twice the space of its data, and little is moved for each segment
+/// freed.
 const SPARSE_SHARE: f64 = 0.5;
 /// The same share when disk space is short. It is not higher still, because moving payloads takes
 /// space before it frees some.

@@ -23,8 +23,8 @@ pub(crate) struct PayloadOwner {
 
 type Found<'a> = Peekable<Box<dyn Iterator<Item = Result<PayloadOwner>> + 'a>>;
 
-/// The owners of the live payloads in a segment, ordered by the offset of the payload. All owners
-/// of one payload follow one another.
+/// The owners of the payloads in a segment, ordered by the offset of the payload. All owners of one
+/// payload follow one another.
 pub(crate) struct PayloadOwners<'a> {
     by_records: Found<'a>,
     by_references: Found<'a>,

@@ -100,7 +100,7 @@ impl<'a> Transaction<'a> {
     /// Begins a read-only transaction on the object as it was at a snapshot.
     ///
     /// # Errors
-    /// `NotFound` if there is no such snapshot, `Corrupt` if its head is damaged.
+    /// `NotFound` if there is no such snapshot, `Corrupt` if the snapshot's head is damaged.
     pub fn at_snapshot(
         layers: Layers<'a>,
         segments: &'a SegmentTable,
