@@ -99,7 +99,7 @@ fn panic_text(error: tokio::task::JoinError) -> String {
     text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("panicked").to_owned()
 }
 
-/// Runs checks one after the other until [`SUITE_TIMEOUT`], also after a failure. Prints each
+/// Runs checks one after the other until `SUITE_TIMEOUT`, also after a failure. Prints each
 /// failure at once, because a run against a stuck store is slow and may be killed before its end.
 pub async fn run(checks: &[Check], subject: &Subject) -> Report {
     let begun = Instant::now();
