@@ -1,4 +1,4 @@
-//! The holder's side: decides what a client may still do under a grant.
+//! The holder of a grant: decides what the client may still do under it.
 
 use std::time::Duration;
 
@@ -7,25 +7,25 @@ use crate::policy::Time;
 /// Why a holder may do nothing more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Over {
-    /// The lease is over: the holder has not heard from its authority for too long. It may continue
-    /// if it hears later that its grant still stands.
+    /// The lease has run out: the holder has not heard from its authority for too long. It may
+    /// continue if it hears later that its grant still stands.
     Lease,
-    /// It has done as many operations as it may.
+    /// The holder has done as many operations as it may.
     Quota,
-    /// It has ended the grant itself.
+    /// The holder has ended the grant itself.
     Ended,
 }
 
-/// A grant in the hands of its holder.
+/// A grant, as its holder sees it.
 ///
-/// **Invariant:** after [`Holder::end`] the holder does nothing under the grant any more. So its
-/// report to the authority is final.
+/// **Invariant:** after [`Holder::end`] the holder does nothing more under the grant, so the count
+/// of operations that it reports to the authority is final.
 #[derive(Debug, Clone)]
 pub struct Holder {
     number: u64,
     until: Time,
-    /// The latest time that the holder has read from its clock. It is kept so that a clock that
-    /// jumps back extends no lease.
+    /// The latest time that the holder has read from its clock. A clock that jumps back therefore
+    /// extends no lease.
     latest: Time,
     operations: u64,
     quota: u64,
@@ -33,8 +33,8 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// Begins a grant with this number. The client sent its question at `sent`, and the answer
-    /// granted `lease`, counted from then.
+    /// Begins a grant with this number. The client sent its request at `sent`; the lease lasts
+    /// `lease`, counted from then.
     pub fn new(number: u64, sent: Time, lease: Duration, quota: Option<u64>) -> Self {
         let (operations, has_ended, quota) = (0, false, quota.unwrap_or(u64::MAX));
         Self { number, until: sent + lease, latest: sent, operations, quota, has_ended }
@@ -50,7 +50,7 @@ impl Holder {
         self.operations
     }
 
-    /// Permits up to `count` operations now. Returns how many are permitted, which is at least one
+    /// Permits up to `count` operations now. Returns the number permitted, which is at least one
     /// unless `count` is 0.
     ///
     /// # Errors
@@ -71,7 +71,7 @@ impl Holder {
         Ok(taken)
     }
 
-    /// Whether it has done as many operations as it may.
+    /// Whether the holder has done as many operations as it may.
     pub fn is_spent(&self) -> bool {
         self.operations >= self.quota
     }
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_counts_from_before_the_question_was_sent() {
+    fn a_lease_counts_from_before_the_request_was_sent() {
         let mut holder = holder(None);
         assert_eq!(holder.take(ms(1299), 5), Ok(5));
         assert_eq!(holder.take(ms(1300), 1), Err(Over::Lease));
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(holder.take(ms(1400), 1), Err(Over::Lease));
         holder.renew(ms(1350), ms(300));
         assert_eq!(holder.take(ms(1649), 1), Ok(1));
-        // An answer to an earlier question shortens nothing.
+        // A late answer to an earlier request does not shorten the lease.
         holder.renew(ms(1000), ms(300));
         assert_eq!(holder.take(ms(1649), 1), Ok(1));
     }

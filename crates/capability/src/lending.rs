@@ -1,9 +1,8 @@
-//! `Lending`: an [`Authority`] together with the waiting questions, their answers, and the policy
-//! that decides.
+//! `Lending`: an [`Authority`], its policy, the requests that wait, and their answers.
 //!
-//! A state machine whose state clients may hold owns one `Lending`. The machine hands events in and
-//! carries out the commands that come back. It puts each answer here, and the task that waits for
-//! the answer fetches it.
+//! A state machine that grants capabilities on its state owns one `Lending`. It passes events in,
+//! and carries out the commands that `Lending` returns. It stores each answer here, and the task
+//! that waits for the answer fetches it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,8 +10,8 @@ use std::sync::Arc;
 use crate::policy::{BestEffort, Policies, Policy, Time};
 use crate::{Authority, Command, Event, Question};
 
-/// The holders of a machine's capabilities, and the clients that wait. `W` is what the machine
-/// keeps of a question that waits, and `A` is the type of answers.
+/// The authority of a state machine's capabilities, and the requests that wait. `W` is what the
+/// machine stores for a waiting request, and `A` is the type of answers.
 #[derive(Debug)]
 pub struct Lending<W, A> {
     authority: Authority,
@@ -21,8 +20,8 @@ pub struct Lending<W, A> {
     /// [`BestEffort`].
     policy: Arc<dyn Policy>,
     policy_name: Option<String>,
-    /// The version of the policy by which the grants were last considered. `None` if the policy has
-    /// changed since.
+    /// The version of the policy by which the grants were last considered. `None` if another policy
+    /// was chosen since.
     considered_by: Option<u64>,
     next_ticket: u64,
     waiting: BTreeMap<u64, W>,
@@ -49,7 +48,7 @@ impl<W, A> Lending<W, A> {
         }
     }
 
-    /// Has another policy decide from now on.
+    /// Uses another policy from now on.
     pub fn go_by(&mut self, policy_name: Option<&str>) {
         if self.policy_name.as_deref() != policy_name {
             self.policy = policy_of(&*self.policies, policy_name);
@@ -62,13 +61,13 @@ impl<W, A> Lending<W, A> {
         &self.authority
     }
 
-    /// Whether somebody holds something, or is being evicted.
+    /// Whether a client holds a capability, or is being evicted.
     pub fn is_lent(&self) -> bool {
         self.is_overdue || !self.authority.grants().is_empty()
     }
 
-    /// Whether a holder did not return its grant in time and must be evicted. The machine serves no
-    /// client until then.
+    /// Whether a holder did not return its grant in time and must be evicted. Until the eviction,
+    /// the machine serves no client.
     pub fn is_overdue(&self) -> bool {
         self.is_overdue
     }
@@ -78,31 +77,31 @@ impl<W, A> Lending<W, A> {
         self.authority.passes(client, now)
     }
 
-    /// Keeps a question that is about to be handed to the authority. Returns the question's ticket.
+    /// Stores a request before the authority gets it. Returns the request's ticket.
     pub fn keep(&mut self, waiting: W) -> u64 {
         self.next_ticket += 1;
         self.waiting.insert(self.next_ticket, waiting);
         self.next_ticket
     }
 
-    /// A question that has no answer yet.
+    /// A request that has no answer yet.
     pub fn waiting(&self, ticket: u64) -> Option<&W> {
         self.waiting.get(&ticket)
     }
 
-    /// Answers a question, if somebody waits for that.
+    /// Stores the answer to a request, if a task waits for it.
     pub fn answer(&mut self, ticket: u64, answer: A) {
         if self.waiting.remove(&ticket).is_some() {
             self.answers.insert(ticket, answer);
         }
     }
 
-    /// The answer to a question, once.
+    /// Removes and returns the answer to a request.
     pub fn fetch(&mut self, ticket: u64) -> Option<A> {
         self.answers.remove(&ticket)
     }
 
-    /// Whether the question was still waiting.
+    /// Forgets a request that waits. Returns whether it was still waiting.
     pub fn forget(&mut self, ticket: u64) -> bool {
         self.waiting.remove(&ticket).is_some()
     }
@@ -113,17 +112,17 @@ impl<W, A> Lending<W, A> {
         self.note(commands)
     }
 
-    /// Puts a question to each holder.
+    /// Asks each holder for a report.
     pub fn question(&mut self, now: Time) -> Vec<Question> {
         self.authority.question(now)
     }
 
-    /// Whether holders have answered.
+    /// Whether the holders have sent these reports.
     pub fn is_answered(&self, questions: &[Question]) -> bool {
         questions.iter().all(|question| self.authority.is_answered(*question))
     }
 
-    /// Grants nothing until [`Lending::unbar`], and revokes what is granted.
+    /// Revokes all grants, and grants nothing until [`Lending::unbar`].
     pub fn bar(&mut self, now: Time) -> Vec<Command> {
         let commands = self.authority.bar(now);
         self.note(commands)
@@ -134,14 +133,14 @@ impl<W, A> Lending<W, A> {
         self.authority.unbar();
     }
 
-    /// Revokes what is granted.
+    /// Revokes all grants.
     pub fn revoke(&mut self, now: Time) -> Vec<Command> {
         let commands = self.bar(now);
         self.unbar();
         commands
     }
 
-    /// Has what is granted considered anew if the policy has changed.
+    /// Considers all grants anew if the policy has changed.
     pub fn reconsider(&mut self, now: Time) -> Vec<Command> {
         let version = Some(self.policy.version());
         if self.considered_by == version {
@@ -152,8 +151,8 @@ impl<W, A> Lending<W, A> {
         self.note(commands)
     }
 
-    /// Whether a holder's question for news must be answered at once, because its grant is revoked
-    /// or has ended, or because the authority asks it something.
+    /// Whether a holder's poll must be answered at once: its grant is revoked or has ended, or the
+    /// authority asks the holder for a report.
     pub fn has_news(&self, client: u64, number: u64, answered: u64) -> bool {
         let granted = self.authority.granted(client, number);
         granted.is_none_or(|granted| granted.is_revoked() || granted.asked() > answered)

@@ -1,33 +1,33 @@
 //! Capabilities: revocable rights of clients to use the state of a resource on their own.
 //!
-//! A resource has one authority. Without a capability, a client sends each operation to the
-//! authority and waits for the answer: a *round trip*. With a *shared* capability many clients read
-//! copies of the state. With the *exclusive* capability a single client changes the state locally,
-//! and the authority answers no client meanwhile. The sequencer of a log is such a resource: see
+//! One authority serves each resource. Without a capability, a client sends each operation to the
+//! authority and waits for the answer: a *round trip*. With a *shared* capability, many clients
+//! read copies of the state. With the *exclusive* capability, one client changes the state locally;
+//! meanwhile the authority answers no other client. The sequencer of a log is such a resource: see
 //! `nacre-log`.
 //!
-//! This crate only decides: [`Authority`] and [`Holder`] have neither IO nor a clock. A [`Policy`]
+//! This crate only decides: [`Authority`] and [`Holder`] do no IO and have no clock. A [`Policy`]
 //! says which client gets which capability, for how long, and which client is next. [`Lending`] is
-//! an authority with its waiting questions.
+//! an authority with the requests that wait.
 //!
 //! # Protocol
 //!
-//! 1. A client asks, with a number that grows from attempt to attempt. The authority grants under
-//!    that number, or serves the client by a round trip, or lets it wait.
-//! 2. The holder keeps asking for news. Each question that reaches the authority renews the lease.
+//! 1. A client asks for a capability, with a number that grows from attempt to attempt. The
+//!    authority grants the capability under that number, or does one operation (a round trip), or
+//!    lets the client wait.
+//! 2. The holder polls the authority. Each poll that arrives renews the lease.
 //! 3. When another client needs the state, the authority revokes the grant, at once or when the
 //!    policy says so. The holder stops, and returns the grant with a report of its operations.
-//! 4. If the lease ends first, the holder is *evicted*: the runtime fences it off and finds the
-//!    state without its help. For a log this is a seal at the next epoch.
+//! 4. If the lease ends first, the authority *evicts* the holder: the runtime fences the holder off
+//!    and finds the state without its help. For a log, the fence is a seal at the next epoch.
 //!
 //! # Invariants
 //!
 //! - While there is an exclusive grant, there is no other grant, and no other client is served.
-//! - The holder counts its lease from before it sent its question, the authority from after it
-//!   received it. So the holder stops first, as long as both clocks run at one speed.
+//! - The holder counts its lease from before it sent its request, the authority from after it
+//!   received the request. So the holder stops first, if both clocks run at the same speed.
 //! - A client never asks an authority of an earlier epoch than that of a grant it has had. Such an
-//!   authority knows nothing of the grant, and the client would take its answer for the end of the
-//!   grant.
+//!   authority does not know the grant, and the client would conclude that the grant has ended.
 //! - Correctness does not rest on clocks: after an eviction, the fence refuses everything that the
 //!   evicted holder does.
 

@@ -1,4 +1,4 @@
-//! The trait of policies, the questions that policies answer, and the two policies that need no
+//! The trait of policies, the questions that a policy decides, and two policies that need no
 //! program.
 
 use std::fmt;
@@ -20,7 +20,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// The word for it, as programs know it.
+    /// The mode's word in policy programs.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Shared => "shared",
@@ -82,14 +82,14 @@ pub struct Asker {
     pub tenant: Arc<str>,
 }
 
-/// The conditions of a grant. They apply once another client asks: the grant ends as soon as its
+/// The conditions of a grant, which apply once another client asks. The grant then ends when its
 /// time is over or its number of operations is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Terms {
-    /// The holder may keep the grant so long at least.
+    /// How long the holder may keep the grant at least.
     pub hold: Option<Duration>,
-    /// The holder may do this many operations, and then must ask again. If the number is 1, there
-    /// is no grant: the authority does that operation itself.
+    /// How many operations the holder may do before it must ask again. If the number is 1, there is
+    /// no grant: the authority does that operation itself.
     pub operations: Option<u64>,
 }
 
@@ -98,8 +98,8 @@ pub struct Terms {
 pub enum Verdict {
     /// The capability it asked for.
     Grant(Terms),
-    /// The authority does this one operation (a round trip). The client asks for a capability again
-    /// after this time.
+    /// The authority does this one operation (a round trip). After this time the client may ask for
+    /// a capability again.
     RoundTrip(Duration),
 }
 
@@ -112,8 +112,8 @@ pub struct Ask<'a> {
     pub wish: Wish,
     /// How long it has waited.
     pub waited: Duration,
-    /// How long no other client has asked for anything that conflicts with this wish. If the wish
-    /// is to read, only changes conflict. `Duration::MAX` if no other client ever did.
+    /// How long no other client has asked for anything that conflicts with `wish`. If `wish` is to
+    /// read, only changes conflict. `Duration::MAX` if no other client ever asked.
     pub alone: Duration,
     /// Others that wait.
     pub waiting: usize,
@@ -132,15 +132,15 @@ pub struct Holding<'a> {
     pub held: Duration,
     /// On which terms.
     pub terms: Terms,
-    /// Operations it has told of.
+    /// How many operations it has reported.
     pub operations: u64,
 }
 
-/// Decides which client holds a capability, for how long, and which client is next. Equal questions
-/// must get equal answers.
+/// Decides which client holds a capability, for how long, and which client is next. Must give equal
+/// answers to equal arguments.
 pub trait Policy: fmt::Debug + Send + Sync {
-    /// Decides what a client gets that asks for a capability, if no other client's grant conflicts
-    /// with it.
+    /// Decides what a client gets that asks for a capability. No other client's grant conflicts
+    /// with the request.
     fn grant(&self, ask: &Ask<'_>) -> Verdict;
 
     /// How much longer a holder may keep a capability that conflicts with `ask`. By default the
@@ -149,13 +149,13 @@ pub trait Policy: fmt::Debug + Send + Sync {
         holding.keeps_by_its_terms()
     }
 
-    /// Chooses which of the waiting clients is served next. Returns its index in `waiting`, which
-    /// is in the order in which they came.
+    /// Chooses which waiting client is served next. Returns its index in `waiting`, where the
+    /// client that came first is first.
     fn turn(&self, _waiting: &[Ask<'_>]) -> usize {
         0
     }
 
-    /// Changes whenever the policy does: then grants are considered anew.
+    /// A number that changes with the policy. Grants are then considered anew.
     fn version(&self) -> u64 {
         0
     }
@@ -163,8 +163,8 @@ pub trait Policy: fmt::Debug + Send + Sync {
 
 /// Finds policies by the names of their programs.
 pub trait Policies: fmt::Debug + Send + Sync {
-    /// Returns the policy of this name. It follows its program: once a version becomes active, that
-    /// version decides.
+    /// Returns the policy of this name. When another version of its program becomes active, the
+    /// policy uses that version.
     fn named(&self, name: &str) -> Arc<dyn Policy>;
 }
 
@@ -179,8 +179,8 @@ impl Policies for NoPrograms {
 }
 
 impl Holding<'_> {
-    /// How much longer the terms of a grant let the holder keep it. If the terms have a number of
-    /// operations but no time, the holder may keep the grant for the longest possible time.
+    /// How much longer the terms of the grant let the holder keep it. If the terms have a number of
+    /// operations but no time, that is until `MAX_KEEP` has passed.
     pub fn keeps_by_its_terms(&self) -> Duration {
         match self.terms {
             Terms { hold: Some(hold), .. } => hold.saturating_sub(self.held),
@@ -190,9 +190,9 @@ impl Holding<'_> {
     }
 }
 
-/// The default policy. It grants a capability to a client that is alone, and takes it back as soon
-/// as another client needs the state. Then all clients are served by round trips until one is alone
-/// again. Clients that only read count as alone together.
+/// The default policy. It grants a capability to a client that is alone, and revokes it as soon as
+/// another client needs the state. Then it serves all clients by round trips until one of them is
+/// alone again. Clients that only read do not count against each other.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct BestEffort;
 

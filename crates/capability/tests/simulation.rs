@@ -1,5 +1,5 @@
 //! Simulates both sides of capabilities on a network that loses, delays, repeats and reorders
-//! messages. Holders and authorities crash and stall, two authorities exist at once, and clocks
+//! messages. Clients and authorities crash and stall, two authorities exist at once, and clocks
 //! jump. A seed decides everything.
 
 mod simulated;
@@ -9,7 +9,7 @@ use simulated::{MUST_HAPPEN, Sabotage, World};
 
 const CASES: SeedCases =
     SeedCases { file: "simulation_seeds.txt", text: include_str!("simulation_seeds.txt") };
-/// Seeds within which a planted bug must be found.
+/// A planted bug must be found within this many seeds.
 const SEEDS_TO_FIND_A_BUG: u64 = 300;
 
 #[test]

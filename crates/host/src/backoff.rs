@@ -1,19 +1,19 @@
-//! How long to wait before asking again a node that did not answer.
+//! The pauses of a client that asks a silent node again and again.
 
 use std::time::Duration;
 
 use nacre_clock::Random;
 
 const FIRST: Duration = Duration::from_millis(5);
-/// What a waiter loses at most once the node is back.
+/// The longest pause: once the node is back, a waiting client notices it after this time at most.
 const LONGEST: Duration = Duration::from_millis(500);
 
-/// The pauses between retries. Each is twice as long as the one before, up to a bound. A random
-/// part of up to half of a pause is left out, so that tasks do not all retry at the same time.
+/// Pauses between retries: each is twice as long as the last, up to `LONGEST`. A random part of
+/// each pause is left out, so that tasks do not all retry at the same time.
 #[derive(Debug)]
 pub struct Backoff {
     next: Duration,
-    /// Made when it is first needed: most questions are answered at once.
+    /// Created at the first pause, because most requests need none.
     random: Option<Random>,
 }
 

@@ -1,36 +1,38 @@
-//! Named state machines, each served by one node at a time under an epoch.
+//! Hosts named state machines on nodes. One node at a time serves each machine, under an epoch.
 //!
-//! A log's sequencer is such a machine. This crate has the part that is the same for all kinds of
-//! machines. Compare-and-swap on a stored [`Record`] decides which node serves. A node that takes
-//! over seals the state that its predecessor could still change. A client finds the node that
-//! serves, and asks another node to replace a silent one.
+//! A log's sequencer is such a machine. This crate has the part that all kinds of machines share:
+//! who serves, how another node takes over, and how clients find the node that serves.
 //!
 //! # Protocol
 //!
-//! 1. The record of a machine names its [`Authority`]: a node, and the epoch at which that node
-//!    took over.
-//! 2. A node takes over by proposing the stored record's successor, with itself as the authority
-//!    ([`core::TakeoverCore`]). A node that loses the race uses the winner's record.
-//! 3. The winner runs the kind's own [`Recovery`], which seals the old epoch and finds the state.
-//! 4. Then [`Host`] serves the machine. It answers a client whose record is at least as new as the
-//!    take-over. If a client knows a later record than the host, the host reads the stored record
-//!    before it answers.
-//! 5. A node that has handed a machine over redirects its clients, or forwards their questions:
+//! 1. The stored [`Record`] of a machine names its [`Authority`]: a node, and the epoch at which
+//!    that node took over.
+//! 2. A node takes over by proposing the record's successor, which names it as the authority
+//!    ([`core::TakeoverCore`]). The store accepts one successor of each record (compare-and-swap).
+//!    A node that loses the race uses the winner's record.
+//! 3. The winner runs the [`Recovery`] of this kind of machine. It seals the old epoch and finds
+//!    the state.
+//! 4. Then [`Host`] serves the machine. It refuses a client whose record is older than the
+//!    takeover. If a client knows a later record, the host reads the stored record before it
+//!    answers.
+//! 5. A node that has handed a machine over redirects its clients, or forwards their requests:
 //!    [`ClientRouting`].
-//! 6. [`AuthorityClient`] asks the node that its record names. If the node refuses, the client
-//!    reads the record again. If the node is silent, the client asks another node to take over.
+//! 6. [`AuthorityClient`] sends requests to the node that its record names. If the node refuses,
+//!    the client reads the record again. If the node is silent, the client asks another node to
+//!    take over.
 //!
 //! # Invariants
 //!
-//! - Two authorities never have the same epoch of the same record: the second claim is refused.
+//! - Two authorities never have the same epoch of the same record: the store refuses the second
+//!   claim.
 //! - No machine serves before its recovery is complete.
-//! - A machine whose record was replaced stops at the first question by a client that knows the new
-//!   record. Until then its answers do no harm, because recovery has sealed its epoch: the store
-//!   refuses changes under it.
+//! - A machine whose record was replaced stops at the first request of a client that knows the new
+//!   record. Its earlier answers do no harm: recovery has sealed its epoch, so the store refuses
+//!   changes under it.
 //!
 //! # To host a new kind
 //!
-//! Implement [`Record`], [`Machine`], [`Recovery`] and [`Hosting`], and answer the kind's questions
+//! Implement [`Record`], [`Machine`], [`Recovery`] and [`Hosting`], and answer the kind's requests
 //! with a [`Host`]. `tests/support/mod.rs` is the smallest example, `nacre-log` the first real one.
 
 mod backoff;

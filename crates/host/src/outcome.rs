@@ -1,22 +1,22 @@
-//! What an error of a host, or of a proposal, means for the caller.
+//! What an error of a host, or of a proposed record, means for the caller.
 
 use nacre_object::{Error, ErrorKind, Status};
 
-/// The status (EAGAIN) in the error of a host that is alive but has no answer yet. A client that
-/// gets it must not have the host replaced.
+/// The status (EAGAIN) of a host that is alive but has no answer yet. A client that gets it must
+/// not have the host replaced.
 const BUSY: Status = -11;
 
-/// The error of a host that is there but has no answer yet.
+/// The error of a host that is alive but has no answer yet.
 pub fn busy(message: impl Into<String>) -> Error {
     Error::unavailable(message).with_status(BUSY)
 }
 
-/// Makes of the reason why a host has no answer yet such an error.
+/// Marks `reason` as the error of a host that is alive but has no answer yet.
 pub(crate) fn busy_because(reason: Error) -> Error {
     reason.with_status(BUSY)
 }
 
-/// Whether a host is there and asks for patience.
+/// Whether the error says that the host is alive but has no answer yet.
 pub fn is_busy(error: &Error) -> bool {
     error.kind() == ErrorKind::Unavailable && error.has_own_status() && error.status() == BUSY
 }
@@ -26,7 +26,8 @@ pub fn is_transient(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Stale)
 }
 
-/// Whether a proposal's outcome must be looked up: it lost, or nobody knows.
+/// Whether the caller must read the record to learn the outcome: the proposal lost, or no reply
+/// came.
 pub fn is_undecided(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Stale | ErrorKind::Invalid | ErrorKind::Unavailable)
 }

@@ -1,10 +1,10 @@
-//! The encoding of questions to a host: the header that all questions have, and the one question
-//! that exists for every kind of machine.
+//! The encoding of requests to a host: the header of all requests, and the `recover` request, which
+//! every kind of state machine has.
 //!
-//! Numbers are little-endian. Every question starts with the machine's name (its length u16, then
+//! Numbers are little-endian. Every request starts with the machine's name (its length u16, then
 //! UTF-8) and the epoch of the client's record (u64). The rest depends on the kind.
 //!
-//! | method | goes on with | answer |
+//! | method | after the header | answer |
 //! | --- | --- | --- |
 //! | `recover` | – | epoch u64 of the record to use now |
 
@@ -14,7 +14,7 @@ use nacre_object::{Error, Result};
 
 use crate::record::Record;
 
-/// The method by which a node is asked to take a machine over.
+/// The method that makes a node take a state machine over.
 pub const RECOVER: &str = "recover";
 
 /// A question of a kind.
@@ -22,12 +22,12 @@ pub trait Question<N>: Sync {
     /// The method.
     fn method(&self) -> &'static str;
 
-    /// The question about the machine of this name, from a client whose record has this epoch.
+    /// Encodes the request to the machine `name`, from a client whose record has `epoch`.
     fn encode(&self, name: &N, epoch: u64) -> Bytes;
 
-    /// The epoch of the record under which the authority gave this answer. `None` if answers of the
-    /// kind do not contain it. If that record names another node than the one that the client
-    /// asked, the client learns that the asked node forwards its questions.
+    /// The epoch of the record under which the authority answered. `None` if this kind's answers do
+    /// not contain it. If that record names another node than the client asked, the asked node
+    /// forwards requests.
     fn answered_under(&self, _answer: &[u8]) -> Option<u64> {
         None
     }
@@ -41,8 +41,8 @@ pub fn put_header(input: &mut BytesMut, name: &str, epoch: u64) {
     input.put_u64_le(epoch);
 }
 
-/// Splits a question into the machine's name, the epoch and the rest. `None` if the question is
-/// malformed. The name is unchecked.
+/// Splits a request into the machine's name, the epoch, and the rest. Returns `None` if the request
+/// is malformed. It does not check the name.
 pub fn split_header(input: &[u8]) -> Option<(&str, u64, &[u8])> {
     let (length, rest) = input.split_first_chunk()?;
     let (name, mut rest) = rest.split_at_checked(usize::from(u16::from_le_bytes(*length)))?;
@@ -50,8 +50,8 @@ pub fn split_header(input: &[u8]) -> Option<(&str, u64, &[u8])> {
     Some((std::str::from_utf8(name).ok()?, epoch, rest))
 }
 
-/// Encodes the question that makes a node take a machine over. It replaces the authority in the
-/// record of this epoch, or in an older record.
+/// Encodes the request that makes a node take a state machine over. The node replaces the authority
+/// in the record of epoch `epoch`, or in an older record.
 pub fn recover_question(name: &str, epoch: u64) -> Bytes {
     let mut input = BytesMut::with_capacity(2 + name.len() + 8);
     put_header(&mut input, name, epoch);
@@ -63,10 +63,10 @@ pub fn encode_epoch(epoch: u64) -> Bytes {
     Bytes::copy_from_slice(&epoch.to_le_bytes())
 }
 
-/// Reads an answer that is an epoch.
+/// Decodes an answer that is an epoch.
 ///
 /// # Errors
-/// `Corrupt` for an answer of another form.
+/// `Corrupt` if the answer has another form.
 pub fn decode_epoch<R: Record>(answer: &[u8]) -> Result<u64> {
     let epoch = answer.try_into().map(u64::from_le_bytes).ok();
     epoch.filter(|epoch| *epoch < MAX_EXACT_INTEGER).ok_or_else(|| {

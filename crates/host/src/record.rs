@@ -1,4 +1,5 @@
-//! What is stored of a machine: who serves it, under which epoch, and what its kind adds.
+//! The stored record of a hosted state machine: which node serves it, under which epoch, and what
+//! its kind adds.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -11,15 +12,16 @@ use nacre_object::{Error, MapName, NodeName, Result};
 pub struct Authority {
     /// The node.
     pub node: NodeName,
-    /// The epoch at which the node took over. It distinguishes this take-over from an earlier one
-    /// by the same node.
+    /// The epoch at which the node took over. It distinguishes this takeover from an earlier one by
+    /// the same node.
     pub epoch: u64,
-    /// A random number that the claimant draws. If two processes with the same node name claim the
-    /// same epoch, it tells their claims apart, so that they never both serve.
+    /// A random number that the node draws when it claims the record. It distinguishes two
+    /// processes with the same node name that claim the same epoch, so that only one of them
+    /// serves.
     pub claim: u64,
 }
 
-/// What a machine of a kind is called: unique among its kind.
+/// The name of a state machine, unique among the machines of its kind.
 pub trait HostedName:
     Borrow<str> + Clone + Ord + Hash + fmt::Display + fmt::Debug + Send + Sync + 'static
 {
@@ -41,7 +43,8 @@ pub struct Words {
     pub record: &'static str,
 }
 
-/// The stored record of one machine. It is immutable; a change is a successor with the next epoch.
+/// The stored record of one state machine. It is immutable: a change is a new record with the next
+/// epoch.
 pub trait Record: Clone + Eq + fmt::Debug + Send + Sync + 'static {
     /// What the machine is called.
     type Name: HostedName;
@@ -53,8 +56,8 @@ pub trait Record: Clone + Eq + fmt::Debug + Send + Sync + 'static {
     /// Counts the records of this name, from 1.
     fn epoch(&self) -> u64;
 
-    /// The epoch at which the machine was created. It distinguishes the machine from an earlier one
-    /// of the same name.
+    /// The epoch at which the state machine was created. It distinguishes the machine from an
+    /// earlier one of the same name.
     fn born(&self) -> u64;
 
     /// Whether the machine was removed.
@@ -63,15 +66,15 @@ pub trait Record: Clone + Eq + fmt::Debug + Send + Sync + 'static {
     /// The node that serves; `None` before the first claim and after removal.
     fn authority(&self) -> Option<&Authority>;
 
-    /// The successor that names `node`, with a random number of this claim.
+    /// The next record, which names `node` as the authority. `claim` is a random number.
     #[must_use]
     fn claimed_by(&self, node: NodeName, claim: u64) -> Self;
 
-    /// The error of a machine that does not exist: how to make one.
+    /// The error for a missing state machine. Its hint says how to make one.
     fn not_found(name: &Self::Name) -> Error;
 }
 
-/// A record that is kept in a map of the registry, under one key.
+/// A record that the registry keeps in a map, under one key.
 pub trait MapRecord: Record {
     /// The key of the record in the machine's map.
     const KEY: &'static str;
@@ -88,13 +91,13 @@ pub trait MapRecord: Record {
     /// The map that holds the record of a machine.
     fn map(name: &Self::Name) -> &MapName;
 
-    /// The machine whose record is in a map; `None` if the map is of another kind.
+    /// The state machine whose record is in `map`; `None` if the map is of another kind.
     fn of_map(map: &MapName) -> Option<Self::Name>;
 }
 
 /// The error of an authority that was replaced.
 pub fn deposed<R: Record>() -> Error {
     let Words { thing, authority, record } = R::WORDS;
-    Error::stale(format!("the {thing} has another {authority} since"))
+    Error::stale(format!("the {thing} has another {authority} now"))
         .hint(format!("read the {thing}'s {record} and retry"))
 }

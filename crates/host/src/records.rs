@@ -1,4 +1,4 @@
-//! Where records are kept: one map a machine, changed by compare-and-swap.
+//! Stores records: one map of the registry for each state machine, changed by compare-and-swap.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,15 +11,15 @@ use nacre_registry::{Change, Maps};
 
 use crate::record::{MapRecord, Record};
 
-/// How many times a proposal is repeated if another key of the machine's map was changed meanwhile.
+/// How many times a proposal is repeated if another key of the same map was changed meanwhile.
 const MAX_PROPOSAL_ATTEMPTS: usize = 10;
-/// Records read side by side to list the machines.
+/// How many records are read at the same time to list the state machines.
 const READS_AT_ONCE: usize = 32;
 
 /// Keeps the records of one kind.
 #[async_trait]
 pub trait RecordStore<R: Record>: Send + Sync + fmt::Debug {
-    /// The stored record; `None` if there is no such machine.
+    /// The stored record; `None` if there is no such state machine.
     ///
     /// # Errors
     /// `Unavailable`, `Corrupt`.
@@ -27,8 +27,8 @@ pub trait RecordStore<R: Record>: Send + Sync + fmt::Debug {
         Ok(self.last(name).await?.filter(|record| !record.is_removed()))
     }
 
-    /// The stored record, also of a removed machine. `None` if there never was a machine of that
-    /// name.
+    /// The stored record, even if the state machine was removed. `None` if there never was a
+    /// machine of that name.
     ///
     /// # Errors
     /// `Unavailable` if the store does not answer; `Corrupt` if the record is damaged.
@@ -37,8 +37,8 @@ pub trait RecordStore<R: Record>: Send + Sync + fmt::Debug {
     /// Stores `record` if its epoch is that of the stored record plus one.
     ///
     /// # Errors
-    /// `Stale` or `Invalid`, see [`check_proposal`]. After `Unavailable` it is unknown whether the
-    /// record was stored.
+    /// `Stale` or `Invalid`, see [`check_proposal`]. After `Unavailable` the caller does not know
+    /// whether the record was stored.
     async fn propose(&self, record: &R) -> Result<()>;
 
     /// The name of every machine.
@@ -48,7 +48,7 @@ pub trait RecordStore<R: Record>: Send + Sync + fmt::Debug {
     async fn names(&self) -> Result<Vec<R::Name>>;
 }
 
-/// The stored record of a machine.
+/// The stored record of a state machine.
 ///
 /// # Errors
 /// `NotFound` if there is no machine of that name; `Unavailable` if the store does not answer;
@@ -57,11 +57,11 @@ pub async fn stored<R: Record>(records: &dyn RecordStore<R>, name: &R::Name) -> 
     records.current(name).await?.ok_or_else(|| R::not_found(name))
 }
 
-/// Checks whether `proposed` may follow the record stored at `stored_epoch`, which is 0 if none is
-/// stored.
+/// Checks whether `proposed` may follow the record with epoch `stored_epoch`. That epoch is 0 if no
+/// record is stored.
 ///
 /// # Errors
-/// `Stale` if its epoch is not later than the stored one, `Invalid` if it skips an epoch.
+/// `Stale` if the proposed epoch is not later than the stored one, `Invalid` if it skips an epoch.
 pub fn check_proposal<R: Record>(stored_epoch: u64, proposed: &R) -> Result<()> {
     let (epoch, word) = (proposed.epoch(), R::WORDS.record);
     if epoch <= stored_epoch {
@@ -88,8 +88,8 @@ impl<R: MapRecord> MapRecords<R> {
         Self { maps, kind: PhantomData }
     }
 
-    /// Returns `name`, or `None` if the machine of that name was removed. A machine with a damaged
-    /// record is listed too, so that opening it reports the damage.
+    /// Returns `name`, or `None` if the state machine of that name was removed. A machine with a
+    /// damaged record counts as present, so that opening it reports the damage.
     async fn is_there(&self, name: R::Name) -> Result<Option<R::Name>> {
         match self.current(&name).await {
             Ok(record) => Ok(record.map(|_| name)),
@@ -98,7 +98,7 @@ impl<R: MapRecord> MapRecords<R> {
         }
     }
 
-    /// The stored record with the epoch of its map, which counts every change of the map.
+    /// The stored record, and the epoch of its map. The epoch counts every change of the map.
     async fn read(&self, name: &R::Name) -> Result<(u64, Option<R>)> {
         let (map_epoch, stored) = self.maps.entry(R::map(name), R::KEY).await?;
         let record = match stored {
@@ -109,14 +109,14 @@ impl<R: MapRecord> MapRecords<R> {
     }
 }
 
-/// Decodes the record in the map of machine `name`. Refuses a record that belongs to another
-/// machine. Otherwise a user who may change only this map could make a node take over that other
-/// machine.
+/// Decodes the record in the map of the state machine `name`. Refuses a record that belongs to
+/// another machine. Otherwise a user who may change only this map could make a node take over that
+/// other machine.
 fn decode<R: MapRecord>(name: &R::Name, encoded: &[u8]) -> Result<R> {
     let record = R::decode(encoded)?;
     if record.name() != name {
         let text = format!(
-            "a damaged {}: it is one of {} {}",
+            "a damaged {}: it belongs to {} {}",
             R::WORDS.record,
             R::WORDS.thing,
             record.name()
@@ -150,7 +150,7 @@ impl<R: MapRecord> RecordStore<R> for MapRecords<R> {
 
     async fn names(&self) -> Result<Vec<R::Name>> {
         let maps = self.maps.list().await?;
-        // Made before anything is waited for, so that the future can move between threads.
+        // This is collected before the first await, so that the future can move between threads.
         let reads: Vec<_> =
             maps.iter().filter_map(R::of_map).map(|name| self.is_there(name)).collect();
         let found: Vec<_> = stream::iter(reads).buffered(READS_AT_ONCE).try_collect().await?;

@@ -13,7 +13,7 @@ use support::{
 };
 
 #[tokio::test(start_paused = true)]
-async fn the_first_question_makes_a_node_take_the_counter_over() {
+async fn the_first_request_makes_a_node_take_the_counter_over() {
     let shelf = Shelf::with_counter("c");
     let nodes = Nodes::over(&shelf);
     let client = client(&shelf, &nodes, "c").await;

@@ -1,4 +1,4 @@
-//! A counter that is handed over in proxy mode: the former node passes the clients' questions on.
+//! A counter that is handed over in proxy mode: the former node forwards the clients' requests.
 
 mod support;
 
@@ -26,7 +26,7 @@ fn others(these: &[&NodeName]) -> Vec<&'static str> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_stays_with_the_former_node_which_forwards_its_questions() {
+async fn a_client_stays_with_the_former_node_which_forwards_its_requests() {
     let (shelf, nodes, old_client, first) = counting().await;
     let second = others(&[&first])[0];
     hand_over(&nodes, &shelf, second, Forward).await.unwrap();
@@ -41,7 +41,7 @@ async fn a_client_stays_with_the_former_node_which_forwards_its_questions() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_redirects_clients_forwards_no_question() {
+async fn a_node_that_redirects_clients_forwards_no_request() {
     let (shelf, nodes, client, first) = counting().await;
     hand_over(&nodes, &shelf, others(&[&first])[0], Redirect).await.unwrap();
     assert_eq!(next(&client).await.unwrap(), 2);
@@ -63,7 +63,7 @@ async fn clients_replace_a_successor_that_dies() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn clients_lose_no_count_when_a_former_node_dies() {
+async fn clients_lose_no_count_when_the_node_that_forwards_dies() {
     let (shelf, nodes, client, first) = counting().await;
     let second = others(&[&first])[0];
     hand_over(&nodes, &shelf, second, Forward).await.unwrap();
@@ -92,7 +92,7 @@ async fn a_former_node_follows_the_record_to_the_next_authority() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_takes_over_again_forwards_no_question() {
+async fn a_node_that_takes_over_again_forwards_no_request() {
     let (shelf, nodes, client, first) = counting().await;
     let second = others(&[&first])[0];
     hand_over(&nodes, &shelf, second, Forward).await.unwrap();

@@ -1,4 +1,4 @@
-//! `Authority`: events and the time in, commands out.
+//! Decides which clients may use the state of one resource: events and the time in, commands out.
 
 use std::time::Duration;
 
@@ -10,8 +10,7 @@ use crate::policy::{Ask, Asker, Mode, Policy, Terms, Time, Verdict, Wish};
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// A client asks for a capability or an operation. The ticket tells this question from all
-    /// others of this authority.
+    /// A client asks for a capability or for one operation. `ticket` identifies the request.
     Asked {
         /// The question.
         ticket: u64,
@@ -23,12 +22,12 @@ pub enum Event {
         /// client has used.
         number: u64,
     },
-    /// Nobody waits for the answer to a question any more.
+    /// The client no longer waits for the answer to its request.
     Withdrawn {
         /// The question.
         ticket: u64,
     },
-    /// A holder has asked for news.
+    /// A holder polls the authority, which renews its lease.
     Heard {
         /// The holder.
         client: u64,
@@ -36,7 +35,7 @@ pub enum Event {
         number: u64,
         /// What it has done by the grant.
         operations: u64,
-        /// The last question that it knew of when it said so.
+        /// The number of the last report that the authority had asked of the holder.
         answered: u64,
     },
     /// A holder has ended its grant.
@@ -70,15 +69,15 @@ pub enum Command {
     Serve {
         /// Its question.
         ticket: u64,
-        /// It is to use round trips so long.
+        /// How long the client shall use round trips.
         again: Duration,
     },
-    /// Refuse a question that came late: a later question of the same client has been answered.
+    /// Refuse a late request: a later request of the same client has been answered.
     Refuse {
         /// The question.
         ticket: u64,
     },
-    /// Tell a client to come again: too many wait.
+    /// Tell a client to ask again later: too many clients wait.
     Busy {
         /// Its question.
         ticket: u64,
@@ -88,15 +87,15 @@ pub enum Command {
         /// The holder.
         client: u64,
     },
-    /// A holder has not returned its grant in time. Fence all holders off and find the state
-    /// without their help. This authority ends, and its successor serves the waiting clients.
+    /// A holder has not returned its grant in time. The caller must fence off all holders and find
+    /// the state without their help. This authority ends; its successor serves the waiting clients.
     Evict {
         /// The holder.
         client: u64,
     },
 }
 
-/// What a holder was asked.
+/// A report that the authority has asked of a holder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Question {
     client: u64,
@@ -115,24 +114,23 @@ struct Waiting {
 
 /// Decides which clients may use the state of one resource.
 ///
-/// An authority is not persistent. Its successor fences off all holders and then starts with a new,
-/// empty one.
+/// An authority exists only in memory. Its successor first fences off all holders, and then starts
+/// without grants.
 #[derive(Debug, Default)]
 pub struct Authority {
     grants: Vec<Granted>,
-    /// In the order in which they came.
+    /// The waiting requests, in order of arrival.
     waiting: Vec<Waiting>,
     recent: Recent,
-    /// While this is not 0 nobody is granted anything.
+    /// While this is not 0, the authority grants no capability.
     bars: usize,
-    /// Whether this authority has evicted a holder. If so, it serves nobody any more.
+    /// Whether this authority has evicted a holder. If so, it no longer serves any client.
     has_ended: bool,
 }
 
 impl Authority {
-    /// Whether one operation of this client can be done at once, because no client holds the
-    /// capability or waits for it. Reads the clock only if the last question came from another
-    /// client.
+    /// Whether one operation of this client can be done at once. It can if no client holds the
+    /// capability or waits for it. Reads the clock only if another client sent the last request.
     pub fn passes(&mut self, client: u64, now: impl FnOnce() -> Time) -> bool {
         let passes = self.is_free();
         if passes && !self.recent.is_sole(client) {
@@ -141,7 +139,7 @@ impl Authority {
         passes
     }
 
-    /// Whether nobody holds or waits for anything.
+    /// Whether no client holds a capability or waits for one.
     pub fn is_free(&self) -> bool {
         self.grants.is_empty() && self.waiting.is_empty() && !self.has_ended
     }
@@ -162,7 +160,7 @@ impl Authority {
     }
 
     /// Asks each holder to report how many operations it has done. If a holder does not answer
-    /// within its lease, its grant is revoked.
+    /// within a lease, the authority revokes its grant.
     pub fn question(&mut self, now: Time) -> Vec<Question> {
         let ask = |granted: &mut Granted| Question {
             client: granted.asker.client,
@@ -172,13 +170,13 @@ impl Authority {
         self.grants.iter_mut().map(ask).collect()
     }
 
-    /// Whether a question has been answered, or needs no answer because the grant has ended.
+    /// Whether the holder has sent the report, or need not because its grant has ended.
     pub fn is_answered(&self, asked: Question) -> bool {
         let granted = self.granted(asked.client, asked.number);
         granted.is_none_or(|granted| granted.answered >= asked.question)
     }
 
-    /// Grants nothing until [`Authority::unbar`], and revokes what is granted.
+    /// Revokes all grants, and grants nothing until [`Authority::unbar`].
     pub fn bar(&mut self, now: Time) -> Vec<Command> {
         self.bars += 1;
         self.grants.iter_mut().for_each(|granted| granted.limit(now, Duration::ZERO));
@@ -190,8 +188,8 @@ impl Authority {
         self.bars = self.bars.saturating_sub(1);
     }
 
-    /// Asks a changed policy whether each holder may keep its grant. If it may, the grant continues
-    /// on the terms of the new policy. A new quota applies only from the holder's next grant on.
+    /// Call this after the policy has changed. Asks the new policy about each grant: it is revoked,
+    /// or it continues on the new terms. A new quota applies only from the holder's next grant on.
     pub fn reconsider(&mut self, now: Time, policy: &dyn Policy) -> Vec<Command> {
         let (waiting, recent) = (self.waiting.len(), &self.recent);
         for granted in &mut self.grants {
@@ -342,7 +340,7 @@ impl Authority {
         }
     }
 
-    /// Revokes what is due, and gives up holders that are silent.
+    /// Revokes grants whose time is over, and evicts holders whose lease is over.
     fn tick(&mut self, now: Time) -> Vec<Command> {
         let mut commands = vec![];
         for granted in &mut self.grants {
@@ -363,8 +361,8 @@ impl Authority {
     }
 }
 
-/// Returns what the policy decides. Turns a grant for a single operation into a round trip, because
-/// granting and returning a capability for each operation would take more messages.
+/// Returns the policy's decision, but turns a grant for a single operation into a round trip.
+/// Granting and returning a capability for each operation would take more messages.
 fn verdict(policy: &dyn Policy, ask: &Ask<'_>) -> Verdict {
     match policy.grant(ask) {
         Verdict::Grant(Terms { operations: Some(1), .. }) => Verdict::RoundTrip(ALONE),

@@ -1,4 +1,4 @@
-//! One grant, as its authority sees it.
+//! One grant, as the authority that gave it sees it.
 
 use std::time::Duration;
 
@@ -13,18 +13,18 @@ pub struct Granted {
     pub(super) mode: Mode,
     pub(super) terms: Terms,
     pub(super) granted_at: Time,
-    /// The holder does nothing by the grant after this, unless the lease is renewed.
+    /// When the lease ends. The holder then does nothing under the grant, unless it was renewed.
     pub(super) lease_until: Time,
     /// When the grant is revoked. `None` while no other client needs the capability.
     pub(super) revoke_at: Option<Time>,
     pub(super) is_revoked: bool,
-    /// Operations that the holder has told of.
+    /// How many operations the holder has reported.
     pub(super) operations: u64,
-    /// The numbers of the last question that the authority asks the holder, and of the last
-    /// question that the holder answered.
+    /// The number of the last report that the authority asked of the holder. `answered` is the
+    /// number of the last report that the holder sent.
     pub(super) asked: u64,
     pub(super) answered: u64,
-    /// When the first question was put that is not answered.
+    /// When the authority asked for the first report that is still missing.
     pub(super) asked_at: Option<Time>,
 }
 
@@ -66,7 +66,7 @@ impl Granted {
         self.is_revoked
     }
 
-    /// The last question that the holder is to answer.
+    /// The number of the last report that the authority has asked for.
     pub fn asked(&self) -> u64 {
         self.asked
     }
@@ -85,8 +85,7 @@ impl Granted {
         }
     }
 
-    /// Returns when the authority must do something about this grant if it gets no message from the
-    /// holder.
+    /// When the authority must act on this grant if the holder stays silent.
     pub(super) fn due_at(&self) -> Option<Time> {
         if self.is_revoked {
             return Some(self.lease_until);
@@ -108,14 +107,14 @@ impl Granted {
         }
     }
 
-    /// Puts a question; returns its number.
+    /// Asks the holder for a report; returns the report's number.
     pub(super) fn ask(&mut self, now: Time) -> u64 {
         self.asked += 1;
         self.asked_at.get_or_insert(now);
         self.asked
     }
 
-    /// Has the grant revoked after `keep`, unless it will be revoked sooner.
+    /// Revokes the grant after `keep`, unless it is to be revoked sooner.
     pub(super) fn limit(&mut self, now: Time, keep: Duration) {
         let at = now + keep;
         self.revoke_at = Some(self.revoke_at.map_or(at, |before| before.min(at)));

@@ -1,4 +1,4 @@
-//! The recent users of a resource. Policies use it to find out whether a client is alone, and which
+//! The recent users of a resource. Policies learn from it whether a client is alone, and which
 //! tenant has done the fewest operations.
 
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ pub(super) struct Recent {
     /// no other client ever asked.
     sole: Option<(u64, Option<Time>)>,
     /// The client that last asked to change the state, and when it asked. A client that only reads
-    /// counts as alone if no other client has changed anything for long enough.
+    /// counts as alone if no other client has changed the state for long enough.
     changed: Option<(u64, Time)>,
     /// Operations done by grants, by tenant.
     operations: HashMap<Arc<str>, u64>,
@@ -56,9 +56,9 @@ impl Recent {
         self.operations.get(tenant).copied().unwrap_or_default()
     }
 
-    /// When a grant ends, adds its operations to the count of its tenant. If there are too many
-    /// tenants, all counts restart at zero. That is harmless: for a policy it looks like a restart
-    /// of the authority.
+    /// Adds the operations of a grant that has ended to the count of its tenant. If there are too
+    /// many tenants, all counts restart at zero. Policies must expect that anyway: a new authority
+    /// has no counts.
     pub fn used(&mut self, tenant: &Arc<str>, operations: u64) {
         if self.operations.len() >= MAX_REMEMBERED && !self.operations.contains_key(tenant) {
             self.operations.clear();

@@ -67,7 +67,7 @@ fn serve(ticket: u64) -> Command {
     Command::Serve { ticket, again: ALONE }
 }
 
-/// Runs steps. Each step is a time, an event, and the commands that the event must lead to.
+/// Runs steps. Each step is a time, an event, and the commands that must follow the event.
 fn check(policy: &dyn Policy, steps: Vec<(Time, Event, Vec<Command>)>) -> Authority {
     let mut authority = Authority::default();
     for (n, (now, event, commands)) in steps.into_iter().enumerate() {
@@ -177,8 +177,8 @@ fn a_holder_that_is_silent_is_evicted_when_its_lease_is_over_and_not_before() {
             (ms(30), heard(1, 1, 0), vec![]),
             (over - ms(1), Event::Tick, vec![]),
             (over, Event::Tick, vec![Command::Evict { client: 1 }]),
-            // The holder's return comes too late: the state is being found without it, and nobody
-            // is served meanwhile.
+            // The holder returns its grant too late. The authority has already ended, so it serves
+            // no client.
             (over + ms(1), returned(1, 1, 7), vec![]),
             (over + ms(2), asked(3, E, 1), vec![]),
         ],
@@ -254,7 +254,7 @@ fn a_client_that_stopped_waiting_is_not_served() {
 }
 
 #[test]
-fn the_policy_says_whose_turn_it_is() {
+fn the_policy_chooses_the_client_to_serve_next() {
     check(
         &LeastUsed,
         vec![
@@ -270,7 +270,7 @@ fn the_policy_says_whose_turn_it_is() {
 }
 
 #[test]
-fn a_question_is_answered_only_by_a_holder_that_has_seen_it() {
+fn a_poll_sent_before_the_question_does_not_answer_it() {
     let mut authority = check(&BestEffort, vec![(ms(0), asked(1, E, 1), vec![exclusive(101, 1)])]);
     let question = authority.question(ms(5))[0];
     authority.handle(ms(6), heard(1, 1, 0), &BestEffort);
@@ -281,10 +281,10 @@ fn a_question_is_answered_only_by_a_holder_that_has_seen_it() {
 }
 
 #[test]
-fn a_holder_that_does_not_answer_a_question_is_revoked_and_evicted() {
+fn a_holder_that_sends_no_report_is_revoked_and_evicted() {
     let mut authority = check(&BestEffort, vec![(ms(0), asked(1, E, 1), vec![exclusive(101, 1)])]);
     authority.question(ms(5));
-    // It asks for news, yet does not answer.
+    // The holder polls, but its polls contain no report.
     assert_eq!(authority.handle(ms(200), heard(1, 1, 0), &BestEffort), []);
     let revoked = authority.handle(ms(5) + LEASE, Event::Tick, &BestEffort);
     assert_eq!(revoked, [Command::Revoke { client: 1 }]);

@@ -1,5 +1,5 @@
-//! A simulated client that does operations, each at a position of its own. While it holds the
-//! capability, it issues the positions itself; otherwise it asks the authority for them.
+//! A simulated client of the counter. Each of its operations takes one position. While the client
+//! holds the capability, it issues positions itself; otherwise it asks the authority for them.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::{Answer, Ask, HOSTS, Sabotage, Told};
 
 pub struct Client {
     n: usize,
-    /// The incarnation of the client: after a crash it counts as another client.
+    /// Counts the client's crashes: after a crash it acts as a new client.
     life: u64,
     left: u64,
     /// Counts the positions it has used: no two uses are alike.
@@ -64,20 +64,20 @@ impl Client {
         self.left == 0
     }
 
-    /// Whether it does by its grant what was under this epoch.
+    /// The epoch of the client's grant, if it has one.
     pub fn holds_under(&self) -> Option<u64> {
         self.lent.as_ref().map(|lent| lent.epoch)
     }
 
-    /// It forgets everything; what it had in mind may have happened.
+    /// The client forgets everything. Its last operation may have happened.
     pub fn crash(&mut self) {
         let (life, left) = (self.life + 1, self.left);
         let acknowledged = std::mem::take(&mut self.acknowledged);
         *self = Self { life, acknowledged, ..Self::new(self.n, left, self.sabotage) };
     }
 
-    /// Returns the client's next question, if any. The second value says whether the client issued
-    /// a position itself.
+    /// Returns the client's next request, if any. The second value says whether the client issued a
+    /// position itself.
     pub fn go_on(&mut self, now: Time, told: &mut Chronicle) -> (Option<Ask>, bool) {
         if let Some(writing) = &self.writing {
             return (Some(writing.clone()), false);
@@ -120,7 +120,7 @@ impl Client {
         ask
     }
 
-    /// What it tells of its grant, to ask for news.
+    /// The client's poll of its authority, with a report of its grant.
     pub fn report(&self) -> Option<Ask> {
         let told = self.lent.as_ref().map(|lent| self.told(lent))?;
         Some(Ask::Hold { host: self.host, told })
@@ -146,7 +146,7 @@ impl Client {
         self.unreturned
     }
 
-    /// Takes in an answer; returns what it asks at once.
+    /// Handles an answer. Returns the request that the client sends next.
     pub fn hear(
         &mut self,
         sent: Time,
@@ -198,8 +198,8 @@ impl Client {
                 let lease = Duration::from_millis(lease);
                 let holder = Holder::new(self.number, self.sent, lease, quota);
                 self.lent = Some(Lent { holder, next, epoch });
-                // From now on the client ignores authorities of earlier epochs, because they know
-                // nothing of the grant.
+                // From now on the client ignores authorities of earlier epochs, because they do not
+                // know the grant.
                 self.known = self.known.max(epoch);
             }
             Answer::Position { position, epoch } => {

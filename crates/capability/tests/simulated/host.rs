@@ -1,5 +1,4 @@
-//! A simulated host of the counter. It serves as an authority, or does what is needed to become
-//! one.
+//! A simulated host of the counter: it takes the counter over, and then serves as its authority.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -118,7 +117,7 @@ impl Host {
         let Some(serving) = &mut self.serving else { return vec![] };
         serving.next_ticket += 1;
         let ticket = serving.next_ticket;
-        // Who asks again does not wait for the former answer.
+        // A client that asks again no longer waits for its former request.
         let former = |(_, (waiting, _)): &(&u64, &(Question, Time))| waiting.from == question.from;
         let former: Vec<_> = serving.waiting.iter().filter(former).map(|(at, _)| *at).collect();
         serving.waiting.insert(ticket, (question, now));
@@ -205,7 +204,7 @@ impl Host {
         Some(Act::Seal(epoch))
     }
 
-    /// What came of a seal. Whoever was first serves.
+    /// Handles the result of a seal. The host whose seal came first serves.
     pub fn hear(&mut self, answer: Answer) {
         self.sealing = None;
         let Answer::Sealed { epoch, is_ours, tail } = answer else { return };

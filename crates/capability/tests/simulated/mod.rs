@@ -91,8 +91,8 @@ pub enum Answer {
     Refused,
     Written,
     Stale,
-    /// The sealed epoch, whether this seal sealed it, and the number after the last written
-    /// position.
+    /// The result of a seal: the stored epoch, whether this host sealed it, and the first position
+    /// after the written ones.
     Sealed {
         epoch: u64,
         is_ours: bool,

@@ -1,4 +1,4 @@
-//! What fences: positions are written once, and old epochs refused.
+//! The store of the counter. It writes each position once, and refuses requests of old epochs.
 
 use std::collections::BTreeMap;
 

@@ -14,14 +14,14 @@ use super::store::Store;
 use super::{Answer, Ask, CLIENTS, HOSTS, Party, Sabotage};
 
 const OPERATIONS: u64 = 60;
-/// After this many steps, a world in which nothing fails any more must have come to rest.
+/// A world without further faults must come to rest within this many steps.
 const MAX_STEPS: usize = 400_000;
 /// Steps during which things go wrong.
 const STORM_STEPS: usize = 6_000;
 const MISFORTUNE_ONE_IN: u64 = 80;
-/// How often each party looks what is due, in milliseconds.
+/// How often each client and host checks what is due, in milliseconds.
 const WAKE_EVERY: u64 = 15;
-/// Holders ask for news once in this many times that they act.
+/// A holder polls its authority once in this many of its steps.
 const NEWS_ONE_IN: u64 = 3;
 /// The first reading of each clock. It is not 0, so that clocks can be turned back.
 const FIRST_TIME: u64 = 1_000_000;
@@ -35,7 +35,7 @@ pub struct World {
     next_id: u64,
     /// By how much each clock is ahead.
     clocks: BTreeMap<Party, i64>,
-    /// When each question was sent, by the clock of its asker.
+    /// When each request was sent, by the clock of its client.
     sent: BTreeMap<u64, Time>,
     /// Epochs whose holders were evicted.
     evicted: BTreeSet<u64>,
@@ -261,7 +261,7 @@ impl World {
         }
     }
 
-    /// Every operation that was acknowledged is where its client was told.
+    /// Checks that each acknowledged operation is at the position that its client got.
     fn judge(self) -> Result<Chronicle, String> {
         for (position, operation) in self.clients.iter().flat_map(|client| &client.acknowledged) {
             if self.store.written.get(position) != Some(operation) {

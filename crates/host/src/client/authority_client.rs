@@ -1,4 +1,4 @@
-//! Finds a machine's authority, and has it replaced if it does not answer.
+//! Sends requests to the node that serves a state machine, and has a silent node replaced.
 
 use std::borrow::Borrow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ use crate::outcome::{is_busy, is_transient};
 use crate::question::{Question, RECOVER, decode_epoch, recover_question};
 use crate::record::{Authority, Record, Words};
 
-/// How long a node may take that takes a machine over: it must seal first.
+/// How long a node may take to take a state machine over. It must seal the old epoch first.
 pub const RECOVER_PATIENCE: Duration = Duration::from_secs(25);
 
 /// Asks the authority of one machine.
@@ -25,16 +25,16 @@ pub struct AuthorityClient<R: Record, F> {
     service: &'static str,
     transport: Arc<dyn HostTransport>,
     nodes: Arc<dyn HostNodes>,
-    /// An authority that does not answer this long is replaced.
+    /// A client has an authority replaced that is silent for this long.
     silence: Duration,
     records: Arc<RecordCache<R, F>>,
-    /// The node that passes this client's questions on to the authority, if one does.
+    /// The node that forwards this client's requests to the authority, if a node does so.
     via: Mutex<Option<Via>>,
-    /// Held while another authority is sought, so that one task of a client does it.
+    /// Held while a task looks for a new authority, so that only one task of a client does it.
     seeking: tokio::sync::Mutex<()>,
 }
 
-/// A node that answered under a record which its asker did not know.
+/// A node that answered under a later record than the client had: it forwards requests.
 #[derive(Debug)]
 struct Via {
     node: NodeName,
@@ -43,8 +43,8 @@ struct Via {
 }
 
 impl<R: Record, F: Clone + Default> AuthorityClient<R, F> {
-    /// A client of the machine `name`, which nodes host as `service`. If an authority is silent for
-    /// `silence`, the client asks another node to replace it.
+    /// A client of the state machine `name`. Nodes host such machines as `service`. If the node in
+    /// charge is silent for `silence`, the client asks another node to take over.
     pub fn new(
         name: R::Name,
         service: &'static str,
@@ -57,11 +57,12 @@ impl<R: Record, F: Clone + Default> AuthorityClient<R, F> {
         Self { name, service, transport, nodes, silence, records, via, seeking }
     }
 
-    /// Asks the authority. Returns its answer, and the record that the client used for the
-    /// question. The client repeats the question until `deadline`. If it is refused, it reads the
-    /// record again. If the authority is silent, it asks another node to take over. One attempt
-    /// lasts `patience` at most. If a former authority forwards questions, the client keeps asking
-    /// it as long as it answers.
+    /// Sends a request to the authority, and repeats it until `deadline`. Returns the answer, and
+    /// the record by which the client found the authority.
+    ///
+    /// A client that is refused reads the record again. If the authority is silent, the client asks
+    /// another node to take over. One attempt lasts `patience` at most. If a former authority
+    /// forwards requests, the client keeps using it for as long as it answers.
     ///
     /// # Errors
     /// The errors of the host; `Unavailable` if there was no authority by the deadline; `Denied` if
@@ -73,7 +74,8 @@ impl<R: Record, F: Clone + Default> AuthorityClient<R, F> {
         deadline: Instant,
     ) -> Result<(Bytes, Arc<R>)> {
         let mut backoff = Backoff::new();
-        // The last reason that a host gave for having no answer yet tells more than silence.
+        // `reason` is what a busy host said last. The caller gets it, because it tells more than
+        // silence.
         let (mut silent_since, mut reason) = (None, None);
         loop {
             let (record, asked_at) = (self.records.get(), Instant::now());
@@ -95,7 +97,8 @@ impl<R: Record, F: Clone + Default> AuthorityClient<R, F> {
             if now >= deadline {
                 return Err(reason.unwrap_or(error));
             }
-            // To read is cheaper than to replace, and another client may have had it replaced.
+            // Another client may have had the authority replaced. Reading the record is cheaper
+            // than replacing the authority again.
             let found = timeout_at(deadline, self.records.later_than(record.epoch())).await;
             match found {
                 Ok(Ok(later)) if later.epoch() > record.epoch() => {
@@ -106,7 +109,8 @@ impl<R: Record, F: Clone + Default> AuthorityClient<R, F> {
                 Ok(Err(gone)) if gone.kind() == ErrorKind::NotFound => return Err(gone),
                 _ => {}
             }
-            // The attempt that has just failed counts: it may have waited for long.
+            // The silence begins with the attempt that has just failed, which may have waited for
+            // long.
             let since = *silent_since.get_or_insert(asked_at);
             if is_busy(&error) {
                 continue;
@@ -123,8 +127,8 @@ impl<R: Record, F: Clone + Default> AuthorityClient<R, F> {
         }
     }
 
-    /// Asks the authority that the cached record names, once. The authority is not replaced if it
-    /// is silent.
+    /// Sends a request once to the authority that the cached record names. If that node is silent,
+    /// the client does not have it replaced.
     ///
     /// # Errors
     /// The errors of the host; `Unavailable` if the record names no authority, or if no answer came
@@ -140,8 +144,8 @@ impl<R: Record, F: Clone + Default> AuthorityClient<R, F> {
         Ok((answer, record))
     }
 
-    /// Makes a node seal the machine at a new epoch and recover it: the current authority if it
-    /// answers, otherwise another node.
+    /// Makes a node seal the state machine at a new epoch and recover it. That node is the current
+    /// authority if it answers, otherwise another one.
     ///
     /// # Errors
     /// As for [`AuthorityClient::ask`].
@@ -184,20 +188,21 @@ impl<R: Record, F: Clone + Default> AuthorityClient<R, F> {
         if let Some(epoch) =
             question.answered_under(&answer).filter(|epoch| *epoch > record.epoch())
         {
-            // If that record names another node, this one forwards.
+            // If that record names another node, then `node` forwarded the request.
             *self.lock_via() = Some(Via { node: node.clone(), epoch });
         }
         Ok(answer)
     }
 
-    /// The node that passes questions on to this authority, if one does.
+    /// The node that forwards requests to this authority, if the client knows one.
     fn via(&self, authority: &Authority) -> Option<NodeName> {
         let via = self.lock_via();
         let is_of_it = |via: &&Via| via.epoch >= authority.epoch && via.node != authority.node;
         via.as_ref().filter(is_of_it).map(|via| via.node.clone())
     }
 
-    /// Asks the authority of `record` itself from now on. Returns whether it did not until now.
+    /// From now on, sends requests to the authority of `record` directly. Returns whether another
+    /// node forwarded them until now.
     fn leave_via(&self, record: &R) -> bool {
         let was_used = record.authority().is_some_and(|authority| self.via(authority).is_some());
         *self.lock_via() = None;
@@ -208,7 +213,7 @@ impl<R: Record, F: Clone + Default> AuthorityClient<R, F> {
         self.via.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has some node take over from the authority of `record`, but not `silent`.
+    /// Makes a node other than `silent` take over from the authority of `record`.
     async fn replace(&self, record: &R, silent: Option<&NodeName>) -> Result<()> {
         let _alone = self.seeking.lock().await;
         if self.records.get().epoch() > record.epoch() {
@@ -237,9 +242,8 @@ impl<R: Record, F: Clone + Default> AuthorityClient<R, F> {
         Err(last)
     }
 
-    /// The nodes to ask to take over, in order. The authority that the record names comes first,
-    /// then the other nodes. For each machine the other nodes begin with another one, which spreads
-    /// the load.
+    /// The nodes to ask to take over, in order: first the authority that the record names. The
+    /// order of the other nodes depends on the state machine's name, which spreads the load.
     async fn candidates(&self, record: &R) -> Result<Vec<NodeName>> {
         let mut nodes = self.nodes.nodes().await?;
         nodes.sort();

@@ -1,5 +1,5 @@
-//! The client's side: it finds the authority and asks it. If the authority is silent, the client
-//! asks another node to replace it.
+//! The client of a hosted state machine. It finds the node that serves the machine and sends it
+//! requests. If that node is silent, the client asks another node to take over.
 
 mod authority_client;
 mod record_cache;

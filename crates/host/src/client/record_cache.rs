@@ -1,4 +1,4 @@
-//! The record that a client uses. If the record is old, a node refuses the client, and the client
+//! A client's copy of a stored record. A node refuses a client whose copy is old; the client then
 //! reads the record again.
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
@@ -8,13 +8,13 @@ use nacre_object::{Error, Result};
 use crate::record::{Record, Words};
 use crate::records::{RecordStore, stored};
 
-/// The record of one machine at a client, with what its kind's client has learnt by it.
+/// A client's copy of one record, with the facts that it learnt from the authority.
 #[derive(Debug)]
 pub struct RecordCache<R: Record, F> {
     name: R::Name,
     records: Arc<dyn RecordStore<R>>,
     known: RwLock<Known<R, F>>,
-    /// Held while the stored record is read, so that many who are refused read it once.
+    /// Held while the stored record is read, so that many refused tasks read it only once.
     reading: tokio::sync::Mutex<()>,
 }
 
@@ -23,7 +23,7 @@ pub struct RecordCache<R: Record, F> {
 pub struct Known<R, F> {
     /// The record.
     pub record: Arc<R>,
-    /// The facts. They are forgotten when another authority takes over.
+    /// The facts. They are dropped when another authority takes over.
     pub facts: F,
 }
 
@@ -31,7 +31,7 @@ impl<R: Record, F: Clone + Default> RecordCache<R, F> {
     /// Reads the record for the first time.
     ///
     /// # Errors
-    /// `NotFound` if there is no such machine; `Unavailable` if the store does not answer;
+    /// `NotFound` if there is no such state machine; `Unavailable` if the store does not answer;
     /// `Corrupt` if the record is damaged.
     pub async fn open(name: R::Name, records: Arc<dyn RecordStore<R>>) -> Result<Self> {
         let record = Arc::new(stored(&*records, &name).await?);
@@ -39,12 +39,12 @@ impl<R: Record, F: Clone + Default> RecordCache<R, F> {
         Ok(Self { name, records, known, reading: tokio::sync::Mutex::default() })
     }
 
-    /// What is known, under a lock that readers share.
+    /// The cached record and its facts, under a read lock.
     pub fn read(&self) -> RwLockReadGuard<'_, Known<R, F>> {
         self.known.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the facts, beside the record that they are about.
+    /// Changes the facts. `learn` also gets the record that the facts belong to.
     pub fn learn<T>(&self, learn: impl FnOnce(&Arc<R>, &mut F) -> T) -> T {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let Known { record, facts } = &mut *known;
@@ -66,7 +66,7 @@ impl<R: Record, F: Clone + Default> RecordCache<R, F> {
     }
 
     /// Returns the cached record if its epoch is later than `epoch`. Otherwise reads and returns
-    /// the stored record. Its epoch is possibly not later than `epoch`.
+    /// the stored record, whatever its epoch is.
     ///
     /// # Errors
     /// As for [`RecordCache::read_now`].
@@ -76,11 +76,11 @@ impl<R: Record, F: Clone + Default> RecordCache<R, F> {
         if record.epoch() > epoch { Ok(record) } else { self.refresh().await }
     }
 
-    /// Returns the cached record if it has this epoch or a later one. Otherwise reads and returns
-    /// the stored record.
+    /// Returns the cached record if its epoch is at least `epoch`. Otherwise reads and returns the
+    /// stored record.
     ///
     /// # Errors
-    /// `Unavailable` if the stored record is older than this epoch; otherwise as for
+    /// `Unavailable` if the stored record is older than `epoch`; otherwise as for
     /// [`RecordCache::read_now`].
     pub async fn at_least(&self, epoch: u64) -> Result<Arc<R>> {
         let current = self.get();
@@ -89,7 +89,7 @@ impl<R: Record, F: Clone + Default> RecordCache<R, F> {
         }
         let record = self.later_than(epoch - 1).await?;
         if record.epoch() < epoch {
-            let text = format!("{} {epoch} is not to be found", R::WORDS.record);
+            let text = format!("{} {epoch} is not stored", R::WORDS.record);
             return Err(Error::unavailable(text).on(&self.name));
         }
         Ok(record)

@@ -11,10 +11,11 @@ use tokio::time::timeout;
 /// Brings questions to the hosts of nodes.
 #[async_trait]
 pub trait HostTransport: Send + Sync + fmt::Debug {
-    /// Sends a question to the host that `node` offers as `service`, and returns its answer to
-    /// `method`. Fails if the answer takes longer than `patience`. An implementation for many
-    /// questions has one timer for all of them, because that costs less than one timer for each
-    /// question.
+    /// Calls `method` of the host that `node` offers as `service`, and returns the answer. Fails if
+    /// the answer takes longer than `patience`.
+    ///
+    /// An implementation needs only one timer for all its requests. One timer for each request
+    /// would cost more.
     ///
     /// # Errors
     /// The errors of the host; `Unavailable` if the node does not answer in time.
@@ -31,7 +32,7 @@ pub trait HostTransport: Send + Sync + fmt::Debug {
 /// Knows which nodes host machines.
 #[async_trait]
 pub trait HostNodes: Send + Sync + fmt::Debug {
-    /// Every node that may become an authority, alive or not.
+    /// Every node that can become an authority, whether it is alive or not.
     ///
     /// # Errors
     /// `Unavailable`.

@@ -1,4 +1,4 @@
-//! The pure state machines: who may be answered, and how a node takes over.
+//! The pure state machines of a host: which clients it may answer, and how a node takes over.
 
 mod recovery;
 mod serving;

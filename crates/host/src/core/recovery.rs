@@ -1,12 +1,12 @@
-//! The step of a take-over that differs from kind to kind. It comes between the claim and serving:
-//! it seals the old epoch and finds the state.
+//! The step of a takeover that each kind of state machine defines for itself. It follows the claim:
+//! it seals the old epoch and finds the state to serve from.
 
 use std::fmt;
 
 use crate::record::Record;
 
-/// The recovery of one machine, as a state machine without IO. It starts after the claim of the
-/// node is stored.
+/// Recovers one hosted state machine, without doing IO itself. It starts once the node's claim is
+/// stored.
 ///
 /// **Invariant for implementers:** return [`Step::Serve`] only after no request of an earlier epoch
 /// can change the state that was found.
@@ -29,7 +29,7 @@ pub trait Recovery: fmt::Debug + Send + Sized + 'static {
     /// Takes an event and returns the next commands. Late or repeated events are harmless.
     fn handle(&mut self, event: Self::Event) -> Vec<Step<Self::Command, Self::Found>>;
 
-    /// Takes in that the claim still stood when the record was read: the reply to [`Step::CheckClaim`].
+    /// Handles the reply to [`Step::CheckClaim`] if the stored record still has this node's claim.
     fn claim_stands(&mut self) -> Vec<Step<Self::Command, Self::Found>>;
 }
 
@@ -38,7 +38,7 @@ pub trait Recovery: fmt::Debug + Send + Sized + 'static {
 pub enum Step<C, F> {
     /// Carry this out.
     Do(C),
-    /// Somebody has sealed already: read whether the claim still stands.
+    /// Another node has sealed already: read whether this node's claim is still stored.
     CheckClaim,
     /// Done: serve from this state.
     Serve(F),

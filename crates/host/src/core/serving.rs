@@ -1,4 +1,4 @@
-//! A machine that serves, and the record by which it does.
+//! A state machine that a node serves, and the record that makes this node its authority.
 
 use std::fmt;
 
@@ -6,31 +6,31 @@ use crate::record::{Authority, Record};
 
 /// A machine that a node serves.
 pub trait Machine: fmt::Debug + Send + 'static {
-    /// What is stored of it.
+    /// The stored record of the machine.
     type Record: Record;
 
-    /// By which record it serves.
+    /// The authority and the record under which the machine serves.
     fn serving(&self) -> &Serving<Self::Record>;
 
-    /// Hands out nothing until the next [`Machine::serve`].
+    /// Issues nothing until the next [`Machine::serve`].
     fn hold(&mut self);
 
-    /// Continues to serve under the record that is stored now. Returns whether this machine is
-    /// still the authority. If not, the caller must drop the machine.
+    /// Continues to serve, under the stored record. Returns whether that record still names this
+    /// machine's authority. If it does not, the caller must drop the machine.
     #[must_use]
     fn serve(&mut self, stored: Self::Record) -> bool;
 }
 
-/// Why a machine does not answer a client whose record has a certain epoch.
+/// Why a host refuses a client, judged by the epoch of the client's record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EpochRefusal {
-    /// The client's record is older than this authority: it may know another one.
+    /// The client's record is older than this authority, so it may name another authority.
     Stale,
-    /// The client knows a later record: this authority may be deposed and must look.
+    /// The client knows a later record. The host must read the stored record: it may be deposed.
     Behind,
 }
 
-/// An authority and the record by which it serves.
+/// An authority and the record under which it serves.
 ///
 /// **Invariant:** the record names the authority.
 #[derive(Debug, Clone)]
@@ -40,11 +40,11 @@ pub struct Serving<R> {
 }
 
 impl<R: Record> Serving<R> {
-    /// The authority that a record names.
+    /// Starts to serve as the authority that `record` names.
     ///
     /// # Panics
-    /// If the record names no authority. A take-over always stores a record that names one before
-    /// it serves.
+    /// If the record names no authority. A takeover always stores a record that names an authority
+    /// before it serves.
     pub fn new(record: R) -> Self {
         let authority = record.authority().expect("a take-over claims the record first").clone();
         Self { authority, record }
@@ -64,7 +64,7 @@ impl<R: Record> Serving<R> {
         }
     }
 
-    /// Goes on by the record that is stored now. Returns whether that names this very authority.
+    /// Serves under the stored record from now on. Returns whether it names this authority.
     #[must_use]
     pub fn go_on_by(&mut self, stored: R) -> bool {
         let is_authority = stored.authority() == Some(&self.authority);

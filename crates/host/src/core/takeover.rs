@@ -1,9 +1,9 @@
-//! Decides how a node takes a machine over (for logs: CORFU, section 3.2.2).
+//! Decides how a node becomes the authority of a state machine (for logs: CORFU, section 3.2.2).
 //!
-//! 1. Claim: propose the successor of the stored record. It names this node as the authority, with
-//!    a random number for this attempt. A node that loses the race adopts the winner's record, even
-//!    if the winner has the same node name.
-//! 2. Recover, as the kind does ([`Recovery`]).
+//! 1. Claim: propose the successor of the stored record. The proposal names this node as the
+//!    authority and holds a random number. A node that loses the race adopts the stored record,
+//!    even if that record names a node of the same name.
+//! 2. Recover the state, as the kind of state machine defines it ([`Recovery`]).
 //! 3. Serve.
 
 use nacre_object::NodeName;
@@ -11,7 +11,7 @@ use nacre_object::NodeName;
 use super::recovery::{Recovery, Step};
 use crate::record::Record;
 
-/// What a take-over wants done, with the record, the commands and the state of its kind.
+/// What a takeover asks its caller to do. The parameters are the kind's record, command and state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TakeoverCommand<R, C, F> {
     /// Read the stored record.
@@ -31,14 +31,14 @@ pub enum TakeoverCommand<R, C, F> {
     Adopt(R),
 }
 
-/// What came of it, with the record and the events of its kind.
+/// The result of a command. The parameters are the kind's record and event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TakeoverEvent<R, E> {
     /// The stored record.
     Record(R),
     /// The proposal was accepted.
     Proposed,
-    /// It was not, or nobody knows.
+    /// The proposal was refused, or no reply came.
     NotProposed,
     /// What came of a command of the recovery.
     Recovery(E),
@@ -66,16 +66,16 @@ enum State<K: Recovery> {
 #[derive(Debug)]
 pub struct TakeoverCore<K: Recovery> {
     node: NodeName,
-    /// What tells this attempt's claim from that of another process which is called the same.
+    /// A random number that tells this claim from that of another process with the same node name.
     claim: u64,
-    /// The take-over replaces a record of this epoch or an older one. It adopts a later record.
+    /// The takeover replaces a record of this epoch or an older one. It adopts a later record.
     replaces: u64,
     state: State<K>,
 }
 
 impl<K: Recovery> TakeoverCore<K> {
-    /// A take-over by `node`. It replaces the record of epoch `replaces`, or an older one. If a
-    /// later record is stored, another attempt was first, and this node adopts that record. The
+    /// A takeover by `node`, which replaces the record of epoch `replaces` or an older record. If a
+    /// later record is stored, another attempt was first; this node then adopts that record. The
     /// caller draws `claim` at random, so that no other attempt has the same number.
     pub fn new(node: NodeName, replaces: u64, claim: u64) -> Self {
         Self { node, claim, replaces, state: State::Reading }
@@ -120,7 +120,7 @@ impl<K: Recovery> TakeoverCore<K> {
         match std::mem::replace(&mut self.state, State::Done) {
             State::Reading if stored.epoch() <= self.replaces => self.claim(&stored),
             State::Claiming(claimed) if stored.epoch() < claimed.epoch() => self.claim(&stored),
-            // The claim of which nobody knew was accepted after all.
+            // The claim without a reply was accepted after all.
             State::Claiming(claimed) if stored == claimed => self.begin(claimed),
             State::Reading | State::Claiming(_) => vec![TakeoverCommand::Adopt(stored)],
             State::Recovering { claimed, .. } if stored.authority() != claimed.authority() => {
@@ -181,7 +181,7 @@ mod tests {
         Core::new(node("b"), 1, claim)
     }
 
-    /// Drives the take-over of `stored` to its claim and returns that.
+    /// Drives the takeover of `stored` to its claim, and returns the claim.
     fn claimed(core: &mut Core, stored: &Count) -> Count {
         assert_eq!(core.start(), [TakeoverCommand::ReadRecord]);
         let commands = core.handle(Event::Record(stored.clone()));

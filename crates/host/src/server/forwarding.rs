@@ -1,21 +1,19 @@
-//! Forwards questions about a machine that this node handed over in proxy mode
+//! Forwards requests for a state machine that this node has handed over in proxy mode
 //! ([`ClientRouting::Forward`]).
 //!
-//! The former authority remembers, in memory, which node took over, and the epoch of the record
-//! that names this node. While it does not serve the machine itself, it asks that node and returns
-//! its answer.
+//! The former authority remembers in memory which node took over, and the epoch of the record that
+//! names that node. While the former authority does not serve the machine itself, it sends requests
+//! to that node and returns the answers.
 //!
-//! 1. The former authority forwards a question under the epoch of the record that names the
-//!    successor. The successor checks it like any other question, and refuses an epoch under which
-//!    it does not serve.
-//! 2. If the question knows a later record, or the successor refuses, the former authority reads
-//!    the record. Then it forwards the question to the node that the record names.
+//! 1. The former authority forwards a request under the epoch of the record that names the
+//!    successor. The successor checks that epoch as for any other request.
+//! 2. The former authority reads the record if the request knows a later one, or if the successor
+//!    refuses. Then it forwards the request to the node that the record names.
 //! 3. If the successor does not answer, the former authority forgets it, and the client uses the
-//!    record as usual. The same happens after a restart of the former authority.
+//!    record as usual. A restart of the former authority has the same effect.
 //!
-//! **Invariant:** a question visits no node twice. It is forwarded under the epoch of a record that
-//! names the next node. That node forwards it only under a later record, so epochs rise from node
-//! to node.
+//! **Invariant:** a request visits no node twice. It carries the epoch of a record that names the
+//! next node. That node forwards it only under a later record, so epochs rise from node to node.
 
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -30,26 +28,26 @@ use crate::outcome::is_busy;
 use crate::record::{Record, deposed};
 use crate::records::stored;
 
-/// How long the node that gets a forwarded question may take to answer. That node reports after
-/// [`BUSY_AFTER`] that it has no answer yet, so it has time to do so. Clients wait two seconds,
-/// which is longer.
+/// How long the former authority waits for the successor's answer to a forwarded request. The
+/// successor reports after [`BUSY_AFTER`] that it has no answer yet, which is earlier. Clients wait
+/// two seconds, which is longer.
 pub const FORWARD_PATIENCE: Duration = Duration::from_millis(1500);
 const _: () = assert!(BUSY_AFTER.as_millis() < FORWARD_PATIENCE.as_millis());
 
-/// To how many nodes one question is forwarded at most, one after another. The first is the known
-/// successor; the second is the node that the stored record names.
+/// To how many nodes a former authority forwards one request, one after another. The first is the
+/// known successor; the second is the node that the stored record names.
 const MAX_FORWARDS: usize = 2;
 
 /// How clients reach a machine that was handed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientRouting {
-    /// They are told to read the record, and go to the successor.
+    /// The former authority tells clients to read the record, which names the successor.
     Redirect,
-    /// The former authority passes their questions on.
+    /// The former authority forwards clients' requests to the successor.
     Forward,
 }
 
-/// The node that serves a machine which this node handed over.
+/// The node that serves a state machine which this node handed over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Forward {
     /// The node.
@@ -66,19 +64,19 @@ impl Forward {
 }
 
 impl<K: Hosting> Host<K> {
-    /// Questions that were passed on to other nodes.
+    /// How many requests this node has forwarded to other nodes.
     pub fn forwards(&self) -> u64 {
         self.forward_count().get()
     }
 
-    /// Whether questions about a machine are passed on.
+    /// Whether this node forwards the requests for a machine.
     pub fn is_forwarding(&self, name: &str) -> bool {
         self.known_slot(name).is_some_and(|slot| slot.forward().is_some())
     }
 
-    /// Answers a question with `here`, or forwards it if this node handed the machine over in proxy
-    /// mode. `epoch` is the epoch of the client's record. `there` sends the question to the other
-    /// node, under the epoch of the [`Forward`].
+    /// Answers a request with `here`, or forwards it with `there` if this node handed the state
+    /// machine over in proxy mode. `epoch` is the epoch of the client's record. `there` sends the
+    /// request to the other node under the epoch of the [`Forward`].
     ///
     /// # Errors
     /// Those of `here` and of `there`; `Stale` if the client must read the record.
@@ -95,7 +93,7 @@ impl<K: Hosting> Host<K> {
         let slot = self.slot(name)?;
         if slot.forward().is_none() {
             match here.await {
-                // It was handed over while the question waited.
+                // The machine was handed over while the request waited.
                 Err(error) if error.kind() == ErrorKind::Stale && slot.forward().is_some() => {}
                 answered => return answered,
             }
@@ -117,8 +115,8 @@ impl<K: Hosting> Host<K> {
         Err(deposed::<K::Record>())
     }
 
-    /// Finds the node to forward to, from a record of `least_epoch` or later. Reads the stored
-    /// record if the record known so far is older.
+    /// Finds the node to forward to, by a record of `least_epoch` or later. Reads the stored record
+    /// if the known one is older.
     async fn forward_of(
         &self,
         name: &NameOf<K>,
@@ -138,7 +136,7 @@ impl<K: Hosting> Host<K> {
 }
 
 impl<K: Hosting> Slot<K> {
-    /// Where questions are passed on to; `None` while the machine serves here.
+    /// The node to forward requests to; `None` while this node serves the state machine.
     fn forward(&self) -> Option<Forward> {
         if self.machine().is_some() {
             return None;

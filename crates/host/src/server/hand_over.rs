@@ -1,15 +1,16 @@
-//! Hands a machine over from its authority to another node, while clients use it.
+//! Hands a state machine over from its authority to another node, while clients use it.
 //!
-//! 1. The authority *holds* the machine: the machine answers no questions, so that it issues
-//!    nothing that its successor may contradict. Clients wait.
-//! 2. It stores state for the successor: [`Hosting::before_hand_over`].
-//! 3. It asks the successor to take over. That node claims the record and recovers, as after a
-//!    failure.
-//! 4. It reads the stored record, whatever the successor replied, and follows it. It redirects its
-//!    clients or forwards their questions, as [`ClientRouting`] says, or it continues to serve.
+//! 1. The authority *holds* the machine. It answers no requests, so it issues nothing that its
+//!    successor could contradict. Clients wait.
+//! 2. The authority stores state for the successor: [`Hosting::before_hand_over`].
+//! 3. The authority asks the successor to take over. The successor claims the record and recovers,
+//!    as after a failure.
+//! 4. The authority reads the stored record, whatever the successor replied. If the record names
+//!    the successor, the authority redirects its clients or forwards their requests
+//!    ([`ClientRouting`]). If it still names the authority, the authority continues to serve.
 //!
-//! After a crash of either node, or of the map's store, the situation is the same as after a crash
-//! during a take-over. The record names one authority, and the answers of any other have no effect.
+//! A crash of either node, or of the map's store, leaves the same situation as a crash during a
+//! takeover. The record names one authority, and the answers of any other node have no effect.
 //!
 //! **Invariant:** the machine is held during step 2, for [`HAND_OVER_PATIENCE`] at most after that,
 //! and during one read of the record.
@@ -27,19 +28,18 @@ use crate::core::Machine;
 use crate::question::{RECOVER, recover_question};
 use crate::record::{Record, deposed};
 
-/// How long the authority waits for its successor to take over. It is short, because clients wait
-/// meanwhile. After this time the authority reads the record, which shows whether the successor
-/// took over.
+/// How long the authority waits for its successor to take over. Clients wait too, so this is short.
+/// After this time the authority reads the record, which shows whether the successor took over.
 pub const HAND_OVER_PATIENCE: Duration = Duration::from_millis(500);
 
 impl<K: Hosting> Host<K> {
-    /// Hands a machine that this node serves over to `successor`, which hosts machines as
-    /// `service`. If `successor` is this node, nothing happens. Returns the epoch of the record
-    /// that this node knows afterwards. `routing` says how clients reach the machine from then on.
+    /// Hands a state machine that this node serves over to `successor`, which hosts such machines
+    /// as `service`. Does nothing if `successor` is this node. `routing` says how clients reach the
+    /// machine afterwards. Returns the epoch of the latest record that this node knows.
     ///
     /// # Errors
     /// `Stale` if this node is not the authority; `Conflict` if the successor did not take over.
-    /// After `Unavailable` it is unknown which node is in charge, and this node stops serving.
+    /// After `Unavailable` this node does not know which node is in charge, and stops serving.
     pub async fn hand_over(
         &self,
         name: &NameOf<K>,
@@ -73,7 +73,7 @@ impl<K: Hosting> Host<K> {
                 || format!("another node took over the {}", K::Record::WORDS.thing),
                 |error| error.to_string(),
             );
-            // Not `Unavailable`: an asker would take this node for silent and have it replaced.
+            // Not `Unavailable`: the client would take this node for silent and have it replaced.
             Err(Error::conflict(format!("{successor} did not take over: {why}")))
         })
         .await

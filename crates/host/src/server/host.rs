@@ -1,11 +1,11 @@
-//! The host: what a node runs to serve the machines of one kind.
+//! The host: what a node runs to serve the state machines of one kind.
 //!
-//! A machine is opened at the first question about it. If its record names this node, the host
-//! takes it over anew, because the in-memory state of a machine does not outlive its process. When
-//! the host is asked to `recover`, it takes the machine over from another node in the same way.
+//! The first request to a machine opens it. If its record names this node, the host still takes it
+//! over anew, because the machine's memory does not outlive the process. At a `recover` request the
+//! host takes the machine over from another node in the same way.
 //!
-//! Each job that reads or changes a record runs in a task of its own, so a client that stops
-//! waiting does not interrupt the job. One job at a time runs for each machine.
+//! Each job that reads or changes a record runs in its own task, so a client that stops waiting
+//! does not interrupt it. At most one job runs at a time for each machine.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -26,15 +26,15 @@ use crate::outcome::{busy, busy_because};
 use crate::record::{Record, Words, deposed};
 use crate::records::stored;
 
-/// How many times the host reads the record for one question. If the question is still refused
-/// after that, the record changes too often, or the client does not follow it.
+/// How many times the host reads the record for one request. If it must still refuse the request
+/// after that, the record changes too often, or the client does not use the new record.
 const MAX_LOOKS: usize = 5;
 /// If the host fails to take a machine over from itself, it tries again after this time.
 const FENCE_AGAIN: Duration = Duration::from_millis(100);
-/// After this an asker is told that there is no answer yet.
+/// After this time the host tells a waiting client that there is no answer yet.
 pub const BUSY_AFTER: Duration = Duration::from_secs(1);
 
-/// Serves the machines of one kind on a node. A clone is another handle on the same.
+/// Serves the state machines of one kind on a node. A clone is a handle to the same host.
 pub struct Host<K: Hosting>(Arc<Inner<K>>);
 
 struct Inner<K: Hosting> {
@@ -75,25 +75,25 @@ impl<K: Hosting> Host<K> {
         names
     }
 
-    /// How long each take-over lasted that made this node an authority.
+    /// The durations of the takeovers that made this node an authority.
     pub fn takeover_seconds(&self) -> HistogramSnapshot {
         self.0.takeover_time.snapshot()
     }
 
-    /// Counts the questions that are passed on.
+    /// Counts the requests that this node forwards.
     pub(super) fn forward_count(&self) -> &Counter {
         &self.0.forwards
     }
 
-    /// The place of a machine that was asked for before.
+    /// The slot of a state machine, if a request has named this machine before.
     pub fn known_slot(&self, name: &str) -> Option<Arc<Slot<K>>> {
         self.slots().get(name).cloned()
     }
 
-    /// The place of a machine.
+    /// The slot of a state machine. It is created if there is none.
     ///
     /// # Errors
-    /// `Exhausted` if the node hosts as many as it may.
+    /// `Exhausted` if the node already hosts `MAX_HOSTED` machines.
     pub fn slot(&self, name: &NameOf<K>) -> Result<Arc<Slot<K>>> {
         let mut slots = self.slots();
         if let Some(slot) = slots.get::<str>(name.borrow()) {
@@ -112,8 +112,8 @@ impl<K: Hosting> Host<K> {
         Ok(slots.entry(name.clone()).or_default().clone())
     }
 
-    /// Makes a machine ready after a question about it could not be answered, so that the question
-    /// can be tried again.
+    /// Makes a state machine ready for a request that it could not answer, so that the caller can
+    /// try the request again.
     ///
     /// # Errors
     /// `Stale` if the client must read the record. `Unavailable` if the machine cannot be served
@@ -139,8 +139,9 @@ impl<K: Hosting> Host<K> {
         }
     }
 
-    /// Takes a machine over. It replaces the authority in the record of epoch `replaces`, or in an
-    /// older record. Returns the epoch of the record that this node knows afterwards.
+    /// Makes this node the authority of a state machine. It replaces the authority in the record of
+    /// epoch `replaces`, or in an older record. Returns the epoch of the latest record that this
+    /// node knows.
     ///
     /// # Errors
     /// `NotFound` if there is no such machine; `Unavailable` if an object that must be sealed does
@@ -149,9 +150,10 @@ impl<K: Hosting> Host<K> {
         self.do_job(name, Job::Recover { replaces }).await
     }
 
-    /// Takes a machine over from this same node, in a task of its own. The new epoch fences off
-    /// clients that hold state lent under the old one. Returns whether this call started the task;
-    /// only one such task runs at a time. Tasks that wait for the machine are woken when it ends.
+    /// Starts a task in which this node takes a state machine over from itself. The new epoch
+    /// fences off clients that use state lent to them under the old one. Returns `false` if such a
+    /// task already runs, or if this node does not serve the machine. When the task ends, it wakes
+    /// all tasks that wait for the machine.
     pub fn fence(&self, name: &NameOf<K>, slot: &Arc<Slot<K>>) -> bool {
         let epoch = slot.machine().as_ref().map(|machine| machine.serving().record().epoch());
         let Some(epoch) = epoch else { return false };
@@ -161,7 +163,7 @@ impl<K: Hosting> Host<K> {
         let (host, name, slot) = (self.clone(), name.clone(), Arc::clone(slot));
         tokio::spawn(async move {
             if host.recover(&name, epoch).await.is_err() {
-                // A task that still waits has it tried again.
+                // A task that still waits starts the next attempt.
                 sleep(FENCE_AGAIN).await;
             }
             slot.is_fencing.store(false, Ordering::Release);
@@ -170,9 +172,9 @@ impl<K: Hosting> Host<K> {
         true
     }
 
-    /// Runs `change` on a machine that this node serves. No other job runs meanwhile, and `change`
-    /// runs to its end even if its caller stops waiting. `change` returns the epoch of the changed
-    /// record.
+    /// Runs `change` on a state machine that this node serves, while no other job of the machine
+    /// runs. `change` runs to its end even if its caller stops waiting. It returns the epoch of the
+    /// changed record.
     ///
     /// # Errors
     /// `Stale` if this node is not the authority; those of `change`.
@@ -189,7 +191,7 @@ impl<K: Hosting> Host<K> {
         .await
     }
 
-    /// Waits for a job, but not long: an authority that is silent is replaced.
+    /// Waits for a job, but not for long: clients have a silent authority replaced.
     async fn soon(&self, name: &NameOf<K>, job: Job) -> Result<()> {
         match timeout(BUSY_AFTER, self.do_job(name, job)).await {
             Ok(done) => done.map(drop),
@@ -216,8 +218,8 @@ impl<K: Hosting> Host<K> {
         .await
     }
 
-    /// Runs a job in a task of its own, while no other job of the machine runs. Returns the epoch
-    /// of the record that this node knows afterwards.
+    /// Runs a job in its own task, while no other job of the state machine runs. Returns the epoch
+    /// of the latest record that this node knows.
     async fn alone<F, Running>(&self, name: &NameOf<K>, job: F) -> Result<u64>
     where
         F: FnOnce(Self, Arc<Slot<K>>) -> Running + Send + 'static,
@@ -291,7 +293,7 @@ impl<K: Hosting> Host<K> {
                     if slot.adopt(record) || !is_named {
                         return Ok(epoch);
                     }
-                    // Named by an earlier life of this node, whose memory is gone.
+                    // An earlier process of this node made that claim; its memory is gone.
                     replaces = epoch;
                 }
             }
@@ -303,13 +305,13 @@ impl<K: Hosting> Host<K> {
     }
 }
 
-/// What reads or claims a record.
+/// A job that reads or claims a record.
 enum Job {
     /// Serve, if the record names this node.
     Open,
-    /// The record may have moved on.
+    /// Read the stored record, which may be later than the one that is used here.
     CatchUp,
-    /// Become the authority in place of this epoch's.
+    /// Become the authority in place of the one at this epoch.
     Recover { replaces: u64 },
 }
 

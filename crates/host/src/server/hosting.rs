@@ -1,4 +1,4 @@
-//! What a kind of machine brings along so that a node can host it.
+//! What a kind of state machine must define so that a node can host it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -40,15 +40,16 @@ pub trait Hosting: fmt::Debug + Send + Sync + Sized + 'static {
     /// Carries out a command of a recovery.
     ///
     /// # Errors
-    /// Only errors that end the recovery. A failure that may pass is returned as an event instead,
-    /// and the recovery tries again.
+    /// Only errors that end the recovery. After a failure that may pass, return an event instead;
+    /// the recovery then tries again.
     async fn carry_out(&self, command: CommandOf<Self>) -> Result<EventOf<Self>>;
 
     /// The machine that a recovery found.
     fn machine(&self, record: Self::Record, found: FoundOf<Self>) -> Self::Machine;
 
-    /// Stores state for a successor before a machine is handed over. The machine answers nobody
-    /// meanwhile, so this must be quick. If it fails, the successor recovers as after a failure.
+    /// Stores state for the successor before the host hands a state machine over. The machine
+    /// answers no client meanwhile, so this must be quick. If it fails, the successor recovers as
+    /// after a failure.
     async fn before_hand_over(_host: &Host<Self>, _slot: &Arc<Slot<Self>>) {}
 
     /// The error of a recovery that took too long: what it waits for, and what to do.

@@ -1,4 +1,4 @@
-//! The side of the node that serves.
+//! The node's side: serves hosted state machines, takes them over and hands them over.
 
 mod forwarding;
 mod hand_over;

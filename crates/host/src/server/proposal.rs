@@ -1,10 +1,12 @@
-//! Changes the record of a machine from its authority, while the machine serves or while it is held
-//! still.
+//! The authority of a state machine changes the machine's stored record, while it serves or while
+//! it holds the machine.
 //!
-//! **Invariant:** an authority never issues anything that the stored record may contradict. Some
-//! changes cannot contradict anything that is issued meanwhile; they are proposed while the
-//! authority serves. Any other change is proposed while the machine is [`Held`] and issues nothing.
-//! If the outcome of such a proposal is unknown, the machine stops serving, and recovery finds out.
+//! **Invariant:** an authority never issues anything that the stored record may contradict.
+//!
+//! - If a change cannot contradict anything, the authority proposes it while it serves.
+//! - For any other change the authority holds the machine ([`Held`]), which then issues nothing. If
+//!   the outcome of the proposal is unknown, the machine stops serving. The next recovery reads
+//!   which record is stored.
 
 use nacre_object::{Error, ErrorKind, Result};
 
@@ -19,8 +21,8 @@ use crate::records::{RecordStore, stored};
 /// How many times a change is proposed if no answer comes.
 const MAX_ATTEMPTS: usize = 3;
 
-/// Proposes `next`, a record that cannot contradict anything that is issued meanwhile. The machine
-/// continues to serve under the record that is stored afterwards. Returns the epoch of that record.
+/// Proposes `next`, a record that cannot contradict what the state machine issues meanwhile. The
+/// machine then serves under the stored record, whose epoch is returned.
 ///
 /// # Errors
 /// `Stale` if this authority is deposed; `NotFound` if the machine was removed. After `Unavailable`
@@ -41,9 +43,8 @@ pub async fn propose_while_serving<K: Hosting>(
     }
 }
 
-/// A machine that is held still: it issues nothing. When this value is dropped, the machine serves
-/// again as before. But if the outcome of a proposal is unknown at that time, the machine stops
-/// serving.
+/// A state machine that issues nothing while this value exists. Dropping the value lets the machine
+/// serve again. If the outcome of a proposal is unknown by then, the machine stops serving instead.
 #[derive(Debug)]
 pub struct Held<'a, K: Hosting> {
     slot: &'a Slot<K>,
@@ -60,8 +61,8 @@ impl<'a, K: Hosting> Held<'a, K> {
         Ok(Self { slot, is_in_doubt: false })
     }
 
-    /// Proposes the record that `next` makes from the held machine. Then the machine serves under
-    /// the record that is stored. Returns the epoch of that record.
+    /// Proposes the record that `next` makes from the held state machine. The machine then serves
+    /// under the stored record, whose epoch is returned.
     ///
     /// # Errors
     /// Those of `next`; `Stale` if this authority is deposed. After `Unavailable` or `NotFound` the
@@ -80,9 +81,9 @@ impl<'a, K: Hosting> Held<'a, K> {
 }
 
 impl<K: Hosting> Held<'_, K> {
-    /// Reads the stored record and returns it. The machine then serves under that record, or stops
-    /// if the record names another authority. `before` is called with the record before waiting
-    /// clients are woken.
+    /// Reads the stored record and returns it. The state machine then serves under that record, or
+    /// stops if the record names another authority. `before` gets the record before waiting clients
+    /// are woken.
     ///
     /// # Errors
     /// After `Unavailable` or `NotFound` the record is unknown, and the machine stops serving.
@@ -116,7 +117,7 @@ fn go_on_by<K: Hosting>(slot: &Slot<K>, stored: K::Record) -> Result<u64> {
     if slot.adopt(stored) { Ok(epoch) } else { Err(deposed::<K::Record>()) }
 }
 
-/// Proposes a record until it, or another of its epoch, is stored; returns that.
+/// Proposes a record until it or another record of its epoch is stored. Returns the stored one.
 async fn decide<R: Record>(records: &dyn RecordStore<R>, proposed: &R) -> Result<R> {
     let mut backoff = Backoff::new();
     for _ in 0..MAX_ATTEMPTS {

@@ -1,5 +1,5 @@
-//! A node's slot for one machine. It holds the machine while the machine serves, and wakes the
-//! tasks that wait for it.
+//! A node's slot for one state machine. It contains the machine while this node serves it, and
+//! wakes the tasks that wait for a change.
 
 use std::pin::pin;
 use std::sync::atomic::AtomicBool;
@@ -14,38 +14,38 @@ use super::forwarding::Forward;
 use super::hosting::Hosting;
 use crate::core::{EpochRefusal, Machine};
 
-/// The place of one machine on a node.
+/// The slot of one machine on a node.
 #[derive(Debug)]
 pub struct Slot<K: Hosting> {
     /// `None` until this node is the authority, and after it was deposed.
     machine: Mutex<Option<K::Machine>>,
-    /// Where questions are passed on to while the machine does not serve here.
+    /// Where this node forwards requests while it does not serve the machine itself.
     pub(super) forward: Mutex<Option<Forward>>,
-    /// Held while the record is read or changed: one task at a time.
+    /// Held while a task reads or changes the record, so that only one task does.
     work: tokio::sync::Mutex<()>,
-    /// Told of every change of the machine and of its record.
+    /// Notified of every change of the machine and of its record.
     changed: Notify,
-    /// What the take-over that is under way waits for.
+    /// What the current takeover waits for.
     waits_for: Mutex<Option<Error>>,
     /// Whether this node takes the machine over from itself.
     pub(super) is_fencing: AtomicBool,
-    /// What the kind keeps here.
+    /// What the kind of machine stores here.
     pub beside: K::Beside,
 }
 
 /// Why a node has no answer yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotReady {
-    /// It is not, or no longer, or not known to be the authority.
+    /// The node does not know itself to be the authority.
     NotServing,
     /// The client's epoch does not fit.
     Epoch(EpochRefusal),
 }
 
-/// What a task finds that looks at a machine.
+/// The result of one look at a machine by a task that waits.
 #[derive(Debug)]
 pub enum Look<T> {
-    /// What it waited for.
+    /// What the task waited for.
     Found(T),
     /// Nothing yet. The task looks again at the next change, and at this time.
     Wait(Option<Instant>),
@@ -71,7 +71,7 @@ impl<K: Hosting> Slot<K> {
         self.machine.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a take-over waits for, while one is under way.
+    /// What the current takeover waits for.
     pub(super) fn waits_for(&self) -> Option<Error> {
         self.waits_for.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -80,19 +80,20 @@ impl<K: Hosting> Slot<K> {
         *self.waits_for.lock().unwrap_or_else(PoisonError::into_inner) = reason;
     }
 
-    /// Wakes all who wait for the machine to change.
+    /// Wakes all tasks that wait for the machine to change.
     pub fn tell_change(&self) {
         self.changed.notify_waiters();
     }
 
-    /// A future that ends at the next change of the machine. Enable it before you look at the
+    /// A future that ends when the state machine changes. Enable the future before you look at the
     /// machine, so that you miss no change in between.
     pub fn changed(&self) -> Notified<'_> {
         self.changed.notified()
     }
 
-    /// Looks at the machine until `look` finds what the task waits for. Looks again at each change,
-    /// and when a deadline is due. Returns `None` if `look` has found nothing by the time `end`.
+    /// Calls `look` until it finds what the task waits for. Calls it again at each change of the
+    /// state machine, and at the time that `look` returned. Returns `None` if `look` has found
+    /// nothing by `end`.
     pub async fn look_until<T>(
         &self,
         end: Instant,
@@ -112,12 +113,12 @@ impl<K: Hosting> Slot<K> {
         }
     }
 
-    /// Waits until no other task reads or changes the record; the task that holds this is alone.
+    /// Waits until no other task reads or changes the record. Keeps others out until the guard drops.
     pub async fn alone(&self) -> tokio::sync::MutexGuard<'_, ()> {
         self.work.lock().await
     }
 
-    /// Replaces the machine and wakes all who wait.
+    /// Replaces the machine and wakes all waiting tasks.
     pub fn install(&self, machine: Option<K::Machine>) {
         if machine.is_some() {
             self.set_forward(None);
@@ -126,7 +127,7 @@ impl<K: Hosting> Slot<K> {
         self.tell_change();
     }
 
-    /// Goes on by the record that is stored. Returns whether this node is still the authority.
+    /// Serves under the stored record from now on. Returns whether this node is still the authority.
     pub fn adopt(&self, stored: K::Record) -> bool {
         let mut machine = self.machine();
         let serves = machine.as_mut().is_some_and(|machine| machine.serve(stored));
@@ -138,7 +139,7 @@ impl<K: Hosting> Slot<K> {
         serves
     }
 
-    /// Goes on by the record there is.
+    /// Continues to serve under the record that the machine already has.
     pub(super) fn resume(&self) {
         let record = self.machine().as_ref().map(|machine| machine.serving().record().clone());
         if let Some(record) = record {

@@ -14,7 +14,7 @@ use crate::core::{TakeoverCommand, TakeoverCore, TakeoverEvent};
 use crate::outcome::is_undecided;
 use crate::records::stored;
 
-/// A take-over that something keeps waiting ends after this, to say what.
+/// A takeover that takes longer than this fails, with an error that says what it waits for.
 const TAKEOVER_PATIENCE: Duration = Duration::from_secs(20);
 
 /// What came of a take-over.
@@ -25,9 +25,8 @@ pub(super) enum Outcome<K: Hosting> {
     Adopted(K::Record),
 }
 
-/// Makes `node` the authority of a machine, in place of the authority in the record of epoch
-/// `replaces`. Writes to the machine's slot which object the take-over waits for, so that waiting
-/// clients can be told.
+/// Makes `node` the authority of a state machine, in place of the authority in the record of epoch
+/// `replaces`. Meanwhile the machine's slot tells waiting clients which object does not answer.
 ///
 /// # Errors
 /// `NotFound` if there is no such machine; `Unavailable` if an object that must be sealed does not

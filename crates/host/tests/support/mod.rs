@@ -1,5 +1,5 @@
-//! The smallest kind of hosted machine: counters. The store keeps each counter in one cell, which
-//! refuses writes under an old epoch, as the objects of a log do.
+//! The smallest kind of hosted state machine: a counter. The store keeps each counter in one cell.
+//! A cell refuses writes under an old epoch, as the objects of a log do.
 
 #![allow(dead_code, reason = "each test file uses its own part of this")]
 
@@ -253,7 +253,7 @@ async fn count(host: &Host<Counters>, name: &String, epoch: u64) -> Result<Bytes
     let slot = host.slot(name)?;
     let mut looks = Looks::default();
     loop {
-        // Heard from before the machine is looked at, so that no change falls in between.
+        // Enabled before the look at the counter, so that no change is missed in between.
         let mut changed = pin!(slot.changed());
         changed.as_mut().enable();
         let not_ready = match slot.machine().as_mut() {
@@ -317,7 +317,7 @@ impl HostTransport for Nodes {
     }
 }
 
-/// Has the node that serves a counter hand it over.
+/// Makes the node that serves a counter hand it over.
 pub async fn hand_over(
     nodes: &Arc<Nodes>,
     shelf: &Shelf,
@@ -336,7 +336,7 @@ impl HostNodes for Nodes {
     }
 }
 
-/// A client, and the records that it goes by.
+/// A client and its copies of the records.
 pub struct Client {
     authority: AuthorityClient<CounterRecord, ()>,
     records: Arc<RecordCache<CounterRecord, ()>>,
@@ -355,7 +355,7 @@ pub async fn client(shelf: &Arc<Shelf>, nodes: &Arc<Nodes>, name: &str) -> Clien
 pub async fn next(client: &Client) -> Result<u64> {
     let deadline = Instant::now() + Duration::from_secs(10);
     let (answer, _) = client.authority.ask(&Next, Duration::from_secs(2), deadline).await?;
-    // A client goes by the record under which it was answered, as one of a log does.
+    // The client adopts the record under which it was answered, as the client of a log does.
     client.records.at_least(Next.answered_under(&answer).unwrap()).await?;
     Ok(u64::from_le_bytes(*answer.first_chunk().unwrap()))
 }
