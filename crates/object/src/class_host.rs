@@ -1,4 +1,5 @@
-//! The traits by which an engine runs class methods without knowing what a class is made of.
+//! The traits by which an engine runs class methods. The engine does not know how a class is
+//! written.
 
 use bytes::Bytes;
 
@@ -18,7 +19,7 @@ pub struct ClassCall {
     pub input: Bytes,
 }
 
-/// What a method that succeeded said.
+/// The reply of a method that succeeded.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CallReply {
     /// Zero or positive.
@@ -38,25 +39,25 @@ pub struct CallContext {
 
 /// Runs methods. Each engine is given a class host. Outside of tests it is `class::ClassRuntime`.
 pub trait ClassHost: Send + Sync {
-    /// Whether the method is declared to change nothing, so that it may run at the same time as
-    /// methods that write. For an unknown method the answer is no. The host makes sure that writes
-    /// by such a method are `Denied`: see [`crate::ReadOnlyView`].
+    /// Whether the method is declared to change nothing. If so, it may run at the same time as
+    /// methods that write, and a write by the method is `Denied`: see [`crate::ReadOnlyView`].
+    /// Returns `false` for an unknown method.
     fn is_read_only(&self, call: &ClassCall) -> bool;
 
-    /// Whether the method takes only a fraction of a millisecond, as most ops do, however large its
-    /// object is. An engine may run such a method on the caller's thread.
+    /// Whether the method takes only a fraction of a millisecond, whatever the size of its object.
+    /// An engine may run such a method on the caller's thread.
     fn is_brief(&self, call: &ClassCall) -> bool {
         let _ = call;
         false
     }
 
-    /// Runs the method on `view`. It is called on the engine's threads, so it may compute but not
+    /// Runs the method on `view`. The engine calls this on its own threads, so a method must not
     /// wait.
     ///
     /// # Errors
     /// Any error that fails the transaction: a negative status (`Error::from_status`), `Stale` if
-    /// `call.version` is not the live one, `Fault`, `Exhausted`, `Denied`. The caller drops the
-    /// method's changes then.
+    /// `call.version` is not the active one, `Fault`, `Exhausted`, `Denied`. The caller then drops
+    /// the method's changes.
     fn call(
         &self,
         call: &ClassCall,
@@ -64,14 +65,14 @@ pub trait ClassHost: Send + Sync {
         context: &CallContext,
     ) -> Result<CallReply>;
 
-    /// Begins to measure the time that all calls of one request may take together. Each single call
-    /// has a limit of its own, but a request may have `MAX_OPS` calls.
+    /// Starts the time limit for all calls of one request together. Each call also has its own
+    /// limit, but a request may have `MAX_OPS` calls.
     fn allowance(&self) -> Box<dyn CallAllowance + '_> {
         Box::new(Unbounded)
     }
 }
 
-/// What is left for the calls of a request.
+/// The time that is left for the calls of a request.
 pub trait CallAllowance {
     /// Whether another call may begin.
     ///
@@ -80,7 +81,7 @@ pub trait CallAllowance {
     fn check(&self) -> Result<()>;
 }
 
-/// Of a host whose calls take next to nothing.
+/// The allowance of a host whose calls take almost no time.
 struct Unbounded;
 
 impl CallAllowance for Unbounded {

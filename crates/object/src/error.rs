@@ -1,4 +1,4 @@
-//! The one public error type. Its kind says what a program should do next; the rest is for people.
+//! The one public error type. Its kind says what a program should do next; all else is for people.
 
 use std::borrow::Cow;
 use std::fmt;

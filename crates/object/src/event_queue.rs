@@ -1,8 +1,8 @@
 //! A queue of the events that one watcher has not received yet.
 //!
-//! **Invariant:** a watcher receives every event in order, or is told with [`WatchEvent::Lost`]
-//! that it missed some. A queue that overflows is emptied and then holds `Lost`. The sender never
-//! waits.
+//! **Invariant:** a watcher receives every event in order, or gets [`WatchEvent::Lost`] in place of
+//! the events that it missed. A full queue drops all waiting events and keeps one `Lost` instead.
+//! The sender never waits.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ pub struct EventQueue(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     events: VecDeque<WatchEvent>,
-    /// What the notifications among them carry.
+    /// How many payload bytes the queued notifications have.
     bytes: usize,
     is_closed: bool,
     reader: Option<Waker>,
@@ -48,15 +48,15 @@ impl EventQueue {
         wake(state);
     }
 
-    /// There will be no more.
+    /// Closes the queue: no event follows.
     pub fn close(&self) {
         let mut state = self.state();
         state.is_closed = true;
         wake(state);
     }
 
-    /// Takes the next event, or `None` after the last one. If there is none yet, the task of
-    /// `context` is woken when one comes.
+    /// Takes the next event. Returns `None` once the queue is closed and empty. If there is no
+    /// event yet, the queue wakes the task of `context` when one comes.
     pub fn poll(&self, context: &Context<'_>) -> Poll<Option<WatchEvent>> {
         let mut state = self.state();
         match state.events.pop_front() {

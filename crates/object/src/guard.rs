@@ -1,11 +1,11 @@
 //! Access control as a server uses it.
 //!
-//! A server identifies a [`Peer`] by its connection. It asks a [`Guard`] once whether the peer is
-//! admitted, and gets a [`Standing`]. It then checks every message as a [`Demand`] with that
-//! standing. The guard alone knows the records and grants behind the answers.
+//! A server learns from the connection which [`Peer`] is at the other end. It asks a [`Guard`] once
+//! whether to admit the peer, and gets a [`Standing`]. With it, the server checks every message as
+//! a [`Demand`]. Only the guard knows the stored entities and grants.
 //!
 //! **Invariant:** a standing checks each message by the grants at the time of the message. So a
-//! change of grants reaches open sessions with their next message.
+//! change of grants affects open sessions from their next message on.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::{EntityName, ListRequest, ObjectId, Request, Result, TenantName};
 /// Bytes of a certificate's fingerprint: SHA-256.
 pub const FINGERPRINT_BYTES: usize = 32;
 
-/// The other end of a connection, as far as the connection proves who it is.
+/// The other end of a connection, with the identity that the connection proves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Peer {
     /// A process of the user who runs the node, or of root.
@@ -54,14 +54,14 @@ pub enum Demand<'a> {
     },
 }
 
-/// Decides who may come in.
+/// Decides which peers a server admits.
 #[async_trait]
 pub trait Guard: Send + Sync + fmt::Debug {
-    /// Admits a peer that asks for a session. Returns the peer's standing, which decides about its
+    /// Admits a peer that asks for a session. Returns the peer's standing, which checks its
     /// messages.
     ///
     /// # Errors
-    /// `Denied` if the peer is not admitted; `Unavailable` if that cannot be decided now.
+    /// `Denied` if the peer is not admitted; `Unavailable` if the guard cannot decide now.
     async fn admit(&self, peer: &Peer) -> Result<Arc<dyn Standing>>;
 }
 
@@ -73,17 +73,17 @@ pub trait Standing: Send + Sync + fmt::Debug {
     /// Whose latency promise its requests count against now.
     fn tenant(&self) -> TenantName;
 
-    /// Checks whether a demand is allowed now. Called for every message.
+    /// Checks whether the entity may do `demand` now. The server calls this for every message.
     ///
     /// # Errors
     /// `Denied`, with the missing right and what to do about it.
     fn allow(&self, demand: Demand<'_>) -> Result<()>;
 
-    /// Completes when the entity may no longer be here.
+    /// Completes when the session must end, because the entity is no longer admitted.
     fn ended(&self) -> BoxFuture<'static, ()>;
 }
 
-/// A standing that may always do everything: that of nodes, and of the user who runs the node.
+/// A standing that allows everything. Nodes have it, and the user who runs the node.
 #[derive(Debug, Clone)]
 pub struct Unlimited {
     entity: EntityName,

@@ -1,8 +1,7 @@
 //! `Layer`: one step of the path that a request takes to an engine.
 //!
-//! A [`Stack`] is a store and the means to watch its objects. A layer wraps a stack, and the two
-//! together are a new stack. It overrides the methods it needs; all other calls go to the next
-//! layer unchanged.
+//! A [`Stack`] is a store whose objects can be watched. A layer wraps a stack, and the two together
+//! are a new stack. The layer overrides the methods it needs, and passes all other calls on.
 //!
 //! ```
 //! # use nacre_object::{Layer, Reply, Request, Result, Stack, Store};
@@ -74,8 +73,8 @@ trait WatchedStore: Store + Watch {}
 
 impl<S: Store + Watch> WatchedStore for S {}
 
-/// A store and the means to watch its objects: an engine or a remote node, alone or below some
-/// layers. It is cheap to clone.
+/// A store whose objects can be watched: an engine or a remote node, with or without layers around
+/// it. It is cheap to clone.
 #[derive(Clone)]
 pub struct Stack(Arc<dyn WatchedStore>);
 
@@ -91,7 +90,7 @@ impl Stack {
         Self::new(WithoutWatches(store))
     }
 
-    /// This stack below one more layer, which `make` makes of it.
+    /// Wraps this stack in the layer that `make` makes of it.
     #[must_use]
     pub fn wrapped_by<L: Layer>(self, make: impl FnOnce(Self) -> L) -> Self {
         Self(Arc::new(Layered(make(self))))
@@ -120,9 +119,8 @@ impl fmt::Debug for Stack {
     }
 }
 
-/// Implements [`Store`] and [`Watch`] for a type by the methods of its first field that have the
-/// same names. This is a macro because forwarding from an `async fn` would box each future once
-/// more.
+/// Implements [`Store`] and [`Watch`] for a type whose first field has methods of the same names.
+/// An `async fn` would box each future a second time; this macro avoids that.
 macro_rules! forward {
     ($type:ty, $($generic:ident: $bound:path)?) => {
         impl<$($generic: $bound)?> Store for $type {

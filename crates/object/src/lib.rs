@@ -1,13 +1,15 @@
-//! The vocabulary of nacre, and its two central traits. Every engine, layer and class is written to
-//! one of them.
+//! The basic types of nacre, and its two central traits. Every engine, layer and class is written
+//! to one of these traits.
 //!
 //! An *object* is a name in a pool, with a byte stream, a sorted key–value map, attributes and a
 //! version. A *transaction* is a list of [`Op`]s on one object that happens wholly or not at all.
-//! [`Store`] is the outside of objects: engines, remote nodes and layers all answer a [`Request`]
-//! in the same way, so they compose in any order. [`ObjectView`] is the inside of an object: what a
-//! running class method sees, on every engine.
 //!
-//! **Invariant:** nothing here knows an engine, a wire format or a clock.
+//! - [`Store`] is an object seen from outside. Engines, remote nodes and layers all answer a
+//!   [`Request`] in the same way, so they can be combined in any order.
+//! - [`ObjectView`] is an object seen from inside: what a running class method sees, on every
+//!   engine.
+//!
+//! **Invariant:** nothing in this crate depends on an engine, a wire format or a clock.
 
 pub mod bounds;
 mod class_host;

@@ -1,7 +1,7 @@
 //! Every bound on what a request may name, carry or return, with its reason.
 //!
 //! Beyond a bound the caller gets `Invalid` (a name or value that can never be accepted) or
-//! `Exhausted` (a total that is full). Nothing grows without bound.
+//! `Exhausted` (a total that is full).
 
 /// The longest object name. RADOS accepts 2048 bytes (`osd_max_object_name_len`), so there is room
 /// for a prefix.
@@ -24,18 +24,18 @@ pub const MAX_ATTRIBUTES: usize = 256;
 pub const MAX_OBJECT_BYTES: u64 = 128 * 1024 * 1024;
 /// Ops in one transaction.
 pub const MAX_OPS: usize = 1024;
-/// The number of keys of the map that all ops of one request name. Each key costs a look-up and
-/// some hundred bytes of memory, however short it is.
+/// How many map keys all ops of one request may name together. Each key costs a look-up and some
+/// hundred bytes of memory, even if it is short.
 pub const MAX_REQUEST_KEYS: usize = 65_536;
 /// Payload of one request, all ops together.
 pub const MAX_REQUEST_BYTES: usize = 8 * 1024 * 1024;
 /// Payload of one reply, all results together.
 pub const MAX_REPLY_BYTES: usize = 8 * 1024 * 1024;
-/// The number of entries, values and names in all results of one reply. However short it is, each
-/// takes some bytes of a message and about a hundred bytes of memory.
+/// How many entries, values and names one reply may have. Each takes some bytes of the message and
+/// about a hundred bytes of memory, even if it is short.
 pub const MAX_REPLY_ENTRIES: usize = MAX_REPLY_BYTES / 16;
-/// How many bytes one transaction may write, including what its class methods write. They are held
-/// in memory and logged as one record.
+/// How many bytes one transaction may write, including the writes of its class methods. The engine
+/// keeps them in memory and logs them as one record.
 pub const MAX_TRANSACTION_BYTES: usize = 32 * 1024 * 1024;
 /// Entries returned by one map range; the caller pages on.
 pub const MAX_MAP_RANGE_ENTRIES: usize = 4096;
@@ -49,11 +49,11 @@ pub const MAX_QUEUED_EVENTS: usize = 1024;
 pub const MAX_QUEUED_NOTIFY_BYTES: usize = 1024 * 1024;
 /// Snapshots kept of one object.
 pub const MAX_SNAPSHOTS: usize = 64;
-/// The number of extents and map entries that an object with a snapshot may have. It is bounded
-/// because a snapshot is one transaction.
+/// How many extents and map entries an object may have if a snapshot of it is to be made. The bound
+/// exists because making a snapshot is one transaction.
 pub const MAX_SNAPSHOT_ENTRIES: usize = 65_536;
-/// The largest position or epoch. Scripts get numbers as doubles, which are exact only up to this
-/// one.
+/// The largest position or epoch. Scripts get numbers as doubles, which are exact up to this
+/// number.
 pub const MAX_EXACT_INTEGER: u64 = 1 << 53;
 
 const _: () = assert!(MAX_MAP_VALUE_BYTES < MAX_REQUEST_BYTES);

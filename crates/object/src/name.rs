@@ -77,8 +77,8 @@ name_type!(
 name_type!(
     /// An object's name within its pool.
     ///
-    /// If it contains `{tag}`, placement uses only the tag. So objects with one tag share a target,
-    /// and can be cloned into each other.
+    /// If the name contains `{tag}`, placement uses only the tag. So objects with the same tag are
+    /// on the same target, and can be cloned into each other.
     ObjectName,
     check_object_name
 );
@@ -154,7 +154,7 @@ impl PoolName {
 const NODE_ENTITY_PREFIX: &str = "node.";
 
 impl EntityName {
-    /// The entity of the user who runs the node. Every process of that user on the node's machine
+    /// The entity of the user who runs the node. Every process of that user on the node's computer
     /// acts as this entity.
     pub fn local() -> Self {
         Self("local".into())
@@ -182,8 +182,8 @@ impl TenantName {
 }
 
 impl ObjectName {
-    /// Returns the string that placement hashes: the part between the first `{` and the next `}` if
-    /// there is one, else the whole name.
+    /// Returns the string that placement hashes. It is the part between the first `{` and the next
+    /// `}` if that part is not empty, else the whole name.
     pub fn placement_key(&self) -> &str {
         let text = self.as_str();
         let tag = text.split_once('{').and_then(|(_, rest)| rest.split_once('}'));

@@ -8,14 +8,14 @@ use bytes::Bytes;
 /// Whether a method may change its object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MethodAccess {
-    /// The method only reads; a write is `Denied`. It may run at the same time as methods that
+    /// The method only reads: a write is `Denied`. It may run at the same time as methods that
     /// write.
     ReadOnly,
     /// It may write.
     ReadWrite,
 }
 
-/// The body of a method. From the input and the object it makes a status and an output.
+/// The body of a method: computes a status and an output from the input and the object.
 pub type NativeMethod = fn(Bytes, &mut dyn ObjectView, &CallContext) -> Result<CallReply>;
 
 /// A class whose methods are Rust functions.
@@ -38,7 +38,7 @@ impl NativeClass {
         Self { is_brief: true, ..self }
     }
 
-    /// Whether its methods are.
+    /// Whether its methods take only a fraction of a millisecond.
     pub fn is_brief(&self) -> bool {
         self.is_brief
     }
@@ -46,7 +46,7 @@ impl NativeClass {
     /// Adds a method.
     ///
     /// # Panics
-    /// If the class has a method of that name: two definitions are a programming error.
+    /// If the class has a method of that name.
     pub fn method(mut self, name: &str, access: MethodAccess, run: NativeMethod) -> Self {
         let name = MethodName::new(name).expect("method names are literals in the source");
         let previous = self.methods.insert(name, (access, run));

@@ -30,28 +30,29 @@ pub struct ObjectStat {
     pub size: u64,
     /// When it was last changed: microseconds since 1970, UTC.
     pub modified_micros: u64,
-    /// The version of the object, a number that rises with every transaction that changes the
-    /// object. It also goes on rising if the object is removed and made again. So no version of a
-    /// name is ever used twice.
+    /// The version of the object, which rises with every transaction that changes the object. It
+    /// does not restart if the object is removed and made again, so each version of a name is used
+    /// only once.
     pub version: u64,
 }
 
-/// One operation on an object. A list of them is a transaction.
+/// One operation on an object. A list of operations is a transaction.
 ///
-/// Ops run in order and see the effects of earlier ones. The first that fails ends the transaction,
-/// and nothing of it remains. A write to an absent object creates it; a read of one is `NotFound`.
+/// Ops run in order and see the effects of earlier ones. The first op that fails ends the
+/// transaction, and all its changes are dropped. A write to an absent object creates it; a read of
+/// an absent object is `NotFound`.
 ///
-/// A transaction with a write among its ops changes the object and gives it a new version, even if
-/// its content stays the same. Three things are no change: `Create` of an existing object,
-/// `SnapshotCreate` and `SnapshotRemove`. A `Call` changes the object if the method wrote.
+/// A transaction that has a write among its ops gives the object a new version, even if the content
+/// stays the same. A `Call` counts as a write if the method wrote. Three ops do not count: `Create`
+/// of an existing object, `SnapshotCreate` and `SnapshotRemove`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Op {
     /// Guard: the object exists, else `NotFound`.
     AssertExists,
     /// Guard: the object does not exist, else `Exists`.
     AssertAbsent,
-    /// Guard: fails with `Conflict` unless the object's version before this transaction is this
-    /// one. `NotFound` if the object is absent.
+    /// Guard: fails with `Conflict` unless this is the object's version before the transaction.
+    /// `NotFound` if the object is absent.
     AssertVersion(u64),
     /// Make the object exist; if `exclusive`, it must not exist yet (`Exists`).
     Create {
@@ -70,8 +71,8 @@ pub enum Op {
         length: u64,
     },
     /// Put bytes at `offset`; a gap before it reads as zeros. Empty data past the end of the stream
-    /// extends the stream to `offset`. `Exhausted` if the stream would exceed `MAX_OBJECT_BYTES`;
-    /// the same holds for all ops that extend the stream.
+    /// extends the stream to `offset`. Every op that would extend the stream beyond
+    /// `MAX_OBJECT_BYTES` fails with `Exhausted`.
     Write {
         /// First byte.
         offset: u64,
@@ -131,13 +132,13 @@ pub enum Op {
         /// The entries.
         entries: Vec<MapEntry>,
     },
-    /// Remove keys. It is no error if a key is not there. `NotFound` if the object is absent.
+    /// Remove keys; a missing key is no error. `NotFound` if the object is absent.
     MapRemove {
         /// The keys.
         keys: Vec<Bytes>,
     },
     /// Read at most `limit` entries of the map whose keys begin with `prefix` and are greater than
-    /// `after`. A limit of 0 only tells whether there are any.
+    /// `after`. With a limit of 0, the reply only says whether there are any.
     MapRange {
         /// Exclusive lower bound; empty for none.
         after: Bytes,
@@ -155,8 +156,9 @@ pub enum Op {
         /// The header.
         value: Bytes,
     },
-    /// Keep the present state of the object, which must exist, under a name. `Exists` if the name
-    /// is taken, `Exhausted` if `MAX_SNAPSHOTS` or `MAX_SNAPSHOT_ENTRIES` would be exceeded.
+    /// Keep the present state of the object under a name. `NotFound` if the object is absent.
+    /// `Exists` if the name is taken, `Exhausted` if `MAX_SNAPSHOTS` or `MAX_SNAPSHOT_ENTRIES`
+    /// would be exceeded.
     SnapshotCreate {
         /// The snapshot.
         snapshot: SnapshotName,
@@ -168,18 +170,17 @@ pub enum Op {
     },
     /// List the snapshots of the object by name. The object may be absent.
     SnapshotList,
-    /// Set stream, map, header and attributes to their state at the snapshot. The object may be
-    /// absent, and the snapshots stay. `NotFound` if there is no snapshot of that name.
+    /// Restore stream, map, header and attributes from a snapshot, even if the object was removed.
+    /// The snapshots stay. `NotFound` if there is no snapshot of that name.
     Rollback {
         /// The snapshot.
         snapshot: SnapshotName,
     },
-    /// Make this object, which must not exist (`Exists`), a copy of a snapshot of another object on
-    /// the same target: stream, map, header and attributes. `NotFound` if there is no such
+    /// Create this object as a copy of a snapshot of another object on the same target: stream,
+    /// map, header and attributes. `Exists` if this object exists; `NotFound` if there is no such
     /// snapshot.
     CloneFrom {
-        /// The other object, in the same pool. It must not be this object itself: use
-        /// [`Op::Rollback`] for that.
+        /// The other object, in the same pool. To restore the same object, use [`Op::Rollback`].
         source: ObjectName,
         /// Its snapshot.
         snapshot: SnapshotName,
@@ -197,8 +198,8 @@ pub enum Op {
 }
 
 impl Op {
-    /// Whether the op can change the object. The answer for a call is always yes; only the class
-    /// knows whether a method just reads.
+    /// Whether the op can change the object. Returns `true` for every call, because only the class
+    /// knows whether a method writes.
     pub fn is_write(&self) -> bool {
         !matches!(
             self,

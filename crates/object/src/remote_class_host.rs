@@ -1,5 +1,5 @@
-//! `RemoteClassHost`: what an engine needs of a class host if methods run where the objects are,
-//! outside this process, or if the engine runs a method more than once.
+//! `RemoteClassHost`: the class host that an engine needs if methods run outside this process, next
+//! to the objects, or if the engine runs a method more than once.
 
 use std::sync::Arc;
 
@@ -12,9 +12,9 @@ use crate::{
 pub enum ClassForm {
     /// Only the class host itself can run the class, or it does not know the class.
     Here,
-    /// Everybody of the same release has it.
+    /// Every process of the same release has the class.
     Native,
-    /// Any process that has its source can.
+    /// Any process can run the class, if it gets the source.
     Program(ClassSource),
 }
 
@@ -44,21 +44,24 @@ pub struct RemoteFault {
     pub limit: Option<String>,
 }
 
-/// A class host for an engine whose objects are elsewhere. The engine may have methods run next to
-/// the objects. It may also run a method in this process on the parts of an object that it has
-/// fetched, and run the method again if a part was missing.
+/// A class host for an engine whose objects are in another process. Such an engine can run a method
+/// in two ways:
 ///
-/// The defaults are those of a host without programs.
+/// - next to the object, in that process;
+/// - in this process, on the parts of the object that it has fetched. If a part was missing, the
+///   engine fetches it and runs the method again.
+///
+/// The defaults suit a host without programs.
 pub trait RemoteClassHost: ClassHost {
-    /// Returns in which form the engine can have the class run next to the object.
+    /// Returns in which form another process can run the class next to the object.
     fn form(&self, class: &ClassName) -> ClassForm {
         let _ = class;
         ClassForm::Here
     }
 
-    /// Runs the method as [`ClassHost::call`] does, but reports no fault, because the engine does
-    /// not know yet whether the result of the run will be used. Returns the faults instead, each
-    /// with the error of its request.
+    /// Runs the method as [`ClassHost::call`] does, but reports no fault. Returns the faults
+    /// instead, each with the error of its request. The engine does not know yet whether it will
+    /// use the result.
     fn call_unreported(
         &self,
         call: &ClassCall,
@@ -68,8 +71,8 @@ pub trait RemoteClassHost: ClassHost {
         (self.call(call, view, context), vec![])
     }
 
-    /// Reports a fault of a run, here or elsewhere, whose result is used. `error` is what the
-    /// caller gets.
+    /// Reports a fault of a run whose result the engine uses, wherever the method ran. `error` is
+    /// what the caller gets.
     fn failed(&self, fault: &RemoteFault, error: &Error) {
         let _ = (fault, error);
     }

@@ -2,7 +2,7 @@
 
 use crate::{EntityName, Error, ObjectId, Op, OpResult, Result, SnapshotName, TenantName, bounds};
 
-/// What kinds of thing a request does to its object, for routing, grants and scheduling.
+/// What kinds of access a request needs, for routing, grants and scheduling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Access {
     /// It reads.
@@ -34,14 +34,15 @@ pub struct IoHeader {
     /// The object.
     pub object: ObjectId,
     /// Read the object as it was at this snapshot, including version and time. `NotFound` if there
-    /// is no snapshot of that name. Writes are then `Invalid`, and so are calls of methods that may
-    /// write.
+    /// is no snapshot of that name. Writes, and calls of methods that may write, are then
+    /// `Invalid`.
     pub snapshot: Option<SnapshotName>,
     /// What the ops do, taken together.
     pub access: Access,
     /// The smallest range that contains all bytes that the ops touch.
     pub range: ByteRange,
-    /// Joins everything that one request causes in logs and traces. 0 if the request is not traced.
+    /// Identifies everything that this request causes in logs and traces. 0 if the request is not
+    /// traced.
     pub trace_id: u64,
 }
 
@@ -55,8 +56,8 @@ pub struct Request {
 }
 
 impl Request {
-    /// Makes a request of the local entity. A server replaces that entity by the authenticated
-    /// entity of the session.
+    /// Makes a request of the local entity. A server later replaces the entity by that of the
+    /// session.
     ///
     /// # Errors
     /// `Invalid` if [`bounds::check_ops`] refuses the ops, or if the object is to be cloned from
@@ -68,7 +69,7 @@ impl Request {
             return Err(Error::invalid("an object cannot be copied from itself")
                 .during(op.name())
                 .on(&object)
-                .hint("roll back to the snapshot"));
+                .hint("roll it back to the snapshot instead"));
         }
         let header = IoHeader {
             source: EntityName::local(),

@@ -119,31 +119,31 @@ pub struct ListPage {
 /// Anything that answers requests on objects: an engine, a remote node, or a stack of layers.
 #[async_trait]
 pub trait Store: Send + Sync + fmt::Debug {
-    /// Runs a transaction. An `Ok` for a transaction that changed something means that the change
-    /// is synced. Everything that a reply tells survives a crash.
+    /// Runs a transaction. `Ok` means that its changes are on disk, so everything in the reply
+    /// survives a crash.
     ///
     /// # Errors
-    /// The error that made the transaction fail; nothing of the transaction remains then.
-    /// `Unavailable` is different: the transaction has possibly happened.
+    /// The error that made the transaction fail; the store then drops its changes. After
+    /// `Unavailable` the caller does not know whether the transaction happened.
     async fn submit(&self, request: Request) -> Result<Reply>;
 
-    /// Lists names of objects in a pool, in byte order. Pages may show the pool at different times.
+    /// Lists names of objects in a pool, in byte order. If objects are created or removed
+    /// meanwhile, pages show the pool at different times.
     ///
     /// # Errors
     /// `Unsupported` without [`Capability::List`].
     async fn list(&self, request: ListRequest) -> Result<ListPage>;
 
-    /// What this store can do. A request with an op or header that needs more is refused with
-    /// `Unsupported` before any part of it runs.
+    /// What this store can do. It refuses a request that needs more with `Unsupported`, before any
+    /// part of the request runs.
     fn capabilities(&self) -> Capabilities;
 }
 
 /// What a watcher is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WatchEvent {
-    /// The object was changed. `version` is its new version, or 0 if it was removed. Several
-    /// changes may be reported as one, with the last version. The versions that one watch reports
-    /// rise.
+    /// The object was changed. `version` is its new version, or 0 if it was removed. The store may
+    /// report several changes as one, with the last version. One watch reports rising versions.
     Changed {
         /// The version after.
         version: u64,
@@ -157,23 +157,23 @@ pub enum WatchEvent {
     Lost,
 }
 
-/// The events of one watched object, from when the watch was established. The stream ends when the
-/// store closes; watch again then.
+/// The events of one watched object, from the start of the watch. The stream ends when the store
+/// closes; then start a new watch.
 pub type WatchStream = Pin<Box<dyn Stream<Item = WatchEvent> + Send>>;
 
 /// Stores that can tell of changes.
 #[async_trait]
 pub trait Watch: Send + Sync {
-    /// Watches an object, which need not exist. After this returns, every event is reported, in
-    /// order. A watcher that is too slow for the store's queue gets `Lost` instead of the events
-    /// that it missed. Dropping the stream ends the watch.
+    /// Watches an object, which need not exist. From the return of this call on, the store reports
+    /// every event, in order. A watcher that is too slow gets `Lost` instead of the events that it
+    /// missed. Dropping the stream ends the watch.
     ///
     /// # Errors
     /// `Exhausted` if the store has as many watches as it may have; `Unavailable`.
     async fn watch(&self, object: &ObjectId) -> Result<WatchStream>;
 
-    /// Sends a payload to every watcher of an object. Returns when the payload is on its way to all
-    /// of them.
+    /// Sends a payload to every watcher of an object. Returns when the payload was sent to all of
+    /// them; they may not have received it yet.
     ///
     /// # Errors
     /// `Unavailable`; `Invalid` if the payload is longer than `MAX_NOTIFY_BYTES`.

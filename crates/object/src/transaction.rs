@@ -8,13 +8,13 @@ use crate::{
     SnapshotName,
 };
 
-/// What the ops of a transaction can do that a class method cannot: use snapshots.
+/// What ops can do that a class method cannot: use snapshots.
 ///
 /// Errors are those of [`ObjectView`]. By default every method fails with `Unsupported`, which
 /// suits engines without snapshots.
 pub trait TransactionView: ObjectView {
-    /// Keeps the present state of the object, including the transaction's own changes. The object
-    /// must exist. `Exists` if the name is taken, `Exhausted` if `MAX_SNAPSHOTS` or
+    /// Keeps the present state of the object, including this transaction's changes. The object must
+    /// exist. `Exists` if the name is taken, `Exhausted` if `MAX_SNAPSHOTS` or
     /// `MAX_SNAPSHOT_ENTRIES` would be exceeded.
     fn snapshot_create(&mut self, snapshot: &SnapshotName) -> Result<()> {
         no_snapshots(snapshot)
@@ -30,20 +30,20 @@ pub trait TransactionView: ObjectView {
         Err(Error::unsupported("this engine has no snapshots"))
     }
 
-    /// Sets stream, map, header and attributes to their state at the snapshot; the object may be
-    /// absent. `NotFound` if there is no snapshot of that name.
+    /// Restores stream, map, header and attributes from a snapshot, even if the object was removed.
+    /// `NotFound` if there is no snapshot of that name.
     fn rollback(&mut self, snapshot: &SnapshotName) -> Result<()> {
         no_snapshots(snapshot)
     }
 
-    /// Makes the object a copy of a snapshot of another object, as that snapshot was before this
-    /// transaction. `Exists` if the object exists; `NotFound` if there is no such snapshot.
+    /// Creates the object as a copy of a snapshot of another object, as the snapshot was before
+    /// this transaction. `Exists` if the object exists; `NotFound` if there is no such snapshot.
     fn clone_from(&mut self, source: &ObjectName, snapshot: &SnapshotName) -> Result<()> {
         let _ = source;
         no_snapshots(snapshot)
     }
 
-    /// Replaces the whole stream by that of a snapshot of another object, as that snapshot was
+    /// Replaces the whole stream by that of a snapshot of another object, as the snapshot was
     /// before this transaction. Creates the object if it is absent. `NotFound` if there is no such
     /// snapshot.
     fn write_full_from(&mut self, source: &ObjectName, snapshot: &SnapshotName) -> Result<()> {
@@ -61,7 +61,7 @@ fn no_snapshots(snapshot: &SnapshotName) -> Result<()> {
 ///
 /// # Errors
 /// The error of the first op that failed, with that op's name as operation; `Exhausted` if the
-/// results exceed `MAX_REPLY_BYTES` or `MAX_REPLY_ENTRIES`, or the calls together exceed what the
+/// results exceed `MAX_REPLY_BYTES` or `MAX_REPLY_ENTRIES`, or if the calls take longer than the
 /// host allows.
 pub fn run_transaction(
     ops: &[Op],
@@ -94,7 +94,7 @@ fn count_calls(ops: &[Op]) -> usize {
     ops.iter().filter(|op| matches!(op, Op::Call(_))).count()
 }
 
-/// Runs one op. `room` is the number of bytes that are left in the reply for its result.
+/// Runs one op. Its result may have `room` bytes, the bytes that are left in the reply.
 fn run_op(
     op: &Op,
     view: &mut dyn TransactionView,
@@ -176,8 +176,8 @@ fn must_exist(view: &mut dyn TransactionView) -> Result<()> {
     if view.exists()? { Ok(()) } else { Err(Error::not_found("no such object")) }
 }
 
-/// Reads the values of the keys, and fails once they exceed `room`, the bytes left in the reply.
-/// One key may be named many times, so a small request could ask for a huge reply.
+/// Reads the values of the keys. Fails once they exceed `room`, the bytes left in the reply. This
+/// matters because a small request can name one key many times.
 fn get_all(
     keys: &[Bytes],
     view: &mut dyn TransactionView,
@@ -198,7 +198,7 @@ fn get_all(
 
 fn reply_exceeded() -> Error {
     Error::exhausted(format!("the reply would exceed {MAX_REPLY_BYTES} bytes"))
-        .hint("ask for less, or page")
+        .hint("ask for less, or read in pages")
 }
 
 fn set_all(entries: &[MapEntry], view: &mut dyn TransactionView) -> Result<()> {

@@ -4,30 +4,33 @@ use bytes::Bytes;
 
 use crate::{MapRange, ObjectStat, Result};
 
-/// One object as a running class method sees it. The ops of a transaction are applied to it in the
-/// same way.
+/// One object as a running class method sees it. Engines also apply the ops of a transaction to it.
 ///
-/// Reads see the transaction's own earlier writes. All changes are committed if the transaction
-/// succeeds and dropped if it fails, so implementations only collect them. The implementation
-/// enforces the bounds of [`crate::limits`].
+/// Reads see the transaction's own earlier writes. An implementation collects all changes: they are
+/// committed if the transaction succeeds, and dropped if it fails. It also enforces the bounds of
+/// [`crate::limits`].
 ///
-/// Errors of every method: `Corrupt` if stored data fails its checksum; `Exhausted` if a bound of
-/// the object or the transaction would be exceeded; `Invalid` for a name or value that can never be
-/// accepted, which is checked first (see [`crate::bounds`]). `NotFound` if the object must exist
-/// and does not. A write to an absent object creates it. A write that fails with `Invalid`,
-/// `NotFound` or `Exists` has changed nothing, so a method may go on after it.
+/// Errors of every method:
+///
+/// - `Invalid` for a name or value that can never be accepted, which is checked first (see
+///   [`crate::bounds`]);
+/// - `NotFound` if the object must exist and does not (a write creates an absent object);
+/// - `Exhausted` if a bound of the object or the transaction would be exceeded;
+/// - `Corrupt` if stored data fails its checksum.
+///
+/// A write that fails with `Invalid`, `NotFound` or `Exists` has changed nothing, so a method may
+/// continue after it.
 pub trait ObjectView {
     /// Whether the object exists.
     fn exists(&mut self) -> Result<bool>;
 
     /// Size, time of change and version; the object must exist.
     ///
-    /// Within a transaction that has changed the object, version and time are still those from
-    /// before the transaction.
+    /// A transaction that has changed the object still sees the version and time from before it.
     fn stat(&mut self) -> Result<ObjectStat>;
 
-    /// The version before this transaction. For an absent name it is 0, or a version that no object
-    /// of that name ever had.
+    /// The version before this transaction. For an absent object it is 0, or a version that no
+    /// object of that name ever had.
     fn version(&mut self) -> Result<u64>;
 
     /// Makes the object exist. If it exists already, fails with `Exists` if `exclusive`, and
@@ -41,7 +44,7 @@ pub trait ObjectView {
     fn read(&mut self, offset: u64, length: u64) -> Result<Bytes>;
 
     /// Puts bytes at `offset`; a gap before it reads as zeros. The stream then ends at `offset +
-    /// data.len()` or later, also if the data is empty.
+    /// data.len()` or later, even if the data is empty.
     fn write(&mut self, offset: u64, data: Bytes) -> Result<()>;
 
     /// Replaces the whole stream.
@@ -89,7 +92,7 @@ pub trait ObjectView {
     fn map_range(&mut self, after: &[u8], prefix: &[u8], limit: usize) -> Result<MapRange>;
 
     /// Returns the last entry, in key order, whose key begins with `prefix`. The object must exist.
-    /// With this method a log finds its tail without reading the whole map.
+    /// A log finds its tail with this method, without reading the whole map.
     fn map_last(&mut self, prefix: &[u8]) -> Result<Option<crate::MapEntry>>;
 
     /// Returns the map's header, which is empty if none was set. The object must exist.
