@@ -1,6 +1,6 @@
-//! Tracks which version of a class this client names in its calls: the version that was active when
-//! the client last read the map `programs`. If a call is refused because another version is active
-//! now, the client reads the map again.
+//! Tracks which version of a class this client names in its calls. It is the version that was
+//! active when the client last read the map `programs`. If a node refuses a call because another
+//! version is active now, the client reads the map again.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! `Cluster`: the door to everything.
+//! `Cluster`: the handle through which a client reaches everything that a cluster has.
 
 use std::fmt;
 use std::path::Path;
@@ -25,18 +25,18 @@ use crate::pools::Pools;
 use crate::sessions::{ConnectOptions, Sessions};
 use crate::{Log, LogOptions, Object, Pool};
 
-/// The pools a new cluster begins with.
+/// The pools of a new cluster.
 const DEFAULT_POOLS: [&str; 2] = ["data", "log"];
-/// Over how many objects a new log is striped if the target is a Ceph cluster. They are enough that
-/// the OSDs of a small cluster share the work, and few enough to be sealed quickly.
+/// How many objects a new log is striped over if a Ceph cluster keeps the data. They are enough
+/// that the OSDs of a small cluster share the work, and few enough that sealing them is quick.
 const CEPH_COLUMNS: u32 = 8;
-/// The source of the program that implements the log's storage interface, as this release has it.
+/// The source of the program that implements the log's storage interface, in this release.
 pub const LOG_PROGRAM_SOURCE: &str = include_str!("../../../programs/class/log.lua");
 /// The same interface as relations, as this release has it.
 pub const LOG_BRADOS_SOURCE: &str = include_str!("../../../programs/class/log.brados");
 
-/// The sources of programs that every node of this release contains, so that nodes need not read
-/// them from the store.
+/// The sources of programs that every node of this release contains, so that no node must read them
+/// from the store.
 pub const OWN_SOURCES: &[&str] = &[LOG_PROGRAM_SOURCE, LOG_BRADOS_SOURCE];
 
 /// The program that is the log's storage interface.
@@ -67,8 +67,8 @@ impl fmt::Debug for Cluster {
 /// How logs use the targets there are.
 #[derive(Debug, Clone, Copy)]
 pub struct LogUse {
-    /// How many objects of each target a new log is striped over, unless its creator chooses a
-    /// number.
+    /// How many objects of each target a new log is striped over. The creator of a log may choose
+    /// another number.
     pub columns: u32,
     /// How records share calls.
     pub batching: Batching,
@@ -80,29 +80,29 @@ impl LogUse {
         Self { columns: 1, batching: Batching::default() }
     }
 
-    /// For a Ceph cluster that is reached by so many ways.
+    /// For a Ceph cluster that this client reaches through `ways` gateways.
     pub fn of_ceph(ways: usize) -> Self {
         Self { columns: CEPH_COLUMNS.div_ceil(ways as u32), batching: Batching::LARGE }
     }
 }
 
-/// What a cluster is put together from.
+/// The parts from which a [`Cluster`] is assembled.
 pub struct Parts {
     /// The storage targets.
     pub targets: Vec<PlacedTarget>,
-    /// The way to the nodes that host sequencers.
+    /// The transport to the nodes that host sequencers.
     pub sequencers: Arc<dyn HostTransport>,
-    /// Which nodes these are.
+    /// The nodes that host sequencers.
     pub sequencer_nodes: Arc<dyn HostNodes>,
-    /// How logs use them.
+    /// How new logs use the targets.
     pub logs: LogUse,
     /// Time.
     pub clock: Arc<dyn Clock>,
 }
 
 impl Cluster {
-    /// Connects to the cluster of this folder, which `nacre up` runs. Connections are made when
-    /// they are needed, so this succeeds while nodes are down.
+    /// Connects to the cluster of this folder, which `nacre up` runs. The client opens connections
+    /// when it needs them, so this call succeeds even while nodes are down.
     ///
     /// # Errors
     /// `NotFound` with what to do if there is no cluster in the folder; `Invalid` if its file is
@@ -111,8 +111,8 @@ impl Cluster {
         Self::reach(&ClusterFile::read(folder.as_ref())?)
     }
 
-    /// Connects from any machine to the cluster that an identity file names, as the entity of that
-    /// file. Connections are made when they are needed.
+    /// Connects from any computer to the cluster that an identity file names, as the entity of that
+    /// file. The client opens connections when it needs them.
     ///
     /// # Errors
     /// `NotFound` if there is no such file; `Invalid` if it is malformed.
@@ -206,7 +206,7 @@ impl Cluster {
         &self.events
     }
 
-    /// Who may come in, and what each may do.
+    /// The entities that may connect, and what each may do.
     pub fn entities(&self) -> Entities {
         Entities::new(self.maps.clone())
     }
@@ -226,7 +226,7 @@ impl Cluster {
         Slos::new(self.maps.clone())
     }
 
-    /// What logs are made with.
+    /// What the client of a log needs.
     pub fn log_env(&self) -> &LogEnv {
         &self.logs
     }
@@ -315,7 +315,7 @@ impl Cluster {
         Log::create(self.logs.clone(), name, options).await
     }
 
-    /// Puts and activates a program of the standard library if no version of it is active.
+    /// Puts and activates a program of the standard library, unless a version of it is active.
     pub(crate) async fn install_unless_there(
         &self,
         program: &ProgramId,
@@ -334,15 +334,15 @@ impl Cluster {
     /// `NotFound`; `Unavailable`.
     pub async fn log(&self, name: &str) -> Result<Log> {
         let log = Log::open(self.logs.clone(), LogName::new(name)?).await?;
-        // From now on this client's calls say which version of the class they are written against.
+        // From now on this client's calls name the version of the class that is active now.
         self.logs.classes.refresh(log.view().class()).await?;
         Ok(log)
     }
 
     /// Lets a `capability` program decide which client holds the capability of a log's sequencer,
-    /// how long, and which client is next. `None` stands for the default policy,
-    /// [`BestEffort`](nacre_capability::BestEffort). A client that holds the capability keeps it if
-    /// the program would grant it to that client.
+    /// for how long, and which client is next. With `None` the default policy decides,
+    /// [`BestEffort`](nacre_capability::BestEffort). The present holder keeps the capability if the
+    /// program would grant it to that client.
     ///
     /// # Errors
     /// `NotFound` if there is no such log, or no version of the program is active; `Unavailable`.
@@ -363,8 +363,8 @@ impl Cluster {
     }
 
     /// Lets an `slo` program order the requests to each target; `None` means the native order.
-    /// Nodes follow the program, and every version that is activated later, without losing waiting
-    /// requests.
+    /// Nodes use the active version of the program. No waiting request is lost when the version
+    /// changes.
     ///
     /// # Errors
     /// `NotFound` if no version of the program is active; `Unavailable`.
@@ -384,13 +384,13 @@ impl Cluster {
         }
     }
 
-    /// Removes a log and all its records. Existing handles to the log find nothing from then on,
-    /// even if a log of the same name is made.
+    /// Removes a log and all its records. Existing handles to the log then find nothing, even if a
+    /// log of the same name is made later.
     ///
     /// # Errors
-    /// `NotFound`, also if the log's class is missing, because only the class can reach the log's
-    /// objects; `Unavailable`: part of the removal is possibly done then, and another call does the
-    /// rest.
+    /// `NotFound` if there is no such log. `NotFound` also if the log's class is missing, because
+    /// only the class can reach the log's objects. After `Unavailable` the log may be partly
+    /// removed; another call removes the rest.
     pub async fn remove_log(&self, name: &str) -> Result<()> {
         let name = LogName::new(name)?;
         let known = self.logs.views.last(&name).await?.filter(|view| !view.is_buried());
@@ -398,13 +398,13 @@ impl Cluster {
             let there = self.active_log_class(view.class()).await;
             there.map_err(|error| {
                 error.hint(format!(
-                    "put and activate the class of the log, then remove it; where class/{} never was one of logs, \
-                     the source of class/log does",
+                    "put and activate the class of the log, then remove the log; if class/{} never stored logs, \
+                     put the source of class/log under that name",
                     view.class()
                 ))
             })?;
-            // The call states the class's version, so that a node that has not heard of it yet
-            // catches up.
+            // The call names the version of the class. A node that does not know this version yet
+            // reads it from the store.
             self.logs.classes.refresh(view.class()).await?;
         }
         Log::remove(self.logs.clone(), name).await

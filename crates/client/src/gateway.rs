@@ -1,12 +1,13 @@
-//! Chooses the gateway for an object. Nodes are gateways if another system, such as Ceph, keeps the
-//! objects: then any node can serve any object.
+//! Chooses the gateway that serves an object. If another system, such as Ceph, keeps the objects,
+//! any node can serve any object: the nodes are its gateways.
 //!
-//! Each object has a preferred gateway. So the requests of all clients on one object meet in one
-//! place, and the load is spread. While the preferred gateway cannot be reached, the next one
+//! Each object has a preferred gateway. So all clients' requests on one object meet at one node,
+//! and the objects spread the load. While the preferred gateway cannot be reached, the next gateway
 //! serves its requests.
 //!
 //! **Invariant:** a request that changes something is sent to one gateway only. If that gateway
-//! dies, the caller is told that the change may have happened. A read is sent to the next gateway.
+//! dies, the caller gets an error which says that the change may have happened. A read is sent to
+//! the next gateway instead.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,15 +26,15 @@ use tokio::time::Instant;
 
 use crate::gateway_watch;
 
-/// How long a gateway may take to connect. If it takes longer, the next gateway is used.
+/// How long a gateway may take to connect. After that the client uses the next gateway.
 const CONNECT_PATIENCE: Duration = Duration::from_millis(300);
 
-/// A gateway, and those that stand in for it.
+/// A gateway, and the gateways that replace it while it cannot be reached.
 #[derive(Debug)]
 pub(crate) struct Gateway {
-    /// All of them; at least one.
+    /// All gateways; at least one.
     nodes: Arc<[RemoteStore]>,
-    /// The one for requests.
+    /// The number of the gateway for requests.
     number: usize,
     /// The number of the gateway for watches. It differs from client to client, so that one node
     /// need not notify all watchers of an object.
@@ -46,8 +47,8 @@ impl Gateway {
         Self { nodes, number, watched }
     }
 
-    /// Returns the first connected gateway, searching from `from` on. Returns the gateway `from` if
-    /// none is connected.
+    /// Returns the first connected gateway, starting with number `from`. If none is connected,
+    /// returns number `from`.
     async fn living(&self, from: usize) -> &RemoteStore {
         &self.nodes[self.living_number(from).await]
     }
@@ -56,7 +57,7 @@ impl Gateway {
         let in_turn = (0..self.nodes.len()).map(|step| (from + step) % self.nodes.len());
         for number in in_turn {
             let session = self.nodes[number].session();
-            // A gateway that this client has not used yet is possibly just not connected yet.
+            // This client has not used the gateway yet, so the session may still be connecting.
             if !session.is_connected() && session.node().is_none() {
                 let connecting = session.until_connected(true);
                 let _ = tokio::time::timeout(CONNECT_PATIENCE, connecting).await;
@@ -69,7 +70,7 @@ impl Gateway {
     }
 
     /// Sends a request that changes nothing. If a gateway dies before it answers, sends the request
-    /// to the next one.
+    /// to the next gateway.
     async fn read<T>(
         &self,
         ask: impl Fn(RemoteStore) -> BoxFuture<'static, Result<T>> + Send + Sync,

@@ -1,7 +1,7 @@
 //! A watch that moves between gateways.
 //!
-//! A session re-establishes its watches once its node is back, so a gateway that restarts keeps
-//! them. If a gateway stays away, its watches move to another, and their readers are told that they
+//! When a gateway restarts, the session renews its watches there. If a gateway stays away, this
+//! module moves its watches to another gateway. Each watcher then gets an event which says that it
 //! may have missed events.
 //!
 //! **Invariant:** a watch keeps no session open: it ends when the client disconnects.
@@ -14,23 +14,23 @@ use nacre_object::{ObjectId, Watch, WatchEvent, WatchStream};
 use nacre_wire::RemoteStore;
 use tokio::time::{sleep, timeout};
 
-/// After a gateway was away for this long, its watches move. A gateway that was killed is back
-/// earlier.
+/// When a gateway was away for this long, its watches move. A gateway that was killed restarts
+/// sooner.
 const AWAY_AFTER: Duration = Duration::from_secs(2);
-/// If the next gateway does not take the watch within this time, it counts as away as well.
+/// How long the next gateway may take to accept a watch. After that it counts as away as well.
 const WATCH_PATIENCE: Duration = Duration::from_secs(2);
 
-/// A watch, and where else it could be.
+/// A watch, and the gateways that it can move to.
 struct GatewayWatch {
     nodes: Weak<[RemoteStore]>,
     object: ObjectId,
-    /// The gateway it goes through.
+    /// The number of the gateway that the watch uses now.
     number: usize,
     events: WatchStream,
 }
 
-/// Returns the events of a watch. They come through the gateway with this number, and through
-/// another gateway once that one is gone.
+/// Returns the events of a watch, through the gateway with this number. If that gateway stays away,
+/// the events come through another one.
 pub(crate) fn follow(
     nodes: Weak<[RemoteStore]>,
     object: ObjectId,
@@ -131,7 +131,7 @@ mod tests {
         }
     }
 
-    /// Returns the endpoints of two gateways of a store. The first gateway runs.
+    /// Returns the endpoints of two gateways of a store. Only the first gateway runs.
     async fn places(folder: &Path, store: &MemoryStore) -> ([Endpoint; 2], Running) {
         let places = [0, 1].map(|number| Endpoint::unix(folder.join(number.to_string())).unwrap());
         let first = Running::start(&places[0], store).await;

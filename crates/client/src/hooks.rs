@@ -1,4 +1,4 @@
-//! The hooks that every process of a cluster has, in one list.
+//! The hooks that every process of a cluster has.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub fn native_classes() -> [NativeClass; 5] {
     [map_class(), events_class(), log_class(), channels_class(), routed_class()]
 }
 
-/// The hooks of a process that runs no programs, but checks the programs that it puts.
+/// The hooks of a process that runs no programs. It does check the programs that it puts.
 #[cfg(feature = "programs")]
 pub fn hooks(clock: Arc<dyn Clock>) -> Hooks {
     Hooks::new()
@@ -35,7 +35,7 @@ pub fn hooks(clock: Arc<dyn Clock>) -> Hooks {
         .with(RouteHook::new(clock))
 }
 
-/// The hooks of a process that cannot check programs either, so it puts none.
+/// The hooks of a process that cannot check programs, and so cannot put any.
 #[cfg(not(feature = "programs"))]
 pub fn hooks(_: Arc<dyn Clock>) -> Hooks {
     Hooks::new()

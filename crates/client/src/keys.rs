@@ -1,5 +1,5 @@
-//! The keys in a cluster's folder: those of the authority that signs identities, and those in the
-//! identities of the nodes.
+//! The keys in a cluster's folder: the keys of the authority, which signs identities, and the keys
+//! in the nodes' identities.
 //!
 //! | file of `tls/` | holds |
 //! | --- | --- |
@@ -7,7 +7,7 @@
 //! | `node.NAME.json` | a node's identity |
 //! | `admin.json` | the first administrator's identity file |
 //!
-//! Only the owner can read them (mode 0600).
+//! Only the owner can read these files (mode 0600).
 
 use std::fs;
 use std::io::{self, Write};
@@ -42,14 +42,14 @@ impl Keys {
         self.folder.join("authority.key").exists()
     }
 
-    /// Makes an authority, an identity for every node and one for the first administrator. Returns
-    /// the path of the administrator's file.
+    /// Makes an authority, an identity for every node, and an identity for the first administrator.
+    /// Returns the path of the administrator's identity file.
     ///
     /// # Errors
     /// `Exists` if there are keys already; `Unavailable` if the folder cannot be written.
     pub fn create(cluster: &ClusterFile) -> Result<PathBuf> {
         let keys = Self::of(cluster);
-        // Beside, and named once all are there.
+        // Write the keys into a temporary folder, and rename it once they are complete.
         let fresh =
             Self { folder: keys.folder.with_extension(format!("{}.new", std::process::id())) };
         let made = fresh.fill(cluster).and_then(|()| {
@@ -83,18 +83,16 @@ impl Keys {
     }
 
     /// Makes an identity for an entity and writes its file. With the file, a client can reach the
-    /// cluster from any machine. The identity alone gives the entity no rights.
+    /// cluster from any computer. The identity alone gives the entity no rights.
     ///
     /// # Errors
-    /// `NotFound` if there is no authority here; `Exists` if the file exists; `Unavailable` if it
+    /// `NotFound` if the folder has no authority; `Exists` if the file exists; `Unavailable` if it
     /// cannot be written.
     pub fn issue(&self, cluster: &ClusterFile, entity: &EntityName, to: &Path) -> Result<Identity> {
         let read = |name: &str| {
             fs::read_to_string(self.folder.join(name)).map_err(|error| {
                 Error::not_found(format!("no authority at {}: {error}", self.folder.display()))
-                    .hint(
-                        "it is in the folder of a cluster made by `nacre init --listen HOST:PORT`",
-                    )
+                    .hint("use the folder of a cluster made by `nacre init --listen HOST:PORT`")
             })
         };
         let authority = Authority::load(&read("authority.key")?, read("authority.pem")?)?;
@@ -132,7 +130,7 @@ impl Keys {
     }
 }
 
-/// The names by which clients may reach a node: its host in the cluster's file, this machine's
+/// The names by which clients may reach a node: the host in the cluster's file, this computer's
 /// name, and the node's own name.
 fn hosts_of(cluster: &ClusterFile, node: &NodeEntry) -> Result<Vec<String>> {
     let listened = cluster.address(node)?.and_then(|address| Some(address.host()?.to_owned()));
@@ -166,7 +164,7 @@ fn write_private(path: &Path, bytes: &[u8]) -> Result<()> {
                 .hint("move it away, or name another file with --out FILE"))
         }
         Err(error) => {
-            // Half of one would only be in the way.
+            // Remove the incomplete file, so that the caller can try again.
             let _ = fs::remove_file(path);
             Err(unusable(path, &error))
         }

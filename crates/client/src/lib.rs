@@ -1,7 +1,7 @@
 //! nacre: a programmable storage system.
 //!
 //! Everything begins with a [`Cluster`]. [`Cluster::connect`] reaches the nodes of a folder that
-//! `nacre up` runs; [`Cluster::connect_as`] connects as an entity, from any machine. A cluster
+//! `nacre up` runs; [`Cluster::connect_as`] connects as an entity, from any computer. A cluster
 //! gives [`Pool`]s of [`Object`]s, versioned [`Programs`], [`Maps`] of service metadata, and shared
 //! [`Log`]s. `nacre_node::LocalCluster` is a cluster inside the calling process, without daemons.
 //! This crate links no engine.
@@ -18,7 +18,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Every error is an [`Error`] whose [`ErrorKind`] says what to do next.
+//! Every error is an [`Error`]. Its [`ErrorKind`] says what a program should do next.
 
 mod class_versions;
 mod cluster;

@@ -1,5 +1,4 @@
-//! The classes that store the entries of logs: which classes can do so, and which logs a class does
-//! it for.
+//! Classes that store the entries of logs: which classes can do so, and which logs use a class.
 
 #[cfg(feature = "programs")]
 use std::sync::Arc;
@@ -22,7 +21,7 @@ use {
     nacre_clock::{Clock, SystemClock},
 };
 
-/// Views of logs looked at side by side.
+/// How many views of logs are read at the same time.
 const LOOKS_AT_ONCE: usize = 32;
 
 /// The methods of a class program.
@@ -33,8 +32,7 @@ fn methods_of(source: &str) -> Result<Vec<MethodName>> {
     Ok(methods.into_iter().map(|(method, _)| method).collect())
 }
 
-/// Without the compiler and the VM, the methods are known only of the classes that this release
-/// contains.
+/// Without the compiler and the VM, this release knows only the methods of its own classes.
 #[cfg(not(feature = "programs"))]
 fn methods_of(source: &str) -> Result<Vec<MethodName>> {
     let class = match source {
@@ -50,8 +48,8 @@ fn methods_of(source: &str) -> Result<Vec<MethodName>> {
 }
 
 impl Cluster {
-    /// Refuses a class that could not store the entries of a log. If the caller may not read the
-    /// class, nothing is checked.
+    /// Refuses a class that cannot store the entries of a log. Checks nothing if the caller may not
+    /// read the class.
     ///
     /// # Errors
     /// `NotFound` if the class is not active; `Invalid` with the methods it lacks; `Unavailable`.
@@ -71,12 +69,12 @@ impl Cluster {
         }
         let text = format!("{program} cannot store logs: it has no method {}", lacking.join(", "));
         Err(Error::invalid(text).hint(
-            "log, log_native and log_brados are; one in Brados is to be called log_brados and more",
+            "use log, log_native or log_brados, or a Brados class whose name begins with log_brados",
         ))
     }
 
-    /// Returns the program of a log's class with its active version, or `None` if the class is
-    /// native.
+    /// Returns the program of a log's class, with its active version. Returns `None` if the class
+    /// is native.
     ///
     /// # Errors
     /// `NotFound` if no version is active; `Unavailable`.
@@ -90,12 +88,13 @@ impl Cluster {
         let program = ProgramId::new(ProgramKind::Class, class.as_str().parse()?);
         let version = self.programs().active(&program).await?.ok_or_else(|| {
             Error::not_found(format!("no version of {program} is active, so it cannot store a log"))
-                .hint(format!("activate it; {PROGRAM_CLASS} and {NATIVE_CLASS} are always there"))
+                .hint(format!("activate one, or use {PROGRAM_CLASS} or {NATIVE_CLASS}"))
         })?;
         Ok(Some((program, version)))
     }
 
-    /// The logs whose entries a class stores, including logs that are not completely removed yet.
+    /// The logs whose entries a class stores. They include logs that are not completely removed
+    /// yet.
     ///
     /// # Errors
     /// `Unavailable`; `Denied`.
@@ -103,13 +102,13 @@ impl Cluster {
         self.logs_whose_view(|view| view.class() == class).await
     }
 
-    /// The logs whose view satisfies a condition. Removed logs are left out.
+    /// The logs whose view satisfies a condition, without removed logs.
     pub(crate) async fn logs_whose_view(
         &self,
         is_such: impl Fn(&View) -> bool,
     ) -> Result<Vec<LogName>> {
         let maps = self.maps().list().await?;
-        // The futures are made before the first wait, so that this function's future can move
+        // The futures are made before the first await, so that this function's future can move
         // between threads.
         let looks: Vec<_> = maps
             .iter()
@@ -130,7 +129,7 @@ impl Cluster {
                 let is_its = view.is_some_and(|view| !view.is_buried() && is_such(&view));
                 Ok(is_its.then_some(log))
             }
-            // Whatever it was, no program helps it.
+            // No program can help a log whose view is damaged.
             Err(error) if error.kind() == ErrorKind::Corrupt => Ok(None),
             Err(error) => Err(error),
         }

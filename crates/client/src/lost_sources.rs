@@ -1,7 +1,7 @@
-//! Finds programs whose source is lost, because the storage target that kept it was forgotten.
+//! Finds programs whose source is lost because an operator gave up the storage target that kept it.
 //!
-//! No node can make such a program live. Every call of it fails with `unavailable` until the same
-//! source is put again.
+//! No node can run such a program. Every call of it fails with `unavailable` until somebody puts
+//! the same source again.
 
 use nacre_log::{BRADOS_CLASS, PROGRAM_CLASS};
 use nacre_object::{ClassName, ErrorKind, Result};
@@ -16,7 +16,7 @@ impl Cluster {
     /// empty, also puts the classes of existing logs again.
     ///
     /// # Errors
-    /// `Unavailable` if a target that possibly keeps a source does not answer.
+    /// `Unavailable` if a target that may keep a source does not answer.
     pub async fn lost_sources(&self) -> Result<Vec<(ProgramId, u64)>> {
         let mut lost = Vec::new();
         let known = self.programs().list(None).await?;
@@ -38,7 +38,7 @@ impl Cluster {
         Ok(lost)
     }
 
-    /// Puts the classes of existing logs again. This is needed if the map `programs` was lost and
+    /// Puts the classes of existing logs again. They are missing if the map `programs` was lost but
     /// the views of the logs were not.
     async fn restore_log_classes(&self) -> Result<()> {
         for (class, source) in
@@ -54,8 +54,8 @@ impl Cluster {
     }
 }
 
-/// The source of a program's active version, if this release contains it. Only the latest version
-/// can be put again under its number.
+/// The source of a program's active version, if this release contains it. Returns `None` for any
+/// but the latest version, because only that one can be put again under its number.
 fn own_source(program: &ProgramInfo, active: u64) -> Option<&'static str> {
     let latest = program.versions.last().filter(|latest| latest.version == active)?;
     OWN_SOURCES.iter().copied().find(|source| Digest::of(source) == latest.digest)

@@ -1,10 +1,12 @@
-//! Reaches nodes of other folders that use the same Ceph cluster, if they are on this machine.
+//! Reaches nodes on this computer whose cluster folder is another one but uses the same Ceph
+//! cluster.
 //!
-//! A log has one sequencer, which may be a node of any of these folders; the registry of nodes says
-//! where it listens. A node's Unix socket admits only the user who runs it. A node on another
-//! machine, or of another authority, cannot be reached. If the sequencer is such a node, a node of
-//! this folder takes the log over. So if clients of several folders use the log, its sequencer
-//! moves back and forth between the folders.
+//! A log has one sequencer, which may be a node of any of these folders. The registry of nodes says
+//! where it listens. A node's Unix socket admits only the user who runs the node. So this client
+//! cannot reach a node on another computer, or one that another user runs.
+//!
+//! If it cannot reach a log's sequencer, a node of its own folder takes the log over. If clients of
+//! several folders use the log, its sequencer moves back and forth between the folders.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -15,28 +17,28 @@ use nacre_object::{Error, NodeName, Result};
 use nacre_registry::Nodes;
 use nacre_wire::{Endpoint, Session, SessionOptions};
 
-/// More folders on one machine forget each other's sessions.
+/// How many sessions are kept. At this number all are closed, to be opened again when needed.
 const MAX_SESSIONS: usize = 64;
-/// How long a connection to a process on this machine may take. A process that has not answered by
-/// then is gone, or is not the node sought.
+/// How long a process on this computer may take to connect. After that it counts as gone, or as
+/// another node than the one sought.
 const CONNECT_PATIENCE: Duration = Duration::from_millis(300);
 
 /// Sessions with such nodes, opened when first needed.
 #[derive(Debug, Default)]
 pub(crate) struct Neighbours {
-    /// Where they are found; none before the cluster is put together.
+    /// Where the nodes are looked up. Empty until the cluster is assembled.
     registry: OnceLock<Nodes>,
     sessions: Mutex<HashMap<NodeName, Session>>,
 }
 
 impl Neighbours {
-    /// Finds them here from now on.
+    /// Looks nodes up in `registry` from now on.
     pub fn find_in(&self, registry: &Nodes) {
         // A second call changes nothing: there is one registry.
         let _ = self.registry.set(registry.clone());
     }
 
-    /// Asks a service of a node of another folder.
+    /// Calls a service of a node of another folder.
     ///
     /// # Errors
     /// Those of the service; `Unavailable` if the node cannot be reached.
@@ -50,7 +52,7 @@ impl Neighbours {
     ) -> Result<Bytes> {
         let session = self.session(node).await?;
         let connected = tokio::time::timeout(CONNECT_PATIENCE, session.until_connected(true)).await;
-        // Another node possibly listens on the same socket, because the folder was made again.
+        // If the folder was made again, another node may listen on the same socket.
         if connected.is_err() || session.node().is_none_or(|found| found.name != *node) {
             self.sessions().remove(node);
             return Err(unreachable(node));

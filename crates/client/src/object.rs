@@ -17,7 +17,7 @@ use crate::transaction::Transaction;
 ///
 /// Every method is a transaction of its own; [`Object::transaction`] puts several ops into one.
 /// Errors are those of [`nacre_object::ObjectView`], and `Unavailable` if the object's target does
-/// not answer. After `Unavailable` a change has possibly happened.
+/// not answer. After `Unavailable` a change may have happened.
 #[derive(Debug, Clone)]
 pub struct Object {
     pool: Pool,
@@ -91,9 +91,9 @@ impl Object {
         }
     }
 
-    /// Reads bytes `offset..offset+length`, cut at the end of the stream. It is one request, so it
-    /// fails with `Exhausted` if the bytes do not fit into one reply. See [`Object::reader`] and
-    /// [`Object::read_all`] for longer reads.
+    /// Reads bytes `offset..offset+length`, cut at the end of the stream, in one request. Fails
+    /// with `Exhausted` if the bytes do not fit into one reply; then use [`Object::reader`] or
+    /// [`Object::read_all`].
     pub async fn read(&self, offset: u64, length: u64) -> Result<Bytes> {
         self.data(Op::Read { offset, length }).await
     }
@@ -185,8 +185,8 @@ impl Object {
     /// Runs a method of a class.
     ///
     /// # Errors
-    /// If the method ends with a negative status, an error with that [`Error::status`]; nothing was
-    /// changed then.
+    /// If the method ends with a negative status, an error with that [`Error::status`]. The object
+    /// is then unchanged.
     pub async fn call(
         &self,
         class: &str,
@@ -202,7 +202,7 @@ impl Object {
         self.call_version(call).await
     }
 
-    /// Runs a method, stating the version of the class that the caller was written against.
+    /// Runs a method of the class version that the caller was written against.
     ///
     /// # Errors
     /// Those of [`Object::call`]; `Stale` if another version is active.
@@ -237,8 +237,8 @@ impl Object {
         }
     }
 
-    /// Runs a script that is stored nowhere, and then its function `handler`, as Ceph's `cls_lua`
-    /// does. If `handler` is empty, only the script runs.
+    /// Runs a script without storing it, and then its function `handler`, as Ceph's `cls_lua` does.
+    /// If `handler` is empty, only the script runs.
     ///
     /// # Errors
     /// Those of [`Object::call`]; `Fault` with the line if the script fails.
@@ -279,8 +279,8 @@ impl Object {
         self.done(Op::Rollback { snapshot }).await
     }
 
-    /// Makes this object, which must not exist, a copy of another's snapshot. Both must be on one
-    /// target, so give their names the same `{tag}`.
+    /// Makes this object a copy of a snapshot of another object. This object must not exist. Both
+    /// must be on the same target, so give their names the same `{tag}`.
     pub async fn clone_from_snapshot(
         &self,
         source: ObjectName,
@@ -289,18 +289,18 @@ impl Object {
         self.done(Op::CloneFrom { source, snapshot }).await
     }
 
-    /// Reads the messages that the object has sent: those that are not delivered yet, and those
-    /// that could not be delivered.
+    /// Reads the messages that the object has sent, if they are not delivered yet or could not be
+    /// delivered.
     pub async fn outbox(&self) -> Result<OutboxPage> {
         read_outbox(&**self.pool.store(), self.id()).await
     }
 
-    /// Tries again to deliver *dead letters*: messages whose delivery was given up. Use it once the
+    /// Delivers *dead letters* again: messages whose delivery was given up. Call this once the
     /// cause is removed. Returns the number of these messages. Each arrives once, on behalf of its
-    /// original sender. A message whose delivery fails again becomes a dead letter again.
+    /// original sender. If the delivery fails again, the message becomes a dead letter again.
     ///
     /// # Errors
-    /// `NotFound` if one of them is no dead letter; `Denied` without the right `admin`.
+    /// `NotFound` if a message is no dead letter; `Denied` without the right `admin`.
     pub async fn resend(&self, letters: &DeadLetters) -> Result<u64> {
         resend(&**self.pool.store(), self.id(), letters).await
     }

@@ -17,7 +17,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// The pool `name` of any store that keeps all objects in one place.
+    /// The pool `name` of a store that keeps all objects on one target.
     pub fn on(store: Arc<dyn Store>, name: PoolName) -> Self {
         Self { store, placed: None, name }
     }
@@ -54,7 +54,7 @@ impl Pool {
         self.store.list(ListRequest { pool, after, prefix: prefix.into(), limit }).await
     }
 
-    /// Whether two objects are on the same target, so that one can take over the content of the
+    /// Whether two objects are on the same target. Only then can one take over the content of the
     /// other.
     pub(crate) fn share_target(&self, one: &ObjectId, other: &ObjectId) -> bool {
         self.placed.as_ref().is_none_or(|placed| placed.locate(one) == placed.locate(other))

@@ -1,7 +1,7 @@
-//! The existing pools: the map `pools` has one entry for each pool, under the pool's name.
+//! The existing pools. The map `pools` has one entry for each pool, under the pool's name.
 //!
-//! Engines accept any pool. This module refuses pools that nobody has made, so that a mistyped name
-//! does not put objects into a pool where nobody looks for them.
+//! Engines accept any pool name. This module refuses pools that do not exist, so that a mistyped
+//! name does not put objects where nobody looks for them.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,8 +12,8 @@ use nacre_registry::{Change, MapState, Maps, POOLS_MAP};
 #[derive(Debug, Clone)]
 pub(crate) struct Pools {
     maps: Maps,
-    /// The pools that this client has seen to exist. If another client has removed such a pool
-    /// meanwhile, the pool was empty, so using it further loses nothing.
+    /// The pools that this client knows to exist. Another client may have removed such a pool, but
+    /// only while it was empty, so using it further loses nothing.
     known: Arc<Mutex<HashSet<PoolName>>>,
 }
 

@@ -1,7 +1,7 @@
-//! The removal of programs that something still uses.
+//! Removes programs, unless something still uses them.
 //!
 //! **Invariant:** an active version is not removed while a log, a routing rule or another program
-//! uses it. A use that begins at the same moment can be missed.
+//! uses it. The check misses a use that begins during the removal.
 
 use nacre_log::view::View;
 use nacre_object::{Error, ErrorKind, Result};
@@ -10,10 +10,9 @@ use nacre_registry::{ProgramId, ProgramKind, Removal};
 use crate::Cluster;
 
 impl Cluster {
-    /// Removes a version of a program, or all of its versions, as
-    /// [`nacre_registry::Programs::remove`] does. Refuses to remove the active version if a log, a
-    /// routing rule or another program uses it. Logs, rules and programs that the caller may not
-    /// read are not considered.
+    /// Removes a version of a program, or all its versions, as [`nacre_registry::Programs::remove`]
+    /// does. Refuses to remove the active version while a log, a routing rule or another program
+    /// uses it. Does not consider logs, rules and programs that the caller may not read.
     ///
     /// # Errors
     /// `Conflict` with what uses the program; those of `Programs::remove`.
@@ -48,7 +47,7 @@ impl Cluster {
             more => format!("{first} and {more} more use {program}"),
         };
         Err(Error::conflict(text)
-            .hint("activate versions of them that do not, or another version instead"))
+            .hint("make those programs do without it, or activate another version of it"))
     }
 
     async fn check_stores_no_log(&self, program: &ProgramId) -> Result<()> {
@@ -58,20 +57,19 @@ impl Cluster {
         };
         let text = format!("{program} stores the entries of {logs}");
         Err(Error::conflict(text)
-            .hint("remove what uses it with `nacre log rm`, or activate another version instead"))
+            .hint("remove these logs with `nacre log rm`, or activate another version of it"))
     }
 
     async fn check_decides_for_no_log(&self, program: &ProgramId) -> Result<()> {
         let is_by_it = |view: &View| view.capability() == Some(&program.name);
         let Some(logs) = self.some_logs(is_by_it).await? else { return Ok(()) };
         let text = format!("{program} decides who issues the positions of {logs}");
-        Err(Error::conflict(text).hint(
-            "`nacre log set LOG --capability none` first, or activate another version instead",
-        ))
+        Err(Error::conflict(text)
+            .hint("run `nacre log set LOG --capability none`, or activate another version of it"))
     }
 
-    /// Describes the logs whose view satisfies a condition, for the text of an error. Returns
-    /// `None` if there are none, or if this entity may not list logs.
+    /// Describes the logs whose view satisfies a condition, for an error message. Returns `None` if
+    /// there are none, or if the caller may not list logs.
     async fn some_logs(&self, is_such: impl Fn(&View) -> bool) -> Result<Option<String>> {
         let logs = match self.logs_whose_view(is_such).await {
             Err(error) if error.kind() == ErrorKind::Denied => return Ok(None),

@@ -1,13 +1,11 @@
 //! Puts a byte stream of any size, in as many requests as needed.
 //!
-//! Content that fits into one request is one transaction. Larger content goes part by part to a
-//! *staging object* beside the object (see [`Staging`]). Then one transaction of the object takes
-//! over its stream. So a reader finds the old or the new content, and an interrupted put changes
-//! nothing.
-//!
-//! A store that cannot copy streams, such as Ceph, takes the parts in place. In such a store a
-//! reader may read an incomplete stream. An interrupted put leaves an incomplete stream, and its
-//! error says so.
+//! - Content that fits into one request is one transaction.
+//! - Larger content goes part by part to a *staging object* beside the object (see [`Staging`]).
+//!   Then one transaction gives the object the stream of the staging object. So a reader finds the
+//!   old or the new content, and an interrupted put changes nothing.
+//! - In a store that cannot copy streams, such as Ceph, the parts go to the object itself. A reader
+//!   may then read an incomplete stream. An interrupted put leaves one, and its error says so.
 
 use bytes::{Bytes, BytesMut};
 use futures::stream::Fuse;
@@ -18,8 +16,7 @@ use nacre_object::{Error, ErrorKind, Op, Result};
 use crate::Object;
 use crate::staging::Staging;
 
-/// How many bytes each request after the first one carries. A put holds this many in memory at a
-/// time.
+/// How many bytes each request after the first carries. A put holds this many in memory.
 const PART_BYTES: usize = 4 * 1024 * 1024;
 const _: () = assert!(PART_BYTES <= MAX_REQUEST_BYTES);
 
@@ -29,9 +26,9 @@ impl Object {
     ///
     /// # Errors
     /// The first error of the content; `Exhausted` if the content is larger than an object can be;
-    /// `Conflict` if another put of this object began meanwhile. The object is unchanged then, with
-    /// two exceptions: after `Unavailable` the put has possibly happened; and in a store that
-    /// cannot copy streams, the parts that were written stay.
+    /// `Conflict` if another put of this object began meanwhile. After an error the object is
+    /// unchanged, with two exceptions: after `Unavailable` the put may have happened; and in a
+    /// store that cannot copy streams, the parts that were written stay.
     pub async fn put<S>(&self, content: S) -> Result<()>
     where
         S: Stream<Item = Result<Bytes>> + Send + Unpin,
@@ -52,7 +49,8 @@ impl Object {
         }
     }
 
-    /// Writes the parts into the object itself, each guarded by the version that the last one made.
+    /// Writes the parts into the object itself. Each write is guarded by the version of the
+    /// previous one.
     async fn put_in_place<S>(&self, first: Bytes, mut parts: Parts<S>) -> Result<()>
     where
         S: Stream<Item = Result<Bytes>> + Send + Unpin,
@@ -104,7 +102,7 @@ where
     }
 }
 
-/// Marks an error of a put that has not changed the object.
+/// Adds to an error that the put has not changed the object.
 fn unchanged(error: Error) -> Error {
     match error.hint_text() {
         Some(_) => error,
@@ -112,12 +110,12 @@ fn unchanged(error: Error) -> Error {
     }
 }
 
-/// Content, cut anew into parts.
+/// The content, cut into parts of equal size.
 struct Parts<S> {
     content: Fuse<S>,
-    /// What was received and not given out yet.
+    /// Content that was received but not returned yet.
     ahead: Bytes,
-    /// Bytes given out.
+    /// How many bytes were returned.
     total: u64,
 }
 
@@ -126,8 +124,8 @@ impl<S: Stream<Item = Result<Bytes>> + Unpin> Parts<S> {
         Self { content: content.fuse(), ahead: Bytes::new(), total: 0 }
     }
 
-    /// Returns the next part, which has `size` bytes unless it is the last. At the end, the part is
-    /// empty.
+    /// Returns the next part. It has `size` bytes, or fewer if it is the last part, or none at the
+    /// end.
     ///
     /// # Errors
     /// Those of the content; `Exhausted` if it is too large for an object.

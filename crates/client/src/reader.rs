@@ -1,9 +1,10 @@
-//! Reads that take several requests, all of one version.
+//! Reads an object in several requests, all of one version.
 //!
-//! The first request returns the object's version, and each further one is guarded by it. So a
-//! reader gets parts of one version, or `Conflict` once the object has changed. A reader that has
-//! handed out parts does not begin again by itself. [`Object::read_all`] can begin again, because
-//! it hands out nothing before it has everything.
+//! The first request returns the object's version, and each further request is guarded by it. So a
+//! reader gets parts of one version, or `Conflict` once the object has changed.
+//!
+//! A reader that has returned parts cannot start again. [`Object::read_all`] can, because it
+//! returns nothing before it has everything.
 
 use std::cmp::min;
 
@@ -13,10 +14,9 @@ use nacre_object::{Error, ErrorKind, MapRange, Op, OpResult, Reply, Result};
 
 use crate::Object;
 
-/// How many bytes one request reads. It is as much as a reply can carry, so that most objects are
-/// read by one request.
+/// How many bytes one request reads. A reply can carry no more, and most objects need one request.
 const PART_BYTES: u64 = MAX_REPLY_BYTES as u64;
-/// How many times at most [`Object::read_all`] begins again because the object was changed.
+/// How many times [`Object::read_all`] reads an object that changes during the read.
 const MAX_READ_ATTEMPTS: u32 = 8;
 
 impl Object {
@@ -32,11 +32,11 @@ impl Object {
         MapReader { version: OneVersion::of(self), after, prefix, has_more: true }
     }
 
-    /// Reads bytes `offset..offset + length` of one version, or all bytes from `offset` on if there
-    /// is no `length`. Begins again a few times if the object is changed meanwhile.
+    /// Reads bytes `offset..offset + length` of one version, or all bytes from `offset` on if
+    /// `length` is `None`. Starts again a few times if the object changes meanwhile.
     ///
     /// # Errors
-    /// `Conflict` if it was changed each time; those of [`Object::read`].
+    /// `Conflict` if it changed each time; those of [`Object::read`].
     pub async fn read_all(&self, offset: u64, length: Option<u64>) -> Result<Bytes> {
         let mut attempt = 1;
         loop {
@@ -105,7 +105,7 @@ pub struct MapReader {
 }
 
 impl MapReader {
-    /// The next entries, at most `limit` and at most what one reply carries; `None` at the end.
+    /// The next entries: at most `limit`, and at most what one reply carries. `None` at the end.
     ///
     /// # Errors
     /// `Conflict` if the object has changed since the first page; those of [`Object::map_range`].
@@ -127,7 +127,7 @@ impl MapReader {
     }
 }
 
-/// An object of which one version is read: the one that the first request finds.
+/// Reads one version of an object: the version that the first request finds.
 #[derive(Debug)]
 struct OneVersion {
     object: Object,

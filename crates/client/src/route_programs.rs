@@ -1,4 +1,4 @@
-//! Checks that a route program that is to be removed decides for no rule any more.
+//! Checks before the removal of a route program that no routing rule uses it.
 
 use nacre_object::{Error, ErrorKind, Result};
 use nacre_registry::{ProgramId, ROUTES_MAP};
@@ -7,9 +7,9 @@ use nacre_route::{APPLICATION_PREFIX, StoredApplication};
 use crate::Cluster;
 
 impl Cluster {
-    /// Checks that a route program decides for no rule, so that it can be removed. If the entity
-    /// may not read the rules, nothing is checked. Then the removal does no harm: nodes go on with
-    /// the version of the program that they have.
+    /// Checks that no routing rule uses a route program, so that it can be removed. Checks nothing
+    /// if the caller may not read the rules. Then the removal does no harm, because nodes keep the
+    /// version of the program that they have.
     pub(crate) async fn check_decides_for_no_rule(&self, program: &ProgramId) -> Result<()> {
         let map = match self.maps().get(&ROUTES_MAP.parse()?).await {
             Err(error) if matches!(error.kind(), ErrorKind::Denied | ErrorKind::NotFound) => {

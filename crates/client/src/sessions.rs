@@ -1,4 +1,4 @@
-//! The sessions of a process with a cluster's nodes: one each, connected when first needed.
+//! The sessions of a process with a cluster's nodes. Each is opened when it is first needed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,9 +21,9 @@ use crate::cluster_file::{ClusterFile, NodeEntry, RoleName};
 use crate::gateway::Gateway;
 use crate::neighbours::Neighbours;
 
-/// How long a connection to a node may take when the node is asked as the host of something, such
-/// as a sequencer. If it takes longer, the client takes the node for dead, and another node may
-/// take over. A live process on a busy machine answers within milliseconds.
+/// How long a node may take to connect when a client calls it as the host of something, such as a
+/// sequencer. After that the client takes the node for dead, and another node may take over. A live
+/// process on a busy computer answers within milliseconds.
 const CONNECT_PATIENCE: Duration = Duration::from_millis(300);
 /// A deadline that is just long enough for a call to find out that there is no connection.
 const AT_ONCE: Duration = Duration::from_millis(1);
@@ -31,8 +31,8 @@ const AT_ONCE: Duration = Duration::from_millis(1);
 /// How a client connects, besides what its cluster's file says.
 #[derive(Debug, Clone, Default)]
 pub struct ConnectOptions {
-    /// Chooses requests of this client that are traced down to the disk although no caller asked
-    /// for a trace. `None` chooses no requests.
+    /// Chooses requests of this client to trace down to the disk, although no caller asked for a
+    /// trace. `None` chooses no requests.
     pub sampling: Option<Sampling>,
 }
 
@@ -61,7 +61,7 @@ impl Sessions {
         Self::with(file, &ConnectOptions::default())
     }
 
-    /// The same, connected so.
+    /// Opens sessions as [`Sessions::new`] does, with these options.
     ///
     /// # Errors
     /// As [`Sessions::new`].
@@ -81,8 +81,9 @@ impl Sessions {
         Ok(Self(Arc::new(Inner { file: file.clone(), sessions, neighbours })))
     }
 
-    /// Finds nodes of other folders on this machine, if an engine has them share data. Clients with
-    /// an identity cannot use such nodes, because those nodes admit only the user who runs them.
+    /// Lets clients reach nodes of other folders on this computer, if another system keeps the data
+    /// of both. A client with an identity file cannot reach such nodes, because they admit only the
+    /// user who runs them.
     pub fn find_neighbours_in(&self, registry: &Nodes) {
         if self.0.file.engine().is_some() && !self.0.file.folder().as_os_str().is_empty() {
             self.0.neighbours.find_in(registry);
@@ -98,8 +99,8 @@ impl Sessions {
         found.map(|(_, session)| session).ok_or_else(|| Error::not_found(format!("no node {node}")))
     }
 
-    /// Returns the parts of a cluster. The targets in `own` are used directly in this process, all
-    /// others over a session.
+    /// Returns what a cluster is assembled from. This process uses the targets in `own` directly,
+    /// and all others over a session.
     ///
     /// # Errors
     /// Those of [`Sessions::new`].
@@ -135,8 +136,8 @@ impl Sessions {
         self.0.file.with_role(RoleName::Storage).map(target).collect()
     }
 
-    /// Returns the gateways, nodes through which any object can be reached. A process that is a
-    /// gateway itself needs no other.
+    /// Returns the gateways: the nodes through which any object can be reached. A process that is a
+    /// gateway itself uses no other.
     fn gateways(&self, own: &[PlacedTarget]) -> Result<Vec<PlacedTarget>> {
         let entries: Vec<_> = self.0.file.with_role(RoleName::Storage).collect();
         if let Some(own) = own.first() {
@@ -178,9 +179,9 @@ impl HostTransport for Sessions {
             };
             return session.ask(service, method, input, patience).await;
         }
-        // If Ceph keeps the log, its sequencer may be a node of another folder, or one that is gone
-        // for good. If it cannot be reached, a node of this folder takes over. Boxed, because
-        // otherwise the future of every question would be as large as this one.
+        // If Ceph keeps the log, its sequencer may be a node of another folder, or a node that no
+        // longer exists. If this client cannot reach it, a node of this folder takes over. The box
+        // keeps the futures of all other requests small.
         let asked = Box::pin(self.0.neighbours.ask(node, service, method, input, patience));
         answer_within(patience, node, asked).await
     }

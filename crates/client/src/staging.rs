@@ -1,8 +1,8 @@
 //! Staging objects, which collect the content of a large put until it is complete.
 //!
 //! The staging object of `NAME` is called `NAME.nacre-put.N`, with the least N that places it on
-//! the target of `NAME`. Its writes are guarded by its own version. When it is complete, it is kept
-//! as a snapshot, and the object takes over that snapshot's stream in one transaction.
+//! the target of `NAME`. Each write to it is guarded by its version. Once it is complete, the put
+//! makes a snapshot of it, and one transaction gives the object that snapshot's stream.
 //!
 //! **Invariants:**
 //! - All puts of an object use one staging object. So a put removes the content that a killed put
@@ -16,13 +16,12 @@ use nacre_object::{Error, ErrorKind, Op, Result, SnapshotName};
 
 use crate::Object;
 
-/// What the staging object's name has after the object's.
+/// What the name of a staging object has after the name of its object.
 const SUFFIX: &str = ".nacre-put.";
-/// How many names for a staging object are tried until one is placed on the object's target. The
-/// probability that a name is placed there is the target's share of all weights.
+/// How many names for a staging object are tried until placement puts one on the object's target.
+/// It puts a name there with a probability equal to the target's share of all weights.
 const MAX_NAMES: u32 = 4096;
-/// How many times at most a put begins again because another put of the object began at the same
-/// moment.
+/// How many times a put tries to begin while other puts of the same object begin.
 const MAX_BEGINNINGS: u32 = 3;
 
 /// A put that has begun.
@@ -39,9 +38,9 @@ impl<'a> Staging<'a> {
     /// object.
     ///
     /// # Errors
-    /// `Unsupported` if the store cannot copy streams; `Conflict` if each time another put of the
-    /// object began at the same moment; `Invalid` if the object's name is too long to be extended
-    /// to that of the staging object.
+    /// `Unsupported` if the store cannot copy streams; `Conflict` if other puts of the object began
+    /// during each attempt; `Invalid` if the object's name is too long to be extended to that of
+    /// the staging object.
     pub async fn begin(object: &'a Object, first: Bytes) -> Result<Self> {
         let staged = staging_object(object)?;
         for _ in 0..MAX_BEGINNINGS {
@@ -65,7 +64,7 @@ impl<'a> Staging<'a> {
         Ok(())
     }
 
-    /// Has the object take over the content.
+    /// Makes the object take over the content.
     ///
     /// # Errors
     /// As [`Staging::append`].
@@ -77,7 +76,7 @@ impl<'a> Staging<'a> {
         taken.map(drop).map_err(|error| self.explained(error))
     }
 
-    /// Removes the staging object, if it still belongs to this put. A failure does not matter: the
+    /// Removes the staging object, if no other put has taken it. A failure does not matter: the
     /// next put of the object removes it.
     pub async fn remove(self) {
         if let Ok(snapshot) = self.snapshot() {
@@ -90,7 +89,7 @@ impl<'a> Staging<'a> {
         SnapshotName::new(format!("put-{}", self.version))
     }
 
-    /// Changes the staging object, which must be as this put left it. Returns its new version.
+    /// Changes the staging object, if no other put has changed it. Returns its new version.
     async fn submit(&self, op: Op) -> Result<u64> {
         let ops = vec![Op::AssertVersion(self.version), op];
         let reply = self.staged.submit(ops).await;
@@ -109,7 +108,7 @@ fn superseded(object: &Object) -> Error {
     Error::conflict("another put of this object began before this one was complete")
         .during("put")
         .on(object.id())
-        .hint("nothing was changed by this put: put it again")
+        .hint("put it again: this put has changed nothing")
 }
 
 fn staging_object(object: &Object) -> Result<Object> {
@@ -123,7 +122,7 @@ fn staging_object(object: &Object) -> Result<Object> {
         .during("put")
         .on(object.id())
         .hint(format!(
-            "content that needs several requests needs a name of at most {longest} bytes"
+            "use a name of at most {longest} bytes for content that needs several requests"
         )));
     }
     for number in 0..MAX_NAMES {

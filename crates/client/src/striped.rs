@@ -1,13 +1,15 @@
 //! An object that its class divides among stripes. Each stripe is an object of its own.
 //!
 //! The class's source says so (`layout … stripes: 8`), and `nacre_brados::stripes` says which
-//! stripes carry a request out. A request to one stripe is one transaction. A request to all
-//! stripes is one transaction on each stripe, all sent at the same time; other requests may run in
-//! between. If such a request fails, some stripes have possibly carried it out. The same request
-//! may be sent again until all stripes have carried it out.
+//! stripes carry a request out.
 //!
-//! Stripes refuse a call as stale if the class has another version, for example one with another
-//! layout. The object then loads that version and sends the call again.
+//! - A request to one stripe is one transaction.
+//! - A request to all stripes is one transaction on each stripe, all sent at the same time. Other
+//!   requests may run in between. If it fails, some stripes may have carried it out. The caller may
+//!   send it again until all stripes have.
+//!
+//! A stripe refuses a call as stale if another version of the class is active. The client then
+//! loads that version and sends the call again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -37,7 +39,7 @@ pub struct Striped {
 /// A version of a class that divides objects.
 #[derive(Debug)]
 struct Version {
-    /// A call is refused where another is active.
+    /// A stripe refuses calls of any version but its active one.
     number: u64,
     compiled: Compiled,
     striping: Striping,
@@ -46,9 +48,9 @@ struct Version {
 /// What the stripes replied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StripedReply {
-    /// The rows of all of them, in order.
+    /// The merged rows of all stripes, in order.
     pub outputs: Vec<OutputRows>,
-    /// The outputs that each stripe gives for itself, by the stripe's name.
+    /// The outputs that are not merged but reported for each stripe, by the stripe's name.
     pub apart: BTreeMap<String, Vec<OutputRows>>,
 }
 
@@ -66,8 +68,8 @@ impl StripeReply {
 }
 
 impl Striped {
-    /// Opens the object as a striped one. Returns `None` if the active version of its class does
-    /// not divide objects among stripes.
+    /// Opens a striped object. Returns `None` if the active version of its class does not divide
+    /// objects among stripes.
     ///
     /// # Errors
     /// `Denied` if the caller may not read programs; `Unavailable`.
@@ -89,12 +91,12 @@ impl Striped {
     /// The names of the stripes that carry a request out.
     ///
     /// # Errors
-    /// `Invalid` if there is no such method, or `row` does not determine a stripe.
+    /// `Invalid` if there is no such method, or if `row` does not determine a stripe.
     pub fn stripes_of(&self, method: &str, row: &[Value]) -> Result<Vec<String>> {
         Ok(self.known().route(&self.object, method, row)?.0)
     }
 
-    /// Sends a request to the stripes that it concerns; each carries it out once.
+    /// Sends a request to each stripe that it concerns.
     ///
     /// # Errors
     /// The first error of any stripe, once all have answered; `Stale` if the active version of the
@@ -108,7 +110,7 @@ impl Striped {
         {
             version = later;
             (_, apart) = version.route(&self.object, method, row)?;
-            // The others have carried it out.
+            // The other stripes have carried the request out.
             let stale = replies.iter_mut().filter(|reply| reply.is_stale());
             let (names, stale): (Vec<_>, Vec<_>) =
                 stale.map(|reply| (reply.stripe.clone(), &mut reply.outcome)).unzip();
@@ -118,7 +120,8 @@ impl Striped {
         united(replies, &apart)
     }
 
-    /// Loads the active version, if it differs from `known` and sends requests to the same stripes.
+    /// Loads the active version of the class. Returns `None` if it is `known`, or if it divides
+    /// objects among stripes in another way.
     async fn later_than(&self, known: &Version) -> Result<Option<Arc<Version>>> {
         let now = Version::active(&self.cluster, &self.class).await?;
         let now = now.filter(|now| now.number != known.number && now.divides_like(known));
@@ -129,7 +132,7 @@ impl Striped {
         }))
     }
 
-    /// The replies of stripes, in their order; each was waited for.
+    /// Waits for the replies of all these stripes. Returns them in the order of `names`.
     async fn call_stripes(
         &self,
         version: &Version,
@@ -190,8 +193,8 @@ impl Version {
         stripes(self) == stripes(other)
     }
 
-    /// Returns the stripes that carry a request out, and the outputs that each stripe gives for
-    /// itself.
+    /// Returns the stripes that carry a request out, and the outputs that are not merged but
+    /// reported for each stripe.
     fn route(
         &self,
         object: &ObjectId,
@@ -214,8 +217,7 @@ impl Version {
 /// All replies taken together; the first error if there is one.
 fn united(replies: Vec<StripeReply>, of_each: &BTreeSet<String>) -> Result<StripedReply> {
     let mut apart = BTreeMap::new();
-    // Outputs come in the order in which replies first name them, which is the order of their
-    // declaration.
+    // The order of the outputs is that of their declaration, because each reply has this order.
     let mut order: Vec<String> = vec![];
     let mut rows: BTreeMap<String, BTreeSet<Vec<Value>>> = BTreeMap::new();
     for StripeReply { stripe: name, outcome } in replies {

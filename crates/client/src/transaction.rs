@@ -85,7 +85,7 @@ impl<'a> Transaction<'a> {
     /// Runs the transaction.
     ///
     /// # Errors
-    /// The error of the first op that failed; nothing was changed then.
+    /// The error of the first op that failed. The object is then unchanged.
     pub async fn commit(self) -> Result<Reply> {
         self.object.submit(self.ops).await
     }

@@ -1,8 +1,8 @@
-//! What a program links that only talks to a cluster.
+//! Which crates a program links that is only a client of a cluster.
 
 use std::process::Command;
 
-/// The engines, the compiler, the tuner, the VM and what runs classes.
+/// Crates that only nodes need: the engines, the compiler, the tuner, the VM and the class runtime.
 const NODES_ALONE: [&str; 8] = [
     "nacre-embedded",
     "nacre-rados",
@@ -20,7 +20,7 @@ fn linked(features: &[&str]) -> Vec<String> {
     tree.args(["tree", "--offline", "--locked", "-p", "nacre", "-e", "normal", "--prefix", "none"])
         .args(["--features", &features.join(",")])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
-        // With it, the features would be those of the whole workspace.
+        // With this variable, cargo would use the features of the whole workspace.
         .env_remove("CARGO_RESOLVER_FEATURE_UNIFICATION");
     let output = tree.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

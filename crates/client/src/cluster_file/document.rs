@@ -8,11 +8,11 @@
 //!    "address": "10.0.0.1:7000"}]}
 //! ```
 //!
-//! The ids of the cluster and of its storage targets are also in the targets' folders.
+//! Each target's folder also stores the ids of the cluster and of the target.
 //!
 //! If another system keeps the data, the file says so with `"engine": "ceph:/etc/ceph/ceph.conf"`
-//! and has no ids. Nodes of several folders share that system, so each node has a unique name,
-//! `"known_as": "gateway.0.1f3a9c2b"`.
+//! and has no ids. Nodes of several folders may share that system, so each node has a name that is
+//! unique among all of them: `"known_as": "gateway.0.1f3a9c2b"`.
 
 use std::fs;
 use std::io::{self, Write};
@@ -57,18 +57,18 @@ pub(super) struct RemoteDocument {
 }
 
 impl Document {
-    /// What a folder's file is to say.
+    /// The content of the file for `cluster`.
     pub fn of(cluster: &ClusterFile) -> Self {
         let (engine, nodes) = (cluster.engine.clone(), cluster.nodes.clone());
         Self { format: FORMAT, id: cluster.id, engine, nodes }
     }
 
-    /// Whether a folder has one.
+    /// Whether a folder has a cluster file.
     pub fn is_in(folder: &Path) -> bool {
         folder.join(FILE_NAME).exists()
     }
 
-    /// Reads that of a folder.
+    /// Reads the cluster file of a folder.
     ///
     /// # Errors
     /// Those of [`ClusterFile::read`].
@@ -79,7 +79,7 @@ impl Document {
             Error::invalid(format!("{}: {error}", path.display()))
                 .hint(restore_cluster_file(folder))
         };
-        // Before the rest, which another format may say differently.
+        // Check the format first: in another format the rest may look different.
         let Head { format } = serde_json::from_slice(&text).map_err(senseless)?;
         if format != FORMAT {
             let text =
@@ -91,13 +91,15 @@ impl Document {
         let document: Self = serde_json::from_slice(&text).map_err(senseless)?;
         if !document.identifies_targets() {
             let text = format!("{} gives the storage targets no ids", path.display());
-            return Err(Error::invalid(text)
-                .hint("a nacre from before 0.1.0 wrote it: make a new cluster in another folder"));
+            return Err(Error::invalid(text).hint(
+                "make a new cluster in another folder: a nacre older than 0.1.0 wrote this",
+            ));
         }
         Ok(document)
     }
 
-    /// Whether the cluster and all its storage targets have ids, if they need any.
+    /// Whether the cluster and all its storage targets have ids. A cluster whose data another
+    /// system keeps needs none.
     fn identifies_targets(&self) -> bool {
         let needs_id = |node: &&NodeEntry| node.has(RoleName::Storage);
         let have_ids = self.nodes.iter().filter(needs_id).all(|node| node.id.is_some());
@@ -113,7 +115,7 @@ impl Document {
         let write = || -> io::Result<()> {
             let text = self.to_text()?;
             nacre_files::create_folder(&folder.join(RUN_FOLDER))?;
-            // The file is written under a temporary name, and linked to its final name once it is
+            // Write the file under a temporary name, and link it to its final name once it is
             // complete. So a crash leaves no half-written file, and a file that another process
             // stored meanwhile is not replaced.
             let fresh = path.with_extension(format!("json.{}.new", std::process::id()));
@@ -133,7 +135,7 @@ impl Document {
         })
     }
 
-    /// Writes the file in place of the one that is there.
+    /// Writes the file in place of the present one.
     ///
     /// # Errors
     /// `Unavailable` if the file cannot be written.
@@ -143,7 +145,7 @@ impl Document {
         replaced.map_err(|error| unwritable(&path, &error))
     }
 
-    /// The text of the file.
+    /// The content of the file.
     ///
     /// # Errors
     /// None in practice, because the content is always valid JSON.
@@ -152,15 +154,15 @@ impl Document {
     }
 }
 
-/// Says what is wrong with the cluster file of a folder, and what to do. `None` if the file is
-/// fine.
+/// Returns what is wrong with the cluster file of a folder, and what to do. `None` if nothing is
+/// wrong.
 pub(crate) fn damage_of_file(folder: &Path) -> Option<String> {
     let is_there = folder.join(FILE_NAME).exists();
     is_there.then(|| Document::read(folder).err()).flatten().map(|error| error.message().to_owned())
 }
 
-/// Returns the names of the storage targets in the cluster file of a folder, if the file belongs to
-/// the cluster with this id.
+/// Returns the storage targets that a folder's cluster file names. Returns none if the file belongs
+/// to a cluster with another id.
 pub(crate) fn storage_targets_of(folder: &Path, id: UniqueId) -> Vec<String> {
     let document = Document::read(folder).ok().filter(|document| document.id == Some(id));
     let nodes = document.map(|document| document.nodes).unwrap_or_default();
@@ -194,7 +196,8 @@ mod tests {
         ClusterFile::read(folder.path())
     }
 
-    /// What release 0.1.0 writes; never change it, add a sample of the next format beside it.
+    /// A file as release 0.1.0 writes it. Never change it; add a sample of the next format after
+    /// it.
     const SAMPLE_FORMAT_1: &str = r#"{ "format": 1,
         "id": "000102030405060708090a0b0c0d0e0f", "nodes": [
         { "name": "storage.0", "id": "f0e0d0c0b0a090807060504030201000", "roles": ["storage"],

@@ -13,8 +13,8 @@ use crate::targets::UniqueId;
 pub struct NodeEntry {
     /// Its name, also that of the target it is.
     pub name: String,
-    /// The node's name in a system that nodes of several folders share, if such a system keeps its
-    /// objects.
+    /// The node's name in a system such as Ceph that keeps the data, where nodes of several folders
+    /// meet. `None` if the cluster keeps its own data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub known_as: Option<String>,
     /// The id of the node's storage target. The target's folder has the same id.

@@ -1,4 +1,4 @@
-//! The lock of a cluster's folder. A process that makes, runs or repairs the cluster holds it.
+//! The lock of a cluster's folder. A process holds it while it makes, runs or repairs the cluster.
 
 use std::fs::File;
 use std::path::Path;
@@ -9,8 +9,8 @@ use rustix::fs::{FlockOperation, flock};
 /// The file that is locked, within the folder.
 const FILE_NAME: &str = "lock";
 
-/// The right to make, run or repair the cluster of a folder, until this is dropped. The kernel
-/// frees the lock when the process ends.
+/// A held lock: the right to make, run or repair the cluster of a folder. Dropping it frees the
+/// lock, and so does the end of the process.
 #[derive(Debug)]
 pub struct FolderLock(#[expect(dead_code, reason = "held for the lock on it")] File);
 

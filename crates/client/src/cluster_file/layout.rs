@@ -15,22 +15,21 @@ use crate::targets::{self, UniqueId};
 pub struct Layout {
     /// What keeps the data, if that is not the nodes: `ceph:…`.
     pub engine: Option<String>,
-    /// The number of storage targets. If an external engine such as Ceph keeps the data, these
-    /// nodes have every role and keep nothing; any of them serves any object.
+    /// The number of storage targets. If another system such as Ceph keeps the data, it is the
+    /// number of nodes: each has every role, keeps no data, and serves any object.
     pub storage: usize,
-    /// The number of metadata nodes, which host sequencers. If an external engine such as Ceph
-    /// keeps the data, there are no separate metadata nodes, because the other nodes have that role
-    /// too.
+    /// The number of metadata nodes, which host sequencers. It counts for nothing if another system
+    /// such as Ceph keeps the data, because then every node has that role.
     pub metadata: usize,
-    /// The addresses at which the nodes listen with mutual TLS, each as `HOST:PORT`, storage nodes
-    /// first. Empty if they listen on Unix sockets only.
+    /// The addresses (`HOST:PORT`) at which the nodes listen with mutual TLS, storage nodes first.
+    /// Empty if they listen only on Unix sockets.
     pub addresses: Vec<String>,
     /// Whether they listen on Unix sockets, too.
     pub sockets: bool,
 }
 
 impl Layout {
-    /// How many nodes it comes to.
+    /// How many nodes the cluster will have.
     pub fn node_count(&self) -> usize {
         self.nodes().len()
     }
@@ -62,7 +61,7 @@ impl Layout {
 
 pub(super) fn holds_one(folder: &Path) -> Error {
     Error::exists(format!("{} holds a cluster", folder.display()))
-        .hint("`nacre up` runs it; for another name another folder with --cluster")
+        .hint("run it with `nacre up`, or name another folder with --cluster DIR")
 }
 
 /// Gives the nodes of a new folder names that no other folder's have.
@@ -103,9 +102,8 @@ impl ClusterFile {
         Ok(cluster)
     }
 
-    /// Lays out a new cluster without writing its file. [Store](ClusterFile::store) the file once
-    /// everything that the cluster needs is there, such as its [keys](Keys::create) if it has
-    /// addresses.
+    /// Lays out a new cluster without writing its file. Call [`ClusterFile::store`] once everything
+    /// else is there, such as the [keys](Keys::create) of a cluster with addresses.
     ///
     /// # Errors
     /// `Exists` if the folder holds a cluster; `Corrupt` if it holds the targets of a cluster whose
@@ -144,8 +142,8 @@ impl ClusterFile {
     pub fn store(&self) -> Result<()> {
         nacre_files::create_folder(&self.folder)
             .map_err(|error| unwritable(&self.folder, &error))?;
-        // The folder possibly existed with wider permissions. A failure does not matter: if the
-        // folder is shared on purpose, every file in it is private all the same.
+        // A folder that existed before may have wider permissions, so tighten them. A failure does
+        // not matter, because every file in the folder is private.
         let _ = nacre_files::tighten_folder(&self.folder);
         let _lock = FolderLock::take(&self.folder)?;
         if Document::is_in(&self.folder) {

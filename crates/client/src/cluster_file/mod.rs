@@ -1,9 +1,11 @@
 //! `cluster.json`: what a client must know before it can send a request.
 //!
 //! The file is in the cluster's folder. It names every node with its roles and its socket or
-//! address. Everything else that nacre knows (maps, programs, events) is in objects and is found
-//! through these nodes. An identity file names the nodes by address, and says whether another
-//! system keeps the data. So an identity file is all that a client on another machine needs.
+//! address. Everything else that nacre knows (maps, programs, events) is in objects, which a client
+//! reads through these nodes.
+//!
+//! A client on another computer has an *identity file* instead. It names the nodes by address, and
+//! says whether another system keeps the data.
 //!
 //! **Invariant:** the list of storage nodes decides placement. It does not change while the cluster
 //! holds data.
@@ -35,16 +37,16 @@ use crate::targets::{self, UniqueId};
 const REMOTE_ENGINE: &str = "ceph:";
 /// The socket of the supervisor.
 const SUPERVISOR_SOCKET: &str = "run/up.sock";
-/// Where, in the folder, sockets and what processes leave are.
+/// The folder, within the cluster's folder, of sockets, locks and log files.
 const RUN_FOLDER: &str = "run";
 
-/// A cluster's nodes, with the folder they run in or the identity to reach them by.
+/// The nodes of a cluster, and either the folder they run in or an identity that reaches them.
 #[derive(Debug, Clone)]
 pub struct ClusterFile {
-    /// Empty if it is elsewhere.
+    /// The cluster's folder. Empty if the cluster comes from an identity file.
     folder: PathBuf,
-    /// The id of the cluster. `None` if another system keeps the data, or if this was read from an
-    /// identity file.
+    /// The id of the cluster. `None` if another system keeps the data, or if the cluster comes from
+    /// an identity file.
     id: Option<UniqueId>,
     engine: Option<String>,
     nodes: Vec<NodeEntry>,
@@ -64,15 +66,15 @@ impl ClusterFile {
         let mut cluster = Self { folder, id, engine, nodes, identity: None };
         cluster.check()?;
         targets::refuse_left_out_targets(&cluster)?;
-        // If a node has no socket, its key proves that this process belongs to the user who runs
-        // the node: only that user can read it.
+        // A node without a socket must be reached by TLS. Any node's key will do as this client's
+        // identity: only the user who runs the nodes can read it.
         if let Some(node) = cluster.nodes.iter().find(|node| node.socket.is_none()) {
             cluster.identity = Keys::of(&cluster).node(&node.name).ok();
         }
         Ok(cluster)
     }
 
-    /// The cluster that an identity file names, to be reached with that identity.
+    /// The cluster that an identity file names. The client connects to it with that identity.
     ///
     /// # Errors
     /// `NotFound` if there is no such file; `Denied` if it belongs to another user; `Invalid` if it
@@ -81,12 +83,11 @@ impl ClusterFile {
         let path = path.as_ref();
         let text = fs::read(path).map_err(|error| match error.kind() {
             io::ErrorKind::PermissionDenied => {
-                Error::denied(format!("{}: {error}", path.display())).hint(
-                    "only the owner of an identity file can read it: use an identity of your own",
-                )
+                Error::denied(format!("{}: {error}", path.display()))
+                    .hint("use an identity of your own: only its owner can read an identity file")
             }
             _ => Error::not_found(format!("no identity at {}: {error}", path.display()))
-                .hint("`nacre entity add NAME` makes one, on the machine of the cluster's folder"),
+                .hint("make one with `nacre entity add NAME`, where the cluster's folder is"),
         })?;
         let unreadable =
             |error: &dyn Display| Error::invalid(format!("{}: {error}", path.display()));
@@ -173,10 +174,10 @@ impl ClusterFile {
         self.nodes.iter().find(|node| node.known_name() == name.as_str())
     }
 
-    /// Where a node is reached from here: its socket if it has one, else its address.
+    /// Where this process reaches a node: at its socket if it has one, else at its address.
     ///
     /// # Errors
-    /// `Invalid` if it has neither, or one that is malformed.
+    /// `Invalid` if it has neither, or if the socket or address is malformed.
     pub fn endpoint(&self, node: &NodeEntry) -> Result<Endpoint> {
         match (self.socket(node)?, self.address(node)?) {
             (Some(endpoint), _) | (None, Some(endpoint)) => Ok(endpoint),
@@ -202,7 +203,7 @@ impl ClusterFile {
         node.address.as_deref().map(Endpoint::tls).transpose()
     }
 
-    /// The socket of the nodes' supervisor, on their machine.
+    /// The socket of the nodes' supervisor, which is on the same computer as the folder.
     ///
     /// # Errors
     /// `Unsupported` if the cluster is known from an identity file only.
@@ -215,8 +216,8 @@ impl ClusterFile {
         Endpoint::unix(self.folder.join(SUPERVISOR_SOCKET))
     }
 
-    /// The folder with the nodes' sockets, locks and logs on this machine. It is made if it is
-    /// missing, because a copy of a cluster's folder possibly lacks it.
+    /// The folder with the nodes' sockets, locks and logs on this computer. Makes the folder if it
+    /// is missing, as it is in a copy of a cluster's folder.
     ///
     /// # Errors
     /// `Unavailable` if it cannot be made.
@@ -228,13 +229,13 @@ impl ClusterFile {
         Ok(path)
     }
 
-    /// What a client on another machine is told about the engine. It is told which kind of system
-    /// keeps the data, but not how to reach that system directly.
+    /// What an identity file says about the engine: which kind of system keeps the data, but not
+    /// how to reach that system directly.
     pub fn remote_engine(&self) -> Option<&'static str> {
         self.engine.as_ref().map(|_| REMOTE_ENGINE)
     }
 
-    /// The nodes, with what a client on another machine needs to reach them.
+    /// The nodes, with what a client on another computer needs to reach them.
     ///
     /// # Errors
     /// `Unsupported` if a node listens on a Unix socket only.
@@ -242,7 +243,7 @@ impl ClusterFile {
         let remote = |node: &NodeEntry| match node.address {
             Some(_) => Ok(NodeEntry { id: None, socket: None, ..node.clone() }),
             None => Err(Error::unsupported(format!("node {} has no address", node.name)).hint(
-                "`nacre init --listen HOST:PORT` makes a cluster that other machines can reach",
+                "make a cluster that other machines can reach: `nacre init --listen HOST:PORT`",
             )),
         };
         self.nodes.iter().map(remote).collect()
@@ -271,7 +272,7 @@ impl ClusterFile {
         Document::of(self).to_text()
     }
 
-    /// Checks that the data of a target is lost, so that the target may be forgotten.
+    /// Checks that the data of a target is lost, so that an operator may give the target up.
     ///
     /// # Errors
     /// Those of [`ClusterFile::forget_target`].
@@ -279,10 +280,10 @@ impl ClusterFile {
         targets::check_forgettable(self, name).map(drop)
     }
 
-    /// Gives up the data of a target whose folder is lost: the target starts empty.
+    /// Gives up the data of a target whose folder is lost. The target then starts empty.
     ///
     /// # Errors
-    /// `Invalid` if nothing is lost, or if the folder holds data; nothing is deleted then.
+    /// `Invalid` if nothing is lost, or if the folder holds data. Nothing is deleted then.
     pub fn forget_target(self, name: &str, _: &FolderLock) -> Result<()> {
         targets::forget(self, name)
     }

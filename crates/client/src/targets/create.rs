@@ -6,8 +6,8 @@ use super::folder::{TargetFolder, unwritable};
 use super::record::TargetRecord;
 use crate::cluster_file::{ClusterFile, RoleName};
 
-/// Makes the folder of every target of a new cluster, each with its identity. A folder that a
-/// crashed attempt left is reused.
+/// Makes the folder of every target of a new cluster, each with its identity. Uses the folders that
+/// a crashed attempt has left.
 ///
 /// # Errors
 /// `Unavailable` if a folder cannot be written.

@@ -1,5 +1,5 @@
-//! The folder of one target: what is in it, whether the target may serve from it, and what to do if
-//! not.
+//! The folder of one target: what is in it, whether the target may serve from it, and what an
+//! operator must do if not.
 
 use std::fs;
 use std::io;
@@ -35,8 +35,8 @@ impl TargetFolder {
         Self { name, path, expected }
     }
 
-    /// Returns why the target must not serve from this folder, and what to do. `None` if it may
-    /// serve.
+    /// Returns why the target must not serve from this folder, and what to do. `None` if the target
+    /// may serve.
     pub fn refusal(&self) -> Option<Error> {
         self.judged().err().map(|refusal| self.explain(refusal))
     }
@@ -55,7 +55,8 @@ impl TargetFolder {
                 false => record.store(&self.path),
             };
             stored.map_err(|error| unwritable(&self.path, &error))?;
-            // The copy helps only after an accident: a target serves without it.
+            // A failure does not matter: only an operator needs the copy, after `cluster.json` is
+            // lost.
             let _ = store_copy(cluster, &self.path);
         }
         Ok(())
@@ -69,9 +70,8 @@ impl TargetFolder {
 
     fn explain(&self, refusal: Refusal) -> Error {
         let (name, path) = (&self.name, self.path.display());
-        let forget = format!(
-            "to go on without what it held, stop the cluster and run `nacre node forget {name}`"
-        );
+        let forget =
+            format!("to give up its data, stop the cluster and run `nacre node forget {name}`");
         let (reason, hint) = match refusal {
             Refusal::Empty => (
                 format!("its folder {path} holds no data, but the target was made before"),
@@ -105,8 +105,7 @@ impl TargetFolder {
         Error::unavailable(format!("{name} does not serve: {reason}")).hint(hint)
     }
 
-    /// Says how to write the identity again, for an operator who knows that this is the right
-    /// folder.
+    /// Tells an operator who knows that this is the right folder how to write the identity again.
     fn restored(&self) -> String {
         let record = self.expected.clone().map(|identity| TargetRecord::new(identity, true));
         match record.and_then(|record| record.to_text().ok()) {
@@ -119,8 +118,7 @@ impl TargetFolder {
     }
 }
 
-/// Stores a copy of `cluster.json` in a target's folder, unless the folder has an equal copy
-/// already.
+/// Stores a copy of `cluster.json` in a target's folder, unless the folder has an equal copy.
 ///
 /// # Errors
 /// Any error of the operating system.
@@ -144,7 +142,7 @@ pub(super) fn store_copies(cluster: &ClusterFile) {
 }
 
 /// Refuses a cluster's folder that has no `cluster.json` but has targets with data. A new cluster
-/// there would not know of these targets.
+/// there would not know these targets.
 ///
 /// # Errors
 /// `Corrupt`, with the targets that are there and how to restore the file.
@@ -159,9 +157,9 @@ pub(crate) fn refuse_targets_without_cluster(folder: &Path) -> Result<()> {
     Err(Error::corrupt(text).hint(format!("{hint}; or name another folder with --cluster DIR")))
 }
 
-/// Refuses a `cluster.json` that omits a storage target, because objects would be sought in the
-/// wrong places. The targets' folders, and the copies of the file in them, tell which targets
-/// exist.
+/// Refuses a `cluster.json` that omits a storage target, because placement would then look for
+/// objects on the wrong targets. The targets' folders, and the copies of the file in them, say
+/// which targets exist.
 ///
 /// # Errors
 /// `Corrupt`, with the target and how to restore the file.
@@ -190,8 +188,7 @@ pub(crate) fn refuse_left_out_targets(cluster: &ClusterFile) -> Result<()> {
     Ok(())
 }
 
-/// The damaged files among those that the cluster keeps beside a target's store, each with the
-/// reason.
+/// The damaged files that the cluster keeps in a target's folder, each with the reason.
 pub fn damaged_target_files(folder: &Path) -> Vec<(&'static str, String)> {
     let mut damages = TargetRecord::damages(folder);
     if let Some(problem) = damage_of_file(folder) {

@@ -1,4 +1,4 @@
-//! Accepting the loss of a target's data.
+//! Gives up the data of a target whose folder is lost.
 
 use nacre_files::holds_store;
 use nacre_object::{Error, Result};
@@ -12,7 +12,7 @@ use crate::cluster_file::{ClusterFile, RoleName};
 /// must hold the lock of the cluster's folder, so that no other process uses the cluster.
 ///
 /// # Errors
-/// `Invalid` if the target's folder is in order, or holds data; nothing is deleted then.
+/// `Invalid` if the target's folder is in order, or holds data. Nothing is deleted then.
 pub(crate) fn forget(mut cluster: ClusterFile, name: &str) -> Result<()> {
     let folder = check_forgettable(&cluster, name)?;
     let Some(mut identity) = folder.expected.clone() else {
@@ -27,7 +27,7 @@ pub(crate) fn forget(mut cluster: ClusterFile, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// The folder of a target that may be forgotten.
+/// The folder of a target whose data an operator may give up.
 ///
 /// # Errors
 /// Those of [`forget`].
@@ -42,7 +42,7 @@ pub(crate) fn check_forgettable(cluster: &ClusterFile, name: &str) -> Result<Tar
     let path = folder.path.display();
     if folder.judged().is_ok() {
         return Err(Error::invalid(format!("the folder of {name}, {path}, is in order"))
-            .hint("only a target that `nacre status` shows as refused can be forgotten"));
+            .hint("forget only a target that `nacre status` shows as refused"));
     }
     let holds_store = holds_store(&folder.path)
         .map_err(|error| Error::unavailable(format!("cannot read {path}: {error}")))?;

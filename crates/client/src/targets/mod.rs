@@ -1,7 +1,7 @@
 //! The folders of a cluster's storage targets, and the identity of each.
 //!
-//! A target that started with an empty folder, or with the folder of another target, would answer
-//! `not found` for lost objects. So each folder has an identity: a [record](record) of the
+//! A target must not start with an empty folder, or with the folder of another target: it would
+//! answer `not found` for lost objects. So each folder has an identity: a [record](record) of the
 //! cluster's id, the target's name and the target's id. `cluster.json` has the same ids. A node
 //! compares the two before it opens the folder, and serves nothing if they differ ([`Refusal`]).
 //!
@@ -12,9 +12,10 @@
 //! | an operator accepts a loss | [`forget`]: a new identity for the empty folder, then `cluster.json` |
 //!
 //! **Invariant:** `cluster.json` names an id only after the folder's record of that id is durable.
-//! A crash in between leaves records of folders without data, which the next attempt replaces.
+//! A crash in between leaves records in folders without data. The next attempt replaces these
+//! records.
 //!
-//! Each folder also has a copy of `cluster.json`, from which a lost one is restored.
+//! Each folder also has a copy of `cluster.json`, from which an operator can restore a lost one.
 
 mod create;
 mod folder;

@@ -4,8 +4,8 @@
 //! {"format": 1, "cluster": "5b1c…", "target": "storage.2", "id": "90af…", "has_data": true}
 //! ```
 //!
-//! `has_data` is false until the target's engine has made its store there. `target.json.copy` is
-//! the same file again: it is read if the first is missing or damaged.
+//! `has_data` is false until the target's engine has made its store there. `target.json.copy` has
+//! the same content. A node reads it if `target.json` is missing or damaged.
 
 use std::fs;
 use std::io;
@@ -28,7 +28,7 @@ pub(crate) struct TargetIdentity {
     pub cluster: UniqueId,
     /// The target's name.
     pub target: String,
-    /// The target's id: a target that was forgotten and made anew has another one.
+    /// The target's id. It changes when an operator gives up the target's data.
     pub id: UniqueId,
 }
 
@@ -60,7 +60,7 @@ impl TargetRecord {
         Self { format: FORMAT, identity, has_data }
     }
 
-    /// Reads the record of a folder, or the copy of the record if only the copy can be read.
+    /// Reads the record of a folder. Reads its copy if the record itself cannot be read.
     pub fn find(folder: &Path) -> Found {
         let found = Self::read(&folder.join(FILE_NAME));
         match Self::read(&folder.join(COPY_NAME)) {
@@ -85,7 +85,7 @@ impl TargetRecord {
         }
     }
 
-    /// Returns which of the two files that hold the record are damaged, each with the reason.
+    /// Returns which of the two files of the record are damaged, each with the reason.
     pub fn damages(folder: &Path) -> Vec<(&'static str, String)> {
         let files = [FILE_NAME, COPY_NAME].map(|name| (name, Self::read(&folder.join(name))));
         // A store that no cluster keeps has neither.
@@ -125,7 +125,7 @@ impl TargetRecord {
         self.store(folder)
     }
 
-    /// The text of the file.
+    /// The content of the file.
     ///
     /// # Errors
     /// None in practice, because a record is always valid JSON.
@@ -138,7 +138,7 @@ impl TargetRecord {
 mod tests {
     use super::*;
 
-    /// What the first release with identities wrote; never change it, add later formats beside it.
+    /// A file of the first release with identities. Never change it; add later formats after it.
     const SAMPLE_FORMAT_1: &str = r#"{"format":1,"cluster":"000102030405060708090a0b0c0d0e0f",
         "target":"storage.2","id":"f0e0d0c0b0a090807060504030201000","has_data":true}"#;
 

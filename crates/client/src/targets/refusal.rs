@@ -1,4 +1,4 @@
-//! Decides whether a target may serve from the folder that it has. It does no IO.
+//! Decides whether a target may serve from its folder. It does no IO.
 
 use super::record::{Found, TargetIdentity};
 
@@ -17,7 +17,7 @@ pub(crate) enum Refusal {
         /// The other target.
         target: String,
     },
-    /// The folder belongs to a former target of the same name, which was forgotten.
+    /// The folder belongs to a former target of the same name, whose data an operator gave up.
     Forgotten,
     /// The folder holds data and does not say whose.
     Unidentified,
@@ -26,8 +26,8 @@ pub(crate) enum Refusal {
 }
 
 /// Decides whether the target with identity `expected` may serve from a folder with identity
-/// `found`. `holds_store` says whether the folder holds a store. If another system keeps the data,
-/// no identity is expected.
+/// `found`. `holds_store` says whether the folder holds a store. `expected` is `None` if another
+/// system keeps the data.
 ///
 /// # Errors
 /// The reason why the target must not serve.
