@@ -23,8 +23,8 @@ use crate::{ResourceName, ResourceRecord};
 
 /// An authority that does not answer this long is replaced.
 const SILENCE: Duration = Duration::from_millis(300);
-/// How long one question may take, from when it is sent to its answer. It is long enough because an
-/// authority that has no answer after a second says so.
+/// How long a client waits for the answer to one request. An authority that has no answer after one
+/// second says so, which is well before.
 pub(crate) const ASK_PATIENCE: Duration = Duration::from_secs(2);
 /// A call with all its retries.
 const CALL_PATIENCE: Duration = Duration::from_secs(10);
@@ -50,8 +50,8 @@ pub struct Resource {
     calls: AtomicU64,
     #[cfg(feature = "programs")]
     holding: Arc<Holding>,
-    /// This lock lets one call run at a time, because an authority remembers only the last answer
-    /// to each handle.
+    /// Held during a call. An authority remembers only the last answer to each handle, so a handle
+    /// sends one call at a time.
     #[cfg(not(feature = "programs"))]
     turn: tokio::sync::Mutex<()>,
 }
@@ -69,7 +69,7 @@ impl fmt::Debug for Resource {
 }
 
 impl Resources {
-    /// The resources whose records are in these maps and that these nodes serve.
+    /// The resources whose records are in `maps`, and which these nodes serve.
     pub fn new(
         maps: Maps,
         transport: Arc<dyn HostTransport>,
@@ -119,7 +119,7 @@ impl Resources {
     /// Removes a resource with its state.
     ///
     /// # Errors
-    /// `NotFound`; `Unavailable`: the resource is possibly removed then.
+    /// `NotFound`. After `Unavailable` the resource may be removed.
     pub async fn remove(&self, name: &ResourceName) -> Result<()> {
         loop {
             let record = stored(&*self.records, name).await?;
@@ -141,7 +141,7 @@ impl Resources {
         self.records.names().await
     }
 
-    /// A resource's record: its file type, and who serves it.
+    /// The record of a resource: its file type, and which node serves it.
     ///
     /// # Errors
     /// `NotFound`; `Unavailable`.
@@ -160,7 +160,7 @@ impl Resources {
         Ok(stored.filter(|stored| stored.born == born))
     }
 
-    /// Watches a resource. The watcher is told of each change once it is stored: see
+    /// Watches a resource. The watcher gets an event for each change once it is stored: see
     /// [`Resources::stored`].
     pub fn watch(&self, name: &ResourceName) -> MapWatcher {
         self.maps.watch(name.map(), 0)
@@ -195,7 +195,7 @@ impl Resources {
     }
 }
 
-/// The error of a call that got no answer in time. The call has possibly happened.
+/// The error of a call that got no answer in time. The call may have happened.
 fn undecided(error: Error) -> Error {
     match error.kind() {
         ErrorKind::Stale => Error::unavailable(format!("no authority answered in time: {error}")),
@@ -218,12 +218,11 @@ impl Resource {
     /// [`Resource::release`].
     ///
     /// # Errors
-    /// Those of the method. `Unavailable` if no answer came in time. The call has then possibly
-    /// happened.
+    /// Those of the method. After `Unavailable` the call may have happened.
     #[cfg(feature = "programs")]
     pub async fn call(&self, method: &str, input: Value) -> Result<Value> {
         if let Some(answered) = self.holding.call_at_once(method, &input) {
-            // A caller that calls without a pause must let the task run that renews the lease.
+            // If calls follow without a pause, this yields to the task that renews the lease.
             tokio::task::coop::consume_budget().await;
             return answered.map_err(|error| error.on(&self.name));
         }
@@ -235,8 +234,7 @@ impl Resource {
     /// Calls a method, exactly once. Calls of one handle run one after another.
     ///
     /// # Errors
-    /// Those of the method. `Unavailable` if no answer came in time. The call has then possibly
-    /// happened.
+    /// Those of the method. After `Unavailable` the call may have happened.
     #[cfg(not(feature = "programs"))]
     pub async fn call(&self, method: &str, input: Value) -> Result<Value> {
         let _turn = self.turn.lock().await;
@@ -260,10 +258,11 @@ impl Resource {
         }
     }
 
-    /// Returns this handle's capability, if it holds one, together with the changes that it made.
-    /// Without this call, the handle returns its capability half a second after the last call of a
-    /// method, or when it is dropped. If the process ends before that, the next client waits until
-    /// the lease of the capability is over.
+    /// Returns this handle's capability, if it has one, with the changes that the client made.
+    ///
+    /// Otherwise the handle returns its capability half a second after the last call of a method,
+    /// or when it is dropped. If the process ends before that, the next client waits until the
+    /// lease is over.
     #[cfg(feature = "programs")]
     pub async fn release(&self) {
         self.holding.give_back().await;

@@ -2,18 +2,18 @@
 //! shared resource and file type interfaces).
 //!
 //! A resource has a path, a *file type* and a bounded state. The file type is a program that gives
-//! it methods. The node in charge, its *authority*, runs them one after another, and stores a
-//! change before it answers. Epochs fence off former authorities, as [`nacre_host`] describes: a
-//! node that takes over claims the resource's record, and after that the store refuses every change
-//! of its predecessor.
+//! it methods. The node in charge, its *authority*, runs the methods one after another, and stores
+//! a change before it answers. Epochs fence off former authorities, as [`nacre_host`] describes: a
+//! node that takes over claims the resource's record. After that the store refuses every change of
+//! the former authority.
 //!
 //! | module | holds |
 //! | --- | --- |
 //! | `name`, `record`, `stored` | the stored form of a resource |
 //! | `capability/` | capability programs: the hook, the VM, the active ones (feature `programs`) |
 //! | `filetype/` | file types: the hook, the VM, the active ones (feature `programs`) |
-//! | `authority/` | the node's side, which lends capabilities (feature `programs`) |
-//! | `client`, `question` | the client's side, and its questions |
+//! | `authority/` | what a node runs to serve resources and grant capabilities (feature `programs`) |
+//! | `client`, `question` | the client, and the requests that it sends |
 //! | `holding` | the client that holds a capability and runs the methods itself (feature `programs`) |
 
 #[cfg(feature = "programs")]

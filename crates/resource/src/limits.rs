@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use nacre_program::Budget;
 
-/// The longest path, with its slashes. With the prefix of a resource's map it fits into the name of
-/// a map.
+/// The longest path, with its slashes. A map's name has room for it and for the prefix of resource
+/// maps.
 pub const MAX_PATH_BYTES: usize = 96;
 /// The largest state of one resource in JSON. Each change stores the whole state, with the
 /// remembered answers.
@@ -17,14 +17,14 @@ pub const MAX_INPUT_BYTES: usize = 16 * 1024;
 /// The output of a method that reads, in JSON.
 pub const MAX_OUTPUT_BYTES: usize = 64 * 1024;
 /// The largest output of a method that writes. It is stored beside the state, so that a client that
-/// repeats its call gets it again.
+/// repeats its call gets the same output.
 pub const MAX_WRITE_OUTPUT_BYTES: usize = 1024;
-/// For how many clients a resource remembers the last answer. After so many other clients have
-/// called methods that write, a repeated call is not recognised. So a client must not repeat a call
+/// For how many clients a resource remembers the last answer. A repeated call is not recognised
+/// after that many other clients have called methods that write. So a client must not repeat a call
 /// automatically after a long time.
 pub const MAX_REMEMBERED_CLIENTS: usize = 128;
 /// The largest size of the remembered answers in JSON, with the names of their clients. If they
-/// take more, fewer clients are remembered.
+/// take more, the resource remembers fewer clients.
 pub const MAX_REMEMBERED_BYTES: usize = 12 * 1024;
 /// A bound on the bytes that are stored in addition to the state and the remembered answers.
 const STORED_OVERHEAD_BYTES: usize = 512;
@@ -35,15 +35,14 @@ const _: () = assert!(
 );
 /// Resources one node serves at a time.
 pub const MAX_HOSTED: usize = 10_000;
-/// How long a recovery tries to read the state.
+/// How long a recovery waits before it reads the state again.
 pub const READ_AGAIN: Duration = Duration::from_millis(50);
 
-/// A capability program may refuse a capability for a number of seconds. Then the client sends each
-/// call to the authority (round trips) for at least this long, before it asks for a capability
-/// again.
+/// The shortest time for which a capability program may refuse a capability. Meanwhile the client
+/// sends each call to the authority (round trips).
 pub const MIN_ROUND_TRIPS: Duration = Duration::from_millis(1);
-/// The longest such time. It is bounded because until its end the client notices no other program
-/// or version that is activated.
+/// The longest time for which a capability program may refuse a capability. During that time the
+/// client does not notice that another program or version decides, so the time is bounded.
 pub const MAX_ROUND_TRIPS: Duration = Duration::from_secs(10);
 
 /// The budget of one decision of a capability program. All clients of the resource wait for the
@@ -55,8 +54,8 @@ pub const CAPABILITY_BUDGET: Budget = Budget {
     output_bytes: 0,
 };
 
-/// The budget of one call. A call delays the other calls of its resource, so it gets less than a
-/// method of a class.
+/// The budget of one call. A call delays the other calls of its resource, so its budget is smaller
+/// than that of a class method.
 pub const CALL_BUDGET: Budget = Budget {
     time: Duration::from_millis(50),
     memory_bytes: 8 * 1024 * 1024,

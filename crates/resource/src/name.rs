@@ -14,7 +14,8 @@ use crate::limits::MAX_PATH_BYTES;
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ResourceName {
     path: String,
-    /// The name of the map with the resource's record and state: the path with dots for slashes.
+    /// The map with the resource's record and state. Its name is the path with dots instead of
+    /// slashes.
     map: MapName,
 }
 
@@ -59,7 +60,7 @@ fn not_a_path(text: &str) -> Error {
     ))
 }
 
-/// A map of resources by name can be searched by the text of a name.
+/// Lets a map with resource names as keys be searched by a string.
 impl Borrow<str> for ResourceName {
     fn borrow(&self) -> &str {
         self.as_str()

@@ -1,7 +1,7 @@
-//! The questions that clients and nodes ask the authority of a resource. Each is JSON after the
-//! header that every question to a host has.
+//! The requests that clients and nodes send to the authority of a resource. Each is JSON after the
+//! header that every request to a host has.
 //!
-//! | method | goes on with | answer |
+//! | method | after the header | answer |
 //! | --- | --- | --- |
 //! | `call` | a [`Call`] in JSON | an [`Answer`] in JSON |
 //! | `forwarded` | a [`Forwarded`] in JSON, by a node that was the authority | as for `call` |
@@ -37,13 +37,13 @@ pub struct Call {
     /// Its input.
     #[serde(default)]
     pub input: Value,
-    /// The handle that calls, a random text. Handle and entity together tell one client from
-    /// another.
+    /// A random string that identifies the client's handle. Handle and entity together identify a
+    /// client.
     pub handle: String,
     /// The number of the call, which counts the calls of the handle. A repeated call has the same
     /// number.
     pub number: u64,
-    /// The number that tells this client from all others, if it can hold capabilities.
+    /// The number that identifies a client that can hold capabilities. 0 if the client cannot.
     #[serde(default)]
     pub client: u64,
 }
@@ -66,14 +66,14 @@ impl Call {
     }
 }
 
-/// A call by a client that would prefer to get a capability and run the method itself.
+/// A call whose client would rather get a capability and run the method itself.
 #[cfg(feature = "programs")]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Acquire {
     /// The number of the grant, if the client gets one. It is greater than the number of every
     /// earlier attempt.
     pub number: u64,
-    /// The digest of the file type that the client has compiled, if there is one.
+    /// The digest of the file type that the client has compiled, if any.
     #[serde(default)]
     pub compiled: Option<String>,
     /// The grant that the client has ended, if it had one.
@@ -124,7 +124,7 @@ pub struct Granted {
     pub number: u64,
     /// Whether the holder may change the state.
     pub is_exclusive: bool,
-    /// The lease in microseconds, counted from before the holder sent its question.
+    /// The lease in microseconds, counted from before the holder sent its request.
     pub lease_us: u64,
     /// Calls that the holder may run.
     pub operations: Option<u64>,
@@ -158,7 +158,7 @@ pub struct Hold {
 #[cfg(feature = "programs")]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct News {
-    /// The lease in microseconds, counted from before the holder sent its question.
+    /// The lease in microseconds, counted from before the holder sent its request.
     pub lease_us: u64,
 }
 
@@ -283,8 +283,10 @@ pub(crate) enum Received {
 
 #[cfg(feature = "programs")]
 impl Received {
+    /// Decodes a request to `method`.
+    ///
     /// # Errors
-    /// `Unsupported` for another method; `Invalid` for what makes no sense.
+    /// `Unsupported` for an unknown method; `Invalid` for a malformed request.
     pub fn decode(method: &str, rest: &[u8]) -> Result<Self> {
         Ok(match method {
             "call" | "forwarded" if rest.len() > MAX_INPUT_BYTES + CALL_BYTES => {
@@ -350,8 +352,8 @@ fn depth(value: &Value) -> usize {
     }
 }
 
-/// How many bytes a call may have in addition to its input: for the names of a method, a handle, an
-/// entity and a tenant, with a reserve.
+/// How many bytes a call may have besides its input: the names of a method, a handle, an entity and
+/// a tenant, with a reserve.
 #[cfg(feature = "programs")]
 const CALL_BYTES: usize = 1024;
 

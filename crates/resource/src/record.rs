@@ -1,11 +1,11 @@
 //! `ResourceRecord`: which node serves a resource, and which file type it has.
 //!
-//! It is stored in JSON under the key `record` of the resource's map. The state is another key of
-//! the same map ([`Stored`](crate::Stored)). Each change of either is a commit that names the
+//! The record is JSON under the key `record` of the resource's map. The state is another key of the
+//! same map ([`Stored`](crate::Stored)). Each change of record or state is a commit that names the
 //! previous epoch of the map.
 //!
-//! **Invariant:** the store refuses a commit by a node that has been replaced, because the claim of
-//! its successor has changed the map. So the claim itself seals the map.
+//! **Invariant:** the store refuses a commit by a node that was replaced, because the claim of its
+//! successor has changed the map's epoch. So the claim itself seals the map.
 
 use nacre_host::{Authority, MapRecord, Record, Words};
 use nacre_object::{Error, MapName, NodeName, ProgramName, Result};

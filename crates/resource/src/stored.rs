@@ -1,4 +1,4 @@
-//! `Stored`: the state of a resource as it is stored, with the last answers to its clients.
+//! `Stored`: the stored state of a resource, with the last answers to its clients.
 
 use std::collections::BTreeMap;
 
@@ -16,14 +16,14 @@ pub(crate) const STATE_KEY: &str = "state";
 /// The state of a resource with the last answers to its clients: JSON under the key `state` of its
 /// map.
 ///
-/// **Invariant:** the answer to a call that changed the state is stored with that change. If a
-/// client repeats the call, any authority gives it the same answer and changes nothing a second
-/// time. For a recovered type this holds only while its authority lives: changes that were not
+/// **Invariant:** the answer to a call that changed the state is stored with the change. If a
+/// client repeats the call, any authority gives it the same answer and does not run the method
+/// again. For a recovered type this holds only while its authority lives: changes that were not
 /// stored are lost with their answers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stored {
-    /// The epoch at which the resource was created. By this number, a state that an earlier
-    /// resource of the same name left behind is ignored.
+    /// The epoch at which the resource was created. A state with another epoch belongs to an
+    /// earlier resource of the same name, and is ignored.
     pub born: u64,
     /// Counts the changes.
     pub version: u64,
@@ -36,8 +36,8 @@ pub struct Stored {
     /// *recovered*. A successor then runs the type's recovery function before any method.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_behind: bool,
-    /// Whether clients possibly hold capabilities that they have not returned. A successor answers
-    /// nothing until their leases are over.
+    /// Whether clients may hold capabilities that they have not returned. A successor answers no
+    /// request until their leases are over.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_lent: bool,
     /// The last answer of each client that changed the state.
@@ -64,22 +64,22 @@ fn is_false(flag: &bool) -> bool {
 }
 
 impl Stored {
-    /// Returns the answer that the client was given to this call, if it was answered.
+    /// Returns the answer to this call of the client, if the call was answered before.
     ///
     /// # Errors
-    /// `Conflict` if a later call of the client has been answered since. The client no longer waits
-    /// for this call then.
+    /// `Conflict` if a later call of the client was answered since. The client then no longer waits
+    /// for this call.
     pub fn told(&self, client: &str, call: u64) -> Result<Option<&Told>> {
         match self.told.get(client) {
             Some(told) if told.call == call => Ok(Some(told)),
             Some(told) if told.call > call => {
-                Err(Error::conflict(format!("call {call} of the client is older than its last")))
+                Err(Error::conflict(format!("a later call than {call} was answered")))
             }
             _ => Ok(None),
         }
     }
 
-    /// Makes a change, and remembers its answer. If there are too many clients, forgets the one
+    /// Makes a change, and remembers its answer. If there are too many clients, forgets the client
     /// whose last answer is oldest.
     pub fn change(
         &mut self,
@@ -121,8 +121,8 @@ impl Stored {
     }
 }
 
-/// How many bytes of JSON a remembered answer takes in addition to its client's name and its
-/// output: quotes, names of fields and two numbers.
+/// How many bytes of JSON a remembered answer takes besides its client's name and its output:
+/// quotes, names of fields and two numbers.
 const TOLD_OVERHEAD_BYTES: usize = 80;
 
 impl Told {

@@ -57,7 +57,7 @@ fn exclusively() -> Vec<(String, bool)> {
     vec![("alice".into(), true)]
 }
 
-/// Lets the client be alone for long enough, and make enough calls, to get the exclusive
+/// Waits until the client counts as alone, and makes enough calls that it gets the exclusive
 /// capability.
 async fn work_alone(cluster: &Cluster, resource: &Resource) {
     sleep(ms(1_100)).await;

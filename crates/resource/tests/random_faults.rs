@@ -1,6 +1,6 @@
 //! Clients hold capabilities while messages are late or lost, nodes are killed or cut off, and
-//! holders stop answering. Resources move, and file types are replaced. A seed decides what
-//! happens; time is virtual.
+//! holders stop answering. Meanwhile resources move, and file types are replaced. A seed decides
+//! what happens; time is virtual.
 
 mod common;
 
@@ -103,7 +103,7 @@ async fn run(seed: u64) -> (History, usize) {
     (history, cluster.nodes.holders())
 }
 
-/// Makes a version of both file types live. Every second version lets clients take turns.
+/// Installs a version of both file types. Every second version lets clients take turns.
 fn install(cluster: &Cluster, version: u64) {
     let named = |source: &str, mode: &str| match version % 2 {
         0 => source.to_owned(),
@@ -202,7 +202,8 @@ fn judge(history: &History) -> Result<(), String> {
             }
         }
         for read in all.iter().filter(|done| done.method != changes) {
-            // The tail is one after the last position, while the counter is the last value.
+            // The log's tail is the last position plus one, while the counter is the last value
+            // itself.
             let behind = u64::from(changes == "next");
             let stale =
                 changed.iter().find(|it| it.ended < read.began && it.value + behind > read.value);

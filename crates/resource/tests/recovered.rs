@@ -1,5 +1,5 @@
-//! Tests recovered types on several nodes: changes are answered before they are stored, and no
-//! promise of the type is broken.
+//! Tests recovered types on several nodes: their changes are answered before they are stored, but
+//! no promise of the type is broken.
 
 mod common;
 
@@ -124,7 +124,7 @@ async fn a_replaced_authority_issues_no_position() {
     cluster.cut_off(replaced);
     assert_eq!(next(&resource).await, 1_000_001, "by the other node, past the reserved ones");
     cluster.join(replaced);
-    // The replaced node still believes that it is the authority, and this client believes it, too.
+    // The replaced node and this client still believe that this node is the authority.
     assert_eq!(next(&other).await, 1_000_002);
 }
 
@@ -138,8 +138,8 @@ async fn a_handed_over_resource_continues_without_a_gap() {
         assert_eq!(cluster.authority_of(PATH).await, to);
     }
     assert!(!stored(&cluster).await.is_behind);
-    // The state that was stored for the hand-over does not mislead the successor of a node that
-    // dies later.
+    // The node that took over dies later. Its successor must not use the state that was stored for
+    // the hand-over as if it were the latest.
     assert_eq!((next(&resource).await, next(&resource).await), (20, 21));
     cluster.kill_node(cluster.authority_of(PATH).await);
     assert_eq!(next(&resource).await, 1_000_001);

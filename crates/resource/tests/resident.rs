@@ -1,4 +1,4 @@
-//! A method that a holder runs has the same result as on the authority, whatever the program does.
+//! A method has the same result on a holder as on the authority, whatever the program does.
 
 mod common;
 
@@ -10,8 +10,8 @@ use nacre_resource::Resource;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-/// Runs the same calls by two clients: one holds the exclusive capability from the sixth call on,
-/// and the other never holds it. Both must get the same answers.
+/// Runs the same calls by two clients and checks that both get the same answers. One client holds
+/// the exclusive capability from the sixth call on; the other never holds it.
 async fn assert_alike(methods: &str, calls: &[(&str, Value)]) -> Vec<Result<Value, ErrorKind>> {
     let source = format!("filetype.recovered(function() end)\n{methods}");
     let cluster = Cluster::new(1);
@@ -43,7 +43,7 @@ async fn assert_alike(methods: &str, calls: &[(&str, Value)]) -> Vec<Result<Valu
 
 async fn call(resource: &Resource, method: &str, input: &Value) -> Result<Value, ErrorKind> {
     let called = resource.call(method, input.clone()).await;
-    // Numbers are doubles in a VM, while JSON can write a whole number in two forms.
+    // A VM has only doubles, while JSON can write a whole number in two forms.
     let called = called.map(|value| match value.as_f64() {
         Some(number) => json!(number),
         None => value,

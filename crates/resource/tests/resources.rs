@@ -39,7 +39,7 @@ fn on_commits(fault: Fault, every: usize) -> FaultPlan {
     })
 }
 
-/// Clients that call `next` until they are told to stop, and every number that they were given.
+/// Clients that call `next` until they are stopped, and every number that they got.
 struct Callers {
     stop: tokio::sync::watch::Sender<bool>,
     tasks: JoinSet<Vec<u64>>,
@@ -62,7 +62,7 @@ impl Callers {
         Self { stop, tasks }
     }
 
-    /// Ends the clients. Checks that every number from 1 on was given to one of them.
+    /// Stops the clients. Checks that one of them got each number, from 1 on, exactly once.
     async fn end(self) -> usize {
         self.stop.send_replace(true);
         let mut given = self.tasks.join_all().await.concat();
@@ -209,7 +209,7 @@ async fn a_replaced_node_gives_no_reader_an_old_state() {
     cluster.cut_off(replaced);
     assert_eq!(next(&resource).await, 2, "by the other node");
     cluster.join(replaced);
-    // The replaced node still believes that it is the authority, and so does the reader.
+    // The replaced node and the reader still believe that this node is the authority.
     assert_eq!(reader.call("peek", Value::Null).await.unwrap(), json!(3));
 }
 

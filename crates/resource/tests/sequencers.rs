@@ -1,4 +1,5 @@
-//! Resources whose file type is a sequencer, in Luau and native, pass the suite that a log's sequencer passes.
+//! Runs the test suite of a log's sequencer on resources whose file type is a sequencer, in Luau
+//! and native.
 
 mod common;
 

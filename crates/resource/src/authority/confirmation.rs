@@ -16,7 +16,7 @@ use crate::stored::STATE_KEY;
 use crate::{ResourceName, ResourceRecord};
 
 impl ResourceHost {
-    /// Waits until an answer is confirmed by the authority that found it.
+    /// Waits until the authority that gave an answer has confirmed it.
     pub(crate) async fn until_confirmed(
         &self,
         slot: &Arc<ResourceSlot>,
@@ -45,7 +45,7 @@ impl ResourceHost {
         }
     }
 
-    /// Why an authority that has ended gives no answer.
+    /// The error for a request to an authority that has ended.
     fn refusal(&self, slot: &ResourceSlot, authority: u64) -> Error {
         let refusal = slot.beside.refusal.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match refusal {
@@ -54,7 +54,7 @@ impl ResourceHost {
         }
     }
 
-    /// Makes sure that a task confirms the answers. A resource has one such task at a time.
+    /// Makes sure that a task confirms the answers. A resource has at most one such task.
     fn confirm_later(&self, slot: &Arc<ResourceSlot>) {
         if slot.beside.is_confirming.swap(true, Ordering::AcqRel) {
             return;
@@ -63,15 +63,15 @@ impl ResourceHost {
         tokio::spawn(async move {
             while host.confirm(&slot).await {}
             slot.beside.is_confirming.store(false, Ordering::Release);
-            // Whoever came meanwhile starts the next task.
+            // Wake the requests that came meanwhile: one of them starts the next task.
             slot.tell_change();
         });
     }
 
-    /// Confirms the answers that were found so far. Returns whether there were any. If the state
-    /// was changed, stores it; the store refuses that commit if another node is the authority now.
-    /// If the state was not changed, reads the epoch of the map, which shows whether this node
-    /// still is the authority.
+    /// Confirms all answers of this resource so far. Returns whether there were any.
+    ///
+    /// If the state has changed, this stores it; the store refuses the commit if another node is
+    /// the authority now. Otherwise this reads the epoch of the map, which shows the same.
     async fn confirm(&self, slot: &ResourceSlot) -> bool {
         let (name, authority, answers, map_epoch, change) = {
             let machine = slot.machine();
@@ -93,7 +93,7 @@ impl ResourceHost {
                 (machine.map_epoch, machine.confirmed) = (map_epoch, answers);
                 machine.stored_version = version.unwrap_or(machine.stored_version);
             }
-            // Replaced, or nobody knows what is stored: it is read anew.
+            // This node was replaced, or the outcome is unknown: read the stored state anew.
             (Some(_), Err(error)) => {
                 *machine = None;
                 // A conflict is the claim of a successor.
@@ -109,8 +109,8 @@ impl ResourceHost {
         true
     }
 
-    /// Stores a state, or checks that nothing was stored since an epoch. Returns the epoch of the
-    /// map.
+    /// Stores a state. Without a state, checks that nothing was stored since `map_epoch`. Returns
+    /// the epoch of the map.
     async fn confirm_in_store(
         &self,
         name: &ResourceName,

@@ -1,18 +1,16 @@
 //! `ResourceHost`: what a node runs to serve resources.
 //!
-//! A call runs on the state in memory. Before the client gets its answer, the answer is
-//! *confirmed*: this node was still the authority when it found the answer, and the changes that
-//! the answer depends on are stored. A recovered type stores a change only if its method asked for
-//! that.
+//! A call runs on the state in memory. The client gets the answer once the host has *confirmed* it:
+//! this node was still the authority when the method ran, and the changes that the answer depends
+//! on are stored. The methods of a recovered type decide themselves which changes must be stored.
 //!
-//! One commit confirms all answers that were found before it. If there is nothing to store, one
-//! read of the map's epoch confirms them. Answers that are found during a confirmation wait for the
-//! next one.
+//! One commit confirms all answers before it. If there is nothing to store, one read of the map's
+//! epoch confirms them. Answers that are made during a confirmation wait for the next one.
 //!
 //! **Invariant:** a repeated call gets the same answer as before (see [`Stored`]).
 //!
-//! **Invariant:** a failed commit ends this authority. The state is read anew, so no answer depends
-//! on a lost change, unless the file type is recovered.
+//! **Invariant:** a failed commit ends this authority. The next one reads the stored state, so no
+//! answer depends on a lost change, unless the file type is recovered.
 
 use std::pin::pin;
 use std::sync::atomic::AtomicBool;
@@ -46,8 +44,8 @@ use crate::question::{
 use crate::stored::{STATE_KEY, Stored};
 use crate::{ResourceName, ResourceRecord};
 
-/// How long the host waits before it looks again for a file type that is not live on this node. The
-/// type was possibly activated just now, and the node is about to install it.
+/// How long the host waits before it looks again for a file type that this node does not run. The
+/// type may be active since a moment ago, so that the node is about to install it.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// What the resources of a node need.
@@ -57,7 +55,7 @@ pub struct ResourceEnv {
     pub maps: Maps,
     /// The records in them.
     pub records: Arc<dyn RecordStore<ResourceRecord>>,
-    /// The way to other nodes, to hand resources over.
+    /// The transport to other nodes, to hand resources over.
     pub transport: Arc<dyn HostTransport>,
     /// The file types that are live here.
     pub file_types: LiveFileTypes,
@@ -83,10 +81,10 @@ impl<'a> Asker<'a> {
         Caller { entity: self.entity.as_str().into(), tenant: self.tenant.as_str().into() }
     }
 
-    /// Makes the asker of a call that this asker, a node, forwards for a client.
+    /// The client whose call the asker, a node, forwards.
     ///
     /// # Errors
-    /// `Denied` if this asker is no node. Otherwise any client could call in the name of another.
+    /// `Denied` if the asker is no node. Otherwise any client could call in another's name.
     fn forwarding_for(self, entity: &'a EntityName, tenant: &'a TenantName) -> Result<Self> {
         match self.entity.is_node() || *self.entity == EntityName::local() {
             true => Ok(Self { entity, tenant }),
@@ -95,7 +93,7 @@ impl<'a> Asker<'a> {
     }
 }
 
-/// Serves the resources of a node. A clone is another handle to the same host.
+/// Serves the resources of a node. A clone is a handle to the same host.
 #[derive(Debug, Clone)]
 pub struct ResourceHost(pub(crate) Host<Resources>);
 
@@ -122,8 +120,7 @@ pub(crate) type ResourceSlot = Slot<Resources>;
 pub(crate) struct Beside {
     /// Whether answers are being confirmed.
     pub is_confirming: AtomicBool,
-    /// If the store refused an authority's state and would refuse it again: the epoch of that
-    /// authority, and the store's error.
+    /// The epoch of an authority whose state the store refused for good, and the store's error.
     pub refusal: Mutex<Option<(u64, Error)>>,
     pub uses: Uses,
 }
@@ -176,9 +173,9 @@ impl Hosting for Resources {
     }
 }
 
-/// What an attempt to answer came to.
+/// The result of an attempt to answer.
 enum Attempt<T> {
-    /// The answer, which may be given once its number is confirmed by this authority.
+    /// The answer. The client may get it once this authority has confirmed answer `number`.
     Ready {
         answer: T,
         number: u64,
@@ -209,15 +206,15 @@ impl ResourceHost {
         self.0.kind().started + time
     }
 
-    /// Answers a question that [`HostTransport::ask`] brings.
+    /// Answers a request that a node receives through [`HostTransport::ask`].
     ///
     /// # Errors
     /// `Stale` if the client must read the record; `NotFound` if there is no such resource; those
-    /// of the method. `Unavailable` if the resource cannot be served now; then a call may or may
-    /// not have happened.
+    /// of the method. `Unavailable` if the resource cannot be served now; then a call may have
+    /// happened.
     pub async fn handle(&self, asker: Asker<'_>, method: &str, input: &[u8]) -> Result<Bytes> {
         let (name, epoch, rest) = split_header(input)
-            .ok_or_else(|| Error::invalid("the question does not name a resource"))?;
+            .ok_or_else(|| Error::invalid("the request does not name a resource"))?;
         let (name, question) = (ResourceName::new(name)?, Received::decode(method, rest)?);
         let answer = match question {
             Received::Call(call) => self.answer_or_forward(&name, epoch, asker, call).await,
@@ -267,9 +264,9 @@ impl ResourceHost {
         self.0.answer_or_forward(name, epoch, here, there).await
     }
 
-    /// Answers or forwards a call of a client that asks for a capability with its call. If the call
-    /// is forwarded, the client gets no capability, because it would have to return its changes
-    /// through the forwarding node.
+    /// Answers or forwards a call whose client also asks for a capability. A client whose call is
+    /// forwarded gets no capability, because it would have to return its changes through the
+    /// forwarding node.
     async fn acquire_or_forward(
         &self,
         name: &ResourceName,
@@ -348,7 +345,7 @@ impl ResourceHost {
         Ok(Attempt::Ready { answer: (), number, authority })
     }
 
-    /// Tries to answer until there is an answer. Then waits until everything that the answer
+    /// Repeats `attempt` until it has an answer. Then waits until everything that the answer
     /// depends on is stored.
     async fn answer<T: serde::Serialize>(
         &self,
@@ -383,7 +380,7 @@ impl ResourceHost {
         self.0.get_ready(name, why, looks).await
     }
 
-    /// Waits until the slot changes, or until a deadline of the machine is due.
+    /// Waits until the slot changes, or until the machine must act at a deadline.
     ///
     /// # Errors
     /// `Unavailable` and [busy](nacre_host::is_busy) once it is later than `busy_at`.

@@ -1,9 +1,9 @@
-//! The host's side of lending capabilities. [`lending`](super::lending) decides; this module waits.
+//! Grants, polls and returns of capabilities, as the host serves them. [`lending`](super::lending)
+//! decides; this module waits.
 //!
-//! A task that waits looks at the resource's machine whenever the slot (the machine's place on this
-//! node) changes and whenever a deadline is due. If a holder is overdue, the task evicts it: the
-//! node takes the resource over from itself, so it claims the resource again and recovers its
-//! state.
+//! A waiting task looks at the resource whenever its slot on this node changes, and at each
+//! deadline. If a holder is overdue, the task evicts it: the node takes the resource over from
+//! itself. It claims the record again and recovers the state.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -21,13 +21,13 @@ use super::readiness::{Later, NotYet, ready};
 use crate::question::{Acquired, Call, Hold, News, Returned};
 use crate::{ResourceName, ResourceRecord};
 
-/// How long a hand-over waits for a holder to return its grant. By then the holder's lease is over,
-/// and the holder can be evicted and the state recovered.
+/// How long a hand-over waits for a holder to return its grant. After this time the holder's lease
+/// is over, so the node can evict the holder and recover the state.
 const RECALL_PATIENCE: Duration = Duration::from_secs(1);
 
 impl ResourceHost {
-    /// Runs a call, or grants the capability that its client wants instead. Waits until the result
-    /// is [confirmed](super::host).
+    /// Runs a call, or grants its client a capability instead. Waits until the result is
+    /// [confirmed](super::host).
     ///
     /// # Errors
     /// `Unavailable` and [busy](nacre_host::is_busy) if a holder keeps the call waiting; those of
@@ -86,7 +86,7 @@ impl ResourceHost {
         }
     }
 
-    /// Waits for the answer to a call. Returns it with the epoch of the authority that found it.
+    /// Waits for the answer to a call. Returns it with the epoch of the authority that gave it.
     async fn reply(
         &self,
         name: &ResourceName,
@@ -110,7 +110,7 @@ impl ResourceHost {
         }
     }
 
-    /// Looks for the answer to a call. Finds `None` if the authority that was asked no longer
+    /// Looks for the answer to a call. Finds `None` if the authority that took the call no longer
     /// serves the resource.
     fn look(
         &self,
@@ -129,8 +129,8 @@ impl ResourceHost {
         self.wait(name, slot, due_at)
     }
 
-    /// Does what is due. Returns the time when something is due next, or an error if a holder must
-    /// be evicted.
+    /// Acts on all deadlines that have passed. Returns the next deadline, or an error if a holder
+    /// must be evicted.
     fn due_at(
         &self,
         machine: &mut ResourceMachine,
@@ -143,8 +143,7 @@ impl ResourceHost {
         }
     }
 
-    /// Says how long to wait until something is due. If a holder must be evicted, begins that
-    /// first.
+    /// Says how long to wait for the next deadline. If a holder must be evicted, starts that first.
     fn wait<T>(
         &self,
         name: &ResourceName,
@@ -157,7 +156,7 @@ impl ResourceHost {
         }))
     }
 
-    /// Answers a holder's question for news: at once if there is news, else after [`RENEW_EVERY`].
+    /// Answers a holder's poll: at once if there is news, else after [`RENEW_EVERY`].
     ///
     /// # Errors
     /// `Stale` if the client must read the record; as
@@ -174,7 +173,7 @@ impl ResourceHost {
         let (news, number, authority) = loop {
             let mut changed = pin!(slot.changed());
             changed.as_mut().enable();
-            // Possibly another holder must be evicted, although no call waits for it.
+            // Another holder may be overdue although no call waits for it. Then evict it here.
             let mut is_overdue = false;
             let looked = {
                 let (mut machine, now) = (slot.machine(), self.now());
@@ -204,7 +203,7 @@ impl ResourceHost {
                     if is_overdue {
                         self.evict(name, &slot);
                     }
-                    // It does not matter which of the two ended the wait: the loop looks again.
+                    // The loop looks again, whether the deadline or a change ended the wait.
                     let _elapsed = timeout_at(due_at, changed).await;
                 }
                 Err(NotYet::NotReady(why)) => self.get_ready(name, why, &mut looks).await?,
@@ -217,11 +216,10 @@ impl ResourceHost {
         Ok(news)
     }
 
-    /// Takes back a grant that its holder returns.
+    /// Ends a grant that its holder returns.
     ///
     /// # Errors
-    /// `Stale` if this node is not the authority that gave the grant; then the grant has ended,
-    /// too.
+    /// `Stale` if another authority gave the grant; the grant has then ended already.
     pub(super) fn take_back(
         &self,
         name: &ResourceName,
@@ -232,7 +230,7 @@ impl ResourceHost {
         {
             let mut machine = slot.machine();
             let machine = machine.as_mut().ok_or_else(deposed::<ResourceRecord>)?;
-            // An old epoch means that the holder's grant came from an earlier authority.
+            // If the epoch is old, an earlier authority gave the grant.
             machine.serving().check(epoch).map_err(|_| deposed::<ResourceRecord>())?;
             machine.take_back(self.now(), (self.env(), &slot.beside.uses), returned);
         }
@@ -244,8 +242,8 @@ impl ResourceHost {
     /// dropped.
     ///
     /// # Errors
-    /// `Unavailable` and [busy](nacre_host::is_busy) if a holder does not answer; it is being
-    /// evicted then.
+    /// `Unavailable` and [busy](nacre_host::is_busy) if a holder does not answer. It is then being
+    /// evicted.
     pub(super) async fn recall(&self, name: &ResourceName) -> Result<Recalled> {
         let slot = self.0.slot(name)?;
         let recalled = Recalled { slot: Arc::clone(&slot) };
@@ -281,8 +279,7 @@ impl ResourceHost {
 /// That a holder must be evicted.
 struct Overdue;
 
-/// A call that possibly waits until a holder returns its grant. If this is dropped, the call is
-/// withdrawn.
+/// A call that may wait until a holder returns its grant. Dropping this value withdraws the call.
 struct Waiting<'a> {
     host: &'a ResourceHost,
     slot: &'a ResourceSlot,

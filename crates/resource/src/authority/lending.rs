@@ -4,11 +4,11 @@
 //! 1. A client sends a call and asks for a capability. It gets the capability with the state, or
 //!    the authority runs the call, or the client waits until a holder returns its grant.
 //! 2. The holder of the exclusive capability changes its copy of the state. Holders of shared ones
-//!    only read theirs.
-//! 3. A holder returns its grant, with the state if it changed that.
-//! 4. A holder that does not return its grant in time is evicted: this node claims the resource
-//!    again. The changes of an evicted holder are lost, like those of an authority that died. The
-//!    file type recovers the state.
+//!    only read their copies.
+//! 3. A holder returns its grant, with the state if it has changed the state.
+//! 4. If a holder does not return its grant in time, the node evicts the holder: it claims the
+//!    resource again. The changes of an evicted holder are lost, like those of an authority that
+//!    died. The file type recovers the state.
 //!
 //! **Invariant:** the authority takes a state only from the holder of the current exclusive grant.
 
@@ -49,17 +49,17 @@ impl Wanted {
 /// What a call came to.
 #[derive(Debug)]
 pub(crate) enum Reply {
-    /// The authority ran the call. The answer may be given to the client once its number is
-    /// confirmed.
+    /// The authority ran the call. The client may get the answer once answer `number` is confirmed.
     Served { answer: Answer, again: Duration, number: u64 },
-    /// The client gets a capability, once this number is confirmed, and runs the call itself.
+    /// The client gets a capability once answer `number` is confirmed, and then runs the call
+    /// itself.
     Granted { client: u64, granted: Box<Granted>, number: u64 },
-    /// The call failed, or a later question of the client was answered, or too many clients wait.
+    /// The call failed, or a later request of the client was answered, or too many clients wait.
     Failed(Error),
 }
 
 impl ResourceMachine {
-    /// Takes a call. Returns a ticket, with which the answer is fetched once it is there.
+    /// Takes a call. Returns a ticket, by which the caller fetches the answer later.
     ///
     /// # Errors
     /// `Unsupported` if the file type has no active version that can run on the state; those of
@@ -87,8 +87,8 @@ impl ResourceMachine {
         Ok(ticket)
     }
 
-    /// Forgets a call whose client has stopped waiting for the answer. If the answer was a grant,
-    /// the grant ends, because the client was never told of it.
+    /// Forgets a call whose client no longer waits for the answer. If the answer was a grant, the
+    /// grant ends, because the client never learnt of it.
     pub fn withdraw(&mut self, now: Time, on: (&ResourceEnv, &Uses), ticket: u64) {
         if self.lending.forget(ticket) {
             self.handle(now, on, Event::Withdrawn { ticket });
@@ -111,8 +111,8 @@ impl ResourceMachine {
         true
     }
 
-    /// Returns the answer to a holder's question for news, which came at `received`. Returns `None`
-    /// if the grant is revoked or has ended.
+    /// Returns the answer to a holder's poll, which came at `received`. Returns `None` if the grant
+    /// is revoked or has ended.
     pub fn news(
         &mut self,
         now: Time,
@@ -139,11 +139,11 @@ impl ResourceMachine {
         self.handle(now, on, Event::Returned { client, number, operations });
     }
 
-    /// Takes a state from the holder of the exclusive capability, to be stored. Returns the number
+    /// Takes a state that the holder of the exclusive capability wants stored. Returns the number
     /// of the answer.
     ///
     /// # Errors
-    /// `Stale` if the grant has ended: the change did not happen.
+    /// `Stale` if the grant has ended. The state is then not taken.
     pub fn store_for_holder(&mut self, told: Returned) -> Result<u64> {
         let granted = self.lending.authority().granted(told.client, told.number);
         let is_holder = granted.is_some_and(|granted| granted.mode() == Mode::Exclusive);
@@ -165,8 +165,8 @@ impl ResourceMachine {
         self.carry_out(now, on, commands);
     }
 
-    /// Switches to the active version of the file type. Revokes capabilities that were granted for
-    /// another version, because their holders run that version.
+    /// Switches to the active version of the file type. Revokes the capabilities that were granted
+    /// for another version, because their holders run that version.
     ///
     /// # Errors
     /// `Unsupported` if no version is active.
@@ -205,21 +205,21 @@ impl ResourceMachine {
                     self.lending.answer(ticket, reply);
                 }
                 Command::Refuse { ticket } => {
-                    let late = Error::stale("a later question of the client was answered");
+                    let late = Error::stale("a later request of the client was answered");
                     self.lending.answer(ticket, Reply::Failed(late));
                 }
                 Command::Busy { ticket } => {
                     let busy = nacre_host::busy("too many clients wait for the resource");
                     self.lending.answer(ticket, Reply::Failed(busy));
                 }
-                // Nothing to do here: the task that waits to answer the holder's question, or the
-                // one that evicts the holder, sees this when it next looks at the machine.
+                // Nothing to do here. Two tasks act when they next look at the machine: one
+                // answers the holder's poll, the other evicts the holder.
                 Command::Revoke { .. } | Command::Evict { .. } => {}
             }
         }
     }
 
-    /// Grants a capability, unless the call has been answered before or there is no usable state.
+    /// Grants a capability, unless the call was answered before or there is no usable state.
     fn grant(
         &mut self,
         now: Time,
@@ -253,7 +253,7 @@ impl ResourceMachine {
     }
 
     /// Makes the message to the holder of a new grant. Returns `None` if the holder's call was
-    /// answered before, because the call must not run again.
+    /// answered before, because a call must not run twice.
     fn granted(
         &mut self,
         env: &ResourceEnv,
@@ -285,8 +285,8 @@ impl ResourceMachine {
     }
 }
 
-/// Returns what to ask the policy for on behalf of a client that calls a method. That is a
-/// capability if the client wants one and the file type has one that lets it run the method itself.
+/// Returns what to ask the policy for when a client calls a method. It is a capability if the
+/// client wants one and the file type has one that allows the method; else it is one operation.
 fn wish(file_type: &FileType, method: &str, wants_capability: bool) -> Wish {
     let access = file_type.methods().get(method);
     let most = file_type.most_granted().filter(|_| wants_capability && access.is_some());

@@ -18,10 +18,10 @@ use crate::{ResourceRecord, Stored};
 /// A resource that a node serves.
 ///
 /// **Invariants:**
-/// - The answer that a client gets is the answer of the authority at that time.
+/// - A client gets an answer only if this node was the authority when the answer was made.
 /// - An answer depends only on stored changes. A recovered type is the exception; the stored state
 ///   then says [`Stored::is_behind`].
-/// - While a client possibly holds a capability, the stored state says [`Stored::is_lent`].
+/// - While a client may hold a capability, the stored state says [`Stored::is_lent`].
 #[derive(Debug)]
 pub struct ResourceMachine {
     serving: Serving<ResourceRecord>,
@@ -30,28 +30,28 @@ pub struct ResourceMachine {
     pub(crate) current: Option<Stored>,
     /// The last change that is stored.
     pub(crate) stored_version: u64,
-    /// Answers wait until all changes up to this one are stored.
+    /// Answers wait until all changes up to this version are stored.
     pub(crate) store_through: u64,
-    /// Whether the recovery function of the file type has to run on the state first.
+    /// Whether the recovery function of the file type must run before any method.
     must_recover: bool,
     /// Counts the answers, in the order in which they were found.
     pub(crate) answers: u64,
-    /// Answers up to this number may be given to their clients. The changes that these answers
-    /// depend on are stored, and this node was still the authority when it found them.
+    /// Clients may get answers up to this number. The changes that these answers depend on are
+    /// stored, and this node was still the authority when it made them.
     pub(crate) confirmed: u64,
     /// The epoch of the map that the next change follows.
     pub(crate) map_epoch: u64,
     is_held: bool,
-    /// Who holds capabilities, and who waits.
+    /// The clients that hold capabilities, and the requests that wait.
     pub(crate) lending: Lending<Waiting, Reply>,
     /// The version of the file type by which capabilities are granted.
     pub(crate) lent_version: u64,
-    /// The end of the leases that a former authority possibly granted. This machine answers nothing
-    /// before that.
+    /// When the leases are over that a former authority may have granted. Until then this machine
+    /// answers no request.
     pub(crate) quiet_until: Option<Time>,
 }
 
-/// What a call is made with, and by whom.
+/// The client that makes a call.
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
     /// The authenticated entity.
@@ -118,10 +118,10 @@ impl ResourceMachine {
         self.serving.record().file_type().as_str()
     }
 
-    /// Returns the version of the file type that is live here.
+    /// Returns the version of the file type that runs on this node.
     ///
     /// # Errors
-    /// `Unsupported` if no version is.
+    /// `Unsupported` if no version runs here.
     pub(crate) fn file_type(&self, env: &ResourceEnv) -> Result<Arc<FileType>> {
         let name = self.serving_type();
         let live = native_type(name).or_else(|| env.file_types.get(name));
@@ -132,7 +132,7 @@ impl ResourceMachine {
         })
     }
 
-    /// Runs a call, or finds the earlier answer of a repeated call.
+    /// Runs a call. If the call is a repetition, returns the earlier answer instead.
     ///
     /// # Errors
     /// Those of [`ResourceMachine::state_for`], and those of the method.
@@ -174,8 +174,8 @@ impl ResourceMachine {
         Ok(answer)
     }
 
-    /// Returns the state, if this version of the file type may run on it. Creates it for a new
-    /// resource, and recovers it after a take-over.
+    /// Returns the state, if this version of the file type may run on it. Creates the state of a
+    /// new resource, and recovers the state after a takeover.
     ///
     /// # Errors
     /// `Unsupported` if a later version made the state, or if the state must be recovered and this
@@ -210,9 +210,9 @@ impl ResourceMachine {
         self.current.as_mut().ok_or_else(|| Error::corrupt("the resource has no state in memory"))
     }
 
-    /// Records that the state was changed. The answer to the change waits until the change is
-    /// stored in three cases: `must_store` is set, the type is journaled, or the stored state does
-    /// not say yet that it is possibly behind.
+    /// Records that the state has changed. The answer must wait until the change is stored in three
+    /// cases: `must_store` is set, the type is journaled, or the stored state does not say
+    /// `is_behind` yet.
     fn note_change(&mut self, survival: Survival, must_store: bool) {
         let Some(current) = &mut self.current else { return };
         let is_recovered = survival == Survival::Recovered;
@@ -222,7 +222,7 @@ impl ResourceMachine {
         current.is_behind = is_recovered;
     }
 
-    /// Replaces the state by the one that the holder of the exclusive capability has made.
+    /// Replaces the state by the state that the holder of the exclusive capability has made.
     pub(crate) fn accept(&mut self, state: serde_json::Value, type_version: u64, must_store: bool) {
         let Some(current) = &mut self.current else { return };
         current.version += 1;
@@ -230,7 +230,8 @@ impl ResourceMachine {
         self.note_change(Survival::Recovered, must_store);
     }
 
-    /// Has it stored that a client holds a capability, before the client is told so.
+    /// Records a grant in the state to be stored. The client gets the grant only once that is
+    /// stored.
     pub(crate) fn note_grant(&mut self, mode: Mode) {
         let Some(current) = &mut self.current else { return };
         let is_exclusive = mode == Mode::Exclusive;
@@ -243,7 +244,7 @@ impl ResourceMachine {
     }
 
     /// Makes answers wait until the whole state is stored, so that a successor need not recover it.
-    /// A state that still has to be recovered stays as it is.
+    /// Does nothing while this node itself has not recovered the state yet.
     fn store_all(&mut self) {
         let Some(current) = self.current.as_mut().filter(|_| !self.must_recover) else { return };
         if current.is_behind {
@@ -253,8 +254,8 @@ impl ResourceMachine {
         }
     }
 
-    /// Has the whole state stored, so that a successor need neither recover it nor wait for leases.
-    /// Does nothing while clients possibly hold capabilities.
+    /// Prepares the whole state to be stored, so that the successor need neither recover it nor
+    /// wait for leases. Does nothing while clients may hold capabilities.
     pub(crate) fn prepare_hand_over(&mut self, now: Time) {
         if self.lending.is_lent() || self.is_quiet(now) {
             return;
@@ -285,7 +286,7 @@ impl Machine for ResourceMachine {
     }
 }
 
-/// Reports a fault of the file type. If a method refuses a call, that is no fault.
+/// Reports a fault of the file type. A call that a method refuses is no fault.
 fn report(env: &ResourceEnv, file_type: &FileType, error: &Error) {
     let is_fault = matches!(error.kind(), ErrorKind::Fault | ErrorKind::Exhausted);
     if let (true, Some(name)) = (is_fault, file_type.program()) {
@@ -296,7 +297,7 @@ fn report(env: &ResourceEnv, file_type: &FileType, error: &Error) {
 /// What a recovery found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Found {
-    /// The epoch of the map that has the claim and the state.
+    /// The epoch of the map when the claim and the state were read.
     pub map_epoch: u64,
     /// The state; `None` if none was stored yet.
     pub stored: Option<Stored>,

@@ -1,4 +1,4 @@
-//! The side of the node: the host of resources, their machines, and the capabilities that it lends.
+//! What a node runs to serve resources: the host, the resources, and the capabilities it grants.
 
 mod confirmation;
 mod host;

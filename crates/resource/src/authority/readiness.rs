@@ -1,4 +1,4 @@
-//! Whether a machine may answer a client now, and what it waits for if not.
+//! Whether a resource may answer a client now. If not, what the request waits for.
 
 use nacre_capability::Time;
 use nacre_host::{Machine, NotReady};
@@ -20,7 +20,7 @@ pub(crate) enum Later {
     HandedOver,
     /// Leases that a former authority gave may run until then.
     Quiet(Time),
-    /// No live version of the file type can run on the state. The error says why.
+    /// The version of the file type that runs here cannot run on the state. The error says why.
     NotLive(Error),
 }
 

@@ -1,8 +1,8 @@
 //! `ResourceRecovery`: how a node that has claimed a resource finds its state.
 //!
 //! The claim and the state are keys of one map. The claim has changed the epoch of the map, so the
-//! store accepts no commit of an earlier authority, and nothing else has to be sealed. One read of
-//! the map returns the state, and shows whether the claim still stands.
+//! store refuses every commit of an earlier authority: the claim is also the seal. One read of the
+//! map returns the state, and shows whether this node's claim is still stored.
 
 use nacre_host::{Record, Recovery, Step};
 

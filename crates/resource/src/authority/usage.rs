@@ -26,7 +26,7 @@ pub struct ResourceUse {
 pub struct LendingCounts {
     /// Resources of which clients hold capabilities now.
     pub lent: u64,
-    /// How many holders did not return a capability in time since the node started.
+    /// How many capabilities were not returned in time since the node started.
     pub evictions: u64,
 }
 

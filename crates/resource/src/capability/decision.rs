@@ -1,4 +1,4 @@
-//! Converts the questions for a capability program, and its answers, to and from values of its VM.
+//! Converts the arguments of a capability program, and its results, to and from values of its VM.
 
 use std::time::Duration;
 
@@ -74,7 +74,7 @@ fn terms_from_lua(conditions: &Table) -> Result<Terms> {
             _ => {
                 let known: Vec<_> = condition_names().collect();
                 return Err(Error::invalid(format!("there is no condition {name:?}"))
-                    .hint(format!("a grant has the conditions {}", known.join(" and "))));
+                    .hint(format!("use the conditions {}", known.join(" and "))));
             }
         }
     }
@@ -91,7 +91,7 @@ fn count(value: &Value) -> Result<u64> {
 /// Reads a number of seconds, which must not be negative.
 ///
 /// # Errors
-/// `Invalid` with the name of what it should be.
+/// `Invalid`, with `what` as the name of the value.
 pub(super) fn seconds(value: &Value, what: &str) -> Result<Duration> {
     let number = number(value).filter(|number| *number >= 0.0);
     let number = number
@@ -99,8 +99,8 @@ pub(super) fn seconds(value: &Value, what: &str) -> Result<Duration> {
     Ok(Duration::try_from_secs_f64(number).unwrap_or(Duration::MAX))
 }
 
-/// Returns the index, from 0, of the client that a program's function `turn` chose from a list of
-/// `length` waiting clients.
+/// Reads which of `length` waiting clients a program's function `turn` chose. Returns its index,
+/// from 0.
 ///
 /// # Errors
 /// `Invalid` with the values that `turn` may return.

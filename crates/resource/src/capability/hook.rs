@@ -10,7 +10,7 @@ use nacre_registry::{CompiledHook, CompiledProgram, LivePrograms, ProgramKind};
 use super::CapabilityProgram;
 use super::interface::CAPABILITY_INTERFACE;
 
-/// The hook of capability programs, which decide which client holds a capability and how long.
+/// The hook of capability programs. They decide which client holds a capability and for how long.
 pub type CapabilityHook = CompiledHook<CapabilityProgram>;
 /// The capability programs that are live on a node, by name.
 pub type LiveCapabilityPrograms = LivePrograms<CapabilityProgram>;

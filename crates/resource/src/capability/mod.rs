@@ -1,5 +1,5 @@
-//! Capability programs: they decide which client holds the capability of a resource or of a log's
-//! sequencer, how long, and which client is next.
+//! Capability programs. They decide which client holds the capability of a resource or of a log's
+//! sequencer, for how long, and which client is next.
 
 mod decision;
 mod hook;

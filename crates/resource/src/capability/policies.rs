@@ -1,4 +1,4 @@
-//! `CapabilityPolicies`: the policies that the live capability programs of a node make.
+//! `CapabilityPolicies`: turns the active capability programs of a node into policies.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use nacre_registry::{FaultReporter, KindFaults, ProgramKind};
 
 use super::{CapabilityProgram, LiveCapabilityPrograms};
 
-/// The policies that the live capability programs of a node make. Clones share everything.
+/// The policies of a node's active capability programs. Clones share everything.
 #[derive(Debug, Clone)]
 pub struct CapabilityPolicies {
     live: LiveCapabilityPrograms,
@@ -22,8 +22,8 @@ impl CapabilityPolicies {
         Self { live, faults: KindFaults::of(ProgramKind::Capability) }
     }
 
-    /// Reports the faults of programs from now on. A second call changes nothing, because a process
-    /// is one node.
+    /// Reports the faults of programs from now on. A second call has no effect, because a process
+    /// runs one node.
     pub fn report_to(&self, reporter: FaultReporter) {
         self.faults.report_to(reporter);
     }
@@ -44,8 +44,8 @@ impl Policies for CapabilityPolicies {
     }
 }
 
-/// The policy of one program: its live version decides. If that version fails, or no version is
-/// live, [`BestEffort`] decides.
+/// The policy of one program. Its active version decides. If that version fails, or no version is
+/// active, [`BestEffort`] decides.
 #[derive(Debug)]
 struct ProgramPolicy {
     name: ProgramName,

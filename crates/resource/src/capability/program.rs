@@ -43,7 +43,7 @@ impl CapabilityProgram {
         (program.has_keep, program.has_turn) = program.run(|run| {
             if function(run, "grant")?.is_none() {
                 return Err(Error::invalid("the program must define a function `grant`")
-                    .hint("grant(ask) returns true to grant, false for a round trip"));
+                    .hint("define grant(ask): return true to grant, false for a round trip"));
             }
             Ok((function(run, "keep")?.is_some(), function(run, "turn")?.is_some()))
         })?;
@@ -55,7 +55,7 @@ impl CapabilityProgram {
         self.version
     }
 
-    /// Decides what a client gets.
+    /// Decides what a client gets: a capability or a round trip.
     ///
     /// # Errors
     /// `Fault` with the line where the program fails, or with the line of the function whose result

@@ -45,8 +45,8 @@ pub enum Access {
 pub enum Survival {
     /// Each change is stored before it is answered.
     Journaled,
-    /// A change is answered before it is stored, unless its method asks that it be stored first.
-    /// After a failure, a function of the file type repairs the last stored state.
+    /// A change is answered before it is stored, unless its method calls `filetype.store`. After a
+    /// failure, a function of the file type repairs the last stored state.
     Recovered,
 }
 
@@ -91,7 +91,7 @@ pub struct Outcome {
     pub state: Option<Value>,
     /// The output.
     pub output: Value,
-    /// Whether the method called `filetype.store`: the change is stored before it is answered.
+    /// Whether the method called `filetype.store`. Then the change is stored before it is answered.
     pub must_store: bool,
 }
 
@@ -214,7 +214,7 @@ impl FileType {
         })
     }
 
-    /// Repairs the last stored state after the death of an authority that possibly answered later
+    /// Repairs the last stored state after the death of an authority, which may have answered later
     /// changes. `now_micros` is the time in microseconds since 1970, UTC.
     ///
     /// # Errors
@@ -312,8 +312,7 @@ impl FileType {
     }
 }
 
-/// # Errors
-/// That a file type has no method of this name, with those it has.
+/// The error for a method that the file type does not have. Its hint names the methods that it has.
 pub(super) fn no_method<'a>(name: &str, methods: impl Iterator<Item = &'a String>) -> Error {
     let names: Vec<_> = methods.map(String::as_str).collect();
     Error::unsupported(format!("the file type has no method {name:?}"))

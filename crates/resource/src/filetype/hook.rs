@@ -10,7 +10,7 @@ use nacre_registry::{CompiledHook, CompiledProgram, LivePrograms, ProgramId, Pro
 use super::interface::FILE_TYPE_INTERFACE;
 use super::{FileType, Survival, native_type};
 
-/// The hook of file types: the state and methods of shared resources.
+/// The hook of file types, which define the state and methods of shared resources.
 pub type FileTypeHook = CompiledHook<FileType>;
 /// The file types that are live on a node, by name.
 pub type LiveFileTypes = LivePrograms<FileType>;
@@ -20,8 +20,8 @@ impl CompiledProgram for FileType {
     const INTERFACE: &'static Interface = &FILE_TYPE_INTERFACE;
     const USED_KIND: Option<ProgramKind> = Some(ProgramKind::Capability);
 
-    /// Compiles a file type and tries it: creates the state of a new resource, and recovers that
-    /// state if the type is a recovered one.
+    /// Compiles a file type and tries it: it creates the state of a new resource, and a recovered
+    /// type recovers that state.
     fn compile_and_try(
         name: &str,
         version: u64,

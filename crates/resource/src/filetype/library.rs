@@ -14,7 +14,7 @@ use super::{Access, Locking};
 /// Methods of one file type: more is a mistake.
 const MAX_METHODS: usize = 256;
 
-/// What the chunk that runs in the VM of a thread has added and requested.
+/// The methods and settings that a file type's chunk has defined in the VM of one thread.
 pub(super) struct TypeLibrary {
     methods: Rc<RefCell<Methods>>,
     /// The function given to `filetype.recovered`.
@@ -23,8 +23,8 @@ pub(super) struct TypeLibrary {
     must_store: Rc<Cell<bool>>,
     /// What `filetype.capability` was given.
     locking: Rc<RefCell<Option<Locking>>>,
-    /// Whether the chunk, which defines the file type, has run to its end. From then on the
-    /// definition of the file type cannot change.
+    /// Whether the chunk, which defines the file type, has run to its end. After that the
+    /// definition can no longer change.
     is_loaded: Rc<Cell<bool>>,
 }
 
@@ -42,8 +42,8 @@ impl TypeLibrary {
         self.is_loaded.set(false);
     }
 
-    /// Notes that the chunk has run to its end. A call of `filetype.store` in the chunk itself has
-    /// no effect.
+    /// Records that the chunk has run to its end. If the chunk itself called `filetype.store`, that
+    /// has no effect.
     pub fn set_loaded(&self) {
         self.must_store.set(false);
         self.is_loaded.set(true);
@@ -148,8 +148,10 @@ impl Library for TypeLibrary {
     }
 }
 
+/// Refuses a change of the file type while a method runs.
+///
 /// # Errors
-/// If a method runs, because what it adds or sets would be lost at the end of the call.
+/// After the chunk has run to its end, because such a change would be lost at the end of the call.
 fn check_not_loaded(is_loaded: &Cell<bool>) -> mlua::Result<()> {
     match is_loaded.get() {
         false => Ok(()),

@@ -31,7 +31,7 @@ impl Locking {
         let program = match program {
             Value::Nil => None,
             Value::String(name) => Some(ProgramName::new(name.to_string_lossy())?),
-            _ => return Err(Error::invalid("the name of a capability program is a string")),
+            _ => return Err(Error::invalid("the name of a capability program must be a string")),
         };
         Ok(Self { mode, program })
     }

@@ -1,14 +1,16 @@
-//! File types: programs that give resources their state and methods.
+//! File types: programs that define the state and methods of resources.
 //!
 //! A file type is a Luau chunk. `init()` returns the state of a new resource. `filetype.read(name,
-//! method)` and `filetype.write(name, method)` add methods; each is called as `method(state, input,
-//! call)` and returns its output. A method that writes changes `state` in place. Changes that a
-//! reading method makes to it are dropped. A method that fails changes nothing.
+//! method)` and `filetype.write(name, method)` add methods. A method is called as `method(state,
+//! input, call)` and returns its output. A method that writes changes `state` in place. Changes
+//! that a reading method makes to `state` are dropped. A method that fails changes nothing.
 //!
-//! A file type is *journaled* or *recovered*. The changes of a journaled type are stored before
-//! they are answered. A type is recovered if it gives `filetype.recovered` a function, which
-//! repairs the state after a take-over. Its changes are answered before they are stored, unless the
-//! method calls `filetype.store()`.
+//! A file type is *journaled* or *recovered*:
+//!
+//! - The authority stores each change of a journaled type before it answers.
+//! - A recovered type gives `filetype.recovered` a function that repairs the state after a
+//!   takeover. The authority answers before it stores a change, unless the method calls
+//!   `filetype.store()`.
 //!
 //! `filetype.capability(mode, program)` lets clients hold capabilities: see [`Locking`].
 //!

@@ -1,5 +1,5 @@
-//! File types that are compiled into nacre. A client of the same release runs them when it holds a
-//! capability.
+//! File types that are compiled into nacre. A client of the same release can run them itself while
+//! it holds a capability.
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
@@ -15,11 +15,11 @@ pub(super) trait NativeType: fmt::Debug + Send + Sync {
     /// The state of a new resource.
     fn initial(&self) -> Value;
 
-    /// Repairs the last stored state after the death of an authority or of a holder of a
+    /// Repairs the last stored state after the death of an authority, or of a client that held a
     /// capability.
     ///
     /// # Errors
-    /// `Corrupt` if the state is not one that this type makes.
+    /// `Corrupt` if this type cannot have made the state.
     fn recovered(&self, state: &Value) -> Result<Value>;
 
     /// Runs a method.

@@ -1,14 +1,16 @@
 //! `Resident`: a file type that stays loaded, with the state in its VM, for a client that holds a
 //! capability.
 //!
-//! [`FileType::call`] loads the program for each call and copies the state in and out. Here both
-//! stay in the VM, so a call costs about a microsecond. Both ways must have the same result, so the
-//! program must keep nothing between calls. Therefore everything that its functions reach is made
-//! read-only. A program that could keep something all the same is refused. If a call here fails,
-//! the caller repeats it with [`FileType::call`], and that result counts.
+//! [`FileType::call`] loads the program for each call and copies the state in and out. Here the
+//! program and the state stay in the VM, so a call costs about a microsecond.
 //!
-//! **Invariant:** after a failed call, and after [`Resident::undo`], the state is the one before
-//! the call.
+//! A call must have the same result here as there, so the program must keep nothing between calls.
+//! Therefore everything that its functions can reach is made read-only. A program that could still
+//! keep something is refused. If a call fails here, the caller repeats it with [`FileType::call`]
+//! and uses that result.
+//!
+//! **Invariant:** after a failed call, and after [`Resident::undo`], the state is as before the
+//! call.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,10 +26,13 @@ use super::library::TypeLibrary;
 use super::{Access, FileType, Outcome};
 use crate::limits::{CALL_BUDGET, MAX_DEPTH, MAX_STATE_BYTES};
 
-/// This chunk returns three functions. `look` calls a method that reads. `change` calls a method
-/// that writes, and copies the state. `copy` makes a read-only copy of a state. It fails for values
-/// that [`STATE`] might refuse to take out of the VM. It also fails for large states, because
-/// copying them would make each call as slow as loading the program.
+/// A Luau chunk that returns three functions.
+///
+/// - `look` calls a method that reads.
+/// - `change` calls a method that writes, and copies the state.
+/// - `copy` makes a read-only copy of a state. It fails for values that [`STATE`] may not be able
+///   to take out of the VM. It also fails for large states: to copy them would be as slow as to
+///   load the program for each call.
 const CALLER: &str = r#"
 local CLIENT, TENANT, MAX_DEPTH, MAX_BYTES = ...
 -- The most that JSON takes for a byte of a string, and for any other value.
@@ -130,8 +135,8 @@ pub(crate) struct Resident {
 unsafe impl Send for Resident {}
 
 impl Resident {
-    /// Loads a file type with a state, for a holder that methods see as `client` and `tenant`.
-    /// Returns `None` if the program could keep something between calls, or if the type is native.
+    /// Loads a file type with a state. Its methods see the holder as `client` and `tenant`. Returns
+    /// `None` if the program could keep something between calls, or if the type is native.
     ///
     /// # Errors
     /// Those of the program.
@@ -235,7 +240,7 @@ impl Resident {
     /// The state.
     ///
     /// # Errors
-    /// `Invalid` or `Exhausted` if the state is not one that may be stored.
+    /// `Invalid` or `Exhausted` if the state may not be stored.
     pub fn state(&self) -> Result<Value> {
         STATE.from_lua(&self.kept)
     }

@@ -18,8 +18,8 @@ pub(super) struct Held {
     /// As whom the methods see this client.
     pub entity: String,
     pub tenant: String,
-    /// The state. `None` if [`Resident`] has it, or if the VM has lost it; in the latter case the
-    /// grant is never returned.
+    /// The state. `None` if `resident` has it. Also `None` if the VM has lost it; then the client
+    /// never returns the grant.
     pub value: Option<Value>,
     pub resident: Option<Resident>,
     pub is_changed: bool,
@@ -75,14 +75,14 @@ impl Held {
         changed
     }
 
-    /// Has each call load the program from now on.
+    /// From now on, each call loads the program again.
     pub fn unload(&mut self) {
         if let Some(resident) = self.resident.take() {
             self.value = resident.state().ok();
         }
     }
 
-    /// Goes on with another state.
+    /// Continues with another state.
     pub fn replace(&mut self, value: Value, clock: &Arc<dyn Clock>) {
         if self.resident.is_some() {
             let seen_as = (&*self.entity, &*self.tenant);
@@ -103,7 +103,7 @@ impl Held {
         }
     }
 
-    /// Returns the message to the authority about the end of the grant, or `None` if the state is
+    /// Returns the message that ends the grant at the authority. Returns `None` if the state is
     /// lost.
     pub fn returned(&self, client: u64) -> Option<Returned> {
         let state = match self.is_changed && self.is_exclusive {

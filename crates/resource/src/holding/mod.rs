@@ -1,13 +1,12 @@
-//! The client's side of a capability: while a client holds it, the client runs the methods of the
-//! resource's file type itself.
+//! The client of a resource that holds a capability: it runs the methods of the file type itself.
 //!
 //! A client that calls often asks for a capability with its next call. While it holds one, a task
-//! asks the authority for news. The answer renews the lease, or says that the capability is
-//! revoked. The client returns the capability when it is revoked, after half a second without a
-//! call, and when the handle is dropped.
+//! polls the authority. Each answer renews the lease, or says that the capability is revoked. The
+//! client returns the capability when it is revoked, after half a second without a call, and when
+//! the handle is dropped.
 //!
-//! **Invariant:** an answered call is part of the state that the client returns. If the lease ends
-//! while a method runs, its change is undone and the call is not answered.
+//! **Invariant:** the state that the client returns includes every call that it has answered. If
+//! the lease ends while a method runs, the client undoes the change and does not answer the call.
 
 mod held;
 
@@ -33,38 +32,39 @@ use crate::question::{Acquire, Acquired, Asked, Call, Granted, Hold, News, Retur
 use crate::{ResourceName, ResourceRecord};
 
 /// A client that makes this many calls within [`CALLS_WITHIN`] also asks for a capability. A client
-/// that calls rarely would gain nothing from a capability and would have to return it.
+/// that calls rarely would gain nothing from a capability.
 const CALLS_BEFORE: u32 = 4;
 const CALLS_WITHIN: Duration = Duration::from_secs(1);
-/// The client returns a capability that it has not used for this long. So if the process of an idle
-/// client dies, other clients need not wait for a lease to end.
+/// The client returns a capability that it has not used for this long. If an idle client's process
+/// then dies, other clients need not wait for the end of a lease.
 const IDLE: Duration = Duration::from_millis(500);
-/// How many times at most the client tries to return a grant. After that the authority waits for
-/// the lease to end.
+/// How many times the client tries to return a grant. After that the authority waits for the end of
+/// the lease.
 const RETURN_ATTEMPTS: usize = 3;
-/// How many times at most one call asks for a capability, if each grant ends before the call has
-/// run. Then the authority runs the call.
+/// How many grants one call asks for, if each ends before the call has run. After that the
+/// authority runs the call.
 const MAX_GRANTS: usize = 3;
 
 /// The side of one handle.
 pub(crate) struct Holding {
-    /// Tells this client from all others.
+    /// The number that identifies this client.
     client: u64,
     authority: Arc<AuthorityClient<ResourceRecord, ()>>,
     clock: Arc<dyn Clock>,
     started: Instant,
     state: Mutex<State>,
-    /// Wakes the task that asks for news.
+    /// Wakes the task that polls the authority.
     ending: Notify,
-    /// While this lock is held, no other call of this handle goes to the authority, which remembers
-    /// only the last answer to each handle. A grant also begins and ends under this lock.
+    /// Held by the call of this handle that goes to the authority, so that only one does at a time:
+    /// the authority remembers only the last answer to each handle. Also held while a grant begins
+    /// or ends.
     turn: tokio::sync::Mutex<()>,
     attempts: Attempts,
 }
 
 struct State {
     held: Option<Held>,
-    /// A grant that has ended. The authority possibly has not been told so yet.
+    /// A grant that has ended, until the authority has acknowledged its return.
     unreturned: Option<Returned>,
     /// The file type that was compiled last.
     compiled: Option<Arc<FileType>>,
@@ -74,7 +74,7 @@ struct State {
     /// Calls of the authority since a point in time.
     calls: u32,
     calls_since: Instant,
-    /// Whether the authority's node knows of no capabilities, or this client may hold none.
+    /// Whether the authority's node does not support capabilities, or this client may hold none.
     is_unsupported: bool,
 }
 
@@ -86,17 +86,17 @@ struct Attempts {
     sent: AtomicU64,
 }
 
-/// What a call came to that was run here.
+/// The result of a call that ran in this process.
 enum Run {
-    /// It ran.
+    /// The call ran.
     Done(Result<Value>),
-    /// This client may not run it.
+    /// This client may not run the call.
     NotHeld,
-    /// It ran, and counts once this state is stored.
+    /// The call ran, but counts only once this state is stored.
     Store(Value, Value),
 }
 
-/// The question for a capability: each attempt has a number of its own.
+/// The request for a capability. Each attempt has its own number.
 struct Acquiring<'a> {
     holding: &'a Holding,
     call: &'a Call,
@@ -164,8 +164,7 @@ impl Holding {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs a call here, if this client holds the capability and the call need not wait for
-    /// anything.
+    /// Runs a call here, if this client holds the capability and can run the call without a wait.
     pub fn call_at_once(&self, method: &str, input: &Value) -> Option<Result<Value>> {
         match self.run(method, input, Stores::Refused) {
             Run::Done(answered) => Some(answered),
@@ -194,8 +193,8 @@ impl Holding {
             let question = Acquiring { holding: self, call, returned };
             let (answer, _) = match self.authority.ask(&question, ASK_PATIENCE, deadline).await {
                 Ok(answered) => answered,
-                // The node runs an earlier release, or the client has no right but to `call`, or
-                // the method itself refused the call.
+                // Three causes are possible: the node runs an earlier release, the client has no
+                // right but to `call`, or the method itself refused the call.
                 Err(error)
                     if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::Denied) =>
                 {
@@ -214,7 +213,7 @@ impl Holding {
                 Acquired::Granted(granted) => self.hold(*granted)?,
             }
         }
-        // Answers take longer than grants last, so a grant gains nothing.
+        // Answers take longer to arrive than grants last, so a grant gains nothing.
         self.return_grant().await;
         self.call_of_authority(call, deadline).await
     }
@@ -225,12 +224,12 @@ impl Holding {
         Ok(answer.output)
     }
 
-    /// Runs a method on the state that is held.
+    /// Runs a method on this client's copy of the state.
     fn run(&self, method: &str, input: &Value, stores: Stores) -> Run {
         let mut state = self.state();
         if state.held.as_ref().is_some_and(Held::is_lost) {
-            // The authority must not go on from the state that it has. Without an answer it evicts
-            // this client and recovers the state.
+            // The client has lost the state, so the authority must not continue from its older one.
+            // If the client stays silent, the authority evicts it and recovers the state.
             (state.held, state.is_unsupported) = (None, true);
         }
         let Some(held) = state.held.as_mut().filter(|held| !held.is_storing) else {
@@ -259,8 +258,8 @@ impl Holding {
             Ok(ran) if is_live => match held.take_back(ran.changed) {
                 Some(changed) => {
                     held.is_storing = stores == Stores::Allowed;
-                    // The authority possibly stores the changed state even if nobody waits for that
-                    // any more. So the state counts as changed.
+                    // The authority may store the changed state even if the caller stops waiting.
+                    // So the state counts as changed.
                     held.is_changed |= held.is_storing;
                     Run::Store(changed, ran.output)
                 }
@@ -275,9 +274,10 @@ impl Holding {
         }
     }
 
-    /// Asks the authority to store a changed state. Returns whether it did. If the answer is lost,
-    /// the caller returns the grant with the state from before the call. That state replaces the
-    /// changed one if it was stored.
+    /// Asks the authority to store a changed state. Returns whether it did.
+    ///
+    /// If the answer is lost, the caller returns the grant with the state from before the call. If
+    /// the changed state was stored, that older state replaces it.
     async fn store(&self, changed: Value) -> bool {
         let told = match &self.state().held {
             Some(held) => held.told(self.client, Some(changed.clone())),
@@ -309,7 +309,7 @@ impl Holding {
         !state.is_unsupported && state.calls > CALLS_BEFORE && now >= state.again_at
     }
 
-    /// Begins to hold a capability, so that calls run here.
+    /// Begins to hold a capability, so that later calls run in this process.
     ///
     /// # Errors
     /// `Unavailable` if this process cannot compile the file type.
@@ -354,8 +354,7 @@ impl Holding {
         Ok(())
     }
 
-    /// Returns the compiled file type of a grant. Reuses the last compiled file type if it is the
-    /// same.
+    /// Returns the compiled file type of a grant. Reuses the last compiled one if it is the same.
     fn compiled(&self, granted: &Granted) -> Result<Arc<FileType>> {
         let (name, version) = (&granted.file_type, granted.type_version);
         if let Some(native) = native_type(name).filter(|native| native.version() == version) {
@@ -369,7 +368,7 @@ impl Holding {
             }
             (None, at_hand) => {
                 let at_hand = at_hand.as_ref().and_then(|at_hand| at_hand.source());
-                at_hand.ok_or_else(|| Error::corrupt("the grant brings no file type"))?.to_owned()
+                at_hand.ok_or_else(|| Error::corrupt("the grant contains no file type"))?.to_owned()
             }
         };
         let compiled = Arc::new(FileType::compile(name, version, source, &self.clock)?);
@@ -377,8 +376,8 @@ impl Holding {
         Ok(compiled)
     }
 
-    /// Ends the grant, if there is one. Returns the ended grant of which the authority must be
-    /// told.
+    /// Ends the grant, if there is one. Returns the ended grant, which the caller must return to
+    /// the authority.
     fn end(&self) -> Option<Returned> {
         let mut state = self.state();
         if let Some(mut held) = state.held.take() {
@@ -451,7 +450,8 @@ impl Holding {
         }
     }
 
-    /// The next question for news. `None` if the grant has ended, or should be returned now.
+    /// The next poll of the authority. `None` if the grant has ended, or the client shall return it
+    /// now.
     fn report(&self, number: u64) -> Option<Hold> {
         let (now, mut state) = (self.now(), self.state());
         let is_closed = state.is_closed;
@@ -468,7 +468,7 @@ impl Holding {
     }
 }
 
-/// Whether a call may end in a question to the authority.
+/// Whether a call may ask the authority to store its change.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stores {
     Allowed,

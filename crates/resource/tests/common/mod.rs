@@ -1,5 +1,5 @@
-//! A cluster in one process: a store that fails as planned, and nodes that serve resources and can
-//! be killed.
+//! A cluster in one process, for tests. Its store fails as planned, and its nodes serve resources
+//! and can be killed.
 
 #![allow(dead_code, reason = "each test file uses its own part of this")]
 
@@ -86,7 +86,7 @@ impl Nodes {
         *self.lost.lock().unwrap() = Some((method, count));
     }
 
-    /// From now on answers to a method are on their way for so much longer.
+    /// Delays the answers to a method by this much from now on.
     pub fn delay_answers_to(&self, method: &'static str, by: Duration) {
         *self.late.lock().unwrap() = Some((method, by));
     }
@@ -236,9 +236,8 @@ impl Cluster {
         self.nodes.hosts.lock().unwrap().insert(node(n), Some(host));
     }
 
-    /// Cuts the node off: its messages reach nobody from now on. The node itself goes on with what
-    /// it was doing, and the others must cope with that, which is harder than to cope with its
-    /// death.
+    /// Cuts the node off: nobody receives its messages from now on. The node itself keeps running,
+    /// which is harder for the other nodes than its death.
     pub fn kill_node(&self, n: usize) {
         self.nodes.hosts.lock().unwrap().insert(node(n), None);
     }
