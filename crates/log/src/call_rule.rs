@@ -1,22 +1,22 @@
-//! Which right on a log a call on one of its objects takes.
+//! Which right on a log a client needs for a call on one of the log's objects.
 
 use nacre_object::{ClassCall, MethodName, ObjectId};
 use nacre_registry::{CallNeed, Right};
 
 use crate::{BRADOS_CLASS, NATIVE_CLASS, PROGRAM_CLASS};
 
-/// The pool in which logs are kept that a grant can name.
+/// The pool of logs. Grants can name only logs in this pool.
 const LOG_POOL: &str = "log";
-/// The methods that a client with only the right to read a log may call on its objects. Filling is
-/// one of them, because a hole that nobody fills would stop a reader for ever. A Brados class also
-/// has each method as a batch, under the method's name with `.batch` added.
+/// The methods that a client with only the right to read a log may call on the log's objects.
+/// Filling is one of them, because an unfilled hole would stop a reader for ever. A Brados class
+/// also has each method as a batch, under the method's name with `.batch` added.
 const READING: [&str; 7] =
     ["read", "read_batch", "read.batch", "max_position", "fill", "fill_batch", "fill.batch"];
 /// What a producer may call.
 const APPENDING: [&str; 3] = ["write", "write_batch", "write.batch"];
 
 /// The right that a client needs to call a log class on the object `log/NAME/…` in the pool of
-/// logs. `None` if the call is not one of a log class on such an object.
+/// logs. Returns `None` for any other call.
 pub fn log_call_rule<'a>(call: &ClassCall, object: &'a ObjectId) -> Option<CallNeed<'a>> {
     let class = call.class.as_str();
     let is_of_logs =

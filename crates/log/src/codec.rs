@@ -1,5 +1,5 @@
-//! Encodes little-endian fields, and decodes them strictly: an input that is too short, too long or
-//! out of range is refused.
+//! Encodes little-endian fields, and decodes them strictly: it refuses an input that is too short,
+//! too long or out of range.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use nacre_object::limits::MAX_EXACT_INTEGER;
@@ -10,10 +10,12 @@ pub(crate) struct Undecodable;
 
 pub(crate) type Decoded<T> = Result<T, Undecodable>;
 
-/// Positions stop two short of `MAX_EXACT_INTEGER`, so that "one past" is exact in scripts too.
+/// One past the greatest position: 2^53 − 1. Scripts can therefore compute with every position
+/// exactly.
 pub(crate) const POSITION_END: u64 = MAX_EXACT_INTEGER - 1;
 
-/// Takes fields off the front of an input. Byte strings share its memory, if it is shared.
+/// Decodes fields from the front of an input. Byte strings share the memory of the input if it is
+/// [`Bytes`].
 #[derive(Debug)]
 pub(crate) struct Decoder<Input = Bytes>(Input);
 

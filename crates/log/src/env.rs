@@ -1,4 +1,5 @@
-//! What a log needs of the world: four narrow traits and a store.
+//! What a log needs from its surroundings: the store, the nodes and the programs, each behind a
+//! narrow trait.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,10 +16,10 @@ use crate::view::View;
 /// Knows which version of a class its caller is written against.
 #[async_trait]
 pub trait ClassVersions: Send + Sync + fmt::Debug {
-    /// The version to put into calls; `None` to take whatever is active.
+    /// The version that calls of this class name. `None` if they accept the active version.
     fn version(&self, class: &ClassName) -> Option<u64>;
 
-    /// Learns the active version: a call was refused because it carried another.
+    /// Reads which version is active, after a node refused a call because it named another version.
     ///
     /// # Errors
     /// `Unavailable`.
@@ -50,15 +51,16 @@ pub struct Patience {
     pub append: Duration,
     /// A read, fill or trim, retries included.
     pub operation: Duration,
-    /// How long one call on one object may take. The slowest sync of a busy disk takes far less.
+    /// How long one call on one object may take. Even the slowest sync of a busy disk takes far
+    /// less.
     pub call: Duration,
     /// If a call waits for a target this long, new records avoid the target until it answers again.
     /// If the target stays silent for the same time once more, the log gets a layout without it.
     pub target: Duration,
-    /// A sequencer that does not answer this long is replaced.
+    /// Clients have a sequencer replaced that is silent for this long.
     pub sequencer: Duration,
-    /// A hole is a position that was issued but not written. A follower fills a hole that is older
-    /// than this. A writer needs only milliseconds between taking a position and writing it.
+    /// How old a hole may get before a follower fills it. A hole is a position that was issued but
+    /// not written. A writer needs only milliseconds between taking a position and writing it.
     pub hole: Duration,
 }
 
@@ -76,21 +78,21 @@ impl Default for Patience {
 }
 
 /// How waiting records are combined into calls. The numbers of records and bytes must be within the
-/// log's limits (512 records, 2 MiB). No record is ever delayed to gather more.
+/// log's limits (512 records, 2 MiB). No record waits longer to gather more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Batching {
-    /// How many calls on one object may be in flight. During these calls further records gather.
+    /// How many calls on one object may be in flight. Further records wait for the next call.
     pub calls: usize,
     /// Records of one call.
     pub records: usize,
-    /// Bytes of one call's records; a call has one record at least.
+    /// How many bytes the records of one call may have. One record is always allowed.
     pub bytes: usize,
 }
 
 impl Batching {
     /// Every record is a call of its own, made at once.
     pub const OFF: Self = Self { calls: MAX_APPENDS, records: 1, bytes: MAX_WRITE_BYTES };
-    /// Few large calls, for a store where each costs much, as an operation of an OSD does.
+    /// Few large calls, for a store where each call costs much, as an operation of an OSD does.
     pub const LARGE: Self = Self { calls: 2, records: MAX_WRITE_ENTRIES, bytes: MAX_WRITE_BYTES };
 }
 
@@ -103,7 +105,7 @@ impl Default for Batching {
     }
 }
 
-/// What a log needs. A clone is another handle on the same.
+/// What a log needs. It is cheap to clone: a clone shares everything.
 #[derive(Clone)]
 pub struct LogEnv {
     /// Keeps the entries.
@@ -124,8 +126,8 @@ pub struct LogEnv {
     pub patience: Patience,
     /// How records share calls.
     pub batching: Batching,
-    /// The number of objects that each stripe of a new log has on each target, unless the creator
-    /// of the log chooses another number. Use more than one if a target consists of many disks.
+    /// The number of objects that each stripe of a new log has on each target. The creator of the
+    /// log may choose another number. Use more than one if a target consists of many disks.
     pub columns: u32,
 }
 

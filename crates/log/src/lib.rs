@@ -2,9 +2,9 @@
 //! is a counter.
 //!
 //! A log's positions are striped over objects, so records are written to all targets at once. A
-//! *sequencer* hands out positions from memory. A *view* names the objects, the sequencer, and the
-//! *epoch* under which both hold. Objects keep each position write-once and refuse old epochs
-//! ([`log_class`]). Views are changed one at a time by compare-and-swap
+//! *sequencer* issues positions from memory. A *view* names the objects, the sequencer, and the
+//! *epoch* under which both are valid. An object writes each position only once, and refuses old
+//! epochs ([`log_class`]). Views are changed one at a time by compare-and-swap
 //! ([`nacre_host::RecordStore`]).
 //!
 //! - [`Log`] appends and reads. An append takes a position from the sequencer and writes the record
@@ -16,8 +16,8 @@
 //! # Invariants
 //!
 //! - An acknowledged record is at its position, durably, and at no other.
-//! - What a position was seen to hold never changes, except to trimmed.
-//! - A record appended after another was acknowledged has the greater position.
+//! - The content of a position that somebody has read never changes, except to trimmed.
+//! - If a record is appended after another was acknowledged, it has the greater position.
 
 mod call_rule;
 mod client;

@@ -2,49 +2,49 @@
 
 use nacre_object::limits::{MAX_MAP_VALUE_BYTES, MAX_REQUEST_BYTES};
 
-/// A log's name is part of its map's and its objects' names.
+/// The longest name of a log, which is part of the names of its map and its objects.
 pub const MAX_LOG_NAME_BYTES: usize = 64;
-/// Objects of one stripe. A view has a number for each of them (its salt), and recovery seals each.
+/// How many objects a stripe may have. A view has a number for each of them (its salt), and
+/// recovery seals each.
 pub const MAX_WIDTH: u32 = 64;
-/// Entries of one object. The bound keeps an object small enough to be removed or compacted at
-/// once.
+/// How many entries an object may have. The bound keeps an object small enough to be removed or
+/// compacted in one step.
 pub const MAX_SLOTS: u32 = 1 << 20;
 /// The most ranges of one view. Every client that follows a log's views reads all ranges with each
 /// new view, and a range takes some 100 bytes.
 pub const MAX_RANGES: usize = 256;
-/// Columns of all ranges of one view: 64 ranges of the widest stripes.
+/// The most columns of all ranges of one view: 64 ranges of the widest stripes.
 pub const MAX_COLUMNS: usize = 64 * MAX_WIDTH as usize;
-/// How many ranges of a view are reserved for layouts that avoid lost targets. A layout that a user
-/// requests, or one that uses a returned target again, may not use these ranges.
+/// How many ranges of a view are reserved for layouts that avoid lost targets. Two kinds of layout
+/// must leave them free: a layout that a user requests, and one that uses a returned target again.
 pub const RANGES_TO_GO_ROUND: usize = 16;
-/// Placement is a hash, so names are tried for a column until one is placed on the wanted target.
-/// This is the greatest number of names to try. Even a target with a thousandth of the cluster's
-/// weight is then found almost certainly.
+/// How many names to try for a column until placement puts one on the wanted target. Placement is a
+/// hash. Even a target with a thousandth of the cluster's weight is found almost certainly.
 pub const MAX_SALT_TRIES: u32 = 16 * 1024;
-/// The length of a record. A record and what is stored with it must fit into one value of a map.
+/// The longest record. A record and what is stored with it must fit into one value of a map.
 pub const MAX_RECORD_BYTES: usize = MAX_MAP_VALUE_BYTES - 64;
 /// Positions one request may take from a sequencer.
 pub const MAX_TOKENS: u32 = 4096;
-/// Logs for which one node issues positions. Each takes a few hundred bytes and an open view.
+/// For how many logs one node issues positions. Each takes a few hundred bytes and an open view.
 pub const MAX_HOSTED_LOGS: usize = 16 * 1024;
 
-/// Entries that one call writes. Larger batches gain nothing, and delay the calls that wait behind
-/// them.
+/// How many entries one call writes. Larger batches gain nothing, and delay the calls that wait
+/// behind them.
 pub(crate) const MAX_WRITE_ENTRIES: usize = 512;
 /// Data written by one call.
 pub(crate) const MAX_WRITE_BYTES: usize = 2 * 1024 * 1024;
 /// How many bytes one read requests in total. The objects that are read share this number. Each
 /// object may exceed its share by one entry.
 pub(crate) const READ_BYTES: u32 = 4 * 1024 * 1024;
-/// The least share of an object. So even in wide stripes an answer carries many small entries.
+/// The least share of an object. It lets an answer carry many small entries even in wide stripes.
 pub(crate) const READ_SHARE_BYTES: u32 = 64 * 1024;
 /// Positions read at a time.
 pub const MAX_READ_POSITIONS: usize = 4096;
 /// How many objects are trimmed or buried at the same time.
 pub(crate) const MAX_BURIALS: usize = 16;
-/// Records one log handle appends at a time; the next `append` waits.
+/// How many records one log handle appends at a time; the next `append` waits.
 pub(crate) const MAX_APPENDS: usize = 16 * 1024;
-/// Bytes one log handle appends at a time; the next `append` waits.
+/// How many bytes one log handle appends at a time; the next `append` waits.
 pub(crate) const MAX_APPEND_BYTES: usize = 32 * 1024 * 1024;
 /// What a waiting append costs besides its data.
 pub(crate) const APPEND_OVERHEAD_BYTES: usize = 256;
@@ -53,7 +53,7 @@ const _: () = assert!(MAX_WRITE_BYTES + MAX_RECORD_BYTES < MAX_REQUEST_BYTES);
 const _: () =
     assert!(READ_BYTES as usize + MAX_MAP_VALUE_BYTES < nacre_object::limits::MAX_REPLY_BYTES);
 const _: () = assert!(MAX_RECORD_BYTES < MAX_APPEND_BYTES);
-/// How many bytes a range takes in the stored view at most. The next constant is the same for a
+/// How many bytes a range takes in the stored view at most. `COLUMN_BYTES` is the same for a
 /// column.
 const RANGE_BYTES: usize = 128;
 const COLUMN_BYTES: usize = 11;

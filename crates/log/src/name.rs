@@ -28,7 +28,7 @@ impl LogName {
         Ok(Self(map))
     }
 
-    /// The log of a map; `None` if it is not a log's.
+    /// The log whose view is in `map`; `None` if the map is not a log's.
     pub fn of_map(map: &MapName) -> Option<Self> {
         Self::new(map.as_str().strip_prefix(LOG_MAP_PREFIX)?).ok()
     }
@@ -49,7 +49,7 @@ fn not_a_name(text: &str) -> Error {
         .hint(format!("use 1 to {MAX_LOG_NAME_BYTES} letters, digits, '.', '_' or '-'"))
 }
 
-/// Where logs are kept by name, they are found by its text.
+/// Lets a map with log names as keys be searched by a string.
 impl Borrow<str> for LogName {
     fn borrow(&self) -> &str {
         self.as_str()

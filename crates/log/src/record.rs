@@ -1,5 +1,4 @@
-//! The format of a log entry: a record, with the id by which its writer recognises it and a
-//! checksum.
+//! The format of a log entry: a record, the id by which its writer recognises it, and a checksum.
 //!
 //! | bytes | what |
 //! | --- | --- |
@@ -19,7 +18,7 @@ use crate::codec::{Decoded, Decoder, Undecodable};
 const FORMAT: u8 = 1;
 const HEADER_BYTES: usize = 21;
 
-/// Tells a record from every other, in whatever position it is found.
+/// Identifies a record among all others, at whatever position a client finds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct RecordId {
     pub writer: u64,

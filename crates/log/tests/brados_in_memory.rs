@@ -1,4 +1,4 @@
-//! The log on the class that is made of relations, on stores in memory.
+//! Tests the log on the Brados class, with stores in memory.
 
 #[path = "support/brados_bed.rs"]
 mod bed;

@@ -1,4 +1,4 @@
-//! The log on the class that is made of relations, on the embedded engine.
+//! Tests the log on the Brados class, with the embedded engine.
 
 #[path = "support/embedded_bed.rs"]
 mod bed;

@@ -23,7 +23,7 @@ fn assert_same_seed_same_trace() {
 
 #[test]
 fn the_log_keeps_its_promises_on_any_network() {
-    // Before anything else: what a failed seed shows must be shown again.
+    // Check this first: a failed seed must fail again.
     assert_same_seed_same_trace();
     let must_happen = MUST_HAPPEN.into_iter().chain(network::NOTES);
     CASES.simulate(300, must_happen, |seed| {
@@ -34,7 +34,7 @@ fn the_log_keeps_its_promises_on_any_network() {
 #[test]
 fn every_planted_bug_is_found() {
     for (sabotage, from) in Sabotage::ALL {
-        // That things stand still is noticed too; here somebody must have been told wrong.
+        // A world that stands still does not count here: a client must have got a wrong answer.
         let counts = |error: &str| error != World::RESTLESS;
         find_planted_bug(sabotage, from..from + SEEDS_TO_FIND_A_BUG, counts, |seed| {
             World::run(seed, Tracing::Off, Some(sabotage))

@@ -9,8 +9,8 @@ use tokio::time::Instant;
 use crate::core::AppendCore;
 use crate::record::RecordId;
 
-/// The permits that one record holds while its append is in flight. One counts the handle's appends
-/// in flight, the other their bytes.
+/// The permits that one record holds while its append is in flight: one of the handle's appends,
+/// and as many of the handle's bytes as the record has.
 pub(super) type Permits = [OwnedSemaphorePermit; 2];
 
 /// A record on its way into the log.
@@ -64,7 +64,7 @@ impl Append {
         let _nobody_listens = self.answer.send(result);
     }
 
-    /// Ends the append with this error. If the record is possibly in the log, the error says so.
+    /// Ends the append with this error. The error says so if the record may be in the log.
     pub fn fail(self, cause: &Error) {
         let error = match self.core.doubtful_position() {
             Some(position) => Error::unavailable(format!(

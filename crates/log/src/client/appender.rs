@@ -1,9 +1,9 @@
-//! The way of appends through a client: records wait in a queue, get positions, and go to the write
-//! queues of their objects.
+//! The path of appends through a client. Records wait in a queue, get positions, and go to the
+//! write queues of their objects.
 //!
 //! One request for positions is in flight at a time; records that arrive meanwhile share the next.
-//! Background tasks do the work, so a caller that stops waiting delays nobody else. The record of
-//! such a caller is possibly appended all the same.
+//! Background tasks do the work, so a caller that stops waiting delays nobody else. Its record may
+//! still be appended.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -105,7 +105,8 @@ impl Appender {
             let permits = match self.permits_now(data) {
                 Some(permits) => permits,
                 None => {
-                    // What is admitted must be under way before anything is waited for.
+                    // Send the records admitted so far before waiting. They hold the permits that
+                    // this record waits for.
                     self.enqueue(admitted.drain(..));
                     self.permits(data).await
                 }
@@ -194,7 +195,7 @@ impl Appender {
                 self.dispatch(batch, grant, &view);
                 true
             }
-            // Asked until the oldest's time was over; the others have some left.
+            // The time of the oldest record is over; the other records may still have time left.
             Err(error) if matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Stale) => {
                 let (late, rest): (Vec<_>, Vec<_>) = batch.into_iter().partition(Append::is_late);
                 late.into_iter().for_each(|append| append.fail(&error));
@@ -215,7 +216,7 @@ impl Appender {
         }
     }
 
-    /// Gives each record its position and sends it on its way there.
+    /// Gives each record its position and queues it for the object of that position.
     fn dispatch(self: &Arc<Self>, appends: VecDeque<Append>, grant: Grant, view: &View) {
         let sequencer = view.sequencer().map_or(0, |sequencer| sequencer.epoch);
         let mut by_place: HashMap<Place, Vec<Write>> = HashMap::new();
@@ -277,7 +278,8 @@ impl Appender {
         self.conclude(batch, outcome, object);
     }
 
-    /// Writes records. If that takes long, the target becomes suspect, and other records avoid it.
+    /// Writes records to an object. If that takes long, the client suspects the target, and other
+    /// records avoid the target.
     async fn call(
         self: &Arc<Self>,
         to: Addressed<'_>,
@@ -300,7 +302,7 @@ impl Appender {
         }
     }
 
-    /// Records that an object's target does not answer, and makes the log avoid the target.
+    /// Suspects the target of an object, and starts to move the log away from the target.
     pub fn suspect(self: &Arc<Self>, object: &ObjectId) -> Suspicion {
         let suspicion = self.suspects.suspect(self.env.placement.locate(object));
         self.evade();
@@ -331,7 +333,8 @@ impl Appender {
         });
     }
 
-    /// Whether records had better take other positions than those on this object.
+    /// Whether records on this object shall take other positions, because its target does not
+    /// answer.
     fn is_evaded(&self, view: &View, object: &ObjectId) -> bool {
         if self.suspects.is_empty() || !self.suspects.contains(&self.env.placement.locate(object)) {
             return false;
@@ -393,7 +396,8 @@ impl Appender {
     }
 }
 
-/// Ends an append by the status of its write, if that is all there is to it.
+/// Ends an append, if the status of its write decides its outcome. Otherwise returns the append
+/// with its next command.
 fn conclude_one(write: Write, status: i32) -> Option<(Append, AppendCommand)> {
     let Write { mut append, position, .. } = write;
     match status {

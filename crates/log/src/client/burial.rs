@@ -32,7 +32,7 @@ pub(super) async fn bury_all(
     removed: &View,
     deadline: Instant,
 ) -> Result<()> {
-    // This list is made before the first wait, so that the future can move between threads.
+    // This list is made before the first await, so that the future can move between threads.
     let places = places_to(removed, removed.end() - 1).into_iter();
     let objects: Vec<_> =
         places.filter_map(|(place, last)| Some((removed.object(place)?, last))).collect();
@@ -72,7 +72,8 @@ mod tests {
     use super::*;
     use crate::testing::{cut_at, view_of};
 
-    /// Stripes of eight positions; the second is cut short at 13, and another range follows.
+    /// A view with stripes of eight positions. Its first range ends at 13, within the second
+    /// stripe, and another range follows.
     fn two_ranges() -> View {
         cut_at(&view_of(2, 4).extended(1).unwrap(), 13)
     }

@@ -1,4 +1,4 @@
-//! Follows a log: returns its entries in order as they arrive. Fills holes, so that no follower
+//! Follows a log: returns its entries in order, as they arrive. Fills holes, so that no follower
 //! waits for a dead writer for ever.
 
 use std::collections::VecDeque;
@@ -18,9 +18,9 @@ pub type Follow = Pin<Box<dyn Stream<Item = Result<(u64, Entry)>> + Send>>;
 
 /// Positions read ahead.
 const WINDOW: u64 = 1024;
-/// How long a question for a greater tail waits before it is asked again.
+/// How long the sequencer may wait for a greater tail before the follower asks again.
 const TAIL_WAIT: Duration = Duration::from_secs(10);
-/// A hole is looked at again after this: about the time a write takes.
+/// How long the follower waits before it reads a hole again: about the time of a write.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
 pub(super) fn follow(log: Arc<Inner>, from: u64) -> Follow {
@@ -33,7 +33,7 @@ pub(super) fn follow(log: Arc<Inner>, from: u64) -> Follow {
 
 struct Follower {
     log: Arc<Inner>,
-    /// The position of the next item, which is the first of the window.
+    /// The position of the next item, which is the first position of the window.
     next: u64,
     tail: u64,
     window: VecDeque<ReadSlot>,
@@ -93,9 +93,9 @@ impl Follower {
         Ok(())
     }
 
-    /// If the sequencer was replaced, some positions of the window are possibly not issued any
-    /// more: the new sequencer will issue them again. Drops these positions from the window.
-    /// Returns whether there was one.
+    /// Drops the window's positions at and past the tail, and returns whether there were any. There
+    /// are some if the sequencer was replaced: the new sequencer will issue these positions again,
+    /// so the follower must not fill them.
     async fn is_cut_at_tail(&mut self, hole: Option<u64>, deadline: Instant) -> Result<bool> {
         let Some(hole) = hole.filter(|hole| self.log.views.issued(*hole).is_none()) else {
             return Ok(false);

@@ -66,13 +66,14 @@ impl Log {
         Self::open(env, name).await
     }
 
-    /// Removes a log and all its records. Each object keeps a header of some bytes, and the log
-    /// keeps its last view. So an old handle finds neither this log nor a later log of the same
-    /// name. Positions of that later log begin at 0.
+    /// Removes a log and all its records. A later log of the same name begins at position 0.
+    ///
+    /// Each object keeps a header of some bytes, and the log keeps its last view. So an old handle
+    /// finds neither the removed log nor the later one.
     ///
     /// # Errors
-    /// `NotFound` if there is no log of that name. After `Unavailable` the log is possibly removed
-    /// in part: remove it again.
+    /// `NotFound` if there is no log of that name. After `Unavailable` the log may be partly
+    /// removed: remove it again.
     pub async fn remove(env: LogEnv, name: LogName) -> Result<()> {
         let removed = remove(&env, &name).await;
         let view = removed.map_err(|error| error.during("remove").on(&name))?;
@@ -83,7 +84,7 @@ impl Log {
     /// Opens a log.
     ///
     /// # Errors
-    /// `NotFound` if there is none of that name; `Unavailable`.
+    /// `NotFound` if there is no log of that name; `Unavailable`.
     pub async fn open(env: LogEnv, name: LogName) -> Result<Self> {
         let views = Arc::new(ViewCache::open(name.clone(), env.views.clone()).await?);
         let storage = StorageClient::new(&env);
@@ -113,12 +114,12 @@ impl Log {
 
     /// Appends a record. Returns its position once the record is durable there.
     ///
-    /// If the future is dropped early, the record is possibly appended all the same.
+    /// If the caller drops the future early, the record may still be appended.
     ///
     /// # Errors
     /// `Invalid` for a record of more than `MAX_RECORD_BYTES`. `Unavailable` if the record could
-    /// not be appended in time; the message says whether the record is possibly in the log. After
-    /// any other error, such as `Exhausted` from the log's class, the record is not in the log.
+    /// not be appended in time; the message says whether the record may be in the log. After any
+    /// other error, such as `Exhausted` from the log's class, the record is not in the log.
     pub async fn append(&self, data: impl AsRef<[u8]>) -> Result<u64> {
         let started = self.0.appender.start(data.as_ref()).await;
         self.appended(started).await
@@ -127,9 +128,9 @@ impl Log {
     /// Appends records, each at a position of its own. Returns a result for each, as
     /// [`Log::append`] does.
     ///
-    /// The positions are requested together, so the records are in the given order. They are
-    /// adjacent too, unless meanwhile another client filled or trimmed a position, a target did not
-    /// answer, or the sequencer was replaced.
+    /// The client requests the positions together, so the records are in the given order. They are
+    /// also adjacent, with these exceptions: another client fills or trims a position in between, a
+    /// target does not answer, or the sequencer is replaced.
     pub async fn append_batch(&self, records: &[Bytes]) -> Vec<Result<u64>> {
         let started = self.0.appender.start_all(records).await;
         join_all(started.into_iter().map(|started| self.appended(started))).await
@@ -148,7 +149,7 @@ impl Log {
     ///
     /// # Errors
     /// `NotFound` if the position is unwritten; `Corrupt` if its entry is damaged; `Unavailable` if
-    /// its target does not answer. A position whose object was lost is no error, see
+    /// its target does not answer. If the object of the position was lost, the result is
     /// [`Entry::Lost`].
     pub async fn read(&self, position: u64) -> Result<Entry> {
         let slots = self.0.read(&[position]).await?;
@@ -160,9 +161,9 @@ impl Log {
         })
     }
 
-    /// Reads at most `limit` positions from `from` on, up to the tail. The answer possibly has
-    /// fewer slots than `limit`, so continue after its last slot. If `from` is below the tail and
-    /// `limit` is not 0, it has at least one slot.
+    /// Reads at most `limit` positions from `from` on, up to the tail. The result may have fewer
+    /// slots than `limit`; to read on, continue after its last slot. It has at least one slot if
+    /// `from` is below the tail and `limit` is not 0.
     ///
     /// # Errors
     /// As for [`Log::read`], except that an unwritten position is a slot without an entry.
@@ -181,7 +182,7 @@ impl Log {
     /// without end.
     ///
     /// The stream fills a hole after [`Patience::hole`](crate::Patience). An error is an item of
-    /// the stream. When the stream is polled after an error, it tries again.
+    /// the stream. When the caller polls the stream after an error, it tries again.
     pub fn follow(&self, from: u64) -> Follow {
         follow(self.0.clone(), from)
     }
@@ -214,12 +215,13 @@ impl Log {
         trimmed.map_err(|error| self.0.explain(error, "trim"))
     }
 
-    /// Trims everything up to and including `position`. When this returns, every position up to
-    /// there reads as trimmed. Objects that held nothing else keep only a header of some bytes.
+    /// Trims everything up to and including `position`. When this returns, all these positions read
+    /// as trimmed. An object that held only such positions keeps nothing but a header of some
+    /// bytes.
     ///
     /// # Errors
-    /// `Invalid` for a position at or past the tail. After `Unavailable` some of the positions are
-    /// possibly trimmed: try again.
+    /// `Invalid` for a position at or past the tail. After `Unavailable` some of the positions may
+    /// be trimmed: try again.
     pub async fn trim_to(&self, position: u64) -> Result<()> {
         let trimmed = self.trim_if_issued(position).await;
         trimmed.map_err(|error| self.0.explain(error, "trim"))
@@ -231,7 +233,7 @@ impl Log {
             return Err(past_tail(position));
         }
         let deadline = inner.deadline();
-        // What is to be forgotten must be found in the view as it is now.
+        // Read the stored view: only it says which stripes can be forgotten now.
         let view = inner.views.later_than(inner.views.get().epoch()).await?;
         if position < view.kept_from() {
             return Ok(());
@@ -276,7 +278,7 @@ impl Log {
     /// fewer, but at least one.
     ///
     /// The order holds as long as the log keeps its sequencer. A new sequencer continues after the
-    /// last position that is written, filled or trimmed. So it issues unused tickets again.
+    /// last position that is written, filled or trimmed, so it issues unused tickets again.
     ///
     /// # Errors
     /// `Invalid` if `count` is 0; `Unavailable` if the log has no sequencer and none can be found.
@@ -285,7 +287,7 @@ impl Log {
             return Err(Error::invalid("the number of positions to take is 0").on(self.name()));
         }
         let count = count.min(MAX_TOKENS);
-        // A handle that issues positions itself reads no clock for a deadline.
+        // A handle that issues positions itself needs no deadline, so it reads no clock.
         if let Some((grant, view)) = self.0.sequencer.next_at_once(count)
             && !grant.is_void_in(&view)
         {
@@ -302,15 +304,14 @@ impl Log {
     }
 
     /// Returns the sequencer's exclusive capability if this handle holds it (see
-    /// `docs/capabilities.md`), so that the next client that appends need not wait for it. Call
-    /// this before a process ends. A dropped handle returns the capability by itself.
+    /// `docs/capabilities.md`). The next client that appends then need not wait for it. Call this
+    /// before a process ends. A dropped handle returns the capability by itself.
     pub async fn release(&self) {
         self.0.sequencer.give_back().await;
     }
 
     /// Seals the log at a new epoch: a sequencer takes over and finds the tail again. Returns the
-    /// tail. A client with an older view must read the new view before an object accepts its
-    /// writes.
+    /// tail. After that, objects refuse the writes of a client until it has read the new view.
     ///
     /// # Errors
     /// `Unavailable` if an object that must be sealed does not answer.
@@ -327,8 +328,9 @@ impl Log {
     pub async fn first_readable(&self) -> Result<u64> {
         let view = self.0.views.later_than(self.view().epoch()).await?;
         let mut at = view.kept_from();
-        // The first kept position is in the stripe of the last trimmed one, unless single positions
-        // were trimmed.
+        // This loop is short: the view forgets trimmed stripes, so the first kept position is in
+        // the same stripe as the last trimmed one. It is longer only if single positions were
+        // trimmed.
         loop {
             let slots = self.read_range(at, MAX_READ_POSITIONS).await?;
             let Some(last) = slots.last() else { return Ok(at) };
@@ -402,9 +404,9 @@ impl Log {
     }
 }
 
-/// The first view of a log, after its objects were sealed. Targets that do not answer are left out.
-/// If no target answers, all are asked again, with twice the patience: on a busy machine targets
-/// that have just started are slow.
+/// The first view of a log, after its objects were sealed. The view uses no target that does not
+/// answer. If no target answers, the client asks all again, with twice the patience: on a busy
+/// computer a target that has just started is slow.
 ///
 /// # Errors
 /// `Unavailable` if no target has answered when the time of an operation is over.
@@ -452,7 +454,7 @@ impl Inner {
         error.during(operation).on(&self.name)
     }
 
-    /// What the first of some positions hold, as many as fit an answer.
+    /// Reads the first of these positions, as many as fit into one answer.
     pub async fn read(&self, positions: &[u64]) -> Result<Vec<ReadSlot>> {
         let entries = self.reader.read(positions, self.deadline()).await;
         let entries = entries.map_err(|error| self.explain(error, "read"))?;

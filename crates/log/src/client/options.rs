@@ -7,7 +7,7 @@ use crate::PROGRAM_CLASS;
 use crate::view::Layout;
 
 /// How many entries one object holds, unless the creator of the log chooses another number. With
-/// some ten thousand entries an object is still small enough to be deleted at once, and the view
+/// some ten thousand entries an object is small enough to be deleted in one step, and the view
 /// rarely has to change.
 pub const DEFAULT_SLOTS: u32 = 16 * 1024;
 
@@ -18,7 +18,7 @@ pub struct LogOptions {
     pub pool: PoolName,
     /// The class that implements the storage interface.
     pub class: ClassName,
-    /// Objects of a stripe; `None` for as many as keep all targets busy.
+    /// The number of objects of a stripe. `None` for as many as keep all targets busy.
     pub width: Option<u32>,
     /// Entries of an object.
     pub slots: u32,
@@ -49,12 +49,12 @@ impl LogOptions {
 pub enum Entry {
     /// A record.
     Data(Bytes),
-    /// The position holds no data and never will: a client filled it because it did not want to
-    /// wait.
+    /// The position holds no data and never will. A client filled it because the position's writer
+    /// took too long.
     Filled,
     /// Nothing any more.
     Trimmed,
-    /// Nothing any more: the object that held it was lost with its storage target.
+    /// The data of the position is lost: its object was on a storage target that was lost.
     Lost,
 }
 
@@ -74,7 +74,8 @@ pub struct LogStat {
     pub epoch: u64,
     /// The position the next record gets.
     pub tail: u64,
-    /// Positions below are trimmed, and their objects buried. More may be trimmed.
+    /// All positions below are trimmed, and their objects buried. Later positions may be trimmed
+    /// too.
     pub kept_from: u64,
     /// Who hands out positions.
     pub sequencer: Option<NodeName>,

@@ -1,10 +1,10 @@
-//! Fills and trims single positions.
+//! Fills and trims positions.
 //!
-//! A position that the sequencer has not issued yet can move to another object, because a new
-//! layout applies from the tail on. So a client fills or trims a position only under a view whose
-//! sequencer has issued it. To fill or trim the tail, the client first takes the position from the
-//! sequencer. If another sequencer takes over meanwhile, the object refuses the operation, and the
-//! client reads the view again.
+//! A new layout applies from the tail on, so a position that the sequencer has not issued yet can
+//! move to another object. A client therefore fills or trims a position only under a view whose
+//! sequencer has issued the position. For the tail itself, the client first takes the position from
+//! the sequencer. If another sequencer takes over meanwhile, the object refuses the operation, and
+//! the client reads the view again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub(super) struct Positions {
 }
 
 impl Positions {
-    /// Fills a position; answers false if it holds data.
+    /// Fills a position. Returns `false` if it holds data.
     ///
     /// # Errors
     /// `Invalid` past the tail; `Unavailable`.
@@ -73,11 +73,10 @@ impl Positions {
         self.run(Operation::Trim(position), deadline).await?.statuses(position).map(drop)
     }
 
-    /// Trims everything up to `position`, which was issued before `view` was read, and frees the
-    /// space.
+    /// Trims everything up to `position`, which was issued before `view` was read. Frees the space.
     ///
     /// # Errors
-    /// As for a single position. After an error some of the positions are possibly trimmed.
+    /// As for a single position. After an error some of the positions may be trimmed.
     pub async fn trim_to(&self, view: &View, position: u64, deadline: Instant) -> Result<()> {
         let places = places_to(view, position).into_iter();
         let trims: Vec<_> =
@@ -110,7 +109,7 @@ impl Positions {
                 let (grant, _) = self.sequencer.next(1, deadline).await?;
                 if grant.first > position {
                     // Another client took the position first, so this one got a later position. It
-                    // fills that position, so that no reader waits for it.
+                    // fills that later position, so that no reader waits for it.
                     Box::pin(self.run(Operation::Fill(&[grant.first]), deadline)).await?;
                 }
             }
@@ -173,7 +172,7 @@ enum Operation<'a> {
     Fill(&'a [u64]),
     /// Trim a position.
     Trim(u64),
-    /// Trim what is at a place up to a position, which may be at another.
+    /// Trim the positions of one object up to this position, which may be on another object.
     TrimTo(u64, Place),
 }
 
@@ -185,7 +184,8 @@ impl Operation<'_> {
         }
     }
 
-    /// The one place it concerns; `None` if that is forgotten, or if its positions have parted.
+    /// The object ([`Place`]) that the operation concerns. `None` if the view has forgotten it, or
+    /// if the positions are on several objects.
     fn place(&self, view: &View) -> Option<Place> {
         match self {
             Self::Fill(positions) => {
@@ -205,12 +205,12 @@ enum Outcome {
     Filled(Vec<Status>),
     /// Trimmed; whether entries are left to be reclaimed.
     Trimmed { is_left: bool },
-    /// Nothing was to be done: what is there is forgotten as trimmed.
+    /// There was nothing to do: the view has forgotten the positions as trimmed.
     Forgotten,
-    /// Nothing to do: the stored view names an object that was lost, and no client creates it
-    /// again.
+    /// There was nothing to do: the stored view names an object that was lost, and no client
+    /// creates it again.
     Lost,
-    /// Nothing was done: nobody was given the position yet.
+    /// The operation was not done, because no sequencer has issued the position yet.
     PastTail,
 }
 

@@ -1,4 +1,4 @@
-//! Reads: positions to objects, all objects at once, whatever view it takes.
+//! Reads positions: finds their objects by the view, and reads all objects at the same time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(super) struct Reader {
     pub storage: StorageClient,
 }
 
-/// A position that is to be read: where in the answer, and which.
+/// A position to read, after its index in the answer.
 type Wanted = (usize, u64);
 
 /// What was found at a position.
@@ -36,14 +36,16 @@ enum Found {
 }
 
 impl Reader {
-    /// Reads `positions` in order, at least one and as many as fit in one answer, up to the first
+    /// Reads `positions` in order: at least one, and as many as fit into one answer. Stops before a
     /// damaged entry. Unwritten positions are `None`.
     ///
-    /// Each attempt uses one view. A view is *final* for a position if no later view has the
-    /// position on another object. If an object holds no data for a position, the client believes
-    /// it only under a final view; otherwise it reads the stored view first. If an object does not
-    /// exist, the client takes it for lost only under the stored view, because objects are created
-    /// before a view names them.
+    /// Each attempt uses one view. The view is *final* for a position if no later view has the
+    /// position on another object. Two answers need care:
+    ///
+    /// - An object holds no data for a position. The client believes that only if the view is final
+    ///   for the position; otherwise it reads the stored view first.
+    /// - An object does not exist. Objects are created before a view names them, so the object was
+    ///   lost. The client concludes this only under the stored view.
     ///
     /// If a target does not answer by the deadline, the answer ends before the first position on
     /// that target.
@@ -100,7 +102,7 @@ impl Reader {
         Ok(KnownView::stored(self.views.read_now().await?))
     }
 
-    /// Reads once every position that is not found yet. Returns one of the failures, if there was
+    /// Reads each position that is not found yet, once. Returns one of the failures, if there was
     /// any.
     async fn read_round(
         &self,
@@ -158,9 +160,10 @@ impl Reader {
     }
 }
 
-/// Takes the view for the next attempt. Returns whether the view is later than the one before. A
-/// later view may have positions on other objects, so only the data found so far is kept: under
-/// every view a position has the same data.
+/// Takes the view for the next attempt. Returns whether it is later than the view before.
+///
+/// A later view may have positions on other objects. So only the data found so far is kept, because
+/// a position has the same data under every view.
 fn go_on_by(next: KnownView, known: &mut KnownView, found: &mut [Option<Found>]) -> bool {
     let is_later = next.view.epoch() > known.view.epoch();
     if is_later {
@@ -181,8 +184,7 @@ fn data_bytes(found: &Found) -> usize {
     }
 }
 
-/// Returns the entries before the first damaged one. So a damaged entry does not hide the entries
-/// before it.
+/// Returns the entries before the first damaged one, so that a damaged entry does not hide them.
 ///
 /// # Errors
 /// `Corrupt` if the first entry is damaged.

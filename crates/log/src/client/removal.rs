@@ -1,15 +1,15 @@
 //! Removes a log, and finishes an unfinished removal before the name is used again.
 //!
-//! 1. The view is marked as removed. From then on clients do not find the log, and no sequencer can
-//!    change its view or take over.
-//! 2. Every object is buried. A client that still holds an earlier view and positions is refused,
-//!    and learns why.
-//! 3. The view is marked as buried.
+//! 1. The client marks the view as removed. From then on clients do not find the log, and no
+//!    sequencer can change its view or take over.
+//! 2. The client buries every object. A client that still has an earlier view and positions is
+//!    refused, and learns why.
+//! 3. The client marks the view as buried.
 //!
-//! If the remover fails between these steps, the next client that removes the log or creates one of
-//! its name continues.
+//! If the client fails between these steps, another client continues: the next that removes the
+//! log, or that creates a log of the same name.
 //!
-//! **Invariant.** The last view of a removed log stays for ever. A new log of the same name
+//! **Invariant:** the last view of a removed log stays for ever. A new log of the same name
 //! continues the epochs of the removed log, and its objects have other names. So a late request to
 //! the removed log, such as a seal of a deposed sequencer, never reaches the objects of the new
 //! log.
@@ -24,12 +24,12 @@ use crate::env::LogEnv;
 use crate::storage::StorageClient;
 use crate::view::View;
 
-/// Removes a log and returns the view that it had. If the outcome of a request is unknown, reads
-/// the stored view.
+/// Removes a log and returns its last view. If the outcome of a request is unknown, reads the
+/// stored view.
 ///
 /// # Errors
-/// `NotFound` if there is no log of that name. After `Unavailable` the log is possibly removed in
-/// part: remove it again.
+/// `NotFound` if there is no log of that name. After `Unavailable` the log may be partly removed:
+/// remove it again.
 pub(super) async fn remove(env: &LogEnv, name: &LogName) -> Result<View> {
     let last = env.views.last(name).await?.filter(|view| !view.is_buried());
     let view = last.ok_or_else(|| {
@@ -54,8 +54,8 @@ pub(super) async fn bury(env: &LogEnv, removed: &View) -> Result<Option<View>> {
     settle(env, removed, View::is_buried, buried).await
 }
 
-/// Changes a log's view until it is marked as wanted. Returns that view, or `None` if the name
-/// belongs to another log by then.
+/// Changes a log's view until the stored view has the wanted mark. Returns the stored view, or
+/// `None` if the name belongs to another log by then.
 async fn settle(
     env: &LogEnv,
     known: &View,

@@ -1,5 +1,5 @@
-//! Finishes an append whose first write was not simply accepted: the object refused it, or did not
-//! answer. This is rare, so each such append is handled by itself, not in a batch.
+//! Finishes an append whose first write failed: the object refused it, or did not answer. Such
+//! appends are rare, so each is handled alone, not in a batch.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::storage::{Addressed, CallFailure, EntryState};
 use crate::view::View;
 
 impl Appender {
-    /// Continues an append from `command` until it is done, gets another position, or is too late.
+    /// Continues an append from `command` on, until the append ends or gets another position.
     pub(super) async fn settle(
         self: Arc<Self>,
         mut append: Append,
@@ -42,7 +42,7 @@ impl Appender {
             };
             let event = match event {
                 Ok(event) => event,
-                // The log was removed, so it does not matter any more whether the record was in it.
+                // The log was removed, so it no longer matters whether the record was in it.
                 Err(gone) if is_gone(&gone) && matches!(command, AppendCommand::Refresh { .. }) => {
                     return append.end(Err(gone.during("append")));
                 }
@@ -94,8 +94,8 @@ impl Appender {
             return Ok(AppendEvent::Holds(ReadBack::Trimmed));
         }
         let Some(object) = view.place(position).and_then(|place| view.object(place)) else {
-            // The range that contained the position was cut before the position. So what its old
-            // object holds is not part of the log.
+            // The range of the position now ends before the position. So whatever the old object
+            // holds there is not part of the log.
             return Ok(AppendEvent::Holds(ReadBack::Other));
         };
         let to = Addressed { object: &object, class: view.class(), epoch };

@@ -2,14 +2,15 @@
 //! and the client reads the stored view.
 //!
 //! In one case nobody refuses an old view. A sequencer that opens a new layout at its tail does not
-//! seal the old objects first. A client with an older view would look for later positions in the
+//! seal the old objects first. A client with an older view would look for later positions on the
 //! old objects, and find nothing.
 //!
-//! Hence a client takes a view's object for a position as final only if the position was issued
-//! before the view was read. Every tail comes with the epoch of the view under which it was issued.
-//! So the client knows: the positions below that tail were issued before it read that view or a
-//! later one. For other positions the client reads the stored view again before it believes that a
-//! position is empty, and after it has changed a position.
+//! So the client keeps a bound with the view: the view has the final object of every position below
+//! the bound. Every tail comes with the epoch under which its positions were issued. From a tail
+//! the client learns that all positions below it were issued under its view or an earlier one; this
+//! raises the bound. For a position at or above the bound, the client reads the stored view again
+//! before it believes that the position is empty. It also does so after it has changed such a
+//! position.
 
 use std::sync::Arc;
 
@@ -25,13 +26,13 @@ pub(crate) struct ViewCache(Arc<RecordCache<View, Issued>>);
 
 /// The view's sequencer issued all positions below this bound, under this view or an earlier one.
 /// So the view's objects for these positions are final. A new sequencer issues unwritten positions
-/// again, so with a new sequencer the bound begins at 0 again.
+/// again, so under a new sequencer the bound starts at 0.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Issued {
     below: u64,
 }
 
-/// A view, and the bound below which it is known to be final for a position.
+/// A view, and the bound below which the view has the final object of each position.
 #[derive(Debug, Clone)]
 pub(crate) struct KnownView {
     pub view: Arc<View>,
@@ -64,7 +65,7 @@ impl ViewCache {
         Arc::clone(&self.0)
     }
 
-    /// The cached view and what is known of it, both read at the same time.
+    /// The cached view and its bound, both read at the same time.
     pub fn known(&self) -> KnownView {
         let known = self.0.read();
         KnownView { view: known.record.clone(), final_below: known.facts.below }
@@ -75,8 +76,8 @@ impl ViewCache {
     }
 
     /// The cached view, if its sequencer is known to have issued `position`. Then the view's object
-    /// for the position is final. A later sequencer issues the position again only after every
-    /// object that possibly holds it refuses this view's epoch.
+    /// for the position is final. A later sequencer can issue the position again. But it does so
+    /// only after every object that may hold the position refuses this view's epoch.
     pub fn issued(&self, position: u64) -> Option<Arc<View>> {
         let known = self.0.read();
         (position < known.facts.below).then(|| known.record.clone())
@@ -93,7 +94,7 @@ impl ViewCache {
     }
 
     /// Records a grant of positions that was requested under the view `asked`. Returns a view that
-    /// includes the granted positions, after reading it from the store if necessary.
+    /// has the granted positions. Reads it from the store if the cached view does not have them.
     ///
     /// # Errors
     /// `Unavailable` if the stored view is older than the grant's.
@@ -105,7 +106,7 @@ impl ViewCache {
         Ok(self.note(grant, view.clone()).unwrap_or(view))
     }
 
-    /// Records a grant of positions if the cached view includes them, and returns that view. Nearly
+    /// Records a grant of positions if the cached view has them, and returns that view. Nearly
     /// always that view is `asked` itself. Every request for positions calls this function, on any
     /// thread, so it takes only one lock and clones no reference.
     pub fn note(&self, grant: Grant, asked: Arc<View>) -> Option<Arc<View>> {
@@ -121,7 +122,7 @@ impl ViewCache {
         })
     }
 
-    /// Reads the stored view now. Its objects for positions that were issued before are final.
+    /// Reads the stored view now. It is final for all positions that were issued before.
     pub async fn read_now(&self) -> Result<Arc<View>> {
         self.0.read_now().await
     }

@@ -1,7 +1,8 @@
-//! Queues the writes to each object, so that writes that have to wait are sent in one call.
+//! Queues the writes to each object, so that writes that must wait are sent in one call.
 //!
-//! A record whose object has no call in flight is sent at once. During a call, further records
-//! gather and are sent with the next. No record is ever delayed to gather more.
+//! A record is sent at once unless enough calls on its object are in flight. Then it waits, and
+//! shares the next call with the records that arrive meanwhile. No record waits longer to gather
+//! more.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,7 +12,7 @@ use crate::env::Batching;
 use crate::limits::{MAX_WRITE_BYTES, MAX_WRITE_ENTRIES};
 use crate::view::Place;
 
-/// A write that waits: the record, where it is to go, and under which epoch.
+/// A write that waits: the append, its position, and the epoch of the write.
 #[derive(Debug)]
 pub(super) struct Write {
     pub append: Append,
@@ -47,8 +48,8 @@ impl WriteQueues {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues writes for an object. Returns whether the caller must start a call on the object:
-    /// send batches from the queue until it is empty.
+    /// Queues writes for an object. Returns whether the caller must start a task that sends batches
+    /// from the queue until it is empty.
     #[must_use]
     pub fn push(&self, place: Place, writes: impl IntoIterator<Item = Write>) -> bool {
         let mut queues = self.queues();
@@ -59,8 +60,8 @@ impl WriteQueues {
         starts
     }
 
-    /// Takes the writes of the next call. All have the same epoch. If there are none, the call
-    /// ends.
+    /// Takes the writes of the next call. All have the same epoch. If there are none, the task that
+    /// calls ends.
     pub fn take(&self, place: Place) -> Vec<Write> {
         let mut queues = self.queues();
         let Some(queue) = queues.get_mut(&place) else { return vec![] };
@@ -74,7 +75,7 @@ impl WriteQueues {
         batch
     }
 
-    /// Takes all writes that wait for an object, but not those in flight.
+    /// Takes all writes that wait for an object, but not the writes in flight.
     pub fn drain(&self, place: Place) -> Vec<Write> {
         let mut queues = self.queues();
         queues.get_mut(&place).map(|queue| queue.waiting.drain(..).collect()).unwrap_or_default()

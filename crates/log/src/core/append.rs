@@ -1,19 +1,18 @@
-//! Decides the steps of one append. It begins with a granted position, and ends when it is certain
-//! whether the record is there.
+//! Decides the steps of one append, from a granted position until the outcome is certain.
 //!
-//! A write without an answer is in *doubt*: the record is possibly at the position, or will arrive
-//! there later. Then the writer must not write the record elsewhere until its fate at that position
-//! is certain. Two ways lead to certainty:
+//! A write without an answer is in *doubt*: the record may be at the position, or may arrive there
+//! later. The writer must not write the record elsewhere until it knows. It can find out in two
+//! ways:
 //!
-//! - While the epoch of the write is valid, write the same record again. A position is written
-//!   once, so the outcome of the second write stays.
-//! - Once the object refuses that epoch, read the position. No write of that epoch can arrive any
-//!   more.
+//! - While the epoch of the write is valid, it writes the same record again. A position is written
+//!   only once, so the outcome of the second write is final.
+//! - Once the object refuses that epoch, it reads the position. No write of that epoch can arrive
+//!   any more.
 //!
 //! The record carries an id by which its writer recognises it.
 //!
-//! **Invariant:** a record is written to another position only if it cannot be at any position it
-//! was written to before.
+//! **Invariant:** the writer writes a record to another position only if the record cannot be at
+//! any earlier one.
 
 /// What an append wants done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +43,7 @@ pub enum AppendCommand {
         /// The position.
         position: u64,
     },
-    /// The position was trimmed before the record's fate was known: it may have been there.
+    /// The position was trimmed before the writer learnt whether its record was there.
     Lost {
         /// The position.
         position: u64,
@@ -63,7 +62,8 @@ pub enum AppendEvent {
         /// The epoch at which that view's sequencer was installed.
         sequencer: u64,
     },
-    /// The position is given up, because its target is known not to answer. Nothing was sent.
+    /// The client gives the position up, because it knows that the target does not answer. It has
+    /// sent nothing.
     Avoided,
     /// The write was done.
     Accepted,
@@ -132,7 +132,7 @@ impl AppendCore {
         AppendCommand::TakeToken
     }
 
-    /// The position at which the record possibly is, if that is not certain.
+    /// The position at which the record may be, if that is not certain.
     pub fn doubtful_position(&self) -> Option<u64> {
         self.doubt.then_some(self.position)
     }
@@ -140,7 +140,7 @@ impl AppendCore {
     /// Takes an event and returns the next command.
     ///
     /// # Panics
-    /// If the event does not answer the last command, which would be a bug of the caller.
+    /// If the event does not answer the last command: a bug of the caller.
     pub fn handle(&mut self, event: AppendEvent) -> AppendCommand {
         use AppendEvent::{Accepted, Avoided, Holds, NoAnswer, Stale, Taken, Token, View};
         match (self.step, event) {
@@ -151,8 +151,8 @@ impl AppendCore {
             }
             (Step::Write, Avoided) if !self.doubt => self.take_token(),
             (Step::Write, Accepted) => self.done(),
-            // Another client filled the position, or the network repeated our write. So read the
-            // position even then.
+            // Another client filled the position, or the network repeated our write. Read the
+            // position to learn which.
             (Step::Write, Taken) => self.read(),
             (Step::Write, NoAnswer) => {
                 self.doubt = true;
@@ -167,8 +167,8 @@ impl AppendCore {
             (Step::Refresh, NoAnswer) => AppendCommand::Refresh { epoch: self.epoch },
             (Step::Refresh, View { epoch, sequencer }) => {
                 (self.epoch, self.sequencer) = (epoch, sequencer);
-                // The write was refused, but the network possibly repeated an earlier write that
-                // was accepted.
+                // The object refused the write. But the network may have repeated it, and an
+                // earlier copy may have been accepted. Read the position to learn that.
                 self.read()
             }
             (step, event) => panic!("{event:?} does not answer {step:?}"),
@@ -180,12 +180,12 @@ impl AppendCore {
             ReadBack::Mine => self.done(),
             ReadBack::Other => self.take_token(),
             // While the sequencer that issued the position is in charge, the position still belongs
-            // to this append. Under another sequencer the position may lie past the tail, where no
+            // to this append. Under another sequencer the position may be past the tail, where no
             // record must appear.
             ReadBack::Unwritten if self.sequencer == self.issuer => self.write(),
             ReadBack::Unwritten => self.take_token(),
-            // Possibly the position was trimmed before the record arrived. But possibly an earlier
-            // copy of this record was trimmed, which a reader has seen.
+            // The position may have been trimmed before the record arrived. Or an earlier copy of
+            // this record was trimmed, which a reader may have seen.
             ReadBack::Trimmed => {
                 self.step = Step::Over;
                 AppendCommand::Lost { position: self.position }
@@ -222,7 +222,7 @@ mod tests {
     use super::AppendEvent::{Accepted, Avoided, Holds, NoAnswer, Stale, Taken, Token, View};
     use super::*;
 
-    /// Each step is an event and the command it must lead to.
+    /// Runs steps. Each step is an event and the command that must follow it.
     fn check(steps: &[(AppendEvent, AppendCommand)]) -> AppendCore {
         let mut core = AppendCore::default();
         assert_eq!(core.start(), TakeToken);
@@ -265,7 +265,7 @@ mod tests {
     fn a_position_that_somebody_trimmed_may_have_held_the_record() {
         let lost = (Holds(ReadBack::Trimmed), Lost { position: 7 });
         check(&[(TOKEN, WRITE), (NoAnswer, WRITE), (Taken, READ), lost]);
-        // The network possibly repeated the write, and the first copy got no answer.
+        // The network may have repeated the write, and the first copy got no answer.
         check(&[(TOKEN, WRITE), (Taken, READ), lost]);
     }
 

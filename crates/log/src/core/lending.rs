@@ -2,14 +2,13 @@
 //! itself.
 //!
 //! 1. A client asks for positions and for the capability. It gets both, or only positions, or it
-//!    waits for the holder.
+//!    waits until the holder returns its grant.
 //! 2. The holder issues positions up to the end of the view that its grant names, under the epoch
-//!    of that view. It regularly asks the sequencer for news, and reports its tail with each such
-//!    question.
+//!    of that view. It polls the sequencer regularly, and each poll reports its tail.
 //! 3. The holder returns the grant with its tail, and the sequencer continues from there.
-//! 4. A holder that does not return its grant in time is evicted: the log is claimed anew, sealed
-//!    and recovered, as after the death of its sequencer. Objects then refuse the holder's writes
-//!    for their epoch.
+//! 4. A holder that does not return its grant in time is evicted: the node claims, seals and
+//!    recovers the log, as after the death of its sequencer. Objects then refuse the holder's
+//!    writes for their epoch.
 //!
 //! **Invariant:** the sequencer accepts a tail only from the holder of the current grant, so the
 //! tail never goes back.
@@ -85,11 +84,11 @@ pub struct Lent {
 pub struct News {
     /// The lease, counted from before the holder sent its question.
     pub lease: Duration,
-    /// One past the last position that the holder may issue, by a view of this epoch.
+    /// One past the last position that the holder may issue under the view of `epoch`.
     pub end: u64,
     /// The epoch.
     pub epoch: u64,
-    /// The last question that the holder is to answer with its tail.
+    /// The number of the sequencer's last request for the holder's tail.
     pub asked: u64,
     /// Whether somebody follows the tail.
     pub is_followed: bool,
@@ -112,7 +111,7 @@ impl SequencerCore {
     }
 
     /// Whether the holder must be evicted because it did not return its grant in time. The
-    /// sequencer then serves no client any more.
+    /// sequencer then serves no client.
     pub fn is_overdue(&self) -> bool {
         self.lending.is_overdue()
     }
@@ -122,9 +121,9 @@ impl SequencerCore {
         self.lending.authority().due_at()
     }
 
-    /// Issues positions at once, to a client that does not want the capability. Refuses the client
-    /// if another one holds the capability or waits for it. Reads the clock only if another client
-    /// asked last.
+    /// Issues positions at once to a client that does not want the capability. Refuses if another
+    /// client holds the capability or waits for it. Reads the clock only if another client sent the
+    /// last request.
     ///
     /// # Errors
     /// See [`TokenRefusal`].
@@ -141,7 +140,7 @@ impl SequencerCore {
         self.next(epoch, count)
     }
 
-    /// Takes a question. Returns its ticket, with which [`SequencerCore::fetch`] finds the answer,
+    /// Takes a request. Returns its ticket, with which [`SequencerCore::fetch`] finds the answer,
     /// now or later.
     pub fn ask(&mut self, now: Time, wanted: Wanted) -> u64 {
         let wish = if wanted.number.is_some() { Wish::Exclusive } else { Wish::Write };
@@ -156,8 +155,8 @@ impl SequencerCore {
         self.lending.fetch(ticket)
     }
 
-    /// Forgets a question whose client has stopped waiting for the answer. If the answer was a
-    /// grant, the grant is void, because the client has not heard of it.
+    /// Forgets a request whose client no longer waits for the answer. If the answer was a grant,
+    /// the grant is void, because the client never learnt of it.
     pub fn withdraw(&mut self, now: Time, ticket: u64) {
         if self.lending.forget(ticket) {
             self.handle(now, Event::Withdrawn { ticket });
@@ -168,8 +167,8 @@ impl SequencerCore {
         }
     }
 
-    /// Takes a report of the holder: its tail, and the number of the last question from the
-    /// sequencer that it has seen. Returns whether the holder's grant is still valid.
+    /// Takes a holder's report: its tail, and the number of the last request for its tail that it
+    /// knows. Returns whether the holder's grant is still valid.
     pub fn hear(&mut self, now: Time, told: Returned, answered: u64) -> bool {
         let Returned { client, number, operations, .. } = told;
         if self.lending.authority().granted(client, number).is_none() {
@@ -190,8 +189,8 @@ impl SequencerCore {
         }
     }
 
-    /// The news for a holder whose question arrived at `received`: a renewed lease and how far it
-    /// may issue positions. `None` if the holder's grant is revoked or has ended.
+    /// The answer to a holder's poll that arrived at `received`: a renewed lease, and how far the
+    /// holder may issue positions. `None` if the holder's grant is revoked or has ended.
     pub fn news(&mut self, now: Time, received: Time, told: Returned) -> Option<News> {
         let Returned { client, number, operations, .. } = told;
         // As of now: the lease begins anew.
@@ -204,8 +203,8 @@ impl SequencerCore {
         (!granted.is_revoked()).then_some(News { lease, end, epoch, asked, is_followed: false })
     }
 
-    /// Whether a holder's question must be answered at once. That is so if its grant is revoked or
-    /// has ended, or if the sequencer wants to know its tail.
+    /// Whether a holder's poll must be answered at once. It must if the holder's grant is revoked
+    /// or has ended, or if the sequencer asks for its tail.
     pub fn has_news(&self, client: u64, number: u64, answered: u64) -> bool {
         self.lending.has_news(client, number, answered)
     }
@@ -260,8 +259,8 @@ impl SequencerCore {
                 Command::Serve { ticket, again } => self.serve_ticket(ticket, again),
                 Command::Refuse { ticket } => self.lending.answer(ticket, Answer::Late),
                 Command::Busy { ticket } => self.lending.answer(ticket, Answer::Busy),
-                // Nothing to do here. The tasks that answer the holder's question, or that evict
-                // the holder, see this change when they next look.
+                // Nothing to do here. Two tasks act when they next look at the sequencer: one
+                // answers the holder's poll, the other evicts the holder.
                 Command::Revoke { .. } | Command::Evict { .. } => {}
             }
         }
@@ -278,7 +277,8 @@ impl SequencerCore {
         self.lending.answer(ticket, answer);
     }
 
-    /// Lends the positions from the tail on. The tail stays until the holder tells of it.
+    /// Lends the positions from the tail on. This sequencer's tail stays until the holder reports
+    /// its own.
     fn lend(&mut self, now: Time, ticket: u64, number: u64, operations: Option<u64>) {
         let Some(Waiting { wanted, since }) = self.lending.waiting(ticket) else { return };
         let (client, epoch, since) = (wanted.asker.client, wanted.epoch, *since);

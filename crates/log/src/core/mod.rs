@@ -1,8 +1,8 @@
-//! The decisions of the log: state machines without IO, time or randomness that take events and
-//! return commands.
+//! The decisions of the log, as state machines that take events and return commands. They have no
+//! IO, no clock and no randomness.
 //!
-//! The runtime carries out the commands. The simulation in `tests/simulation.rs` does so too, over
-//! a network that loses, delays and repeats messages.
+//! The runtime carries out the commands. `tests/simulation.rs` runs the same machines over a
+//! simulated network that loses, delays and repeats messages.
 
 mod append;
 mod lending;

@@ -2,18 +2,18 @@
 //!
 //! 1. Seal every object of the last stripe at the claim's epoch. From then on no client with an
 //!    older view can write there. If the stripe is empty, continue with the stripe before it.
-//! 2. The tail is one past the greatest written position of the stripe; serve from there. Positions
-//!    that do not belong to the stripe are ignored.
+//! 2. The tail is one past the greatest written position of the stripe. Serve from there. Ignore
+//!    positions that do not belong to the stripe.
 //! 3. If an object of the stripe was lost, nobody knows which of its positions were written. Then
-//!    serve from the end of the stripe. So no acknowledged position is issued again, and reads of
-//!    lost positions say that they are lost.
+//!    serve from the end of the stripe. So no acknowledged position is issued again, and a read of
+//!    a lost position says that it is lost.
 //!
 //! Stripes before the last non-empty one need no seal. All their positions are below the tail, and
 //! a client that was granted one of them may still write it once.
 //!
 //! **Invariant:** an older sequencer may have issued positions at or after the tail. Recovery
-//! serves only after every object of such positions is sealed. It repeats its question to an object
-//! that does not answer.
+//! serves only after every object of such positions is sealed. If an object does not answer,
+//! recovery asks it again.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ use crate::view::{Place, View};
 pub enum RecoveryCommand {
     /// Seal the object of a place of the claimed view.
     Seal {
-        /// The view that was claimed; its epoch is the epoch to seal at.
+        /// The claimed view. Its epoch is the epoch to seal at.
         view: View,
         /// The place.
         place: Place,
@@ -45,27 +45,28 @@ pub enum RecoveryCommand {
 pub enum RecoveryEvent {
     /// The object is sealed; its maximum position, if it has any.
     Sealed(Place, Option<u64>),
-    /// The object is sealed at this epoch or a later one already.
+    /// The object was already sealed at this epoch or a later one.
     AlreadySealed(Place),
     /// The maximum position of an object that was sealed already.
     Maximum(Place, Option<u64>),
     /// The object does not exist any more: it was lost with its storage target.
     Lost(Place),
-    /// The object did not answer; nobody knows whether it is sealed.
+    /// The object did not answer, so nobody knows whether it is sealed.
     NoAnswer(Place),
 }
 
-/// A step of recovery; at the end there is the tail, the first position to hand out.
+/// A step of recovery. The last step has the tail, which is the first position to issue.
 pub type RecoveryStep = Step<RecoveryCommand, u64>;
 
 /// One recovery.
 #[derive(Debug)]
 pub struct RecoveryCore {
     view: View,
-    /// Whose objects are being sealed.
+    /// The stripe whose objects are being sealed.
     stripe: u64,
     waiting: BTreeSet<Place>,
-    /// Sealed at our epoch or later: by us, if the view is still ours.
+    /// Objects that were already sealed at our epoch or later. We sealed them if our claim still
+    /// stands.
     doubtful: BTreeSet<Place>,
     maximum: Option<u64>,
     /// Whether an object of the stripe was lost.
@@ -86,8 +87,8 @@ impl Recovery for RecoveryCore {
 
     fn start(&mut self) -> Vec<RecoveryStep> {
         let lowest_tail = self.view.lowest_tail();
-        // Objects of forgotten positions accept no record under any epoch, and buried objects
-        // refuse every seal.
+        // All positions of the log are forgotten. No seal is needed: their objects accept no
+        // record under any epoch, and buried objects refuse every seal.
         if self.view.last_range().stripe_end(self.stripe) <= lowest_tail {
             return vec![Step::Serve(lowest_tail)];
         }
@@ -154,7 +155,8 @@ impl RecoveryCore {
         if let Some(tail) = range.tail_in(self.stripe, self.maximum) {
             return vec![Step::Serve(lowest_tail.max(tail))];
         }
-        // Below, everything is trimmed or there is nothing: no stripe tells more.
+        // All earlier positions are trimmed, or there are none. So no earlier stripe has a greater
+        // tail.
         if self.stripe == 0 || range.stripe_end(self.stripe - 1) <= lowest_tail {
             return vec![Step::Serve(lowest_tail)];
         }
@@ -223,8 +225,8 @@ mod tests {
         assert_eq!(answer_all(&mut core, &claim, 1, None), [Step::Serve(8)]);
     }
 
-    /// A client with the right to read may also fill, and an object accepts whatever position it is
-    /// given.
+    /// A client with the right to read may also fill, and an object accepts any position that a
+    /// client names.
     #[test]
     fn positions_outside_a_stripe_do_not_move_the_tail() {
         let stored = view_of(2, 4).extended(2).unwrap();

@@ -1,15 +1,15 @@
 //! The sequencer: a counter under an epoch.
 //!
-//! The counter is volatile. Objects make its positions safe: a position is written once, and only
-//! under an epoch that no recovery has sealed.
+//! The counter is only in memory. Objects make its positions safe: each position is written once,
+//! and only under an epoch that no recovery has sealed.
 //!
 //! While a client holds the sequencer's exclusive capability, that client issues the positions: see
 //! [`Lending`](super::lending::Lending).
 //!
-//! **Invariant:** the sequencer issues each position with an epoch, and the position has an object
-//! in the view of that epoch.
+//! **Invariant:** the sequencer issues each position with an epoch, and the view of that epoch has
+//! an object for the position.
 //!
-//! **Invariant:** while the sequencer is lent, it issues nothing itself.
+//! **Invariant:** while a client holds the capability, the sequencer itself issues nothing.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ impl Grant {
     }
 
     /// Whether `view` names another sequencer than the one that issued this grant. Then the
-    /// positions of the grant may lie past the tail, and a record there would appear out of order.
+    /// positions of the grant may be past the tail, and a record there would appear out of order.
     pub fn is_void_in(&self, view: &View) -> bool {
         view.sequencer().is_none_or(|sequencer| sequencer.epoch > self.epoch)
     }
@@ -50,8 +50,8 @@ impl Grant {
 pub enum TokenRefusal {
     /// The caller's epoch does not fit.
     Epoch(EpochRefusal),
-    /// No position with an object is left, or the sequencer is held still. The client must wait for
-    /// the next view.
+    /// No position with an object is left, or the sequencer is held during a change of its view.
+    /// The client must wait for the next view.
     Full,
     /// A client holds the sequencer's capability.
     Lent,
@@ -72,22 +72,22 @@ impl SequencerCore {
     /// The sequencer of `view`, with the tail that recovery found.
     ///
     /// # Panics
-    /// If the view names no sequencer. A take-over always stores a view that names one first.
+    /// If the view names no sequencer. A takeover always stores a view that names one first.
     pub fn new(view: View, tail: u64) -> Self {
         let limit = view.end();
         let lending = Lending::by(Arc::new(NoPrograms), None);
         Self { serving: Serving::new(view), tail, limit, lending }
     }
 
-    /// Makes the sequencer lend its capability by the policy that the view names. Without this call
-    /// it uses the default policy.
+    /// Lends the capability by the policy that the view names. Without this call, the default
+    /// policy decides.
     #[must_use]
     pub fn with_policies(self, policies: Arc<dyn Policies>) -> Self {
         let lending = Lending::by(policies, self.view().capability().map(ProgramName::as_str));
         Self { lending, ..self }
     }
 
-    /// Hands out up to `count` positions to a caller whose view has `epoch`.
+    /// Issues up to `count` positions to a client whose view has `epoch`.
     ///
     /// # Errors
     /// See [`TokenRefusal`].
@@ -106,7 +106,7 @@ impl SequencerCore {
         Ok(grant)
     }
 
-    /// One past the last position handed out, as far as this sequencer knows.
+    /// One past the last position that this sequencer knows to be issued.
     ///
     /// # Errors
     /// See [`EpochRefusal`].
@@ -114,7 +114,7 @@ impl SequencerCore {
         self.check(epoch).map(|()| self.tail)
     }
 
-    /// Whether a caller whose view has this epoch may be answered.
+    /// Checks that a client whose view has this epoch may be answered.
     ///
     /// # Errors
     /// See [`EpochRefusal`].
@@ -122,8 +122,8 @@ impl SequencerCore {
         self.serving.check(epoch)
     }
 
-    /// The tail, without a check of the caller's epoch. While the sequencer is lent, the true tail
-    /// may be greater.
+    /// The tail, without a check of the client's epoch. While a client holds the capability, the
+    /// true tail may be greater.
     pub fn tail_now(&self) -> u64 {
         self.tail
     }
@@ -133,7 +133,7 @@ impl SequencerCore {
         self.serving.record()
     }
 
-    /// Whether less than half of a stripe is left, so that the next stripe should be created.
+    /// Whether less than half of a stripe is left. Then the next stripe must be created.
     pub fn is_running_short(&self) -> bool {
         self.view().end().saturating_sub(self.tail)
             < self.view().last_range().stripe_positions().div_ceil(2)

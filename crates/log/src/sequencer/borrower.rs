@@ -1,10 +1,9 @@
-//! The client's side of the sequencer's exclusive capability: while a client holds it, the client
-//! issues the log's positions itself.
+//! A client that holds the sequencer's exclusive capability: it issues the log's positions itself.
 //!
 //! A client that asks often for positions also asks for the capability. While the client has it, a
-//! task asks the sequencer for news. Each such question reports the client's tail; each answer
-//! renews the lease or revokes the capability. The client returns the capability when it is revoked
-//! or has been idle for a while, and when the client is dropped.
+//! task polls the sequencer. Each poll reports the client's tail; each answer renews the lease or
+//! revokes the capability. The client returns the capability when it is revoked, when it has been
+//! idle for a while, and when the handle is dropped.
 //!
 //! **Invariant:** a position is issued once. While this client holds a grant, nobody else issues
 //! positions from `next` on. The client first ends the grant in its own memory, and only then
@@ -33,17 +32,17 @@ use crate::limits::MAX_TOKENS;
 use crate::view::View;
 
 /// A client that asks for positions this many times within [`ASKS_WITHIN`] also asks for the
-/// capability. A client that appends rarely gains nothing from it and would only have to return it.
+/// capability. A client that appends rarely would gain nothing from it.
 const ASKS_BEFORE: u32 = 4;
 const ASKS_WITHIN: Duration = Duration::from_secs(1);
-/// A client returns a capability that it has not used for this time. If its process dies later, no
-/// other client has to wait for the lease to end.
+/// A client returns a capability that it has not used for this long. If its process dies later, no
+/// other client has to wait for the end of the lease.
 const IDLE: Duration = Duration::from_millis(500);
 /// While another client follows the log, the holder reports its tail at this interval. So the
 /// follower sees a record within 10 ms.
 const TELL_EVERY: Duration = Duration::from_millis(2);
 /// How many times the client tries to return a grant. If all attempts fail, the sequencer waits for
-/// the lease to end.
+/// the end of the lease.
 const RETURN_ATTEMPTS: usize = 3;
 
 /// Issues positions if it may.
@@ -65,7 +64,7 @@ pub(super) struct Borrower {
 #[derive(Debug)]
 struct State {
     lent: Option<Borrowed>,
-    /// A grant that was ended, of which nobody has heard for certain.
+    /// A grant that has ended, until the sequencer has acknowledged its return.
     unreturned: Option<Returned>,
     is_closed: bool,
     /// Until then the client asks for nothing but positions.
@@ -84,18 +83,19 @@ struct Borrowed {
     /// The next position to issue, and one past the last.
     next: u64,
     end: u64,
-    /// A caller that uses these positions knows a view of this epoch.
+    /// A caller that uses these positions must know the view of this epoch.
     epoch: u64,
     view: Arc<View>,
     /// The last question of the sequencer that was heard.
     asked: u64,
     is_followed: bool,
-    /// The tail that was reported last, and since when it is the tail.
+    /// The tail that was reported last, and since when it has been the tail.
     told: u64,
     idle_since: Time,
     /// Whether the task has been woken since it looked last.
     is_woken: bool,
-    /// The task is woken when fewer are left than this: then the log must be made longer.
+    /// If fewer positions are left than this, the task is woken, so that the log gets another
+    /// stripe.
     low: u64,
 }
 
@@ -107,7 +107,7 @@ struct Attempts {
     sent: AtomicU64,
 }
 
-/// The question for the capability: each attempt has a number of its own.
+/// The request for the capability. Each attempt has its own number.
 struct Acquiring<'a> {
     borrower: &'a Borrower,
     count: u32,
@@ -185,25 +185,26 @@ impl Borrower {
         };
         let view = self.views.note(grant, view)?;
         if grant.is_void_in(&view) {
-            // Another sequencer is in charge. It has sealed the objects against the epoch of this
-            // grant.
+            // Another sequencer is in charge. It has sealed the objects, so they refuse the epoch
+            // of this grant.
             self.drop_lent(number);
             return None;
         }
         Some((grant, view))
     }
 
-    /// The number of this client; 0 if the sequencer's node does not know that clients have one.
+    /// The number of this client. 0 if the sequencer's node runs a release in which clients have
+    /// none.
     pub fn number(&self) -> u64 {
         if self.state().is_unsupported { 0 } else { self.client }
     }
 
-    /// Takes note that the sequencer's node is of a release without capabilities.
+    /// Records that the sequencer's node runs a release without capabilities.
     pub fn set_unsupported(&self) {
         self.state().is_unsupported = true;
     }
 
-    /// The tail, if this client issues the positions, and the epoch under which it is that.
+    /// The tail and its epoch, if this client issues the positions.
     pub fn tail(&self) -> Option<(u64, u64)> {
         let now = self.now();
         let mut state = self.state();
@@ -211,7 +212,7 @@ impl Borrower {
         lent.holder.is_live(now).then_some((lent.next, lent.epoch))
     }
 
-    /// Whether to ask for the capability with the next question for positions.
+    /// Whether the next request for positions shall ask for the capability too.
     pub fn wants(&self) -> bool {
         let now = Instant::now();
         let mut state = self.state();
@@ -222,8 +223,8 @@ impl Borrower {
         !state.is_unsupported && state.asks > ASKS_BEFORE && now >= state.again_at
     }
 
-    /// Asks for positions, and for the capability if it is this client's turn. Returns `None` if
-    /// the sequencer's node does not know capabilities.
+    /// Asks for positions and for the capability. Returns `None` if the sequencer's node does not
+    /// support capabilities.
     pub async fn acquire(
         self: &Arc<Self>,
         count: u32,
@@ -285,7 +286,8 @@ impl Borrower {
         tokio::spawn(Arc::clone(self).ask_for_news(number));
     }
 
-    /// Ends the grant, if there is one; returns the one that the sequencer is to hear of.
+    /// Ends the grant, if there is one. Returns the ended grant, which the caller must return to
+    /// the sequencer.
     fn end(&self) -> Option<Returned> {
         let mut state = self.state();
         if let Some(mut lent) = state.lent.take() {
@@ -300,8 +302,8 @@ impl Borrower {
         state.unreturned
     }
 
-    /// Ends a grant that its sequencer has possibly forgotten. If the sequencer still knows the
-    /// grant, the client's next question tells it that the client does not use the grant.
+    /// Ends a grant that its sequencer may have forgotten. If the sequencer still knows the grant,
+    /// the client returns it with its next request.
     fn drop_lent(&self, number: u64) {
         if self.holds(number) {
             self.end();
@@ -345,8 +347,8 @@ impl Borrower {
 
     /// Asks for news until the grant has ended.
     async fn ask_for_news(self: Arc<Self>, number: u64) {
-        // A grant for a single operation is used up at once. A client that still asks for positions
-        // returns it with its next question, so wait for that.
+        // A grant for a single operation is used up at once. A client that still needs positions
+        // returns it with its next request, so wait for that.
         if self.must_give_back(number) {
             sleep(TELL_EVERY).await;
         }
@@ -406,7 +408,8 @@ impl Borrower {
         let lent = state.lent.as_ref().filter(|lent| lent.holder.number() == number);
         lent.is_some_and(|lent| {
             let is_idle = lent.next == lent.told && now >= lent.idle_since + IDLE;
-            // A busy client has returned a spent grant with its next question by now.
+            // If the grant is spent and still here, the client is not busy: a busy client returns
+            // it with its next request for positions.
             state.is_closed || is_idle || lent.holder.is_spent()
         })
     }
@@ -417,7 +420,7 @@ impl Borrower {
         lent.is_some_and(|lent| lent.holder.is_live(now))
     }
 
-    /// Ends when there is something to tell; not sooner than [`TELL_EVERY`] after the last time.
+    /// Waits until there is something to report, and at least [`TELL_EVERY`].
     async fn until_moved(&self, number: u64) {
         let not_before = Instant::now() + TELL_EVERY;
         self.moved.notified().await;

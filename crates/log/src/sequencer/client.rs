@@ -1,9 +1,8 @@
-//! Sends a client's questions to the log's sequencer. [`AuthorityClient`] finds the sequencer. If
-//! it does not answer, the client asks another node to replace it.
+//! Sends a client's requests to the log's sequencer. [`AuthorityClient`] finds the sequencer. If it
+//! does not answer, the client asks another node to take over.
 //!
 //! A client with only the right to read must not depose a sequencer. It needs the sequencer only
-//! for the tail, and can also find the tail from the objects: see
-//! [`SequencerClient::readable_tail`].
+//! for the tail, which it can also find from the objects: see [`SequencerClient::readable_tail`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,13 +27,13 @@ use crate::storage::{Addressed, CallFailure, StorageClient};
 use crate::view::{Place, View};
 
 /// How long a client waits for a sequencer's answer. A sequencer answers from memory, unless it is
-/// in recovery. If a client asks again during recovery, both questions wait for the same recovery.
+/// in recovery. If a client asks again during recovery, both requests wait for the same recovery.
 const ASK_PATIENCE: Duration = Duration::from_secs(2);
 /// How long a reader waits for a sequencer before it asks the objects. A writer needs less time to
 /// have a sequencer replaced.
 const READER_PATIENCE: Duration = Duration::from_secs(5);
-/// The pause before objects that had nothing new are asked again. A client that writes has a
-/// sequencer installed, so the wait ends soon.
+/// How long a reader waits before it asks the objects again. Any client that writes has a sequencer
+/// installed, so the wait ends soon.
 const WRITTEN_AGAIN: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
@@ -65,14 +64,13 @@ impl SequencerClient {
         Self { env, views, authority, borrower }
     }
 
-    /// Issues positions itself, with a view that includes them, if this client holds the
-    /// capability.
+    /// Issues positions, with a view that has them, if this client holds the capability.
     pub fn next_at_once(&self, count: u32) -> Option<(Grant, Arc<View>)> {
         self.borrower.take(count)
     }
 
-    /// Takes positions, with a view that includes them. If this client holds the sequencer's
-    /// capability, it issues them itself.
+    /// Takes positions, with a view that has them. If this client holds the sequencer's capability,
+    /// it issues them itself.
     ///
     /// # Errors
     /// `Unavailable` if there was no sequencer by the deadline.
@@ -89,7 +87,7 @@ impl SequencerClient {
         let question = Question::Next { count, client };
         let asked = self.authority.ask(&question, ASK_PATIENCE, deadline).await;
         let (answer, asked) = match asked {
-            // A node of an earlier release does not know that clients have numbers.
+            // In an earlier release, a node did not know that clients have numbers.
             Err(error) if error.kind() == ErrorKind::Invalid && client != 0 => {
                 self.borrower.set_unsupported();
                 let question = Question::Next { count, client: 0 };
@@ -120,10 +118,10 @@ impl SequencerClient {
         Ok((tail, epoch))
     }
 
-    /// The tail, told by the sequencer that is in charge when this returns.
+    /// The tail according to a sequencer that is still in charge after its answer.
     pub async fn current_tail(&self, deadline: Instant) -> Result<u64> {
-        // A capability's lease may outlast the sequencer that granted it. The tail of this client
-        // is old then. So it is used only in the first attempt.
+        // A lease may outlast the sequencer that granted the capability. This client's own tail is
+        // then old, so only the first attempt uses it.
         let mut own = self.borrower.tail();
         loop {
             let (tail, epoch) = match own.take() {
@@ -139,12 +137,11 @@ impl SequencerClient {
         }
     }
 
-    /// The tail for readers: the sequencer's tail or, without a sequencer, the tail of the written
-    /// objects.
+    /// The tail for readers. It is the sequencer's tail or, without a sequencer, the tail of the
+    /// written objects.
     ///
     /// # Errors
-    /// `Unavailable` if there is no sequencer and an object that must be asked instead does not
-    /// answer.
+    /// `Unavailable` if there is no sequencer and an object that must be asked does not answer.
     pub async fn readable_tail(&self, deadline: Instant) -> Result<u64> {
         match self.current_tail(reader_deadline(deadline)).await {
             Err(error) if is_out_of_reach(&error) => match self.written_tail().await {
@@ -155,9 +152,9 @@ impl SequencerClient {
         }
     }
 
-    /// The tail for readers. Waits at most `wait` for a tail greater than `beyond`. The sequencer
-    /// that answers is possibly deposed without knowing it, so its tail is possibly old. A caller
-    /// that asks again then reaches the sequencer in charge.
+    /// The tail for readers. Waits at most `wait` for a tail greater than `beyond`. A deposed
+    /// sequencer may answer, so the tail may be old. A caller that asks again then reaches the
+    /// sequencer in charge.
     pub async fn readable_tail_beyond(
         &self,
         beyond: u64,
@@ -174,8 +171,8 @@ impl SequencerClient {
             }
             Ok((tail, _)) if tail <= beyond => match self.views.read_now().await {
                 Err(gone) if gone.kind() == ErrorKind::NotFound => Err(gone),
-                // A deposed sequencer that does not know this would report the same tail for ever.
-                // This client has just read the stored view, so its next question goes to the
+                // A deposed sequencer that does not know it would report the same tail for ever.
+                // This client has just read the stored view, so its next request goes to the
                 // sequencer in charge.
                 Ok(_) | Err(_) => Ok(tail),
             },
@@ -185,10 +182,9 @@ impl SequencerClient {
 
     /// Finds the tail by asking the log's objects: one past the last position that is written,
     /// filled or trimmed. All acknowledged records are below it. Positions that were issued but not
-    /// used may be above it. So it may be lower than a tail that the sequencer reported before, as
-    /// after a recovery.
+    /// used may be above it, so it may be lower than a tail that the sequencer reported before.
     async fn written_tail(&self) -> Result<u64> {
-        // What was acknowledged before this is where the view says: so are the positions below the tail.
+        // Read the stored view: it has the object of every record that was acknowledged before.
         let view = self.views.read_now().await?;
         let (range, mut tail) = (view.last_range(), view.lowest_tail());
         for stripe in (0..range.stripe_count()).rev() {
@@ -217,7 +213,7 @@ impl SequencerClient {
         }
     }
 
-    /// Has the sequencer change the view; answers the epoch of the changed view.
+    /// Asks the sequencer to change the view. Returns the epoch of the changed view.
     pub async fn reconfigure(&self, change: Reconfiguration, deadline: Instant) -> Result<u64> {
         self.ask_for_epoch(&Question::Reconfigure(change), deadline).await
     }
@@ -240,7 +236,7 @@ impl SequencerClient {
         Ok(epoch)
     }
 
-    /// Has the log sealed at a new epoch and recovered, by its own sequencer if that answers.
+    /// Makes a node seal the log at a new epoch and recover it: the sequencer's node if it answers.
     pub async fn recover(&self, deadline: Instant) -> Result<()> {
         self.authority.recover(deadline).await
     }
@@ -250,14 +246,14 @@ fn reader_deadline(deadline: Instant) -> Instant {
     deadline.min(Instant::now() + READER_PATIENCE)
 }
 
-/// Whether there is no sequencer now, or this client may not have one installed.
+/// Whether there is no sequencer now and this client cannot have one installed.
 fn is_out_of_reach(error: &Error) -> bool {
     // Exhausted: a full disk takes no claim.
     matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Denied | ErrorKind::Exhausted)
 }
 
 /// Tells the sequencer of a log that the log was removed. If this message is lost, the sequencer
-/// learns of the removal at the next question that it gets.
+/// learns of the removal at the next request that it gets.
 pub(crate) async fn dismiss(env: &LogEnv, view: &View) {
     if let Some(sequencer) = view.sequencer() {
         let input = recover_question(view.log().as_str(), view.epoch());

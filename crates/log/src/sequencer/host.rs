@@ -1,4 +1,4 @@
-//! Hosts the sequencers of logs on a node. It answers questions about positions and tails, and
+//! Hosts the sequencers of logs on a node. It issues positions, answers requests for the tail, and
 //! changes views.
 //!
 //! [`Host`] claims and recovers a sequencer before it serves. When the positions of a log are about
@@ -33,10 +33,10 @@ use crate::env::LogEnv;
 pub const SEQUENCER_SERVICE: &str = "sequencer";
 /// The longest a `tail` waits: shorter than any session's deadline.
 const MAX_TAIL_WAIT: Duration = Duration::from_secs(20);
-/// A stripe that could not be added is tried again after this.
+/// How long the host waits after it failed to add a stripe, before it tries again.
 const EXTEND_AGAIN: Duration = Duration::from_millis(100);
 
-/// Hosts the sequencers of a node. A clone is another handle on the same.
+/// Hosts the sequencers of a node. A clone is a handle to the same host.
 #[derive(Clone)]
 pub struct SequencerHost {
     pub(super) host: Host<Sequencers>,
@@ -44,7 +44,7 @@ pub struct SequencerHost {
     pub(super) evictions: Arc<Counter>,
     /// What times are counted from.
     started: Instant,
-    /// Questions that could not be answered at once, and have no answer yet.
+    /// Requests that could not be answered at once, and have no answer yet.
     waiting: Arc<AtomicI64>,
 }
 
@@ -55,7 +55,7 @@ pub struct SequencerCounts {
     pub logs: usize,
     /// Positions handed out.
     pub positions: u64,
-    /// Questions passed on to the nodes that took sequencers over in proxy mode.
+    /// How many requests were forwarded to nodes that took sequencers over in proxy mode.
     pub forwards: u64,
     /// Logs whose capability a client holds.
     pub lent: usize,
@@ -108,7 +108,7 @@ pub(super) enum NoGrant {
 }
 
 impl SequencerHost {
-    /// The host of `node`. It asks another sequencer only to hand one over.
+    /// The host of `node`. It calls another node only to hand a sequencer over.
     pub fn new(node: NodeName, env: LogEnv) -> Self {
         Self {
             host: Host::new(node, Sequencers(env)),
@@ -132,12 +132,12 @@ impl SequencerHost {
         self.host.node()
     }
 
-    /// Answers a question that a client sent with
+    /// Answers a request that a client sent with
     /// [`HostTransport::ask`](nacre_host::HostTransport::ask).
     ///
     /// # Errors
     /// `Stale` if the client must read the log's view again; `NotFound` if there is no such log;
-    /// `Unavailable` if the log cannot be recovered now; `Invalid` or `Unsupported` for a question
+    /// `Unavailable` if the log cannot be recovered now; `Invalid` or `Unsupported` for a request
     /// that cannot be decoded.
     pub async fn handle(
         &self,
@@ -151,10 +151,11 @@ impl SequencerHost {
         {
             return Ok(encode_grant(grant));
         }
-        // The future of the answer is boxed below, because it is large, and questions that are
-        // answered at once must not pay for it.
+        // The future of the answer is large, so it is boxed below. Requests that were answered
+        // above do not pay for the box.
         let log = LogName::new(log)?;
-        // A follower and a holder wait for news, and what is passed on for another node.
+        // Some requests wait on purpose and are not counted: those of followers and holders, and
+        // those that this node forwards.
         let is_held_up = !matches!(question, Question::Tail { .. } | Question::Hold(_))
             && !self.host.is_forwarding(log.as_str());
         let _waiting = is_held_up.then(|| Waiting::new(&self.waiting));
@@ -162,7 +163,7 @@ impl SequencerHost {
         answer.map_err(|error| error.on(&log))
     }
 
-    /// Answers a question about positions. Forwards it if this node handed the sequencer over in
+    /// Answers a request about positions. Forwards it if this node handed the sequencer over in
     /// proxy mode.
     async fn answer_or_forward(
         &self,
@@ -227,7 +228,8 @@ impl SequencerHost {
                 self.hand_over(log, to, routing).await.map(encode_epoch)
             }
             Question::Reconfigure(change) => {
-                // A new layout begins at the tail, and only what is below the tail is forgotten.
+                // A new layout begins at the tail, and only positions below the tail can be
+                // forgotten. So these changes must know the holder's tail.
                 let _recalled = match change {
                     Reconfiguration::Relayout { .. } => Some(self.recall(log).await?),
                     Reconfiguration::Forget(_) => {
@@ -265,7 +267,7 @@ impl SequencerHost {
         self.host.serving()
     }
 
-    /// How much each log's sequencer was used that this node serves now.
+    /// How much each sequencer that this node serves now was used.
     pub fn uses(&self) -> Vec<SequencerUse> {
         let used = |log: LogName| {
             let slot = self.host.known_slot(log.as_str())?;
@@ -276,7 +278,7 @@ impl SequencerHost {
         self.logs().into_iter().filter_map(used).collect()
     }
 
-    /// Questions that have no answer yet, because something must be waited for.
+    /// How many requests have no answer yet, because they must wait.
     pub fn waiting(&self) -> u64 {
         self.waiting.load(Ordering::Relaxed).max(0).unsigned_abs()
     }
@@ -298,7 +300,8 @@ impl SequencerHost {
         }
     }
 
-    /// Positions, if the log's sequencer is here and has them at hand, as it nearly always has.
+    /// Issues positions at once, if this node has the log's sequencer and positions are left.
+    /// Nearly every request ends here.
     fn next_at_once(&self, log: &str, epoch: u64, count: u32, client: u64) -> Option<Grant> {
         let slot = self.host.known_slot(log)?;
         let mut core = slot.machine();
@@ -340,7 +343,7 @@ impl SequencerHost {
                 Ok(acquired) => return Ok(acquired),
                 Err(NoGrant::NotReady(why)) => self.host.get_ready(log, why, &mut looks).await?,
                 Err(NoGrant::Full) => match changed.take() {
-                    // Listens for changes before it looks once more, so that it misses no change in
+                    // Listen for changes, then look once more, so that no change is missed in
                     // between.
                     None => {
                         let mut heard = Box::pin(slot.changed());
@@ -405,7 +408,8 @@ impl SequencerHost {
         tokio::spawn(async move {
             let mut extended = host.extend(&slot).await;
             if extended.is_err() && is_lent(&slot) {
-                // It takes a new layout, for which the tail must be known.
+                // The log needs a new layout, which begins at the tail. So the holder must report
+                // its tail.
                 let recalled = host.recall_slot(&slot).await;
                 extended = match recalled {
                     Ok(_recalled) => host.extend(&slot).await,
@@ -422,9 +426,9 @@ impl SequencerHost {
     }
 }
 
-/// A question in the form in which it is forwarded to another node: without a request for the
-/// capability. A client that reaches its sequencer through this node cannot hold the capability,
-/// because a holder must report its tail to the other node directly.
+/// The form in which a node forwards a request: without a request for the capability. A holder must
+/// report its tail to its sequencer directly, so a client that this node forwards for cannot hold
+/// the capability.
 fn passed_on(question: &Question) -> Question {
     match question {
         Question::Acquire(Acquire { count, .. }) => Question::Next { count: *count, client: 0 },

@@ -57,7 +57,7 @@ pub(super) struct Beside {
     pub writes: AtomicU64,
     /// Who waits for the tail to move.
     pub followers: AtomicUsize,
-    /// Questions of holders for news: the last one makes the one before end.
+    /// Counts the holders' polls. A new poll ends the wait of the one before.
     pub holds: AtomicU64,
 }
 
@@ -65,7 +65,7 @@ pub(super) struct Beside {
 #[derive(Debug, Default)]
 pub(super) struct Extension {
     is_under_way: AtomicBool,
-    /// Why the last one failed, if it would fail again: there is no room, or no permission.
+    /// Why the last extension failed, if it would fail again, for example on a full disk.
     refusal: Mutex<Option<Error>>,
 }
 
@@ -74,14 +74,14 @@ impl Extension {
     pub fn start(&self) -> bool {
         let starts = !self.is_under_way.swap(true, Ordering::AcqRel);
         if starts {
-            // There is possibly space again. So a task that is woken during this attempt must not
+            // There may be free space again. So a task that is woken during this attempt must not
             // get the old refusal.
             *self.last_refusal() = None;
         }
         starts
     }
 
-    /// Ends an extension. The caller wakes the waiters after it, who look again and may start another.
+    /// Ends an extension. The caller then wakes the waiting tasks, which may start another one.
     pub fn end(&self, result: Result<()>) {
         let refusal = result.err().filter(|error| !is_transient(error));
         *self.last_refusal() = refusal;

@@ -1,9 +1,10 @@
-//! The host's side of lending a sequencer to a client. [`Lending`](crate::core::Lent) decides who
-//! gets the capability; the tasks of this module wait for its decisions.
+//! Grants, polls and returns of the sequencer's capability, as the host serves them.
+//! [`Lending`](crate::core::Lent) decides who gets the capability; the tasks of this module wait
+//! for its decisions.
 //!
-//! A waiting task looks at the sequencer again whenever its state changes or a deadline is due. It
-//! also evicts an overdue holder: the node takes the log over from itself, so the log is claimed
-//! again, sealed and recovered.
+//! A waiting task looks at the sequencer again whenever its state changes and at each deadline. It
+//! also evicts an overdue holder: the node takes the log over from itself, so it claims the log
+//! again, seals it and recovers it.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -23,8 +24,8 @@ use crate::LogName;
 use crate::core::{Answer, News, Returned, SequencerCore, Wanted};
 use crate::view::View;
 
-/// How long a change of the view waits until the holder has returned its grant. The lease is over
-/// by then. After this time the log is recovered instead.
+/// How long a change of the view waits for the holder to return its grant. By then the lease is
+/// over, and the node recovers the log instead.
 const RECALL_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Whether a client holds the capability.
@@ -33,8 +34,8 @@ pub(super) fn is_lent(slot: &LogSlot) -> bool {
 }
 
 impl SequencerHost {
-    /// Gives a client positions, and also the capability if the client wants it and no client
-    /// before it does.
+    /// Gives a client positions. Also gives it the capability, if the client wants it and no other
+    /// client is before it.
     ///
     /// # Errors
     /// `Unavailable` and [busy](nacre_host::is_busy) if a holder keeps the client waiting past
@@ -74,8 +75,8 @@ impl SequencerHost {
         }
     }
 
-    /// Checks whether a question can be answered now, and whether the sequencer runs short of
-    /// positions. `None` if the sequencer that got the question is not in charge any more.
+    /// Looks for the answer to a request, and whether few positions are left. `None` if the
+    /// sequencer that took the request is no longer in charge.
     fn look(
         &self,
         log: &LogName,
@@ -93,7 +94,7 @@ impl SequencerHost {
         self.wait(log, slot, due_at)
     }
 
-    /// Does what is due. Returns the time when something is due next, or an error if the holder
+    /// Acts on all deadlines that have passed. Returns the next deadline, or an error if the holder
     /// must be evicted.
     fn due_at(&self, serving: &mut SequencerCore) -> std::result::Result<Option<Instant>, Overdue> {
         serving.tick(self.now());
@@ -103,7 +104,8 @@ impl SequencerHost {
         }
     }
 
-    /// Waits until something is due, and evicts the holder first if it must be.
+    /// Says how long to wait for the next deadline. If the holder must be evicted, starts that
+    /// first.
     fn wait<T>(
         &self,
         log: &LogName,
@@ -138,7 +140,7 @@ impl SequencerHost {
         Ok(Ok(acquired))
     }
 
-    /// Answers a holder that asks for news, as soon as there is news or its waiting time is over.
+    /// Answers a holder's poll, as soon as there is news or its waiting time is over.
     ///
     /// # Errors
     /// `Stale` if the client must read the log's view again; otherwise as for
@@ -176,13 +178,13 @@ impl SequencerHost {
                 }
                 serving.due_at().map_or(deadline, |due_at| self.instant(due_at).min(deadline))
             };
-            // Either way there is an answer the next time round, or nothing new.
+            // The loop looks again, whether the deadline or a change ended the wait.
             let _elapsed = timeout_at(due_at, changed).await;
         }
     }
 
-    /// Takes a holder's report of its tail. Returns the end of the positions in the served view, or
-    /// `None` if the holder's grant has ended.
+    /// Takes a holder's report of its tail. Returns one past the last position of the served view,
+    /// or `None` if the holder's grant has ended.
     fn hear(
         &self,
         slot: &Arc<LogSlot>,
@@ -197,7 +199,8 @@ impl SequencerHost {
         self.positions.add(serving.tail_now() - before);
         let (is_short, end) = (serving.is_running_short(), serving.view().end());
         drop(core);
-        // Followers wait for the tail, and others for an answer of the holder.
+        // Wake the followers, which wait for the tail, and the tasks that wait for the holder's
+        // report.
         slot.tell_change();
         if is_short {
             self.extend_later(slot);
@@ -208,13 +211,13 @@ impl SequencerHost {
     /// Takes a returned grant. Returns the epoch of the served view.
     ///
     /// # Errors
-    /// `Stale` if this node does not serve the log's sequencer; then the grant has ended, too.
+    /// `Stale` if this node does not serve the log's sequencer; the grant has then ended, too.
     pub(super) fn take_back(&self, log: &LogName, epoch: u64, returned: Returned) -> Result<u64> {
         let slot = self.host.known_slot(log.as_str()).ok_or_else(deposed::<View>)?;
         let served = {
             let core = slot.machine();
             let serving = core.as_ref().ok_or_else(deposed::<View>)?;
-            // An old epoch means that the holder's grant came from an earlier sequencer.
+            // If the epoch is old, an earlier sequencer gave the grant.
             serving.check(epoch).map_err(|_| deposed::<View>())?;
             serving.view().epoch()
         };
@@ -231,7 +234,8 @@ impl SequencerHost {
         slot.tell_change();
     }
 
-    /// The tail as it is after the question came: the holder's, if there is one.
+    /// A tail that includes all positions issued before this request. If a client holds the
+    /// capability, this asks the holder for its tail.
     pub(super) async fn exact_tail(
         &self,
         log: &LogName,
@@ -263,11 +267,12 @@ impl SequencerHost {
         }
     }
 
-    /// Makes the holder return the capability. No client gets the capability until the guard that
-    /// this function returns is dropped.
+    /// Makes the holder return the capability. No client gets the capability until the returned
+    /// guard is dropped.
     ///
     /// # Errors
-    /// `Unavailable` and [busy](nacre_host::is_busy) if the holder is silent: it is being evicted.
+    /// `Unavailable` and [busy](nacre_host::is_busy) if the holder is silent. It is then being
+    /// evicted.
     pub(super) async fn recall(&self, log: &LogName) -> Result<Recalled> {
         let slot = self.host.slot(log)?;
         self.recall_slot(&slot).await
@@ -312,8 +317,7 @@ fn installed(serving: &SequencerCore) -> u64 {
     serving.view().sequencer().map_or(0, |sequencer| sequencer.epoch)
 }
 
-/// A question that possibly has to wait for a holder. If this value is dropped, the question is
-/// withdrawn.
+/// A request that may have to wait for a holder. Dropping this value withdraws the request.
 struct Waiting<'a> {
     host: &'a SequencerHost,
     slot: &'a LogSlot,
@@ -338,7 +342,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// A question for the tail, which a holder may have to be asked.
+/// A request for the tail. If a client holds the capability, the holder must report its tail first.
 #[derive(Default)]
 struct TailQuestion {
     /// By which sequencer the holder was asked what.

@@ -1,5 +1,5 @@
-//! The questions and answers by which a sequencer's capability is lent;
-//! [`messages`](super::messages) has the table.
+//! The requests and answers about a sequencer's capability. The table in
+//! [`messages`](super::messages) describes their encoding.
 
 use std::time::Duration;
 
@@ -25,9 +25,10 @@ pub(crate) struct Acquire {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Hold {
     pub told: Returned,
-    /// The last question of the sequencer that it knew of when it looked at its tail.
+    /// The number of the sequencer's last request for the tail that the holder knew when it read
+    /// its tail.
     pub answered: u64,
-    /// Whether it tells of each change of its tail, as somebody follows that.
+    /// Whether the holder reports each change of its tail, because a client follows the log.
     pub is_followed: bool,
     pub wait: Duration,
 }
@@ -103,7 +104,7 @@ impl Hold {
 /// What is answered to `acquire`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Acquired {
-    /// Positions; the client is to ask for nothing else for so long.
+    /// Positions. For this time, the client shall not ask for the capability again.
     Positions(Grant, Duration),
     /// Positions, and the capability under the number of the attempt.
     Lent { grant: Grant, lease: Duration, end: u64, operations: Option<u64> },
@@ -178,7 +179,7 @@ pub(crate) fn decode_news(output: Bytes) -> Result<Option<News>> {
     parse().map_err(unexpected)
 }
 
-/// A lease, cut short rather than extended where it does not fit.
+/// Encodes a lease. A lease that is too long for the field is shortened.
 fn put_lease(output: &mut BytesMut, lease: Duration) {
     output.put_u32_le(u32::try_from(lease.as_micros()).unwrap_or(u32::MAX));
 }

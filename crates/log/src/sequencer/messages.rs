@@ -1,9 +1,9 @@
-//! Encodes and decodes the questions to a sequencer's host, and its answers.
+//! Encodes and decodes the requests to a sequencer's host, and its answers.
 //!
-//! Numbers are little-endian, and a string has its length (u16) before it. Every question starts
+//! Numbers are little-endian, and a string has its length (u16) before it. Every request starts
 //! with the log's name and the epoch of the client's view, as [`nacre_host`] describes.
 //!
-//! | method | goes on with | answer |
+//! | method | after the header | answer |
 //! | --- | --- | --- |
 //! | `next` | count u32 and, if the client has one, its number u64 | first position u64, count u32, epoch u64 |
 //! | `acquire` | client u64, number of the attempt u64, count u32, the grant that is returned u64 (0: none), its tail u64 and operations u64 | kind u8, first position u64, count u32, epoch u64 and: 0, ask for nothing but `next` for u32 (ms); 1, lease u32 (us), end u64, operations u64 (0: any number) |
@@ -11,11 +11,11 @@
 //! | `return` | client u64, grant u64, tail u64, operations u64 | epoch u64 |
 //! | `tail` | beyond u64, wait u32 (ms): answer when the tail is greater, or after that | tail u64, epoch u64 of the view positions below it need |
 //! | `recover` | – | as for every host |
-//! | `hand-over` | node (text): the successor; and 1 (u8) if this node is to forward questions to the successor afterwards | epoch u64 |
-//! | `reconfigure` | kind u8 and: 0, width u32, slots u32 (0 keeps), count u16 and names of targets to avoid; 1, class (text); 2, position u64; 3, capability program (text; empty: the default policy) | epoch u64 |
+//! | `hand-over` | node (string): the successor; and 1 (u8) if this node is to forward requests to the successor afterwards | epoch u64 |
+//! | `reconfigure` | kind u8 and: 0, width u32, slots u32 (0 keeps), count u16 and names of targets to avoid; 1, class (string); 2, position u64; 3, capability program (string; empty: the default policy) | epoch u64 |
 //!
 //! A node of an earlier release does not know `acquire`, and a client of an earlier release does
-//! not ask it: both go on with `next`.
+//! not send it. They use `next` instead.
 
 use std::time::Duration;
 
@@ -33,15 +33,15 @@ use crate::view::Layout;
 const GRANT_BYTES: usize = 8 + 4 + 8;
 /// Of a hand-over after which the former node passes questions on.
 const FORWARD: u8 = 1;
-/// The method by which a client asks for positions and for the capability to issue more.
+/// The method by which a client asks for positions, and for the capability to issue more.
 pub(crate) const ACQUIRE: &str = "acquire";
-/// The method by which the holder of the capability asks for news.
+/// The method by which the holder of the capability polls the sequencer.
 pub(crate) const HOLD: &str = "hold";
-/// The method by which the holder gives the capability back.
+/// The method by which the holder returns the capability.
 pub(crate) const RETURN: &str = "return";
 const METHODS: [&str; 8] =
     ["next", ACQUIRE, HOLD, RETURN, "tail", RECOVER, "hand-over", "reconfigure"];
-/// Targets one question may name: more than any cluster of this design has.
+/// How many targets one request may name. No cluster of this design has more.
 const MAX_AVOIDED: usize = 1024;
 
 /// A change of a log's view that its sequencer makes.
@@ -58,7 +58,7 @@ pub enum Reconfiguration {
     Class(ClassName),
     /// Forget the positions below, which are trimmed.
     Forget(u64),
-    /// Lend the sequencer's capability by this program; `None` for the default policy.
+    /// Let this program decide who holds the sequencer's capability; `None` for the default policy.
     Capability(Option<ProgramName>),
 }
 
@@ -74,11 +74,10 @@ pub(crate) enum Question {
     Reconfigure(Reconfiguration),
 }
 
-/// A question about a log by somebody whose view has an epoch.
+/// A request about a log, from a client whose view has `epoch`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Asked<'a> {
-    /// The log's name as it was sent. It serves to look up the log, and is possibly not a valid
-    /// name.
+    /// The log's name as the client sent it. It is only looked up, and may be an invalid name.
     pub log: &'a str,
     pub epoch: u64,
     pub question: Question,
@@ -99,7 +98,8 @@ impl HostQuestion<LogName> for Question {
     }
 
     fn encode(&self, log: &LogName, epoch: u64) -> Bytes {
-        // Exactly as long as the usual question: then its bytes are handed on as they are.
+        // The capacity is the exact length of the usual request, so that its bytes are passed on as
+        // they are.
         let mut input = BytesMut::with_capacity(2 + log.as_str().len() + 8 + 4 + 8);
         put_header(&mut input, log.as_str(), epoch);
         match self {
@@ -149,8 +149,10 @@ impl HostQuestion<LogName> for Question {
 }
 
 impl<'a> Asked<'a> {
+    /// Decodes a request to `method`.
+    ///
     /// # Errors
-    /// `Unsupported` for a method of no host, `Invalid` for input that cannot be decoded.
+    /// `Unsupported` for a method that no host has, `Invalid` for input that cannot be decoded.
     pub fn decode(method: &str, input: &'a [u8]) -> Result<Self> {
         if !METHODS.contains(&method) {
             return Err(Error::unsupported(format!("a sequencer has no method {method:?}")));
@@ -193,9 +195,9 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// Whether this is a question that a client with the right to append needs after a sequencer or a
-/// target failed. Such a question asks for positions, for another sequencer, or for a layout
-/// without some targets. None of them changes what the log holds.
+/// Whether the right to append suffices for this request. Clients with that right need it after a
+/// sequencer or a target failed: it asks for positions, for another sequencer, or for a layout
+/// without some targets. It does not change what the log holds.
 pub fn is_question_of_producers(method: &str, input: &[u8]) -> bool {
     match method {
         "next" | ACQUIRE | HOLD | RETURN | RECOVER => true,
@@ -284,7 +286,7 @@ pub(crate) fn decode_grant(output: Bytes) -> Result<Grant> {
     parse().map_err(unexpected)
 }
 
-/// A tail, with the epoch of the view that the positions below it need.
+/// Encodes a tail, with the epoch of the view that has all positions below the tail.
 pub(crate) fn encode_tail(tail: u64, epoch: u64) -> Bytes {
     let mut output = BytesMut::with_capacity(16);
     output.put_u64_le(tail);

@@ -1,4 +1,4 @@
-//! The sequencer at run time: the host that a node runs, and the client that finds it.
+//! The sequencer at run time: the host on a node, and the client that finds it.
 
 mod borrower;
 mod client;

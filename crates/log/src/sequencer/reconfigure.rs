@@ -3,22 +3,25 @@
 //!
 //! In the paper, a client changes the mapping. It seals all objects of the old mapping, so that no
 //! other client writes to them, and finds the tail from their answers. Here the sequencer changes
-//! the mapping. The sequencer knows the tail, and every writer gets its position from the
-//! sequencer, so the old objects need no seal:
+//! the mapping. It knows the tail, and every writer gets its position from it, so the old objects
+//! need no seal:
 //!
 //! 1. Draft the next view, and seal its new objects. If a target does not seal them in time, draft
-//!    another view without it.
+//!    another view without the target.
 //! 2. If no position moves (a longer range, another class or a trimmed front), propose the draft
-//!    and go on serving.
+//!    while serving.
 //! 3. A new layout from the tail on moves positions. First store a view that differs only in its
-//!    epoch, to see that views can be stored. Then hold the tail still for some milliseconds, cut
-//!    the last range there, propose, and serve the stored view.
+//!    epoch, to check that views can be stored. Then hold the sequencer for some milliseconds: cut
+//!    the last range at the tail, propose, and serve the stored view.
 //!
-//! **Invariants.** Objects are sealed before a view that names them is proposed, so no client meets
-//! a missing object. A position has one object in all views under which it was issued: positions
-//! below the held tail stay where they are, and none is issued before the cut is decided
-//! ([`Held`]). While a client holds the sequencer's capability the tail is unknown, so the last
-//! range is not cut.
+//! **Invariants:**
+//! - Objects are sealed before a view that names them is proposed, so no client meets a missing
+//!   object.
+//! - A position has one object in all views under which it was issued. Positions below the tail at
+//!   which the range is cut stay where they are. The sequencer is held ([`Held`]), so it issues no
+//!   other position before the cut is decided.
+//! - While a client holds the sequencer's capability, the tail is unknown, so the last range is not
+//!   cut.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -37,19 +40,17 @@ use crate::limits::RANGES_TO_GO_ROUND;
 use crate::storage::{Addressed, CallFailure, StorageClient, speaks_rows};
 use crate::view::{Layout, Place, View};
 
-/// A target that does not seal an empty object in this time gets no new stripe.
+/// A target that does not seal an empty object within this time gets no new stripe.
 pub(crate) const SEAL_PATIENCE: Duration = Duration::from_secs(1);
-/// How long a check waits for a target that is unused because it was silent. If the target does not
-/// seal an empty object in this time, it counts as still away. Each new stripe waits for this
-/// check. With the default number of slots, the remaining half of the current stripe lasts longer
-/// than that.
+/// How long the sequencer waits for an unused target to seal an empty object, to see whether the
+/// target is back. Each new stripe waits for this check. With the default number of slots, the
+/// remaining half of the current stripe lasts longer than that.
 const BACK_PATIENCE: Duration = Duration::from_millis(200);
 /// How many times another class or policy is proposed while other changes of the view win.
 const MAX_PROPOSALS: usize = 3;
 
-/// Adds a stripe before the last one is full. If the layout has columns for targets that are unused
-/// because they were silent, first checks whether these targets answer again. A target that is
-/// still silent costs no range.
+/// Adds a stripe before the last one is full. If some targets are unused because they were silent,
+/// first checks whether they answer again. A target that is still silent costs no range.
 ///
 /// # Errors
 /// `Unavailable` if the new objects or the new view cannot be written; `Exhausted` at a bound of
@@ -72,9 +73,9 @@ pub(super) async fn extend(env: &LogEnv, slot: &LogSlot) -> Result<()> {
     }
 }
 
-/// If a target that was silent answers again, returns the targets that a new layout must still
-/// avoid. `None` if a new layout would use no more targets than the present one: it would cost a
-/// range and gain nothing.
+/// Checks whether unused targets answer again. If a new layout could use more targets than the
+/// present one, returns the targets that it must still avoid. Otherwise returns `None`: the layout
+/// would cost a range and gain nothing.
 async fn won_back(env: &LogEnv, view: &View) -> Option<Vec<TargetName>> {
     let used = view.current_targets(&*env.placement);
     let usable = env.placement.targets().len().min(view.layout().width as usize);
@@ -86,7 +87,7 @@ async fn won_back(env: &LogEnv, view: &View) -> Option<Vec<TargetName>> {
     let is_unused = |place: &Place| target_of(place).is_some_and(|target| !used.contains(&target));
     let unused: Vec<_> = places(&draft, 0).into_iter().filter(is_unused).collect();
     let asked: BTreeSet<_> = unused.iter().filter_map(target_of).collect();
-    // One that answers with an error is of no more use than one that is silent.
+    // A target that answers with an error is of no more use than a silent one.
     let away = seal(env, &draft, unused, BACK_PATIENCE).await.ok()?;
     (away.len() < asked.len()).then_some(away)
 }
@@ -111,7 +112,7 @@ pub(super) async fn reconfigure(
     let (view, tail) = served(slot)?;
     match change {
         Reconfiguration::Relayout { layout: None, avoid } => {
-            // Many clients meet the same dead target; the first one's complaint is enough.
+            // Many clients may report the same dead target. Ignore all reports after the first.
             let targets = view.current_targets(&*env.placement);
             if epoch < view.epoch() || !targets.iter().any(|target| avoid.contains(target)) {
                 return Ok(view.epoch());
@@ -140,10 +141,10 @@ pub(super) async fn reconfigure(
     }
 }
 
-/// Has the log's entries stored by another class; answers the epoch of that.
+/// Makes another class store the log's entries. Returns the epoch of the view with that class.
 async fn use_class(env: &LogEnv, slot: &LogSlot, class: ClassName) -> Result<u64> {
-    // The stored view is possibly another proposal for the same epoch, for example an earlier
-    // proposal whose answer was lost. So check the stored view, and propose again.
+    // The stored view may be another proposal for the same epoch, for example an earlier proposal
+    // whose answer was lost. So check the stored view, and propose again.
     for _ in 0..MAX_PROPOSALS {
         let (view, _) = served(slot)?;
         check_replaces(&class, view.class())?;
@@ -156,7 +157,8 @@ async fn use_class(env: &LogEnv, slot: &LogSlot, class: ClassName) -> Result<u64
     Err(changes_all_the_time())
 }
 
-/// Has the sequencer's capability lent by another policy; answers the epoch of that.
+/// Makes another policy decide about the sequencer's capability. Returns the epoch of the view with
+/// that policy.
 async fn lend_by(env: &LogEnv, slot: &LogSlot, program: Option<ProgramName>) -> Result<u64> {
     for _ in 0..MAX_PROPOSALS {
         let (view, _) = served(slot)?;
@@ -197,8 +199,8 @@ async fn relayout(
             .map_err(|error| without_room(error, &avoid))?;
         let silent = seal(env, &draft, places(&draft, 0), SEAL_PATIENCE).await?;
         if silent.is_empty() {
-            // Check that views can be stored before the log stands still. The store of the view
-            // possibly still answers reads but accepts no writes.
+            // Check that views can be stored before the log stands still. The store of the view may
+            // still answer reads but accept no writes.
             propose_while_serving(&*env.views, slot, &view.renewed()).await?;
             return cut(env, slot, layout, &avoid).await;
         }
@@ -207,8 +209,8 @@ async fn relayout(
     Err(Error::unavailable("no storage target answers").hint("bring a target back, and try again"))
 }
 
-/// Holds the tail still, ends the last range there and opens another one. Returns the epoch of the
-/// stored view.
+/// Holds the sequencer, ends the last range at the tail and opens another range there. Returns the
+/// epoch of the stored view.
 ///
 /// # Errors
 /// As for [`View::cut`]; `Stale` if this sequencer is deposed. After `Unavailable` or `NotFound`
@@ -232,8 +234,8 @@ fn served(slot: &LogSlot) -> Result<(View, u64)> {
     core.as_ref().map(|core| (core.view().clone(), core.tail_now())).ok_or_else(deposed::<View>)
 }
 
-/// Adds a hint to an error that says that no range is left for a layout without lost targets: bring
-/// a target back, or trim the log.
+/// If no range is left for a layout without lost targets, adds a hint to the error: bring a target
+/// back, or trim the log.
 fn without_room(error: Error, lost: &[TargetName]) -> Error {
     if error.kind() != ErrorKind::Exhausted || lost.is_empty() {
         return error;
@@ -260,7 +262,7 @@ pub(crate) async fn seal_first(
     seal(env, view, places(view, 0), patience).await
 }
 
-/// Seals new objects of a view; answers the targets that did not answer in time.
+/// Seals new objects of a view. Returns the targets that did not answer in time.
 async fn seal(
     env: &LogEnv,
     view: &View,
@@ -286,7 +288,7 @@ async fn seal(
     Ok(silent?.into_iter().collect())
 }
 
-/// A class that takes over another's objects must store as that does.
+/// Checks that a class can replace another one: both must store entries in the same format.
 fn check_replaces(class: &ClassName, former: &ClassName) -> Result<()> {
     match speaks_rows(class) == speaks_rows(former) {
         true => Ok(()),

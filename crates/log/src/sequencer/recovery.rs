@@ -21,7 +21,8 @@ pub(super) async fn carry_out(env: &LogEnv, command: RecoveryCommand) -> Result<
         RecoveryCommand::Seal { view, place } => {
             let object = object_of(&view, place)?;
             let to = Addressed::by(&view, &object);
-            // A seal would make the object again, and the positions that it held would read as unwritten.
+            // Do not seal an object that was lost: the seal would create it again, and the
+            // positions that it held would read as unwritten.
             if !is_first_claim(&view) && was_lost(storage.max_position(to).await) {
                 return Ok(RecoveryEvent::Lost(place));
             }
@@ -36,13 +37,13 @@ pub(super) async fn carry_out(env: &LogEnv, command: RecoveryCommand) -> Result<
 }
 
 /// Whether this is the first claim of the log. The creator of the log has already sealed its
-/// objects, except in logs from an earlier release; there this claim creates them.
+/// objects. But in a log from an earlier release, this claim creates them.
 fn is_first_claim(view: &View) -> bool {
     view.epoch() == view.born() + 1
 }
 
-/// Whether an object answered that it does not exist. Objects exist before a view names them, so
-/// this one was lost.
+/// Whether an object answered that it does not exist. Objects exist before a view names them, so it
+/// was lost.
 fn was_lost(answer: CallResult<Option<u64>>) -> bool {
     matches!(answer, Err(CallFailure::Unsealed))
 }

@@ -16,7 +16,7 @@ use super::packed::{
 use super::status::{EINVAL, EIO, ENODATA, ENOENT, ERANGE, EROFS, ESPIPE};
 use crate::codec::Undecodable;
 
-/// The most entries that one call removes, so that a trim of a million entries takes many short
+/// The most entries that one call removes. A trim of a million entries therefore takes many short
 /// calls.
 const RECLAIM_ENTRIES: usize = 256;
 
@@ -169,7 +169,7 @@ fn trim_to(input: Bytes, view: &mut dyn ObjectView, _: &CallContext) -> Result<C
     Ok(output(Bytes::copy_from_slice(&[is_left])))
 }
 
-/// Removes some of the entries that lie below the trim limit and remembers how far it came.
+/// Removes some of the entries below the trim end, and records in the header how far it has come.
 fn reclaim(view: &mut dyn ObjectView, header: &mut ObjectHeader) -> Result<()> {
     if header.reclaim_end >= header.trim_end {
         return Ok(());

@@ -1,4 +1,4 @@
-//! The storage interface as its callers see it: one call on one object.
+//! The client of the storage interface: makes one call on one object.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,7 +80,7 @@ impl StorageClient {
         self.ask(to, ask, |answer| dialect.statuses(answer, count)).await
     }
 
-    /// Reads; answers the states of the first positions, at least one, as far as the limit goes.
+    /// Reads positions. Returns the states of the first ones, at least one, up to the byte limit.
     pub async fn read(
         &self,
         to: Addressed<'_>,
@@ -97,14 +97,14 @@ impl StorageClient {
         self.ask(to, dialect.trim(to.epoch, position), |answer| dialect.trimmed(answer)).await
     }
 
-    /// Trims everything up to a position; answers whether entries are left to be reclaimed.
+    /// Trims everything up to a position. Returns whether entries are left to be reclaimed.
     pub async fn trim_to(&self, to: Addressed<'_>, position: u64) -> CallResult<bool> {
         let dialect = to.dialect();
         self.ask(to, dialect.trim_to(to.epoch, position), |answer| dialect.has_left(answer)).await
     }
 
     /// Buries an object: from now on it refuses every epoch. Removes all its entries up to
-    /// `position`, its last one, and keeps its header. Without the header, a late seal would create
+    /// `position`, its last one, and keeps its header. Without the header, a late seal could create
     /// the object again, and it would accept late writes.
     pub async fn bury(&self, to: Addressed<'_>, position: u64) -> CallResult<()> {
         let removed = to;
@@ -112,7 +112,7 @@ impl StorageClient {
         match self.seal(to).await {
             // It was buried before.
             Ok(_) | Err(CallFailure::Stale) => {}
-            // A full disk takes the seal once what is to go has gone.
+            // On a full disk, trim first: the freed space lets the object store the seal.
             Err(CallFailure::Failed(error)) if error.kind() == ErrorKind::Exhausted => {
                 while self.trim_to(removed, position).await? {}
                 self.seal(to).await?;
@@ -157,7 +157,8 @@ impl StorageClient {
                         return Err(CallFailure::NoAnswer(error));
                     }
                     self.versions.refresh(to.class).await.map_err(CallFailure::NoAnswer)?;
-                    // The caller was behind, or it is the node, which needs a moment.
+                    // Either this client had an old version, or the node has: give the node a
+                    // moment.
                     backoff.wait().await;
                 }
                 Err(failure) => return Err(failure),
@@ -181,8 +182,8 @@ impl StorageClient {
     }
 }
 
-/// Whether a `Stale` error comes from the call of the class, not from the object: the call named
-/// another version of the class than the active one.
+/// Whether a `Stale` error means that the call named another version of the class than the active
+/// one. Otherwise the object refused the epoch.
 fn is_other_version(error: &Error) -> bool {
     error.kind() == ErrorKind::Stale && !error.has_own_status()
 }
@@ -191,7 +192,8 @@ fn classify(error: Error) -> CallFailure {
     match (error.has_own_status().then(|| error.status()), error.kind()) {
         (Some(ESPIPE), _) => CallFailure::Stale,
         (Some(ENOENT), _) => CallFailure::Unsealed,
-        // A program can only return EIO; had it failed itself there would be a line.
+        // The program returned EIO, so the entry is damaged. A failure of the program itself has a
+        // line.
         (Some(EIO), ErrorKind::Fault) if error.fault().is_none_or(|site| site.line.is_none()) => {
             let damaged = Error::corrupt(error.message()).with_status(EIO);
             CallFailure::Failed(match error.object() {

@@ -1,4 +1,4 @@
-//! The dialects of the storage interface: how calls of a class are encoded and its answers decoded.
+//! The dialects of the storage interface: how to encode calls of a class and decode its answers.
 //!
 //! A dialect does no IO; [`super::StorageClient`] makes the calls. There are two: [`Packed`], for
 //! the native class and the Lua program, and [`Rows`], for a Brados program.
@@ -20,7 +20,7 @@ pub(crate) struct Ask {
     pub input: Bytes,
 }
 
-/// Why a call on an object did not do what it should.
+/// Why a call on an object failed.
 #[derive(Debug)]
 pub(crate) enum CallFailure {
     /// The epoch is older than the object's.
@@ -34,7 +34,7 @@ pub(crate) enum CallFailure {
 }
 
 impl CallFailure {
-    /// The error of a call on `object` that was tried until now.
+    /// The error of a call on `object` that is not tried again.
     pub fn into_error(self, object: impl fmt::Display) -> Error {
         match self {
             Self::NoAnswer(error) | Self::Failed(error) => error,
@@ -53,8 +53,8 @@ impl From<Error> for CallFailure {
 
 pub(crate) type CallResult<T> = Result<T, CallFailure>;
 
-/// Encodes calls of the storage interface and decodes their answers. It decodes only answers of
-/// calls that succeeded; errors of the store do not reach it.
+/// Encodes calls of the storage interface and decodes their answers. It gets only the answers of
+/// calls that succeeded.
 pub(crate) trait Dialect: Sync {
     /// The methods that a class of it has at least.
     fn methods(&self) -> &'static [&'static str];
@@ -67,11 +67,12 @@ pub(crate) trait Dialect: Sync {
     fn trim(&self, epoch: u64, position: u64) -> Ask;
     fn trim_to(&self, epoch: u64, position: u64) -> Ask;
 
-    /// What `seal` and `max_position` answered: the maximum position, `None` if there is none.
+    /// Decodes an answer of `seal` or `max_position`: the maximum position, `None` if there is
+    /// none.
     fn maximum(&self, answer: Bytes) -> CallResult<Option<u64>>;
-    /// What `write` and `fill` answered: a status for each of `asked`.
+    /// Decodes an answer of `write` or `fill`: a status for each of `asked`.
     fn statuses(&self, answer: Bytes, asked: usize) -> CallResult<Vec<Status>>;
-    /// What `read` answered: the states of the first of `asked`, at least one.
+    /// Decodes an answer of `read`: the states of the first of `asked` positions, at least one.
     fn states(&self, answer: Bytes, asked: usize) -> CallResult<Vec<EntryState>>;
     /// What `trim` answered.
     fn trimmed(&self, answer: Bytes) -> CallResult<()>;
@@ -79,7 +80,7 @@ pub(crate) trait Dialect: Sync {
     fn has_left(&self, answer: Bytes) -> CallResult<bool>;
 }
 
-/// The methods that a class of this name needs so that logs can be made of it.
+/// The methods that a class of this name must have, so that it can store logs.
 pub fn storage_methods(class: &ClassName) -> &'static [&'static str] {
     of(class).methods()
 }
@@ -108,7 +109,8 @@ mod tests {
                 dialect.trim(1, 0),
                 dialect.trim_to(1, 0),
             ];
-            // A Brados class has a separate method for batches, which takes many requests in one call.
+            // A Brados class has a second method for batches, which takes many requests in one
+            // call.
             let mut asked = asks.map(|ask| ask.method.trim_end_matches(".batch"));
             let mut needed = storage_methods(&class).to_vec();
             asked.sort_unstable();

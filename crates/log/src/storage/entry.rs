@@ -6,12 +6,12 @@ use nacre_object::limits::MAX_MAP_VALUE_BYTES;
 
 use crate::codec::{Decoded, Decoder, POSITION_END, Undecodable, put_sized_bytes};
 
-/// What every entry's key starts with; the rest of the map is free for later formats.
+/// The prefix of every entry's key. Later formats may use the rest of the map.
 pub(super) const KEY_PREFIX: &[u8] = b"e";
 const KEY_BYTES: usize = KEY_PREFIX.len() + 8;
 const KIND_BYTES: usize = 1;
 
-/// The data one entry can hold: with its kind it is one value of a map.
+/// The most data of one entry. The data and the kind of the entry are one value of a map.
 pub(crate) const MAX_ENTRY_BYTES: usize = MAX_MAP_VALUE_BYTES - KIND_BYTES;
 
 /// The key of a position.
@@ -22,7 +22,7 @@ pub(super) fn key(position: u64) -> [u8; KEY_BYTES] {
     key
 }
 
-/// The position of a key; `None` for what is no key of ours.
+/// The position of a key; `None` if it is not the key of an entry.
 pub(super) fn position_of(key: &[u8]) -> Option<u64> {
     let number = key.strip_prefix(KEY_PREFIX)?.try_into().ok()?;
     Some(u64::from_be_bytes(number)).filter(|position| *position < POSITION_END)
@@ -67,7 +67,8 @@ impl EntryState {
     /// The value that stores a trimmed position.
     pub const TRIMMED_VALUE: Bytes = Bytes::from_static(b"T");
 
-    /// As `read_batch` answers it: a letter, for data with its length (u32) and the data.
+    /// Encodes the entry as `read_batch` answers it: a letter; for data also its length (u32) and
+    /// the data.
     pub fn encode(&self, output: &mut BytesMut) {
         match self {
             Self::Unwritten => output.put_u8(b'U'),

@@ -1,4 +1,4 @@
-//! What is asked of a log's objects, and what they answer and keep.
+//! Fuzzes the requests to a log's objects, their answers, and what the objects store.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::record;
 const CRATE: &str = env!("CARGO_MANIFEST_DIR");
 /// Inputs of a short run where each is two calls.
 const CALLS_SHORT_RUN: u64 = 5_000;
-/// Inputs that meet on one object: enough that some find what others left.
+/// How many inputs one object gets. They are enough that some inputs meet what others have left.
 const INPUTS_AN_OBJECT: u64 = 64;
 const PROGRAM: &str = include_str!("../../../../programs/class/log.lua");
 
@@ -117,7 +117,8 @@ impl Objects {
         match self.submit(class, Op::Call(call)) {
             Ok(OpResult::Called(reply)) => Ok(reply.output),
             Ok(other) => panic!("a call answered {other:?}"),
-            // A status a program returned has no line; an error it did not mean to make has.
+            // A status that the program returned has no line; a failure of the program itself has
+            // one.
             Err(error) => {
                 let meant = error.fault().is_none_or(|site| site.line.is_none());
                 assert!(meant && error.kind() != ErrorKind::Exhausted, "{class}.{method}: {error}");

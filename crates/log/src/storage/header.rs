@@ -1,5 +1,5 @@
-//! The header of a stripe's object: its epoch and trim bounds. They are one record, which is stored
-//! in the header of the object's map.
+//! The header of a stripe's object: its epoch and trim bounds. They are one record in the header of
+//! the object's map.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use nacre_object::{Error, Result};
@@ -19,7 +19,7 @@ pub(super) struct ObjectHeader {
     pub epoch: u64,
     /// Positions below are trimmed, whatever the map says of them.
     pub trim_end: u64,
-    /// Entries below are gone from the map; from here to `trim_end` some may be left.
+    /// All entries below were removed from the map. From here to `trim_end` some may be left.
     pub reclaim_end: u64,
 }
 
@@ -49,6 +49,8 @@ impl ObjectHeader {
         sum as u32
     }
 
+    /// Decodes a header.
+    ///
     /// # Errors
     /// -EIO if it is missing, damaged or of another format.
     pub fn decode(encoded: Bytes) -> Result<Self> {

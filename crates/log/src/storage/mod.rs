@@ -6,11 +6,11 @@
 //! chooses, and its requests and replies are rows (`rows`). One suite of cases runs on all three
 //! (`tests/suite/storage_cases.txt`).
 //!
-//! The rest of this page describes the first two.
+//! The following describes the first two.
 //!
 //! # Stored format
 //!
-//! An object's map holds its entries; the map's header holds what concerns all of them.
+//! An object's map holds its entries. The map's header holds the data that concerns all of them.
 //!
 //! | where | what |
 //! | --- | --- |
@@ -36,9 +36,10 @@
 //!
 //! # Invariants
 //!
-//! - What a position holds changes only unwritten → data → trimmed or unwritten → filled → trimmed.
-//! - An operation with an epoch older than the sealed one changes nothing and learns nothing.
-//! - The maximum position never falls, whatever is trimmed.
+//! - A position changes only in these ways: unwritten → data → trimmed, or unwritten → filled →
+//!   trimmed.
+//! - An operation with an epoch older than the sealed one changes nothing and returns no data.
+//! - The maximum position never falls, even after a trim.
 
 mod class;
 mod client;
@@ -59,17 +60,16 @@ pub(crate) use dialect::{CallFailure, CallResult};
 pub(crate) use entry::EntryState;
 pub(crate) use packed::MAX_BATCH_ENTRIES;
 
-/// The epoch of buried objects. No view has it, so they refuse every request.
+/// The epoch of buried objects. No view has this epoch, so buried objects refuse every request.
 pub(crate) const LAST_EPOCH: u64 = (1 << 53) - 1;
 
 /// The name of the class when it is native.
 pub const NATIVE_CLASS: &str = "log_native";
-/// The name of the class when it is the program of the standard library.
+/// The class name of the Lua program in the standard library.
 pub const PROGRAM_CLASS: &str = "log";
 
-/// What the name of a class begins with if the class is the Brados program of the standard library,
-/// or another Brados program with the same interface. The requests and replies of such a class are
-/// rows.
+/// The class name of the Brados program in the standard library. The names of other Brados programs
+/// with the same interface begin with it. Requests and replies of all these classes are rows.
 pub const BRADOS_CLASS: &str = "log_brados";
 
 /// Whether a class is a Brados program. Then its requests and replies are rows, and the Brados

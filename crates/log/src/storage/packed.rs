@@ -1,4 +1,4 @@
-//! Encodes and decodes the inputs and outputs of the native class and of the Lua program, as the
+//! Encodes the inputs and decodes the outputs of the native class and of the Lua program, as the
 //! table in [`super`] describes them.
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -8,7 +8,7 @@ use super::dialect::{Ask, CallResult, Dialect};
 use super::entry::EntryState;
 use crate::codec::{Decoded, Decoder, Undecodable, put_sized_bytes};
 
-/// Entries of one batch: a call stays far below a script's time budget.
+/// The most entries of one batch. Such a call stays far below a script's time budget.
 pub(crate) const MAX_BATCH_ENTRIES: usize = 1024;
 
 /// The dialect of classes whose methods' inputs and outputs are packed.
@@ -180,12 +180,12 @@ pub(super) fn encode_maximum(maximum: Option<u64>) -> Bytes {
     output.freeze()
 }
 
-/// The maximum position in an answer of `max_position` or `seal`. `None` if the object has no
-/// position.
+/// Decodes an answer of `max_position` or `seal`: the maximum position, or `None` if the object has
+/// no position.
 ///
 /// # Errors
-/// `Corrupt` for an answer of another form, as in the functions below. Then the class is not one of
-/// nacre's log classes, or it has a bug.
+/// `Corrupt` for an answer of another form, here and in the functions below. Then the class is not
+/// one of nacre's log classes, or it has a bug.
 pub(super) fn decode_maximum(output: Bytes) -> Result<Option<u64>> {
     let mut decoder = Decoder::new(output);
     let parse = |decoder: &mut Decoder| {
@@ -198,8 +198,8 @@ pub(super) fn decode_maximum(output: Bytes) -> Result<Option<u64>> {
     Ok(maximum)
 }
 
-/// The output of a batch: empty if every operation succeeded. After a call that changes an object,
-/// an OSD returns only a short reply, and an empty reply always fits.
+/// Encodes the output of a batch: empty if every operation succeeded. After a call that changes an
+/// object, an OSD returns only a short reply, and an empty reply always fits.
 pub(super) fn encode_statuses(statuses: &[Status]) -> Bytes {
     if statuses.iter().all(|status| *status == 0) {
         return Bytes::new();
@@ -218,7 +218,7 @@ pub(super) fn decode_statuses(output: Bytes, count: usize) -> Result<Vec<Status>
     statuses.map_err(unexpected)
 }
 
-/// The states that `read_batch` answered: of the first positions asked for, at least one.
+/// Decodes an answer of `read_batch`: the states of the first of `asked` positions, at least one.
 pub(super) fn decode_states(output: Bytes, asked: usize) -> Result<Vec<EntryState>> {
     let mut decoder = Decoder::new(output);
     let mut states = Vec::with_capacity(asked);

@@ -11,7 +11,7 @@ use super::entry::EntryState;
 use super::status::{ENODATA, ENOENT, ERANGE, ESPIPE};
 use crate::codec::POSITION_END;
 
-/// Bytes of a write's request besides its data: two numbers, and what comes before a text.
+/// How many bytes a write's request has besides its data: two numbers, and the head of a string.
 const WRITE_HEAD_BYTES: usize = 2 * 9 + 5;
 
 /// The dialect of Brados classes.
@@ -108,8 +108,8 @@ fn of_positions(epoch: u64, byte_limit: u32, positions: &[u64]) -> Bytes {
     })
 }
 
-/// The answers of the requests of a batch. All requests of a batch have the same epoch. So if one
-/// is refused for its epoch, the whole batch is.
+/// Decodes the answers of a batch. All its requests have the same epoch. So if one of them is
+/// refused for its epoch, the whole batch fails.
 fn answers(answer: Bytes, asked: usize) -> CallResult<Vec<CallReply>> {
     let answers = decode_answers(answer, asked)?;
     match answers.first().map_or(Ok(0), status_of)? {
@@ -135,19 +135,22 @@ fn refuse(status: Status) -> CallResult<()> {
 struct Reply(Vec<OutputRows>);
 
 impl Reply {
+    /// Decodes a reply.
+    ///
     /// # Errors
-    /// `Corrupt` for what is no reply of a Brados class.
+    /// `Corrupt` if it is not the reply of a Brados class.
     fn decode(output: &[u8]) -> Result<Self> {
         decode_reply(output).map(Self).map_err(|error| Error::corrupt(error.to_string()))
     }
 
-    /// The reply to a request that failed if its status says so.
+    /// Decodes the reply to a request. Fails if the status in the reply says that the request
+    /// failed.
     fn of_success(output: &[u8]) -> CallResult<Self> {
         let reply = Self::decode(output)?;
         refuse(reply.status()?).map(|()| reply)
     }
 
-    /// The status; 0 where there is none, because something better was replied.
+    /// The status. 0 if the reply has none, because it has a result instead.
     fn status(&self) -> Result<Status> {
         match self.value("ret") {
             None => Ok(0),
@@ -194,7 +197,7 @@ impl Reply {
     }
 }
 
-/// The status of an answer in a batch: its own, or that of the request it refused.
+/// The status of an answer in a batch: its own, or the status in its reply.
 fn status_of(answer: &CallReply) -> Result<Status> {
     if answer.status < 0 { Ok(answer.status) } else { Reply::decode(&answer.output)?.status() }
 }

@@ -16,10 +16,10 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Whether it is within the bounds.
+    /// Checks the layout's bounds.
     ///
     /// # Errors
-    /// `Invalid`, naming the bound.
+    /// `Invalid`, with the bound that it exceeds.
     pub fn check(self) -> Result<Self> {
         if !(1..=MAX_WIDTH).contains(&self.width) {
             return Err(Error::invalid(format!("a stripe cannot have {} objects", self.width))
@@ -35,9 +35,9 @@ impl Layout {
     /// Makes a range `first..end` of this shape. Its columns use the targets in turn, except those
     /// to be avoided.
     ///
-    /// Placement is a hash of the objects' names. So a column gets a number in its objects' names,
-    /// the *salt*: the first number that leads to the wanted target. If a store does not report its
-    /// targets, it places the objects as it likes.
+    /// Placement is a hash of the objects' names. So each column has a number in its objects'
+    /// names, the *salt*: the first number for which placement chooses the wanted target. If a
+    /// store does not report its targets, it decides itself where the objects are.
     ///
     /// # Errors
     /// `Unavailable` if every target must be avoided.
@@ -67,7 +67,7 @@ impl Layout {
         if !live.is_empty() {
             for column in 0..self.width {
                 // The target of the first column changes from range to range, so that many logs
-                // with few columns do not all begin on one target.
+                // with few columns do not all begin on the same target.
                 let turn = (column as usize + first_turn(log, id)) % live.len();
                 let salt = salt_for(log, pool, &range, column, live[turn], placement)
                     .or_else(|| salt_away_from(log, pool, &range, column, avoid, placement));
@@ -97,7 +97,8 @@ fn salt_for(
         .find(|salt| placement.locate(&sample(log, pool, range, column, *salt)) == *target)
 }
 
-/// For a target of so little weight that hardly any name leads to it: another live one.
+/// Finds a salt for any target outside `avoid`. This is needed if the wanted target has so little
+/// weight that placement hardly ever chooses it.
 fn salt_away_from(
     log: &LogName,
     pool: &PoolName,

@@ -1,8 +1,8 @@
-//! A log's view: the shared state that says where positions live, which sequencer issues them, and
-//! under which epoch.
+//! A log's view: the shared state that says which object has each position, which sequencer issues
+//! positions, and under which epoch.
 //!
 //! A view is immutable. To change it, a node proposes a successor whose epoch is the stored one
-//! plus one. The first proposal becomes the view; every other is `Stale`. So all changes of a log
+//! plus one. The store accepts the first proposal; every other is `Stale`. So all changes of a log
 //! are one sequence, and each of these methods makes one step of it:
 //!
 //! - [`View::claimed_by`]: another sequencer takes over (sealing and finding the tail come after);
@@ -11,7 +11,7 @@
 //!   without a dead target, or with another width;
 //! - [`View::forgetting_below`]: trimmed positions need no objects any more;
 //! - [`View::removed`]: the log is removed. Its last view stays, so that clients with an earlier
-//!   view learn it, and a later log of its name ([`View::reborn`]) uses other objects;
+//!   view learn of the removal, and a later log of its name ([`View::reborn`]) uses other objects;
 //! - [`View::with_class`]: another implementation of the storage interface;
 //! - [`View::with_capability`]: another policy for clients that hold the sequencer's capability;
 //! - [`View::renewed`]: only the epoch changes.

@@ -5,15 +5,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::LogName;
 
-/// What the name of every object of a log begins with. The log's name and a slash follow.
+/// The prefix of the names of all objects of logs. The log's name and a slash follow.
 pub const LOG_OBJECT_PREFIX: &str = "log/";
 
 /// A range of a log: the positions `first..end`, striped over objects.
 ///
 /// The range is divided into *stripes* of `width × slots` positions. A stripe has one object for
-/// each *column*. Successive positions are on successive columns, and after the last column on the
-/// first one again. Each stripe has its own objects, so objects stay small and trimming a stripe
-/// deletes whole objects. The objects of one column are all on one target.
+/// each *column*. Successive positions are on successive columns; the first column follows the
+/// last. Each stripe has its own objects, so objects stay small, and trimming a stripe deletes
+/// whole objects. The objects of one column are all on the same target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StripeRange {
     /// Part of the objects' names; later ranges have greater ones.
@@ -24,7 +24,7 @@ pub struct StripeRange {
     pub end: u64,
     /// Entries an object holds.
     pub slots: u32,
-    /// One salt a column: the part of its objects' names that decides their target.
+    /// One salt for each column: the part of its objects' names that decides their target.
     pub columns: Vec<u32>,
 }
 
@@ -50,7 +50,7 @@ impl StripeRange {
         self.width() * u64::from(self.slots)
     }
 
-    /// Stripes begun before `position`, which may be past the end: all of them then.
+    /// How many stripes begin before `position`. All of them if it is past the end.
     pub fn stripes_before(&self, position: u64) -> u64 {
         let position = position.clamp(self.first, self.end);
         (position - self.first).div_ceil(self.stripe_positions())
@@ -67,8 +67,8 @@ impl StripeRange {
     }
 
     /// Returns one past the last used position of a stripe, given the greatest position that its
-    /// objects report. `None` if no position of the stripe was used. A client that may fill can
-    /// write any position to an object, so positions outside the stripe are ignored.
+    /// objects report. `None` if no position of the stripe was used. Ignores positions outside the
+    /// stripe, because a client that may fill can name any position.
     pub fn tail_in(&self, stripe: u64, maximum: Option<u64>) -> Option<u64> {
         let first = self.first + stripe * self.stripe_positions();
         let used = maximum.filter(|position| *position >= first)?;

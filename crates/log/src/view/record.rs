@@ -1,4 +1,4 @@
-//! A view as the record of a hosted machine: the log's sequencer.
+//! The view as the stored record of a hosted state machine: of the log's sequencer.
 
 use nacre_host::{Authority, MapRecord, Record, Words};
 use nacre_object::{Error, MapName, NodeName, Result};

@@ -39,7 +39,7 @@ fn a_removed_log_has_a_successor_that_shares_no_object_with_it() {
     let next = buried.reborn(pool, class, view.layout(), &OneTarget, &[]).unwrap();
     assert_eq!((next.epoch(), next.born()), (buried.epoch() + 1, buried.epoch() + 1));
     assert_eq!(next.last_range().first, 0);
-    // One that was being laid out when the log was removed has the id in between.
+    // The removed log may have been opening a range. That range has the id in between.
     assert!(next.last_range().id > cut_at(&view, view.end()).last_range().id);
     for view in [removed, buried, next] {
         assert_eq!(View::decode(&view.encode()).unwrap(), view);
@@ -144,7 +144,7 @@ fn columns_are_bounded_as_ranges_are() {
         assert_eq!(full.kind(), ErrorKind::Exhausted);
         assert_eq!(view.ranges_left(layout.width), 0);
     }
-    // A range that was never used gives its room to the next.
+    // A range that was never used makes room for the next.
     assert_eq!(cut_at(&view, most as u64 - 1).ranges().len(), most);
     assert_eq!(View::decode(&view.encode()).unwrap(), view);
 }

@@ -14,11 +14,11 @@ use crate::limits::{MAX_COLUMNS, MAX_RANGES};
 
 /// The format this release reads and writes.
 const FORMAT: u32 = 1;
-/// How much greater the first range id of a new log is than the last range id of a removed log of
-/// its name. The id in between belongs to a range that the old sequencer was possibly about to
-/// open, and whose objects it has possibly sealed.
+/// How much greater a new log's first range id is than the last range id of a removed log of its
+/// name. The id in between is for a range that the old sequencer may have been opening, and whose
+/// objects it may have sealed.
 const RANGE_ID_GAP: u32 = 2;
-/// The id of a log's first range is below this bound. At least as many greater ids are left for its
+/// The id of a log's first range is below this bound. So the log has at least this many ids for
 /// later ranges.
 pub const FIRST_RANGE_BOUND: u32 = 1 << 31;
 
@@ -43,9 +43,9 @@ impl View {
     /// Its objects are sealed before the view is proposed.
     ///
     /// The ids of the log's ranges begin with `first_range`, and are part of the names of its
-    /// objects. The caller draws `first_range` at random below `FIRST_RANGE_BOUND`. An earlier log
-    /// of this name has possibly lost its view together with a storage target. The new log must not
-    /// find the remaining objects of that earlier log.
+    /// objects. The caller draws `first_range` at random below `FIRST_RANGE_BOUND`. This protects
+    /// the new log if an earlier log of its name has lost its view with a storage target: the new
+    /// log then does not use the remaining objects of the earlier one.
     ///
     /// # Errors
     /// `Invalid` for a layout out of bounds.
@@ -125,7 +125,7 @@ impl View {
         self.born
     }
 
-    /// Whether the log was removed. Its objects may still have to be buried, see [`View::is_buried`].
+    /// Whether the log was removed. Its objects may not be buried yet, see [`View::is_buried`].
     pub fn is_removed(&self) -> bool {
         self.is_removed
     }
@@ -176,8 +176,8 @@ impl View {
         self.last_range().first.max(self.kept_from)
     }
 
-    /// The object of a position, or `None` if the position is forgotten or its object is not
-    /// decided yet.
+    /// The object of a position. `None` if the position is forgotten, or if no range contains it
+    /// yet.
     pub fn place(&self, position: u64) -> Option<Place> {
         self.range_of(position).map(|range| range.place(position))
     }
@@ -198,7 +198,8 @@ impl View {
         self.ranges.get(at)
     }
 
-    /// Whether everything a place holds is forgotten as trimmed, so that its object may be buried.
+    /// Whether all positions of an object are forgotten as trimmed, so that the object may be
+    /// buried.
     pub fn is_forgotten(&self, place: Place) -> bool {
         let range = self.range_by_id(place.range);
         range.is_none_or(|range| range.stripe_end(place.stripe) <= self.kept_from)
@@ -215,7 +216,7 @@ impl View {
         targets
     }
 
-    /// How many more ranges of so many columns it has room for.
+    /// How many more ranges with this number of columns fit into the view.
     pub fn ranges_left(&self, width: u32) -> usize {
         let by_columns = MAX_COLUMNS.saturating_sub(self.column_count()) / width.max(1) as usize;
         by_columns.min(MAX_RANGES.saturating_sub(self.ranges.len()))
@@ -231,7 +232,7 @@ impl View {
         Layout { width: range.columns.len() as u32, slots: range.slots }
     }
 
-    /// The successor in which `node` is the sequencer, by the claim of this number.
+    /// The successor in which `node` is the sequencer. `claim` is the number of its claim.
     pub fn claimed_by(&self, node: NodeName, claim: u64) -> Self {
         let mut next = self.successor();
         next.sequencer = Some(Authority { node, epoch: next.epoch, claim });
@@ -306,7 +307,7 @@ impl View {
         next
     }
 
-    /// The successor in which the log is removed: nobody hands out its positions any more.
+    /// The successor in which the log is removed and has no sequencer.
     pub fn removed(&self) -> Self {
         Self { is_removed: true, sequencer: None, ..self.successor() }
     }
@@ -375,7 +376,7 @@ fn no_positions() -> Error {
     Error::exhausted(format!("the log ends at position {POSITION_END}"))
 }
 
-/// A view as it is stored: JSON, for people with `nacre map show`.
+/// The stored form of a view: JSON, so that people can read it with `nacre map show`.
 #[derive(Serialize, Deserialize)]
 struct StoredView {
     format: u32,

@@ -16,8 +16,8 @@ use crate::support::{Cluster, classes, of_slots, until};
 /// Records on either side of a fault.
 const SOME: usize = 100;
 
-/// Options for a cluster of three OSDs, of which each keeps every object. So after an OSD died, the
-/// other two know which changes it missed. The cluster notices a dead OSD within seconds.
+/// Options for a cluster of three OSDs, each of which keeps every object. So after an OSD has died,
+/// the other two know which changes it missed. The cluster notices a dead OSD within seconds.
 const DAEMONS: [&str; 13] = [
     "--osds",
     "3",
@@ -69,7 +69,7 @@ impl Scene {
         more(&self.checker, SOME).await;
     }
 
-    /// Returns when the monitors have noticed that so many OSDs are there.
+    /// Waits until the monitors count this many OSDs that are up.
     async fn osds_are_up(&self, count: usize) {
         let up = format!("\"num_up_osds\":{count},");
         let stat =
@@ -77,7 +77,7 @@ impl Scene {
         until(&format!("{count} OSDs are up"), async || stat().await.contains(&up)).await;
     }
 
-    /// Ends the writers and compares the log with what they were told.
+    /// Stops the writers, and compares the log with the answers that they got.
     async fn check(self) -> Checker {
         self.writers.stop().await;
         self.checker.check(&self.log).await;

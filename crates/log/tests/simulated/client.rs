@@ -1,5 +1,5 @@
-//! A simulated client that does one operation after the other. Mostly it appends; sometimes it
-//! reads, fills or trims known positions, or asks for the tail.
+//! A simulated client that does one operation after another. Mostly it appends; sometimes it reads,
+//! fills or trims known positions, or asks for the tail.
 
 use nacre_clock::Random;
 use nacre_conformance::Chronicle;
@@ -23,10 +23,10 @@ pub struct Client {
     wanted: Wanted,
     /// One past the greatest position it has heard of.
     seen: u64,
-    /// Positions below were issued by the sequencer of the view at hand.
+    /// The sequencer of the client's view has issued all positions below this.
     issued_below: u64,
-    /// Whether all hosts have the same name. Then the client always asks the same host, as a
-    /// process asks the host in itself.
+    /// Whether all hosts have the same name. Then the client always calls the same host, as a
+    /// process calls its own host.
     is_of_one_name: bool,
     sabotage: Option<Sabotage>,
 }
@@ -43,9 +43,9 @@ enum Wanted {
     LaterThan(u64),
     /// For a position that was handed out under that view.
     AtLeast(Grant),
-    /// To see whether who told this tail, under this epoch, is in charge still.
+    /// To check that the sequencer that reported this tail, under this epoch, is still in charge.
     Tail { tail: u64, epoch: u64 },
-    /// Whatever there is.
+    /// The stored view, whatever its epoch.
     Any,
 }
 
@@ -94,7 +94,8 @@ impl Client {
     pub fn next_call(&mut self, random: &mut Random) -> Option<LogCall> {
         self.left = self.left.checked_sub(1)?;
         let record = (self.n * 1000 + self.left) as u64;
-        // Holes are near the tail; what others append meanwhile is past what this one has heard of.
+        // Choose a position near the tail that this client knows. Holes are there, and positions
+        // that other clients append meanwhile.
         let position = (self.seen + 4).saturating_sub(random.below(12));
         let choice = if self.seen == 0 { 19 } else { random.below(20) };
         let (kind, call) = match choice {
@@ -125,7 +126,8 @@ impl Client {
         }
     }
 
-    /// Whether the sequencer must be asked first: what it has not issued has no settled place.
+    /// Whether the client must ask the sequencer first. A position that was not issued may still
+    /// move to another object.
     fn must_be_issued(&self, probe: &Probe) -> bool {
         probe.changes()
             && probe.position() >= self.issued_below
@@ -243,7 +245,7 @@ impl Client {
     fn learn(&mut self, view: View, told: &mut Chronicle) -> Turn {
         if view.epoch() > self.view.epoch() {
             if view.sequencer() != self.view.sequencer() {
-                // What its predecessor issued and nobody wrote the new one issues again.
+                // The new sequencer issues unwritten positions of its predecessor again.
                 self.issued_below = 0;
             }
             self.view = view;
@@ -309,7 +311,7 @@ impl Client {
     fn handle(&mut self, mut event: AppendEvent, told: &mut Chronicle) -> Turn {
         let Some(Task::Append { core, record }) = &mut self.task else { return Turn::Ask(vec![]) };
         if self.sabotage == Some(Sabotage::TimedOutIsAbsent) && event == AppendEvent::NoAnswer {
-            // Which is what is heard of a position that nothing was sent to.
+            // The event for a position to which nothing was sent.
             event = AppendEvent::Avoided;
             *core = AppendCore::default();
             core.handle(AppendEvent::Token { position: 0, epoch: 0, sequencer: 0 });
@@ -341,8 +343,8 @@ impl Client {
     ) -> Turn {
         match self.view.place(position).and_then(|place| self.view.object(place)) {
             Some(object) => self.ask(ask(object)),
-            // The range that contained the position was cut before the position. So what its old
-            // object holds is not part of the log.
+            // The range of the position now ends before the position. So whatever the old object
+            // holds there is not part of the log.
             None => self.handle(AppendEvent::Holds(ReadBack::Other), told),
         }
     }

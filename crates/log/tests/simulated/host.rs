@@ -1,5 +1,5 @@
 //! A simulated node that hosts the log's sequencer. It carries out the commands of the cores one at
-//! a time, as the runtime's host does.
+//! a time, as the real host does.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ pub struct Host {
     name: NodeName,
     pub is_alive: bool,
     next_id: u64,
-    /// Tells answers to what it asked before it died from answers to what it asks now.
+    /// The first request id after the host's last crash. Answers to earlier requests are dropped.
     first_id_of_this_life: u64,
     serving: Option<SequencerCore>,
     job: Option<Job>,
@@ -37,7 +37,7 @@ enum Job {
     Change(Change),
 }
 
-/// A new view on its way: its objects are sealed, then it is proposed.
+/// A change of the view: its new objects are sealed, then it is proposed.
 struct Change {
     kind: Kind,
     draft: View,
@@ -48,9 +48,10 @@ struct Change {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// One more stripe. In doubt it serves the old view: both agree on what it hands out.
+    /// One more stripe. If the outcome is unknown, the host serves the old view: both views have
+    /// the same object for each of its positions.
     Extend,
-    /// A new range from the tail on. In doubt it serves no more.
+    /// A new range from the tail on. If the outcome is unknown, the host stops serving.
     Cut,
 }
 
@@ -161,7 +162,7 @@ impl Host {
         }
     }
 
-    /// Whether a view names this host, or one that is called the same.
+    /// Whether a view names this host, or another host of the same name.
     fn is_named(&self, view: &View) -> bool {
         view.sequencer().is_some_and(|sequencer| sequencer.node == self.name)
     }
@@ -304,7 +305,7 @@ impl Host {
             }
             return vec![];
         }
-        // Named by an earlier life of this node, whose counter is gone.
+        // An earlier process of this node made that claim, and its counter is gone.
         self.serving = None;
         self.start_recovery(epoch)
     }
@@ -319,7 +320,7 @@ impl Host {
             return vec![];
         };
         let view = core.view();
-        // Objects are named by range, stripe and column, whatever position they start with.
+        // Objects are named by range, stripe and column, not by their first position.
         let draft = match kind {
             Kind::Extend => view.extended(1),
             Kind::Cut => view.cut(view.lowest_tail(), view.layout(), &Placement, &[]),

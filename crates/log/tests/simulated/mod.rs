@@ -62,7 +62,7 @@ impl Ask {
     }
 }
 
-/// What is answered. That there is no answer is heard as [`Answer::Silence`].
+/// The answer to a request. If there is none, the client gets [`Answer::Silence`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
     Granted { position: u64, epoch: u64 },

@@ -1,6 +1,6 @@
-//! What a run over many seeds must bring about, besides what the network does.
+//! Events that must happen under some seed, besides those of the network.
 
-/// Each must have happened under some seed, or the run tests less than it says.
+/// Each of these must happen under some seed. Otherwise the simulation tests less than it claims.
 pub const MUST_HAPPEN: [&str; 34] = [
     // Faults.
     "host crashed",

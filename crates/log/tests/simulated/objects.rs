@@ -1,4 +1,4 @@
-//! The objects of the stripes: the native class on the model of an object.
+//! The objects of the stripes: the native class, run on a model of an object in memory.
 
 use std::collections::BTreeMap;
 

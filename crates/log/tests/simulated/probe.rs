@@ -1,8 +1,9 @@
-//! A read, fill or trim of one position, as the client's reader does it, but without batches.
+//! A read, fill or trim of one position, as the real client does it, but without batches.
 //!
-//! A client with an old view is not always refused, because a new layout from the tail on seals no
-//! old object. So the probe believes that a position is empty only if the stored view still has the
-//! position on the same object. It fills or trims a position only after the position was issued.
+//! An object does not always refuse a client with an old view, because a new layout from the tail
+//! on seals no old object. So the probe believes that a position is empty only if the stored view
+//! still has the position on the same object. It fills or trims a position only after the position
+//! was issued.
 
 use nacre_conformance::histories::{Cell, LogAnswer};
 use nacre_log::view::{Place, View};
@@ -20,7 +21,7 @@ pub enum ProbeKind {
 pub struct Probe {
     kind: ProbeKind,
     position: u64,
-    /// What was found, where, to be believed if the position is still there.
+    /// What was found, and on which object. It counts if the stored view has the position there.
     found: Option<(Option<Place>, LogAnswer)>,
 }
 
@@ -48,7 +49,7 @@ impl Probe {
         self.kind != ProbeKind::Read
     }
 
-    /// Whether it has only to be sure that it looked at the right place.
+    /// Whether the probe has an answer, and must only check that it asked the right object.
     pub fn has_found(&self) -> bool {
         self.found.is_some()
     }
@@ -89,7 +90,8 @@ impl Probe {
         Wish::Look
     }
 
-    /// Takes the view that is stored now. Answers whether it had to look again because of it.
+    /// Takes the stored view. Returns the next wish, and whether the probe must ask another object
+    /// now.
     pub fn learn(&mut self, stored: &View) -> (Wish, bool) {
         match self.found.take() {
             Some((place, found)) if place == stored.place(self.position) => {

@@ -1,34 +1,35 @@
 //! Bugs that are planted around the code under test, to show that the checks find them. A planted
-//! bug reports a false event to a core, carries out a wrong command, or changes what an object
-//! answers. So the code under test needs no switch for it.
+//! bug reports a false event to a core, carries out a wrong command, or changes the answer of an
+//! object. So the code under test needs no switch for it.
 
 /// Known bugs of shared logs, one at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sabotage {
-    /// A fill does not care what is there.
+    /// A fill overwrites data.
     FillOverData,
-    /// Of two clients that fill one hole the second is told that it holds data.
+    /// When two clients fill the same hole, the second is told that the position holds data.
     SecondFillRefused,
-    /// A recovered sequencer begins at the maximum rather than after it.
+    /// A recovered sequencer begins at the maximum position instead of the position after it.
     WrongTail,
-    /// A recovery takes the first object's seal for the seal of the stripe.
+    /// A recovery counts the whole stripe as sealed once its first object is sealed.
     ServesBeforeFrozen,
     /// Objects forget seals: they accept every epoch.
     SealsForgotten,
-    /// An append takes a write that timed out for one that did not happen.
+    /// An append assumes that a write that timed out did not happen.
     TimedOutIsAbsent,
-    /// A client writes at positions of a sequencer that has been replaced.
+    /// A client writes at positions that a replaced sequencer issued.
     VoidGrantUsed,
-    /// A probe believes its old view that there is nothing at a position.
+    /// A probe with an old view believes that a position is empty.
     OldViewBelieved,
-    /// A position is filled or trimmed that nobody was given yet: this the log itself once did.
+    /// A client fills or trims a position that was not issued yet. The log itself once had this
+    /// bug.
     UnissuedFilled,
-    /// Hosts of one name cannot be told apart by their claims: this too the log once did.
+    /// Hosts of the same name make equal claims. The log itself once had this bug.
     ClaimsAlike,
 }
 
 impl Sabotage {
-    /// All planted bugs, each with a seed near which a run reveals it.
+    /// All planted bugs, each with a seed near which a run finds it.
     pub const ALL: [(Self, u64); 10] = [
         (Self::FillOverData, 0),
         (Self::SecondFillRefused, 0),

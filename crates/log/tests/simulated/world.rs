@@ -1,4 +1,4 @@
-//! Clients, hosts, objects and the stored view on one network. A seed decides everything.
+//! Clients, hosts, objects and the stored view on one simulated network. A seed decides everything.
 
 use nacre_clock::Random;
 use nacre_conformance::Chronicle;
@@ -14,14 +14,14 @@ use super::objects::Objects;
 use super::{Answer, Ask, CLIENTS, HOSTS, Party, Placement, Sabotage, TARGETS, node};
 
 const CALLS: usize = 40;
-/// Steps after which a world that is whole again must have come to rest.
+/// A world without further faults must come to rest within this many steps.
 const MAX_STEPS: usize = 200_000;
 /// Steps during which things go wrong.
 const STORM_STEPS: usize = 4_000;
 /// A misfortune strikes once in so many steps of the storm.
 const MISFORTUNE_ONE_IN: u64 = 60;
 
-/// In one world of so many all hosts have one name, as processes that nobody told apart.
+/// One world in this many has hosts that all have the same name, as misconfigured processes do.
 const ONE_NAME_IN: u64 = 5;
 
 /// Whether to keep every message, which is slow.
@@ -37,7 +37,7 @@ pub struct Outcome {
     pub chronicle: Chronicle,
 }
 
-/// Clients that use a log, hosts that sequence, objects that store, and the stored view.
+/// Clients that use a log, hosts that issue positions, objects that store, and the stored view.
 pub struct World {
     random: Random,
     network: Network<Party, Ask, Answer>,
@@ -104,7 +104,7 @@ impl World {
         }
     }
 
-    /// Lets something go wrong now and then, and everything be well in the end.
+    /// Causes a fault now and then, and ends all faults after the storm.
     fn misfortune(&mut self, step: usize) {
         self.network.is_stormy = step < STORM_STEPS;
         if step == STORM_STEPS {
@@ -165,7 +165,7 @@ impl World {
             Party::Client(_) => "client paused",
             Party::Views => "views paused",
         });
-        // Long enough that others give it up and go on without it.
+        // Long enough that the others take the party for dead and continue without it.
         let time = 20 + self.random.below(600);
         self.network.pause(party, time);
     }
@@ -199,7 +199,7 @@ impl World {
         true
     }
 
-    /// Carries out a question, if the party that got it is alive.
+    /// Carries out a request, if the party that receives it is alive.
     fn serve(&mut self, question: Delivery<Party, Ask, Answer>) {
         let answer = match question.to {
             Party::Views => Some(match &question.ask {
@@ -300,7 +300,7 @@ impl World {
         }
     }
 
-    /// Reads the whole log when all is quiet, and judges the history.
+    /// Reads the whole log after all faults have ended, and checks the history.
     fn judge(mut self) -> Result<Outcome, String> {
         for (position, cell) in self.objects.cells(&self.stored).into_iter().enumerate() {
             let ticket = self.history.begin(LogCall::Read(position as u64));

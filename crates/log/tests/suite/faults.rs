@@ -1,5 +1,5 @@
-//! Tests of the log when nodes and targets fail. Every case ends with the checker, which compares
-//! the whole log with the acknowledged records.
+//! Tests of the log when nodes and targets fail. At the end of every case, the checker compares the
+//! whole log with the acknowledged records.
 
 use std::time::Duration;
 
@@ -16,11 +16,11 @@ use nacre_log::{Entry, Log, LogEnv, LogName, Patience, SequencerCaller, Sequence
 use nacre_object::{ErrorKind, Op};
 use tokio::time::timeout;
 
-/// What a writer waits for one append before it starts the next beside it.
+/// How long a writer waits for one append before it starts the next at the same time.
 const WRITER_PATIENCE: Duration = Duration::from_millis(20);
 
-/// Tasks that append until they are stopped. If a record is in doubt, its task continues with the
-/// next record, as a program with many records does.
+/// Tasks that append until they are stopped. If the fate of a record is unknown, its task continues
+/// with the next record, as a program with many records does.
 pub struct Writers {
     stop: tokio::sync::watch::Sender<bool>,
     tasks: Vec<tokio::task::JoinHandle<()>>,
@@ -144,7 +144,7 @@ async fn one_of_two_concurrent_recoveries_wins_and_the_other_node_adopts_it() {
     assert_eq!(cluster.open("l").await.view().epoch(), epoch + 1);
 }
 
-/// Nothing keeps two processes on one store from calling themselves one node.
+/// Two processes on one store may claim to be the same node. Nothing prevents that.
 #[tokio::test(start_paused = true)]
 async fn two_hosts_of_one_name_do_not_serve_from_one_epoch() {
     let cluster = Cluster::new(3, 1).await;
@@ -184,7 +184,7 @@ async fn a_deposed_sequencer_that_lives_on_cannot_do_harm() {
     let cluster = Cluster::new(3, 2).await;
     let log = cluster.create("l", of_slots(50)).await;
     log.append("first").await.unwrap();
-    // A client that reaches only the old sequencer, and does not hear of the new view.
+    // A client that reaches only the old sequencer, and does not learn of the new view.
     let old = sequencer_number(&log);
     let stale = cluster.open("l").await;
     stale.append("second").await.unwrap();
@@ -229,7 +229,7 @@ async fn a_new_layout_avoids_a_dead_target_whose_positions_return_with_it() {
     let dead = cluster.target_of_position(&log, 0);
     cluster.kill_target(dead);
     more(&checker, 200).await;
-    // Writers go round it before the layout does: they do not wait for that.
+    // Writers avoid the dead target before the layout does. They do not wait for the layout.
     let mut view = cluster.open("l").await.view();
     while view.ranges().len() == 1 {
         more(&checker, 10).await;
@@ -277,7 +277,7 @@ async fn records_avoid_a_dead_target_even_without_a_new_view() {
     let checker = Checker::default();
     let writers = Writers::start(&cluster, &checker, 4);
     more(&checker, 50).await;
-    // The view is stored on a target of its own. That target is dead too, so no new view can be
+    // The view is stored on a separate target. That target is dead too, so no new view can be
     // stored.
     cluster.system.follow(nacre_conformance::faults::unreachable());
     cluster.kill_target(2);
@@ -339,7 +339,7 @@ async fn a_write_in_doubt_across_a_recovery_appears_exactly_once() {
         let other = cluster.open("l").await;
         let next = other.append("next").await.unwrap();
         assert_eq!(next, if is_written { 2 } else { 1 });
-        // The client loses patience with the call, asks again, and is told of the new epoch.
+        // The client's call times out. It sends the write again, and learns of the new epoch.
         let position = appending.await.unwrap().unwrap();
         target.release(1);
         assert_eq!(other.read(position).await.unwrap(), Entry::Data("slow".into()));
@@ -435,7 +435,7 @@ async fn torture(seed: u64) {
         match random.below(4) {
             0 => cluster.kill_node(n),
             1 => {
-                // If a recovery needs the target nothing goes on until it is back.
+                // If a recovery needs the target, no append ends until the target is back.
                 cluster.kill_target(n);
                 let _stuck = timeout(Duration::from_secs(3), more(&checker, 10)).await;
                 shaky(n, &mut random);

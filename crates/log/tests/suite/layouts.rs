@@ -1,4 +1,5 @@
-//! Layouts that change while targets or the views' store are away: what that may cost, and whom.
+//! Layouts that change while targets, or the store of the views, do not answer: how many ranges
+//! that costs, and which clients it delays.
 
 use std::time::Duration;
 
@@ -11,13 +12,13 @@ use nacre_log::{Log, LogEnv, Patience, Reconfiguration};
 use nacre_object::ErrorKind;
 use tokio::time::timeout;
 
-/// How long the log waits for a record on its way to a dead target.
+/// How long the log waits for a record whose target is dead.
 const LITTLE_PATIENCE: Duration = Duration::from_millis(50);
-/// Slots of an object, so few that stripes follow each other quickly.
+/// The slots of an object. They are few, so that stripes follow each other quickly.
 const SLOTS: u32 = 2;
-/// Ranges a view has when nothing but a loss of targets gets another.
+/// The most ranges that a view gets while no target is lost.
 const CHOSEN_RANGES: usize = MAX_RANGES - RANGES_TO_GO_ROUND;
-/// Records of many stripes, each of which might have taken a range.
+/// The records of many stripes. A bug could use up a range with each stripe.
 const MANY: usize = 100 * 3 * SLOTS as usize;
 
 async fn append(log: &Log, count: usize) {
@@ -41,8 +42,8 @@ async fn lay_out(log: &Log, width: u32, avoid: &[usize]) {
     log.reconfigure(layout(width, avoid)).await.unwrap();
 }
 
-/// A log with as many ranges as it can get as long as it loses no target. Its last range uses two
-/// targets of three.
+/// A log with as many ranges as it can get while it loses no target. Its last range uses two of
+/// three targets.
 pub async fn log_of_many_ranges(cluster: &Cluster) -> Log {
     let log = cluster.create("l", of_slots(SLOTS)).await;
     append(&log, 1).await;
@@ -58,7 +59,7 @@ pub async fn log_of_many_ranges(cluster: &Cluster) -> Log {
 pub async fn append_until_another_range(cluster: &Cluster, log: &Log) {
     let before = ranges_of(cluster).await;
     while ranges_of(cluster).await == before {
-        // One that is on its way to the target is in doubt until that is back.
+        // A record that was sent to the target stays in doubt until the target is back.
         let _in_doubt = timeout(LITTLE_PATIENCE, log.append("round it")).await;
     }
 }
@@ -115,7 +116,7 @@ async fn a_layout_that_cannot_be_stored_delays_no_append() {
     let patience = Patience { operation: Duration::from_millis(100), ..Patience::default() };
     let impatient = LogEnv { patience, ..cluster.env.clone() };
     let impatient = Log::open(impatient, log.name().clone()).await.unwrap();
-    // What can be read but not written, as a disk that is full.
+    // The store of the views can be read but not written, as on a full disk.
     cluster.system.follow(on_method("commit", Fault::FailBefore, usize::MAX));
     let refused = impatient.reconfigure(layout(2, &[])).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Unavailable);
@@ -132,7 +133,7 @@ async fn a_client_is_refused_while_a_log_cannot_be_extended_and_gets_no_position
     log.append("zero").await.unwrap();
     let view = log.view();
     let ask = async |count: u32| cluster.ask(0, "next", &view, &count.to_le_bytes()).await;
-    // It refuses at once, so each attempt to lengthen the log is over soon.
+    // The dead target refuses at once, so each attempt to lengthen the log is over soon.
     cluster.kill_target(0);
     ask(3).await.unwrap();
     for _ in 0..10 {

@@ -21,7 +21,7 @@ const CALLS: u64 = 25;
 
 pub type History = Recorder<LogCall, LogAnswer>;
 
-/// A client that does one thing after the other, and takes down what it hears.
+/// A client that does one operation after another, and records its answers.
 pub struct Client {
     pub log: Log,
     pub history: History,
@@ -169,7 +169,7 @@ pub async fn use_log(cluster: &Cluster, log: &Log, seed: u64) -> History {
     history
 }
 
-/// Reads each position up to the tail, and takes down what it holds.
+/// Reads each position up to the tail, and records what it holds.
 pub async fn read_all(log: &Log, history: &History) {
     let (log, history) = (log.clone(), history.clone());
     let reader = Client { log, history, random: Random::seeded(0), name: 0 };

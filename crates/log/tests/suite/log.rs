@@ -296,14 +296,14 @@ async fn a_log_is_laid_out_anew_from_the_tail_on() {
     assert_eq!((log.read(6).await.unwrap(), log.read(7).await.unwrap()), (data("x"), data("y")));
 }
 
-/// Carries a version the node does not have until it was refused a dozen times.
+/// Calls name a version that the node does not have, until it has refused a dozen of them.
 #[derive(Debug)]
 struct OldVersion(AtomicUsize);
 
 #[async_trait]
 impl ClassVersions for OldVersion {
     fn version(&self, _: &ClassName) -> Option<u64> {
-        // As of a node that is still behind when it is asked again.
+        // It acts like a node that is still behind when the client asks again.
         Some(if self.0.load(Ordering::SeqCst) < 12 { 7 } else { 1 })
     }
 

@@ -1,5 +1,5 @@
 //! Tests of logs that lost objects with a storage target. Clients can read the remaining objects.
-//! They never take a leftover object of an earlier log for part of a new log.
+//! They never mistake a leftover object of an earlier log for part of a new log.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use nacre_registry::Maps;
 const RECORDS: u64 = 40;
 const END_OF_LAST_STRIPE: u64 = 48;
 
-/// Removes every object of logs that a target holds; the nodes start again.
+/// Removes all objects of logs from a target, and restarts the nodes.
 async fn lose_target(cluster: &Cluster, target: usize) {
     let pool = PoolName::new("log").unwrap();
     let (after, prefix) = (None, String::new());
@@ -51,7 +51,7 @@ async fn a_log_that_lost_objects_can_be_read_filled_trimmed_and_appended_to() {
         match entry {
             Entry::Data(data) => assert_eq!(data, format!("record {position}")),
             Entry::Lost => assert!(is_lost(position), "{position}"),
-            // Nobody knows how far the last stripe was written, so the log goes on behind it.
+            // Nobody knows how far the last stripe was written, so the log continues after it.
             Entry::Filled => assert!(!is_lost(position) && position >= RECORDS, "{position}"),
             Entry::Trimmed => panic!("nobody trimmed {position}"),
         }

@@ -1,4 +1,4 @@
-//! Sequencers that move from node to node while the log is used.
+//! Tests of sequencers that move from node to node while clients use the log.
 
 use nacre_conformance::Fault;
 use nacre_conformance::faults::no_faults;
@@ -11,7 +11,8 @@ use super::faults::{Writers, more, on_method};
 use crate::support::checker::Checker;
 use crate::support::{Cluster, node, of_slots};
 
-/// A successor that is too slow gets nothing, and is asked again: a store may be busy.
+/// How many times a move is tried. It fails while the successor is too slow, for example on a busy
+/// store.
 const MAX_MOVES: usize = 50;
 
 async fn move_to(log: &Log, to: usize) {
@@ -68,7 +69,7 @@ async fn the_view_decides_a_move_that_its_successor_cannot_end_in_time() {
     let writers = Writers::start(&cluster, &checker, 6);
     more(&checker, 40).await;
     let to = (cluster.sequencer_of(&log).await + 1) % 3;
-    // The successor claims the view. Then it cannot seal, for longer than the old sequencer waits.
+    // The successor claims the view. Then its seal takes longer than the old sequencer waits.
     cluster.target(0).follow(on_method("seal", Fault::Hold, 1));
     let before = Instant::now();
     log.move_sequencer(node(to)).await.unwrap();

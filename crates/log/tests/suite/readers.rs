@@ -14,7 +14,7 @@ async fn reader_of(cluster: &Cluster, log: &str) -> Log {
     Log::open(env_of_reader(cluster, log), LogName::new(log).unwrap()).await.unwrap()
 }
 
-/// The records of a log up to the tail that a reader is told.
+/// The records of a log, up to the tail that this client gets.
 async fn read_all(log: &Log) -> Vec<String> {
     let mut records = vec![];
     let tail = log.tail().await.unwrap();
@@ -56,7 +56,7 @@ async fn a_reader_finds_all_entries_when_the_sequencer_is_dead() {
         assert!(followed.iter().all(Result::is_ok), "{followed:?}");
     }
     assert_eq!(cluster.open("l").await.view().epoch(), epoch, "nobody was deposed");
-    // A client that may write has the sequencer replaced, and then readers find the new one.
+    // A client that may write has the sequencer replaced. Then readers find the new one.
     assert_eq!(log.append("next").await.unwrap(), 30);
     assert_eq!(reader_of(&cluster, "l").await.tail().await.unwrap(), 31);
 }
@@ -132,7 +132,7 @@ async fn a_follower_sees_records_appended_after_its_sequencer_was_deposed() {
         );
     let old = cluster.sequencer_of(&log).await;
     cluster.ask(1 - old, "recover", &log.view(), &[]).await.unwrap();
-    // Nobody who knows of the new one asks the old one anything.
+    // The writer knows the new sequencer, so nobody sends the old sequencer another request.
     assert_eq!(cluster.open("l").await.append("next").await.unwrap(), 1);
     assert_eq!(waiting.await.unwrap().unwrap(), (1, Entry::Data("next".into())));
 }

@@ -59,7 +59,7 @@ async fn positions_of_a_sequencer_that_missed_the_removal_cannot_be_used() {
     cluster.kill_node(sequencer);
     remove(&cluster, "l").await.unwrap();
     let new = cluster.create("l", of_slots(4)).await;
-    // It is back, with nothing in memory, and in the old view it is the sequencer.
+    // The node is back, with nothing in memory. In the old view it is the sequencer.
     cluster.start_node(sequencer);
     assert_eq!(kind(old.append("late").await), ErrorKind::NotFound);
     assert_eq!(new.append("new").await.unwrap(), 0);
@@ -83,7 +83,7 @@ async fn an_append_in_flight_fails_when_its_log_is_removed() {
     assert_eq!(cluster.entries().await, 0);
 }
 
-/// The first `count` requests pass, the next meets a fault, and later ones nobody.
+/// The first `count` requests succeed, the next meets `fault`, and all later ones fail.
 fn dying_after(asked: &Arc<AtomicUsize>, count: usize, fault: Fault) -> FaultPlan {
     let asked = asked.clone();
     Box::new(move |operation| match operation {

@@ -1,6 +1,6 @@
 //! Tests of clients with an old view. Such a client looks for positions on their old objects. A new
-//! layout seals no old object, so no object refuses the client, and the client must notice by
-//! itself that its view is old.
+//! layout seals no old object, so no object refuses the client. The client must notice by itself
+//! that its view is old.
 
 use std::time::Duration;
 
@@ -73,9 +73,9 @@ async fn a_stale_fill_or_trim_takes_effect_where_the_position_is() {
     assert_eq!(log.read(1).await.unwrap(), data("second"));
 }
 
-/// Returns two handles of one log, and an append in flight. The second handle was granted position
-/// 2 for its record `slow`, and a target delays the write. Since then the first handle has sealed
-/// the log, so 2 is the tail again.
+/// Returns two handles of one log, and an append in flight. The second handle got position 2 for
+/// its record `slow`, and a target delays the write. Since then the first handle has sealed the
+/// log, so 2 is the tail again.
 async fn log_with_deposed_append(
     cluster: &Cluster,
 ) -> (Log, Log, JoinHandle<Result<u64>>, &FaultyStore) {
@@ -98,7 +98,7 @@ async fn log_with_deposed_append(
 async fn a_stale_client_looks_up_a_reissued_position_anew() {
     let cluster = Cluster::new(3, 2).await;
     let (log, old, slow, target) = log_with_deposed_append(&cluster).await;
-    // It learns of the new sequencer, and not of the layout that follows.
+    // The old handle learns of the new sequencer, but not of the layout that follows.
     assert_eq!(old.read(0).await.unwrap(), data("zero"));
     let epoch = old.view().epoch();
     lay_out_anew(&log).await;
@@ -110,8 +110,8 @@ async fn a_stale_client_looks_up_a_reissued_position_anew() {
     assert_eq!(log.read(3).await.unwrap(), data("slow"));
 }
 
-/// A caller that waits for a read of the view which another caller began can get a view from before
-/// it asked.
+/// If another caller is already reading the view, a caller waits for that read. It may get a view
+/// from before its own request.
 #[tokio::test(start_paused = true)]
 async fn a_view_read_for_an_earlier_request_is_not_final() {
     let cluster = Cluster::new(3, 2).await;
@@ -153,7 +153,8 @@ async fn a_fill_or_trim_of_the_tail_stays_when_the_log_is_laid_out_anew() {
 }
 
 /// A new sequencer issues the unwritten positions of its lost predecessor again. A follower that
-/// waits for such a position must not fill it, because the next client to get it will write it.
+/// waits for such a position must not fill it, because the next client to get the position will
+/// write it.
 #[tokio::test(start_paused = true)]
 async fn a_follower_does_not_fill_positions_that_are_not_issued_any_more() {
     let cluster = Cluster::new(3, 2).await;
@@ -226,7 +227,8 @@ async fn late_status(
     }
 }
 
-/// What a deposed sequencer and a slow writer may still send long after all was trimmed.
+/// A deposed sequencer may still seal, and a slow writer may still write, long after everything was
+/// trimmed.
 #[tokio::test(start_paused = true)]
 async fn a_late_seal_or_write_brings_no_forgotten_object_back() {
     for options in [of_slots(4), LogOptions { slots: 4, ..LogOptions::default() }] {
@@ -240,7 +242,7 @@ async fn a_late_seal_or_write_brings_no_forgotten_object_back() {
         log.trim_to(20).await.unwrap();
         let latest = cluster.open("l").await.view().epoch();
         for epoch in [view.epoch(), latest, latest + 100] {
-            // A seal may be taken, but nothing is to be had of that.
+            // The object may accept the seal. It must still refuse the write.
             let _sealed = late_status(&cluster, &object, view.class(), ("seal", epoch)).await;
             let status = late_status(&cluster, &object, view.class(), ("write", epoch)).await;
             assert!([ESPIPE, EROFS].contains(&status), "{status} to a write at {epoch}");

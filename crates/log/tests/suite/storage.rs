@@ -1,4 +1,4 @@
-//! The storage interface, native and as a program, by the cases of `storage_cases.txt`.
+//! Runs the cases of `storage_cases.txt` on all implementations of the storage interface.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,7 +21,7 @@ const LUAU: &str = nacre_log::PROGRAM_CLASS;
 const RELATIONS: &str = nacre_log::BRADOS_CLASS;
 /// The program where nothing that nacre adds to `objclass` is there.
 const STOCK: &str = "log_on_stock";
-/// Put before the program, on its first line so that line numbers stay.
+/// A prefix for the program's first line, so that line numbers stay the same.
 const WITHOUT_EXTENSIONS: &str = "local objclass = (function() local stock = {} \
     for name, value in pairs(objclass) do stock[name] = value end \
     stock.map_get, stock.map_set, stock.map_last, stock.exists = nil, nil, nil, nil \
@@ -87,7 +87,8 @@ impl Subject<'_> {
         match self.submit(Op::Call(call)).await {
             Ok(OpResult::Called(reply)) => Ok(reply.output),
             Ok(other) => panic!("a call answered {other:?}"),
-            // A status a program returned has no line; an error it did not mean to make has.
+            // A status that the program returned has no line; a failure of the program itself has
+            // one.
             Err(error) if error.fault().is_some_and(|site| site.line.is_some()) => {
                 panic!("{class}.{method} failed: {error}")
             }
@@ -108,7 +109,7 @@ impl Subject<'_> {
         self.submit(Op::MapSet { entries: vec![MapEntry { key, value }] }).await.unwrap();
     }
 
-    /// Does a step with `class` and says what came of it in the words of the cases.
+    /// Does a step with `class`. Returns the outcome in the words of the cases.
     async fn outcome(&self, class: &str, step: &Step) -> String {
         let done = || "ok".to_owned();
         match &step.input {
@@ -206,9 +207,9 @@ impl Subject<'_> {
     }
 }
 
-/// Whether the Brados class does what the other classes do. It may differ in three ways: its
-/// replies are longer, so a batch of reads with a limit ends earlier; an empty batch is not sent at
-/// all; and it may report only at the next call that no entries are left.
+/// Whether the Brados class does what the other classes do. It may differ in three ways. Its
+/// replies are longer, so a batch of reads with a limit ends earlier. An empty batch is not sent at
+/// all. And it may report only at the next call that no entries are left.
 fn agrees(step: &Step, outcome: &str, expected: &str) -> bool {
     let may_be_short = step.text.starts_with("read_batch") || outcome.is_empty();
     outcome == expected
@@ -245,7 +246,8 @@ async fn the_brados_and_native_classes_agree_on_random_operations() {
             let is_fill_map = matches!(step.input, Input::FillMap { .. });
             let expected = native.outcome(NATIVE, &step).await;
             let outcome = relations.outcome_in_rows(&step).await;
-            // What it answers is not looked at; natively seals reclaim entries too.
+            // Skip steps that report reclaimed entries: a seal of the native class reclaims entries
+            // too.
             if !is_fill_map && !expected.starts_with("left") && !expected.starts_with("done") {
                 let agrees = agrees(&step, &outcome, &expected);
                 assert!(agrees, "seed {seed}: {}\n  {outcome}\n  but {expected}", step.text);
@@ -261,7 +263,8 @@ async fn each_class_takes_over_the_others_objects_at_every_step() {
     run_all(&[NATIVE, STOCK, LUAU]).await;
 }
 
-/// Random operations leave exactly the same object, byte for byte, whichever class does them.
+/// After the same random operations, both classes have stored exactly the same object, byte for
+/// byte.
 #[tokio::test(start_paused = true)]
 async fn the_lua_and_native_classes_answer_and_store_random_operations_alike() {
     let storage = Storage::new().await;

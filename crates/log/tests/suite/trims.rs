@@ -1,4 +1,4 @@
-//! Trims that do not come through: what was acknowledged as trimmed is.
+//! Trims that are interrupted: every position that was acknowledged as trimmed stays trimmed.
 
 use std::time::Duration;
 

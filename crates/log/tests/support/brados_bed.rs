@@ -1,4 +1,4 @@
-//! Stores in memory, for logs on the class that is made of relations.
+//! Stores in memory, for logs on the Brados class.
 
 #[path = "memory_bed.rs"]
 mod memory_bed;

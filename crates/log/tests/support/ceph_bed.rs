@@ -1,4 +1,4 @@
-//! Stores on one Ceph cluster of real daemons, each in RADOS namespaces of its own.
+//! Stores on one Ceph cluster of real daemons. Each store has RADOS namespaces of its own.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -49,7 +49,7 @@ impl Bed {
     }
 }
 
-/// The seeds of a test that elsewhere tries so many: daemons are slower than memory.
+/// The seeds of a test that tries `count` seeds in memory. Daemons are slower, so there are fewer.
 pub fn seeds(count: u64) -> std::ops::Range<u64> {
     nacre_conformance::seeds(count.div_ceil(8))
 }

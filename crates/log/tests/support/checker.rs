@@ -21,8 +21,8 @@ struct Seen {
 }
 
 impl Checker {
-    /// Appends a record and remembers it. A record that is appended after another was acknowledged
-    /// must have the greater position.
+    /// Appends a record and remembers it. If it is appended after another was acknowledged, it must
+    /// have the greater position.
     pub async fn append(&self, log: &Log, record: String) -> Option<u64> {
         let greatest = self.0.lock().unwrap().acknowledged.last_key_value().map(|(p, _)| *p);
         match log.append(&record).await {
@@ -57,8 +57,9 @@ impl Checker {
         self.0.lock().unwrap().refused
     }
 
-    /// Reads the whole log twice and checks it. Every acknowledged record is at its position, no
-    /// record appears twice, every record was appended by somebody, and every hole is filled.
+    /// Reads the whole log twice and checks it. Every acknowledged record must be at its position,
+    /// no record may appear twice, somebody must have appended every record, and every hole must be
+    /// filled.
     pub async fn check(&self, log: &Log) -> BTreeMap<u64, Entry> {
         let first = read_all(log).await;
         assert_eq!(first, read_all(log).await, "what was read has changed");

@@ -1,4 +1,4 @@
-//! Stores on one embedded engine, on the class that is made of relations.
+//! Stores on one embedded engine, for logs on the Brados class.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ impl Bed {
     }
 }
 
-/// The seeds of a test that elsewhere tries so many: disks are slower than memory.
+/// The seeds of a test that tries `count` seeds in memory. Disks are slower, so there are fewer.
 pub fn seeds(count: u64) -> std::ops::Range<u64> {
     nacre_conformance::seeds(count.div_ceil(8))
 }

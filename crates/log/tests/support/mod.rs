@@ -1,5 +1,5 @@
-//! A cluster in one process: storage targets that fail as planned, nodes that host sequencers and
-//! can be killed, and a checker of acknowledged records.
+//! A cluster in one process, for tests. Its storage targets fail as planned, its nodes host
+//! sequencers and can be killed, and a checker compares the log with the acknowledged records.
 
 #![allow(dead_code, reason = "each test uses its part")]
 
@@ -51,19 +51,19 @@ pub fn question_about(view: &View) -> Vec<u8> {
     [&(log.len() as u16).to_le_bytes()[..], log.as_bytes(), &epoch.to_le_bytes()].concat()
 }
 
-/// Nodes that host sequencers, by name; `None` for one that was killed.
+/// Nodes that host sequencers, by name; `None` for a node that was killed.
 #[derive(Default)]
 pub struct Nodes {
     hosts: Mutex<BTreeMap<NodeName, Option<SequencerHost>>>,
     /// Questions for positions.
     asked: AtomicU64,
-    /// Clients that hold a sequencer's capability, by what they say: nothing of theirs arrives.
+    /// The number of a holder that is cut off, as its requests contain it. They are all lost.
     cut_off: Mutex<Option<Vec<u8>>>,
     /// The last holder that asked for news.
     holder: Mutex<Vec<u8>>,
     /// All holders that asked for news.
     holders: Mutex<BTreeSet<Vec<u8>>>,
-    /// Decides which questions and answers are late or lost; `None` if none is.
+    /// Decides which requests and answers are late or lost; `None` if none is.
     storm: Mutex<Option<Random>>,
 }
 
@@ -71,7 +71,7 @@ pub struct Nodes {
 const BREAKS_AFTER: Duration = Duration::from_millis(500);
 
 impl Nodes {
-    /// Whether a question is lost because the client that sends it is cut off.
+    /// Whether a request is lost because its client is cut off.
     fn is_lost(&self, method: &str, input: &[u8]) -> bool {
         let name = usize::from(u16::from_le_bytes([input[0], input[1]]));
         let client = input.get(2 + name + 8..2 + name + 16).unwrap_or_default().to_vec();
@@ -210,7 +210,7 @@ impl Cluster {
         Log::create(self.env.clone(), LogName::new(name).unwrap(), options).await.unwrap()
     }
 
-    /// Makes a log of short stripes that holds `record 0` and so on.
+    /// Makes a log of short stripes that holds `record 0`, `record 1` and so on.
     pub async fn filled(&self, name: &str, records: u64) -> Log {
         let log = self.create(name, of_slots(4)).await;
         for record in 0..records {
@@ -229,8 +229,8 @@ impl Cluster {
         self.nodes.hosts.lock().unwrap().insert(node(n), Some(host));
     }
 
-    /// Cuts the node off the network: no message from it reaches anybody from now on. The node
-    /// itself continues what it was doing, which is harder to handle than its death.
+    /// Cuts the node off the network: nobody receives its messages from now on. The node itself
+    /// keeps running, which is harder to handle than its death.
     pub fn kill_node(&self, n: usize) {
         self.nodes.hosts.lock().unwrap().insert(node(n), None);
     }
@@ -264,13 +264,13 @@ impl Cluster {
         self.nodes.asked.load(Ordering::Relaxed)
     }
 
-    /// From now on nothing arrives that the holder of the sequencer's capability asks by it.
+    /// From now on, all requests about the capability that its holder sends are lost.
     pub fn cut_holder_off(&self) {
         let holder = self.nodes.holder.lock().unwrap().clone();
         *self.nodes.cut_off.lock().unwrap() = Some(holder);
     }
 
-    /// From now on questions and answers are late or lost, as a seed says.
+    /// Delays or loses requests and answers from now on, as a seed decides.
     pub fn begin_storm(&self, seed: u64) {
         *self.nodes.storm.lock().unwrap() = Some(Random::seeded(seed));
     }
@@ -322,7 +322,7 @@ impl Cluster {
             let request = Request::new(ObjectId::new(pool.clone(), name), range).unwrap();
             match &self.env.store.submit(request).await.unwrap().results[..] {
                 [OpResult::Range(range)] => {
-                    // Relations keep what there is one of under a key that begins so.
+                    // In an object of the Brados class, such keys hold single values, not entries.
                     let is_entry = |entry: &&MapEntry| !entry.key.starts_with(b"@");
                     entries += range.entries.iter().filter(is_entry).count();
                 }
@@ -357,12 +357,12 @@ pub fn node(n: usize) -> NodeName {
     NodeName::new(format!("node{n}")).unwrap()
 }
 
-/// A log on the class of the bed, with objects of so many slots.
+/// A log on the class under test, with objects of this many slots.
 pub fn of_slots(slots: u32) -> LogOptions {
     LogOptions { class: class(bed::CLASS), slots, ..LogOptions::default() }
 }
 
-/// Waits until `is_so`, looking again whenever everything else has come to rest.
+/// Waits until `is_so`. Looks again each time all other tasks wait.
 pub async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let reached = async {
         while !is_so().await {

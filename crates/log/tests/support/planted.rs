@@ -3,7 +3,7 @@
 /// The program as it is.
 pub const PROGRAM: &str = include_str!("../../../../programs/class/log.lua");
 
-/// A bug: a part of the program, and what it is replaced by.
+/// A bug: a part of the program, and its wrong replacement.
 pub struct PlantedBug {
     pub what: &'static str,
     good: &'static str,
@@ -32,7 +32,8 @@ pub const IN_FILL: [PlantedBug; 2] = [
     },
 ];
 
-/// A bug that clients see only when a sequencer is deposed and does not know: the simulation's.
+/// A bug that clients notice only if a sequencer is deposed without knowing it. The simulation has
+/// the same bug.
 pub const IN_SEAL: PlantedBug = PlantedBug {
     what: "a seal that refuses nobody",
     good: "if status == 0 and epoch < sealed then",

@@ -1,4 +1,4 @@
-//! Stores of several names on one engine that runs in real time.
+//! Stores for several test clusters on one engine that runs in real time.
 
 use std::cell::Cell;
 

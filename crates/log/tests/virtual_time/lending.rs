@@ -191,7 +191,7 @@ async fn tails_are_told_in_order_while_the_capability_changes_hands() {
     checker.check(&log).await;
 }
 
-/// Has the log lend its capability by a policy of the tests.
+/// Makes one of the tests' policies decide about the log's capability.
 async fn lend_by(log: &Log, policy: &str) {
     let policy = Some(policy.parse().unwrap());
     log.reconfigure(Reconfiguration::Capability(policy)).await.unwrap();
@@ -263,7 +263,7 @@ async fn a_client_waits_for_no_longer_than_the_holders_turn() {
     for _ in 0..20 {
         holder.append("begin").await.unwrap();
     }
-    // A grant of ten operations of which some are left: it is kept for its time.
+    // The grant is for ten operations. Some are left, so the holder keeps it for its time.
     holder.append("another").await.unwrap();
     let other = cluster.open("l").await;
     let started = Instant::now();
@@ -277,7 +277,7 @@ async fn a_client_does_not_wait_for_a_holder_that_used_up_its_operations() {
     let cluster = Cluster::new(3, 1).await;
     let holder = cluster.create("l", of_slots(1000)).await;
     lend_by(&holder, "turns").await;
-    // Its number tells when its turn is over: then it asks once more.
+    // A client that has used up its grant asks again, so the count of requests shows when.
     for _ in 0..20 {
         holder.append("begin").await.unwrap();
     }

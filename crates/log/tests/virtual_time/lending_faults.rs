@@ -21,7 +21,7 @@ const CALLS: u64 = 60;
 /// What goes wrong, one thing after another.
 const MISFORTUNES: usize = 8;
 const POLICIES: [&str; 3] = ["best_effort", "turns", "never"];
-/// An order to a log that no node carries out in time is given up.
+/// How long the test waits for a change of the log, such as a move, before it gives the change up.
 const ORDER_PATIENCE: Duration = Duration::from_secs(2);
 /// Longer than any run lasts.
 const PATIENCE: Duration = Duration::from_secs(300);

@@ -1,4 +1,4 @@
-//! What takes a clock that waits for everybody, or more runs than real daemons allow.
+//! Tests that need virtual time, or more runs than real daemons allow.
 
 mod lending;
 mod lending_faults;

@@ -1,4 +1,4 @@
-//! Bugs planted in the program of the storage interface do not get past the checker of histories.
+//! Bugs planted in the program of the storage interface: the checker of histories must find them.
 
 use nacre_conformance::histories::check_log;
 use nacre_log::{LogOptions, PROGRAM_CLASS};

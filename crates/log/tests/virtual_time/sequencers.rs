@@ -1,4 +1,4 @@
-//! A log's sequencer passes the suite that sequencers made of file types pass.
+//! Runs the test suite of sequencers on a log's sequencer. File types with a sequencer pass it too.
 
 use async_trait::async_trait;
 use nacre_conformance::sequencers::{Sequencer, SequencerCluster};

@@ -1,4 +1,4 @@
-//! How long who waits, where time is virtual and nothing else takes any.
+//! Tests how long clients wait. Time is virtual, so only waiting takes time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -49,7 +49,7 @@ async fn a_hole_delays_its_reader_briefly_and_others_not_at_all() {
     assert_eq!(records_of(&log).await, ["first", "third", "slow"]);
 }
 
-/// The bound of the test above is one that clients without patience's limit break.
+/// The test above would fail if followers waited longer than the bound of `Patience::hole`.
 #[tokio::test(start_paused = true)]
 async fn the_checker_finds_a_follower_that_does_not_fill_holes() {
     let planted = Patience { hole: Duration::from_secs(5), ..Patience::default() };

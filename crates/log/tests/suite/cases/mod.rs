@@ -200,7 +200,7 @@ fn describe_states(mut output: &[u8]) -> Vec<String> {
     states
 }
 
-/// A sequence of operations on few positions and epochs, so that they meet.
+/// A random sequence of operations. It uses few positions and epochs, so that operations meet.
 pub fn random_steps(seed: u64) -> Vec<Step> {
     let mut random = Random::seeded(seed);
     let step = |line| {

@@ -1,4 +1,4 @@
-//! The steps of the cases as requests of the class that is made of relations.
+//! The steps of the cases, as requests to the Brados class.
 
 use bytes::Bytes;
 use nacre_brados::Value;
@@ -7,10 +7,10 @@ use nacre_object::CallReply;
 
 use super::{Case, Step, data, status_word};
 
-/// What is said of the other classes' layout and encoding, not of what operations mean.
+/// Steps about the stored format and encoding of the other classes. The Brados class has neither.
 const OF_LAYOUT: [&str; 6] = ["create", "header", "flip-header", "entry", "key", "raw"];
 
-/// Whether every step of a case has a meaning for relations; encodings have cases of their own.
+/// Whether every step of a case makes sense for the Brados class.
 pub fn can_say(case: &Case) -> bool {
     case.steps.iter().all(|step| !OF_LAYOUT.contains(&words(step)[0]))
 }
@@ -29,7 +29,7 @@ pub struct Call {
     pub is_alone: bool,
 }
 
-/// The call that a step is; `None` for one that is no call.
+/// The call that a step makes; `None` if the step makes no call.
 pub fn call(step: &Step) -> Option<Call> {
     let words = words(step);
     let number = |word: &str| Value::Int(word.parse::<u64>().unwrap() as i64);
