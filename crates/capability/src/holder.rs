@@ -87,7 +87,7 @@ impl Holder {
         !self.has_ended && self.latest < self.until
     }
 
-    /// Renews the lease. The authority answered that the grant stands; the holder sent the question
+    /// Renews the lease. The authority answered that the grant stands; the holder sent the request
     /// at `sent`.
     pub fn renew(&mut self, sent: Time, lease: Duration) {
         self.until = self.until.max(sent + lease);

@@ -71,7 +71,7 @@ impl Wish {
     }
 }
 
-/// Who asks.
+/// The client that asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asker {
     /// The number that tells this client from all others, or 0 if the client gives none.

@@ -17,7 +17,7 @@ use crate::record::Record;
 /// The method that makes a node take a state machine over.
 pub const RECOVER: &str = "recover";
 
-/// A question of a kind.
+/// A request to one kind of state machine.
 pub trait Question<N>: Sync {
     /// The method.
     fn method(&self) -> &'static str;
@@ -33,7 +33,7 @@ pub trait Question<N>: Sync {
     }
 }
 
-/// Writes how a question begins.
+/// Writes the header of a request.
 pub fn put_header(input: &mut BytesMut, name: &str, epoch: u64) {
     debug_assert!(name.len() <= usize::from(u16::MAX), "names are shorter");
     input.put_u16_le(name.len() as u16);

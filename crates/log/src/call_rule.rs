@@ -12,7 +12,7 @@ const LOG_POOL: &str = "log";
 /// also has each method as a batch, under the method's name with `.batch` added.
 const READING: [&str; 7] =
     ["read", "read_batch", "read.batch", "max_position", "fill", "fill_batch", "fill.batch"];
-/// What a producer may call.
+/// The methods that a client with the right to append may call.
 const APPENDING: [&str; 3] = ["write", "write_batch", "write.batch"];
 
 /// The right that a client needs to call a log class on the object `log/NAME/…` in the pool of

@@ -4,7 +4,7 @@
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use nacre_object::limits::MAX_EXACT_INTEGER;
 
-/// The input is not what the format says.
+/// The input does not have the expected format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Undecodable;
 
@@ -51,7 +51,7 @@ impl<Input: Buf> Decoder<Input> {
         if position < POSITION_END { Ok(position) } else { Err(Undecodable) }
     }
 
-    /// A text after its length in 16 bits.
+    /// Decodes a string with its length (u16) before it.
     pub fn text(&mut self) -> Decoded<String> {
         let mut text = vec![0; usize::from(self.u16()?)];
         self.0.try_copy_to_slice(&mut text).map_err(|_| Undecodable)?;
@@ -83,7 +83,7 @@ impl Decoder {
         self.bytes(length)
     }
 
-    /// All that is left.
+    /// The rest of the input.
     pub fn rest(self) -> Bytes {
         self.0
     }
@@ -100,7 +100,7 @@ pub(crate) fn put_sized_bytes(output: &mut BytesMut, bytes: &[u8]) {
     output.put_slice(bytes);
 }
 
-/// Appends a text after its length in 16 bits.
+/// Appends a string with its length (u16) before it.
 pub(crate) fn put_text(output: &mut BytesMut, text: &str) {
     let length = u16::try_from(text.len()).expect("names are bounded far below 64 KiB");
     output.put_u16_le(length);

@@ -122,7 +122,7 @@ pub struct LogEnv {
     pub policies: Arc<dyn Policies>,
     /// Knows the versions of classes.
     pub classes: Arc<dyn ClassVersions>,
-    /// How long to wait for what.
+    /// How long the log waits for each kind of operation.
     pub patience: Patience,
     /// How records share calls.
     pub batching: Batching,

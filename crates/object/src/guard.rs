@@ -39,9 +39,9 @@ pub enum Demand<'a> {
     Request(&'a Request),
     /// Names of a pool.
     List(&'a ListRequest),
-    /// To be told of an object's changes.
+    /// Watch an object's changes.
     Watch(&'a ObjectId),
-    /// To tell an object's watchers something.
+    /// Send a notification to an object's watchers.
     Notify(&'a ObjectId),
     /// A call of one of the node's services.
     Ask {

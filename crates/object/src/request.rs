@@ -1,4 +1,4 @@
-//! What is asked of a store, and what it answers.
+//! Requests to a store, and its replies.
 
 use crate::{EntityName, Error, ObjectId, Op, OpResult, Result, SnapshotName, TenantName, bounds};
 
@@ -7,7 +7,7 @@ use crate::{EntityName, Error, ObjectId, Op, OpResult, Result, SnapshotName, Ten
 pub struct Access {
     /// It reads.
     pub read: bool,
-    /// It changes what is there.
+    /// It changes the object.
     pub write: bool,
     /// It may bring the object into being.
     pub create: bool,

@@ -139,7 +139,7 @@ pub trait Store: Send + Sync + fmt::Debug {
     fn capabilities(&self) -> Capabilities;
 }
 
-/// What a watcher is told.
+/// An event that a watcher gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WatchEvent {
     /// The object was changed. `version` is its new version, or 0 if it was removed. The store may
@@ -161,7 +161,7 @@ pub enum WatchEvent {
 /// closes; then start a new watch.
 pub type WatchStream = Pin<Box<dyn Stream<Item = WatchEvent> + Send>>;
 
-/// Stores that can tell of changes.
+/// Stores that report changes of objects.
 #[async_trait]
 pub trait Watch: Send + Sync {
     /// Watches an object, which need not exist. From the return of this call on, the store reports

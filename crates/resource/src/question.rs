@@ -142,7 +142,7 @@ pub struct Granted {
     pub tenant: String,
 }
 
-/// A holder's question for news.
+/// A holder's poll.
 #[cfg(feature = "programs")]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Hold {
@@ -215,7 +215,7 @@ pub struct ResourceStat {
     pub holders: Vec<(String, bool)>,
 }
 
-/// A question to the authority.
+/// A request to the authority.
 #[derive(Debug)]
 pub(crate) enum Asked<'a> {
     Call(&'a Call),
@@ -266,7 +266,7 @@ impl Question<ResourceName> for Asked<'_> {
     }
 }
 
-/// A question as a node receives it.
+/// A request as a node receives it.
 #[cfg(feature = "programs")]
 #[derive(Debug)]
 pub(crate) enum Received {

@@ -12,11 +12,11 @@ use crate::policy::{Ask, Asker, Mode, Policy, Terms, Time, Verdict, Wish};
 pub enum Event {
     /// A client asks for a capability or for one operation. `ticket` identifies the request.
     Asked {
-        /// The question.
+        /// The request.
         ticket: u64,
-        /// Who asks.
+        /// The client that asks.
         asker: Asker,
-        /// For what.
+        /// What the client asks for.
         wish: Wish,
         /// The number of the grant, if the client gets one. It is greater than any number that this
         /// client has used.
@@ -24,7 +24,7 @@ pub enum Event {
     },
     /// The client no longer waits for the answer to its request.
     Withdrawn {
-        /// The question.
+        /// The request.
         ticket: u64,
     },
     /// A holder polls the authority, which renews its lease.
@@ -51,12 +51,12 @@ pub enum Event {
     Tick,
 }
 
-/// What is to be done.
+/// What the caller must do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
     /// Tell a client that it has a grant.
     Grant {
-        /// Its question.
+        /// Its request.
         ticket: u64,
         /// The number of the grant.
         number: u64,
@@ -67,19 +67,19 @@ pub enum Command {
     },
     /// Do the one operation that a client asked for, now.
     Serve {
-        /// Its question.
+        /// Its request.
         ticket: u64,
         /// How long the client shall use round trips.
         again: Duration,
     },
     /// Refuse a late request: a later request of the same client has been answered.
     Refuse {
-        /// The question.
+        /// The request.
         ticket: u64,
     },
     /// Tell a client to ask again later: too many clients wait.
     Busy {
-        /// Its question.
+        /// Its request.
         ticket: u64,
     },
     /// Tell a holder that its grant is revoked.

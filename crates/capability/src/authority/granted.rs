@@ -94,8 +94,8 @@ impl Granted {
         self.revoke_at.into_iter().chain(unanswered).min()
     }
 
-    /// Takes a message of the holder: how many operations it has done, and which question it
-    /// answers.
+    /// Takes a poll of the holder: how many operations it has done, and the number of the last
+    /// report that it knows the authority to have asked for.
     pub(super) fn hear(&mut self, now: Time, operations: u64, answered: u64) {
         self.operations = self.operations.max(operations);
         self.answered = self.answered.max(answered.min(self.asked));

@@ -18,7 +18,7 @@ use crate::record::{Authority, Record, Words};
 /// How long a node may take to take a state machine over. It must seal the old epoch first.
 pub const RECOVER_PATIENCE: Duration = Duration::from_secs(25);
 
-/// Asks the authority of one machine.
+/// Sends requests to the authority of one state machine.
 #[derive(Debug)]
 pub struct AuthorityClient<R: Record, F> {
     name: R::Name,

@@ -1,4 +1,4 @@
-//! The way to the hosts of other nodes.
+//! The transport of requests to the hosts of other nodes.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use nacre_object::{Error, NodeName, Result};
 use tokio::time::timeout;
 
-/// Brings questions to the hosts of nodes.
+/// Sends requests to the hosts of nodes.
 #[async_trait]
 pub trait HostTransport: Send + Sync + fmt::Debug {
     /// Calls `method` of the host that `node` offers as `service`, and returns the answer. Fails if

@@ -13,9 +13,9 @@ use crate::record::Record;
 pub trait Recovery: fmt::Debug + Send + Sized + 'static {
     /// What is stored of the machine.
     type Record: Record;
-    /// What it wants done.
+    /// What the recovery asks its caller to do.
     type Command: fmt::Debug + Send;
-    /// What came of a command.
+    /// The result of a command.
     type Event: fmt::Debug + Send;
     /// The state that it found.
     type Found: fmt::Debug + Send;

@@ -40,11 +40,11 @@ pub enum TakeoverEvent<R, E> {
     Proposed,
     /// The proposal was refused, or no reply came.
     NotProposed,
-    /// What came of a command of the recovery.
+    /// The result of a command of the recovery.
     Recovery(E),
 }
 
-/// The commands of one recovery's take-over.
+/// The commands of a takeover with the recovery `K`.
 pub type CommandsOf<K> =
     Vec<TakeoverCommand<<K as Recovery>::Record, <K as Recovery>::Command, <K as Recovery>::Found>>;
 
@@ -52,7 +52,7 @@ pub type CommandsOf<K> =
 enum State<K: Recovery> {
     /// Looking for the record to succeed.
     Reading,
-    /// A claim is on its way.
+    /// A claim was proposed and has no reply yet.
     Claiming(K::Record),
     /// The claim is stored.
     Recovering {

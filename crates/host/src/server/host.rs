@@ -45,7 +45,7 @@ struct Inner<K: Hosting> {
     forwards: Counter,
 }
 
-/// How many times the host has read the record for one question.
+/// How many times the host has read the record for one request.
 #[derive(Debug, Default)]
 pub struct Looks(usize);
 

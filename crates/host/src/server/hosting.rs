@@ -20,7 +20,7 @@ pub type EventOf<K> = <<K as Hosting>::Recovery as Recovery>::Event;
 /// What a kind's recovery finds.
 pub type FoundOf<K> = <<K as Hosting>::Recovery as Recovery>::Found;
 
-/// A kind of machine, with its way to the store.
+/// A kind of state machine, with the store of its records and state.
 #[async_trait]
 pub trait Hosting: fmt::Debug + Send + Sync + Sized + 'static {
     /// What is stored of a machine.

@@ -17,7 +17,7 @@ use crate::records::stored;
 /// A takeover that takes longer than this fails, with an error that says what it waits for.
 const TAKEOVER_PATIENCE: Duration = Duration::from_secs(20);
 
-/// What came of a take-over.
+/// The outcome of a takeover.
 pub(super) enum Outcome<K: Hosting> {
     /// This node is the authority.
     Serving(K::Machine),

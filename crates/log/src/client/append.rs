@@ -1,4 +1,4 @@
-//! One record on its way.
+//! An append in flight: the record, its permits, and the caller that waits.
 
 use bytes::Bytes;
 use nacre_object::{Error, Result};
@@ -13,7 +13,7 @@ use crate::record::RecordId;
 /// and as many of the handle's bytes as the record has.
 pub(super) type Permits = [OwnedSemaphorePermit; 2];
 
-/// A record on its way into the log.
+/// One append in flight.
 #[derive(Debug)]
 pub(super) struct Append {
     pub core: AppendCore,
@@ -56,7 +56,7 @@ impl Append {
         Some(span)
     }
 
-    /// Ends the append. Possibly its caller does not wait any more.
+    /// Ends the append. Its caller may no longer wait.
     pub fn end(mut self, result: Result<u64>) {
         if let (Some(mut span), Ok(position)) = (self.span.take(), &result) {
             span.field("position", *position);

@@ -42,12 +42,12 @@ pub(super) struct Appender {
     pub suspects: Suspects,
     writer: u64,
     next_number: AtomicU64,
-    /// Bounds the records on their way, by number and by bytes.
+    /// Bounds the records in flight, by number and by bytes.
     appends: Arc<Semaphore>,
     bytes: Arc<Semaphore>,
     queue: Mutex<TokenQueue>,
     queues: WriteQueues,
-    /// Whether the sequencer is being asked to avoid the suspects.
+    /// Whether a request for a layout without the suspected targets is in flight.
     evading: AtomicBool,
 }
 
@@ -175,7 +175,7 @@ impl Appender {
         }
     }
 
-    /// Answers whether there was progress.
+    /// Takes positions for these appends. Returns whether there was progress.
     async fn take_tokens_for(self: &Arc<Self>, mut batch: VecDeque<Append>) -> bool {
         let deadline = batch.iter().map(|append| append.deadline).min();
         let Some(deadline) = deadline else { return true };
@@ -249,7 +249,7 @@ impl Appender {
         self.queue().waiting.extend(appends);
     }
 
-    /// Writes what waits for an object until nothing does.
+    /// Writes the records that wait for an object, until none waits.
     async fn run_queue(self: Arc<Self>, place: Place) {
         loop {
             let batch = self.queues.take(place);
@@ -425,7 +425,7 @@ fn check_size(data: &[u8]) -> Result<()> {
     if data.len() > MAX_RECORD_BYTES {
         return Err(Error::invalid(format!("a record of {} bytes is too large", data.len()))
             .during("append")
-            .hint(format!("at most {MAX_RECORD_BYTES} bytes fit; split it")));
+            .hint(format!("split it: at most {MAX_RECORD_BYTES} bytes fit")));
     }
     Ok(())
 }

@@ -107,7 +107,7 @@ impl Log {
         &self.0.name
     }
 
-    /// The view this handle goes by.
+    /// The view that this handle uses.
     pub fn view(&self) -> Arc<View> {
         self.0.views.get()
     }

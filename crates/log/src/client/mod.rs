@@ -1,4 +1,4 @@
-//! The log at run time, for those who append and read.
+//! The client of a log: it appends, reads, follows, fills and trims.
 
 mod append;
 mod appender;

@@ -1,4 +1,4 @@
-//! What a caller gives and gets.
+//! The options of a new log, and what a client reads from a log.
 
 use bytes::Bytes;
 use nacre_object::{ClassName, NodeName, PoolName, ProgramName};
@@ -44,7 +44,7 @@ impl LogOptions {
     }
 }
 
-/// What a position that was written holds, for ever.
+/// The content of a position that was written, filled or trimmed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
     /// A record.
@@ -77,7 +77,7 @@ pub struct LogStat {
     /// All positions below are trimmed, and their objects buried. Later positions may be trimmed
     /// too.
     pub kept_from: u64,
-    /// Who hands out positions.
+    /// The node of the sequencer, which issues positions.
     pub sequencer: Option<NodeName>,
     /// The class that implements the storage interface.
     pub class: ClassName,

@@ -116,7 +116,7 @@ impl Positions {
         }
     }
 
-    /// Runs an operation where its positions live, until it is answered.
+    /// Runs an operation on the object of its positions, until the object answers.
     async fn run(&self, operation: Operation<'_>, deadline: Instant) -> Result<Outcome> {
         let mut backoff = Backoff::new();
         let position = operation.last_position();
@@ -165,7 +165,7 @@ impl Positions {
     }
 }
 
-/// What is done to an object.
+/// An operation on an object.
 #[derive(Debug, Clone, Copy)]
 enum Operation<'a> {
     /// Fill positions of one place, in order; at least one.
@@ -198,7 +198,7 @@ impl Operation<'_> {
     }
 }
 
-/// What came of it.
+/// The outcome of an operation.
 #[derive(Debug)]
 enum Outcome {
     /// Filled: a status a position.

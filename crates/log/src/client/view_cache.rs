@@ -60,7 +60,7 @@ impl ViewCache {
         Ok(Self(Arc::new(RecordCache::open(log, views).await?)))
     }
 
-    /// What the client of the sequencer goes by.
+    /// The same cache, for the client of the sequencer.
     pub fn record(&self) -> Arc<RecordCache<View, Issued>> {
         Arc::clone(&self.0)
     }

@@ -14,7 +14,7 @@
 //! **Invariant:** the writer writes a record to another position only if the record cannot be at
 //! any earlier one.
 
-/// What an append wants done.
+/// What an append asks its caller to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AppendCommand {
     /// Get a position from the sequencer.
@@ -50,7 +50,7 @@ pub enum AppendCommand {
     },
 }
 
-/// What came of it.
+/// The result of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AppendEvent {
     /// A position, to be used under this epoch.
@@ -71,7 +71,7 @@ pub enum AppendEvent {
     Taken,
     /// It was refused: the epoch is old.
     Stale,
-    /// Nobody answered.
+    /// No answer came.
     NoAnswer,
     /// What the position holds.
     Holds(ReadBack),

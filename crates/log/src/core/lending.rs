@@ -58,7 +58,7 @@ pub enum Answer {
     Full,
     /// Its epoch does not fit.
     Epoch(EpochRefusal),
-    /// A later question of the client was answered.
+    /// A later request of the client was answered.
     Late,
     /// Too many wait.
     Busy,
@@ -73,7 +73,7 @@ pub struct Lent {
     pub number: u64,
     /// One past the last position that the holder may issue.
     pub end: u64,
-    /// The lease, counted from before the holder sent its question.
+    /// The lease, counted from before the holder sent its request.
     pub lease: Duration,
     /// How many positions the holder may issue.
     pub operations: Option<u64>,
@@ -82,7 +82,7 @@ pub struct Lent {
 /// What a holder hears that its grant stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct News {
-    /// The lease, counted from before the holder sent its question.
+    /// The lease, counted from before the holder sent its request.
     pub lease: Duration,
     /// One past the last position that the holder may issue under the view of `epoch`.
     pub end: u64,
@@ -94,7 +94,7 @@ pub struct News {
     pub is_followed: bool,
 }
 
-/// A question that has no answer yet.
+/// A request that has no answer yet.
 #[derive(Debug)]
 pub(super) struct Waiting {
     wanted: Wanted,
@@ -150,7 +150,7 @@ impl SequencerCore {
         ticket
     }
 
-    /// The answer to a question, once.
+    /// Removes and returns the answer to a request.
     pub fn fetch(&mut self, ticket: u64) -> Option<Answer> {
         self.lending.fetch(ticket)
     }

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stripe_that_has_lost_an_object_is_taken_for_full() {
+    fn a_stripe_that_has_lost_an_object_counts_as_full() {
         let (mut core, claim) = claimed(&view_of(2, 4).extended(2).unwrap());
         core.start();
         assert_eq!(answer_all(&mut core, &claim, 2, None), seal(&claim, 1));

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn positions_are_handed_out_once_and_in_order() {
+    fn positions_are_issued_once_and_in_order() {
         let mut core = core();
         assert_eq!(core.next(2, 2), Ok(Grant { first: 3, count: 2, epoch: 2 }));
         assert_eq!(core.tail(2), Ok(5));

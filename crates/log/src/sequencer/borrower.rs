@@ -48,15 +48,15 @@ const RETURN_ATTEMPTS: usize = 3;
 /// Issues positions if it may.
 #[derive(Debug)]
 pub(super) struct Borrower {
-    /// Tells this client from all others.
+    /// The number that identifies this client.
     client: u64,
     authority: Arc<AuthorityClient<View, Issued>>,
     views: Arc<ViewCache>,
     started: Instant,
     state: Mutex<State>,
-    /// Wakes the task that asks for news.
+    /// Wakes the task that polls the sequencer.
     moved: Notify,
-    /// Held while the capability is asked for: once at a time.
+    /// Held while a task asks for the capability, so that only one does at a time.
     acquiring: tokio::sync::Mutex<()>,
     attempts: Attempts,
 }
@@ -67,16 +67,16 @@ struct State {
     /// A grant that has ended, until the sequencer has acknowledged its return.
     unreturned: Option<Returned>,
     is_closed: bool,
-    /// Until then the client asks for nothing but positions.
+    /// Until then the client asks only for positions, not for the capability.
     again_at: Instant,
-    /// Questions for positions since a moment.
+    /// How many requests for positions were sent since `asks_since`.
     asks: u32,
     asks_since: Instant,
     /// Whether the sequencer's node knows of no capability.
     is_unsupported: bool,
 }
 
-/// What is held.
+/// A grant of the capability, while this client holds it.
 #[derive(Debug)]
 struct Borrowed {
     holder: Holder,
@@ -86,7 +86,7 @@ struct Borrowed {
     /// A caller that uses these positions must know the view of this epoch.
     epoch: u64,
     view: Arc<View>,
-    /// The last question of the sequencer that was heard.
+    /// The number of the sequencer's last request for the tail that this client knows.
     asked: u64,
     is_followed: bool,
     /// The tail that was reported last, and since when it has been the tail.
@@ -333,7 +333,7 @@ impl Borrower {
         let mut backoff = Backoff::new();
         for _ in 0..RETURN_ATTEMPTS {
             let told = self.authority.ask_now(&Question::Return(returned), LEASE).await;
-            // One that is not the sequencer any more has no grants.
+            // If the node is not the sequencer any more, the grant has ended anyway.
             if told.is_ok() || told.is_err_and(|error| error.kind() != ErrorKind::Unavailable) {
                 let mut state = self.state();
                 if state.unreturned == Some(returned) {
@@ -345,7 +345,7 @@ impl Borrower {
         }
     }
 
-    /// Asks for news until the grant has ended.
+    /// Polls the sequencer until the grant has ended.
     async fn ask_for_news(self: Arc<Self>, number: u64) {
         // A grant for a single operation is used up at once. A client that still needs positions
         // returns it with its next request, so wait for that.
@@ -367,7 +367,7 @@ impl Borrower {
                     self.hear(number, sent, news).await;
                 }
                 Ok(None) => return self.give_back_only(number).await,
-                // Its node may be back before the lease is over.
+                // The sequencer's node may be back before the lease is over.
                 Err(error) if is_transient(&error) && error.kind() != ErrorKind::Stale => {
                     if !self.is_live(number) {
                         return self.give_back_only(number).await;

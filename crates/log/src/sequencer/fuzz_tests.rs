@@ -1,4 +1,4 @@
-//! What is asked of a sequencer's host and what it answers.
+//! Fuzzes the requests to a sequencer's host, and its answers.
 
 use bytes::Bytes;
 use nacre_fuzz::fuzz;
@@ -14,7 +14,7 @@ use crate::view::View;
 const CRATE: &str = env!("CARGO_MANIFEST_DIR");
 
 #[test]
-fn fuzz_questions_to_a_sequencer() {
+fn fuzz_requests_to_a_sequencer() {
     const METHODS: [&str; 7] =
         ["next", "tail", "recover", "reconfigure", "acquire", "hold", "return"];
     let class = ClassName::new("log").unwrap();

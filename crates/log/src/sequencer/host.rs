@@ -42,18 +42,18 @@ pub struct SequencerHost {
     pub(super) host: Host<Sequencers>,
     pub(super) positions: Arc<Counter>,
     pub(super) evictions: Arc<Counter>,
-    /// What times are counted from.
+    /// The start of the clock: all times are counted from here.
     started: Instant,
     /// Requests that could not be answered at once, and have no answer yet.
     waiting: Arc<AtomicI64>,
 }
 
-/// What a host has done since it was made.
+/// Counts of what a host has done since the node started.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SequencerCounts {
     /// Logs this node is the sequencer of.
     pub logs: usize,
-    /// Positions handed out.
+    /// Positions issued.
     pub positions: u64,
     /// How many requests were forwarded to nodes that took sequencers over in proxy mode.
     pub forwards: u64,
@@ -70,23 +70,23 @@ pub struct SequencerCounts {
 pub struct SequencerUse {
     /// The log.
     pub log: LogName,
-    /// Questions that read the tail, since the node started.
+    /// Requests that read the tail, since the node started.
     pub reads: u64,
-    /// Questions that moved the tail, since the node started.
+    /// Requests that moved the tail, since the node started.
     pub writes: u64,
 }
 
-/// Who asks a sequencer.
+/// The client that sends a request to a sequencer.
 #[derive(Clone, Copy)]
 pub struct SequencerCaller<'a> {
     /// The authenticated entity.
     pub entity: &'a EntityName,
-    /// Finds out whose requests these are. Most questions are answered without.
+    /// Looks up the client's tenant. Most requests do not need it.
     pub tenant: &'a (dyn Fn() -> TenantName + Sync),
 }
 
 impl SequencerCaller<'_> {
-    /// Somebody in the same process.
+    /// A caller in the same process.
     pub fn local() -> SequencerCaller<'static> {
         SequencerCaller { entity: &LOCAL, tenant: &TenantName::standard }
     }
@@ -100,7 +100,7 @@ impl SequencerCaller<'_> {
 
 static LOCAL: LazyLock<EntityName> = LazyLock::new(EntityName::local);
 
-/// Why no position is to be had yet.
+/// Why the sequencer cannot issue positions yet.
 pub(super) enum NoGrant {
     NotReady(NotReady),
     /// The next stripe is not ready.
@@ -283,7 +283,7 @@ impl SequencerHost {
         self.waiting.load(Ordering::Relaxed).max(0).unsigned_abs()
     }
 
-    /// What it has done.
+    /// Counts of what this host has done.
     pub fn counts(&self) -> SequencerCounts {
         let logs = self.logs();
         let is_held = |log: &&LogName| {
@@ -313,7 +313,7 @@ impl SequencerHost {
         Some(grant)
     }
 
-    /// Takes note of positions that were handed out.
+    /// Counts positions that were issued.
     pub(super) fn note_grant(&self, slot: &Arc<LogSlot>, grant: Grant, is_short: bool) {
         slot.beside.writes.fetch_add(1, Ordering::Relaxed);
         self.positions.add(grant.count.into());
@@ -444,7 +444,7 @@ fn tail(slot: &LogSlot, epoch: u64) -> Result<(u64, u64), NotReady> {
     Ok((tail, core.view().epoch()))
 }
 
-/// Counts a question as waiting while it lives.
+/// Counts a request as waiting until this is dropped.
 struct Waiting<'a>(&'a AtomicI64);
 
 impl<'a> Waiting<'a> {

@@ -46,16 +46,16 @@ impl Hosting for Sequencers {
     }
 }
 
-/// What a node keeps beside each sequencer.
+/// What a node stores beside each sequencer.
 #[derive(Debug, Default)]
 pub(super) struct Beside {
     /// The extension of the log's last range.
     pub extension: Extension,
-    /// Questions that read the tail, since the node started.
+    /// Requests that read the tail, since the node started.
     pub reads: AtomicU64,
-    /// Questions that moved the tail, since the node started.
+    /// Requests that moved the tail, since the node started.
     pub writes: AtomicU64,
-    /// Who waits for the tail to move.
+    /// How many clients wait for the tail to move.
     pub followers: AtomicUsize,
     /// Counts the holders' polls. A new poll ends the wait of the one before.
     pub holds: AtomicU64,

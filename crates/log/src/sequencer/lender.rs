@@ -63,7 +63,7 @@ impl SequencerHost {
         let look = || {
             let look = self.look(log, slot, &waiting);
             if std::mem::take(&mut is_new) && matches!(look, Look::Wait(_)) {
-                // The holder is told. Nobody else waits for this question.
+                // Wake the task that answers the holder's poll.
                 slot.tell_change();
             }
             look
@@ -118,7 +118,7 @@ impl SequencerHost {
         }))
     }
 
-    /// What a client is told of an answer.
+    /// Makes the reply to a client from an answer of [`Lending`](crate::core::Lent).
     fn acquired(
         &self,
         slot: &Arc<LogSlot>,
@@ -301,7 +301,7 @@ impl SequencerHost {
         }
     }
 
-    /// Evicts the holder, unless that is under way.
+    /// Starts to evict the holder, unless an eviction already runs.
     fn evict(&self, log: &LogName, slot: &Arc<LogSlot>) {
         if self.host.fence(log, slot) {
             self.evictions.add(1);
@@ -321,13 +321,13 @@ fn installed(serving: &SequencerCore) -> u64 {
 struct Waiting<'a> {
     host: &'a SequencerHost,
     slot: &'a LogSlot,
-    /// Which sequencer was asked: its successor knows no ticket of it.
+    /// The epoch of the sequencer that gave the ticket. Its successor does not know the ticket.
     installed: u64,
     ticket: u64,
 }
 
 impl Waiting<'_> {
-    /// The sequencer, if it is still the one that was asked.
+    /// The sequencer, if it is still the one that gave the ticket.
     fn serving<'c>(&self, core: &'c mut Option<SequencerCore>) -> Option<&'c mut SequencerCore> {
         core.as_mut().filter(|serving| installed(serving) == self.installed)
     }
@@ -345,7 +345,7 @@ impl Drop for Waiting<'_> {
 /// A request for the tail. If a client holds the capability, the holder must report its tail first.
 #[derive(Default)]
 struct TailQuestion {
-    /// By which sequencer the holder was asked what.
+    /// The epoch of the sequencer that asked the holder, and its questions to the holder.
     asked: Option<(u64, Vec<Question>)>,
 }
 
@@ -387,7 +387,7 @@ impl TailQuestion {
     }
 }
 
-/// While it lives, nobody is lent the sequencer.
+/// While this exists, no client gets the capability.
 #[derive(Debug)]
 pub(super) struct Recalled {
     slot: Arc<LogSlot>,

@@ -10,7 +10,7 @@ use super::messages::{put_grant, take_grant, unexpected};
 use crate::codec::{Decoded, Decoder, Undecodable};
 use crate::core::{Grant, News, Returned};
 
-/// What a client asks by `acquire`.
+/// The request `acquire` of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Acquire {
     pub client: u64,
@@ -21,7 +21,7 @@ pub(crate) struct Acquire {
     pub returned: Option<Returned>,
 }
 
-/// What a holder asks by `hold`.
+/// The request `hold` of a holder: its poll.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Hold {
     pub told: Returned,
@@ -101,7 +101,7 @@ impl Hold {
     }
 }
 
-/// What is answered to `acquire`.
+/// The answer to `acquire`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Acquired {
     /// Positions. For this time, the client shall not ask for the capability again.
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_answer_arrives_as_it_was_given_and_is_refused_where_it_is_cut() {
+    fn every_answer_decodes_to_what_was_encoded_and_a_cut_one_is_refused() {
         let grant = Grant { first: 1, count: 2, epoch: 3 };
         let (lease, again) = (Duration::from_micros(300_017), Duration::from_millis(1000));
         let lent = |operations| Acquired::Lent { grant, lease, end: 100, operations };

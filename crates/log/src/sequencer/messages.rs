@@ -31,7 +31,7 @@ use crate::view::Layout;
 
 /// A position, a count and an epoch.
 const GRANT_BYTES: usize = 8 + 4 + 8;
-/// Of a hand-over after which the former node passes questions on.
+/// Marks a hand-over after which the former node forwards requests.
 const FORWARD: u8 = 1;
 /// The method by which a client asks for positions, and for the capability to issue more.
 pub(crate) const ACQUIRE: &str = "acquire";
@@ -158,7 +158,7 @@ impl<'a> Asked<'a> {
             return Err(Error::unsupported(format!("a sequencer has no method {method:?}")));
         }
         Self::parse(method, input).map_err(|Undecodable| {
-            Error::invalid("the question to the sequencer cannot be decoded")
+            Error::invalid("the request to the sequencer cannot be decoded")
                 .hint("run the client and the node from one release")
         })
     }
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_tells_under_which_epoch_it_was_given() {
+    fn an_answer_contains_the_epoch_under_which_it_was_given() {
         let grant = encode_grant(Grant { first: 1, count: 2, epoch: 3 });
         let next = Question::Next { count: 2, client: 0 };
         assert_eq!(next.answered_under(&grant), Some(3));
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn every_question_arrives_as_it_was_asked() {
+    fn every_request_decodes_to_what_was_encoded() {
         for question in all() {
             let method = question.method();
             let input = question.encode(&log(), 9);
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_that_is_cut_or_continued_is_refused() {
+    fn a_request_that_is_too_short_or_too_long_is_refused() {
         for question in all() {
             let method = question.method();
             let good = question.encode(&log(), 9);

@@ -10,11 +10,11 @@ use crate::env::LogEnv;
 use crate::storage::{Addressed, CallFailure, CallResult, StorageClient};
 use crate::view::{Place, View};
 
-/// An object that did not answer is asked again after this.
+/// How long recovery waits before it asks a silent object again.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
 
 /// # Errors
-/// What no repetition mends: damage, or permissions.
+/// Errors that a repetition cannot mend: damage, or a missing right.
 pub(super) async fn carry_out(env: &LogEnv, command: RecoveryCommand) -> Result<RecoveryEvent> {
     let storage = StorageClient::new(env);
     match command {

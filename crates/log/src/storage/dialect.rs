@@ -25,11 +25,11 @@ pub(crate) struct Ask {
 pub(crate) enum CallFailure {
     /// The epoch is older than the object's.
     Stale,
-    /// There is no such object yet.
+    /// The object does not exist.
     Unsealed,
-    /// Nobody knows whether it happened.
+    /// No answer came, so the operation may have happened.
     NoAnswer(Error),
-    /// It did not happen, and would not if tried again.
+    /// The operation did not happen, and a repetition would fail too.
     Failed(Error),
 }
 
@@ -56,7 +56,7 @@ pub(crate) type CallResult<T> = Result<T, CallFailure>;
 /// Encodes calls of the storage interface and decodes their answers. It gets only the answers of
 /// calls that succeeded.
 pub(crate) trait Dialect: Sync {
-    /// The methods that a class of it has at least.
+    /// The methods that a class of this dialect must have.
     fn methods(&self) -> &'static [&'static str];
 
     fn seal(&self, epoch: u64) -> Ask;
@@ -74,9 +74,9 @@ pub(crate) trait Dialect: Sync {
     fn statuses(&self, answer: Bytes, asked: usize) -> CallResult<Vec<Status>>;
     /// Decodes an answer of `read`: the states of the first of `asked` positions, at least one.
     fn states(&self, answer: Bytes, asked: usize) -> CallResult<Vec<EntryState>>;
-    /// What `trim` answered.
+    /// Decodes an answer of `trim`.
     fn trimmed(&self, answer: Bytes) -> CallResult<()>;
-    /// What `trim_to` answered: whether entries are left to be reclaimed.
+    /// Decodes an answer of `trim_to`: whether entries are left to be reclaimed.
     fn has_left(&self, answer: Bytes) -> CallResult<bool>;
 }
 

@@ -118,7 +118,7 @@ fn answers(answer: Bytes, asked: usize) -> CallResult<Vec<CallReply>> {
     }
 }
 
-/// Fails as a class that returns its statuses would.
+/// Turns the status in a reply into the error that it stands for.
 fn refuse(status: Status) -> CallResult<()> {
     match status {
         0.. => Ok(()),
@@ -131,7 +131,7 @@ fn refuse(status: Status) -> CallResult<()> {
     }
 }
 
-/// What a method replied: at most one row an output.
+/// The reply of a method: at most one row for each output.
 struct Reply(Vec<OutputRows>);
 
 impl Reply {

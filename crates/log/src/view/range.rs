@@ -1,4 +1,4 @@
-//! A run of positions striped over objects in one way.
+//! A range of positions that are striped over objects with one layout.
 
 use nacre_object::{ObjectId, ObjectName, PoolName};
 use serde::{Deserialize, Serialize};
@@ -107,7 +107,7 @@ impl StripeRange {
     }
 }
 
-/// What placement sees of a column's objects.
+/// The part of the names of a column's objects that placement hashes.
 pub(super) fn column_tag(log: &LogName, range: u32, column: u32, salt: u32) -> String {
     format!("{log}.{range}.{column}.{salt}")
 }

@@ -146,7 +146,7 @@ impl View {
         self.capability.as_ref()
     }
 
-    /// Who hands out positions; `None` before the first sequencer.
+    /// The sequencer, which issues positions; `None` before the first one.
     pub fn sequencer(&self) -> Option<&Authority> {
         self.sequencer.as_ref()
     }
@@ -161,7 +161,7 @@ impl View {
         &self.ranges
     }
 
-    /// The range that is being written.
+    /// The range to which new records go.
     pub fn last_range(&self) -> &StripeRange {
         self.ranges.last().expect("a view has a range")
     }
@@ -290,7 +290,7 @@ impl View {
         Ok(next)
     }
 
-    /// The error of a layout for which there is no room.
+    /// The error for a layout that needs more ranges than the view may have.
     pub(crate) fn no_ranges(&self) -> Error {
         let (ranges, columns) = (self.ranges.len(), self.column_count());
         Error::exhausted(format!("the log's view has no room for another range: it has {ranges} ranges of {columns} columns"))

@@ -164,7 +164,7 @@ async fn a_dropped_handle_delays_no_client() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tails_are_told_in_order_while_the_capability_changes_hands() {
+async fn tails_are_reported_in_order_while_the_capability_changes_hands() {
     let cluster = Cluster::new(3, 1).await;
     let log = cluster.create("l", of_slots(100)).await;
     let checker = Checker::default();

@@ -370,7 +370,7 @@ impl ResourceHost {
         }
     }
 
-    /// Does what must be done before a question can be answered.
+    /// Makes the resource ready for a request that it could not answer.
     pub(crate) async fn get_ready(
         &self,
         name: &ResourceName,
