@@ -20,8 +20,8 @@ pub struct Lending<W, A> {
     /// [`BestEffort`].
     policy: Arc<dyn Policy>,
     policy_name: Option<String>,
-    /// The version of the policy by which the grants were last considered. `None` if another policy
-    /// was chosen since.
+    /// The version of the policy that last decided about all grants. `None` if another policy was
+    /// chosen since.
     considered_by: Option<u64>,
     next_ticket: u64,
     waiting: BTreeMap<u64, W>,

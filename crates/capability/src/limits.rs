@@ -18,8 +18,8 @@ pub const ALONE: Duration = Duration::from_secs(1);
 /// How many clients may wait for one resource. Each costs some hundred bytes. The authority tells
 /// further clients to ask again later.
 pub const MAX_WAITING: usize = 4096;
-/// A policy chooses the next client among the first clients in the queue, up to this many. The
-/// bound exists because the policy runs over all of them each time.
+/// How many waiting clients a policy may choose the next one from: those that have waited longest.
+/// The number is bounded because the policy looks at all of them for each choice.
 pub const MAX_CONSIDERED: usize = 64;
 /// For how many tenants an authority counts operations. Fair policies need these counts.
 pub const MAX_REMEMBERED: usize = 256;

@@ -123,7 +123,7 @@ impl Cluster {
     /// Connects to the cluster of these nodes. Needs a tokio runtime.
     ///
     /// # Errors
-    /// `Invalid` if the nodes do not make a cluster.
+    /// `Invalid` if these nodes cannot form a cluster.
     pub fn reach(file: &ClusterFile) -> Result<Self> {
         Self::reach_with(file, &ConnectOptions::default())
     }
@@ -139,10 +139,10 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Makes a cluster of any stores. Nodes and tests use it.
+    /// Assembles a cluster from any stores. Nodes and tests use it.
     ///
     /// # Errors
-    /// `Invalid` if the targets do not make a placement.
+    /// `Invalid` if the targets cannot form a placement.
     pub fn assemble(parts: Parts) -> Result<Self> {
         let store = Arc::new(PlacedStore::new(parts.targets)?);
         let as_store: Arc<dyn Store> = store.clone();

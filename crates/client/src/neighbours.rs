@@ -1,4 +1,4 @@
-//! Reaches nodes on this computer whose cluster folder is another one but uses the same Ceph
+//! Reaches nodes on this computer that belong to another cluster folder but use the same Ceph
 //! cluster.
 //!
 //! A log has one sequencer, which may be a node of any of these folders. The registry of nodes says

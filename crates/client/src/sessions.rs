@@ -81,9 +81,9 @@ impl Sessions {
         Ok(Self(Arc::new(Inner { file: file.clone(), sessions, neighbours })))
     }
 
-    /// Lets clients reach nodes of other folders on this computer, if another system keeps the data
-    /// of both. A client with an identity file cannot reach such nodes, because they admit only the
-    /// user who runs them.
+    /// Lets clients reach nodes of other folders on this computer, if a system such as Ceph keeps
+    /// the data. A client with an identity file cannot reach such nodes, because they admit only
+    /// the user who runs them.
     pub fn find_neighbours_in(&self, registry: &Nodes) {
         if self.0.file.engine().is_some() && !self.0.file.folder().as_os_str().is_empty() {
             self.0.neighbours.find_in(registry);

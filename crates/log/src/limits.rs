@@ -25,7 +25,8 @@ pub const MAX_SALT_TRIES: u32 = 16 * 1024;
 pub const MAX_RECORD_BYTES: usize = MAX_MAP_VALUE_BYTES - 64;
 /// Positions one request may take from a sequencer.
 pub const MAX_TOKENS: u32 = 4096;
-/// For how many logs one node issues positions. Each takes a few hundred bytes and an open view.
+/// For how many logs one node issues positions. Each takes a few hundred bytes and a view in
+/// memory.
 pub const MAX_HOSTED_LOGS: usize = 16 * 1024;
 
 /// How many entries one call writes. Larger batches gain nothing, and delay the calls that wait
@@ -36,7 +37,8 @@ pub(crate) const MAX_WRITE_BYTES: usize = 2 * 1024 * 1024;
 /// How many bytes one read requests in total. The objects that are read share this number. Each
 /// object may exceed its share by one entry.
 pub(crate) const READ_BYTES: u32 = 4 * 1024 * 1024;
-/// The least share of an object. It lets an answer carry many small entries even in wide stripes.
+/// How many bytes each object may return at least, if one read asks many objects. So an answer
+/// carries many small entries even in wide stripes.
 pub(crate) const READ_SHARE_BYTES: u32 = 64 * 1024;
 /// Positions read at a time.
 pub const MAX_READ_POSITIONS: usize = 4096;

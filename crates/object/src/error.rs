@@ -70,8 +70,8 @@ impl ErrorKind {
         }
     }
 
-    /// Returns the kind closest to a positive errno. An unknown errno becomes `Invalid`, because a
-    /// program chose it.
+    /// Returns the kind closest to a positive errno. A class may end with any errno; an unknown one
+    /// becomes `Invalid`.
     pub const fn from_errno(errno: i32) -> Self {
         match errno {
             2 | 61 => Self::NotFound,          // ENOENT, ENODATA
@@ -215,7 +215,7 @@ impl Error {
     /// The error of a class method that ended with a negative `status`.
     ///
     /// # Panics
-    /// If `status` is not negative: success is not an error.
+    /// If `status` is not negative.
     pub fn from_status(status: Status, message: impl Into<String>) -> Self {
         assert!(status < 0, "status {status} is not a failure");
         let mut error = Self::new(ErrorKind::from_errno(status.saturating_neg()), message);

@@ -1,5 +1,5 @@
-//! `RemoteClassHost`: the class host that an engine needs if methods run outside this process, next
-//! to the objects, or if the engine runs a method more than once.
+//! `RemoteClassHost`: the class host of an engine whose methods run outside this process, next to
+//! the objects. An engine that runs a method more than once needs it too.
 
 use std::sync::Arc;
 

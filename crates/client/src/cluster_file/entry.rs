@@ -13,8 +13,8 @@ use crate::targets::UniqueId;
 pub struct NodeEntry {
     /// Its name, also that of the target it is.
     pub name: String,
-    /// The node's name in a system such as Ceph that keeps the data, where nodes of several folders
-    /// meet. `None` if the cluster keeps its own data.
+    /// The node's name among the nodes of all folders that use the same system, such as Ceph.
+    /// `None` if the cluster keeps its own data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub known_as: Option<String>,
     /// The id of the node's storage target. The target's folder has the same id.

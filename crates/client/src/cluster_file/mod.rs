@@ -217,7 +217,7 @@ impl ClusterFile {
     }
 
     /// The folder with the nodes' sockets, locks and logs on this computer. Makes the folder if it
-    /// is missing, as it is in a copy of a cluster's folder.
+    /// is missing, for example in a copy of a cluster's folder.
     ///
     /// # Errors
     /// `Unavailable` if it cannot be made.

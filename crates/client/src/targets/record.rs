@@ -112,7 +112,7 @@ impl TargetRecord {
         nacre_files::replace(&folder.join(COPY_NAME), text.as_bytes())
     }
 
-    /// Stores the record again if `target.json` or its copy does not hold it.
+    /// Stores the record again if `target.json` or its copy is missing, damaged or different.
     ///
     /// # Errors
     /// Any error of the operating system.

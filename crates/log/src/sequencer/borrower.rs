@@ -193,8 +193,8 @@ impl Borrower {
         Some((grant, view))
     }
 
-    /// The number of this client. 0 if the sequencer's node runs a release in which clients have
-    /// none.
+    /// The number of this client. 0 if the sequencer's node runs a release in which clients have no
+    /// numbers.
     pub fn number(&self) -> u64 {
         if self.state().is_unsupported { 0 } else { self.client }
     }

@@ -74,8 +74,8 @@ impl Extension {
     pub fn start(&self) -> bool {
         let starts = !self.is_under_way.swap(true, Ordering::AcqRel);
         if starts {
-            // There may be free space again. So a task that is woken during this attempt must not
-            // get the old refusal.
+            // Forget the last refusal, because there may be free space again. A task that is woken
+            // during this attempt must not get it.
             *self.last_refusal() = None;
         }
         starts

@@ -68,7 +68,7 @@ impl StripeRange {
 
     /// Returns one past the last used position of a stripe, given the greatest position that its
     /// objects report. `None` if no position of the stripe was used. Ignores positions outside the
-    /// stripe, because a client that may fill can name any position.
+    /// stripe, because a client with the right to fill can name any position.
     pub fn tail_in(&self, stripe: u64, maximum: Option<u64>) -> Option<u64> {
         let first = self.first + stripe * self.stripe_positions();
         let used = maximum.filter(|position| *position >= first)?;

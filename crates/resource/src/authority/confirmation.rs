@@ -71,7 +71,8 @@ impl ResourceHost {
     /// Confirms all answers of this resource so far. Returns whether there were any.
     ///
     /// If the state has changed, this stores it; the store refuses the commit if another node is
-    /// the authority now. Otherwise this reads the epoch of the map, which shows the same.
+    /// the authority now. Otherwise this reads the epoch of the map: another authority would have
+    /// changed it.
     async fn confirm(&self, slot: &ResourceSlot) -> bool {
         let (name, authority, answers, map_epoch, change) = {
             let machine = slot.machine();

@@ -230,8 +230,7 @@ impl ResourceMachine {
         self.note_change(Survival::Recovered, must_store);
     }
 
-    /// Records a grant in the state to be stored. The client gets the grant only once that is
-    /// stored.
+    /// Marks the state as lent. The client gets the grant only once the mark is stored.
     pub(crate) fn note_grant(&mut self, mode: Mode) {
         let Some(current) = &mut self.current else { return };
         let is_exclusive = mode == Mode::Exclusive;

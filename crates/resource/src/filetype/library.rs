@@ -151,7 +151,7 @@ impl Library for TypeLibrary {
 /// Refuses a change of the file type while a method runs.
 ///
 /// # Errors
-/// After the chunk has run to its end, because such a change would be lost at the end of the call.
+/// If the chunk has run to its end: such a change would be lost at the end of the call.
 fn check_not_loaded(is_loaded: &Cell<bool>) -> mlua::Result<()> {
     match is_loaded.get() {
         false => Ok(()),
