@@ -14,8 +14,9 @@ pub(super) struct Concern {
     following: Matches,
 }
 
-/// The pass of an IO that bypasses the switch. The IO holds its pass until the IO is done. Before
-/// new rules apply, the switch waits for all passes that were given under the old rules.
+/// Lets an IO bypass the switch, because no rule concerns its object. The IO holds its pass until
+/// it is done. Before new rules apply, the switch waits for all passes that it gave under the old
+/// rules.
 #[derive(Debug)]
 pub(super) struct FreePass(#[expect(dead_code, reason = "it is counted")] Arc<Concern>);
 

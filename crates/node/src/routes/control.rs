@@ -45,8 +45,8 @@ pub(super) async fn tick(switch: Arc<NodeSwitch>) {
     }
 }
 
-/// Follows the map and installs its rules in the switch, until the task is aborted. If the map is
-/// malformed, the previous rules stay in force.
+/// Follows the map `routes` and installs its rules in the node's switch, until the task is aborted.
+/// If the map is malformed, the previous rules stay in force.
 pub(super) async fn run(switch: Arc<NodeSwitch>, maps: Maps) {
     let Ok(name) = ROUTES_MAP.parse() else { return };
     let mut control = Control { switch, controller: None };
@@ -140,7 +140,7 @@ impl Control {
             Some(_) => {}
             None => {
                 self.start().await;
-                // A switch that never had rules has sent no bytes elsewhere. It starts with an
+                // A switch that never had rules has sent no bytes to other nodes. It starts with an
                 // empty set of rules, so it need not ask other nodes for bytes.
                 let rules = [(name.clone(), vec![])].into();
                 self.begin(Wanted { rules, ..Wanted::default() }).await;
@@ -237,9 +237,9 @@ impl Control {
         }
     }
 
-    /// Finds out where the newest bytes are. A switch that already has rules knows this. A switch
-    /// that has just started asks the nodes that may keep bytes, and waits until all of them have
-    /// answered.
+    /// Finds out which nodes have the newest bytes. A switch that already has rules knows this. A
+    /// switch that has just started asks the nodes that may keep bytes, and waits until all of them
+    /// have answered.
     async fn gather(&self, term: Term, followed: &[Followed]) -> Vec<Placed> {
         let known = {
             let core = self.switch.core();

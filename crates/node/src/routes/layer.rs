@@ -12,8 +12,9 @@ use nacre_route::ROUTED_POOL;
 
 use super::NodeSwitch;
 
-/// The layer that passes IO to the switch. It occurs twice in a node, with the same switch: once
-/// for the requests of clients and once for the node's own requests.
+/// The layer that passes IO to the switch, which routes IO to other nodes by rules. It occurs twice
+/// in a node, with the same switch: once for the requests of clients and once for the node's own
+/// requests.
 #[derive(Debug)]
 pub struct SwitchLayer {
     next: Stack,

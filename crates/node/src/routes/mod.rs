@@ -1,9 +1,10 @@
-//! Routes on a storage node: the node's switch, and the controller that gives the switch its rules.
+//! Routes on a storage node: rules that send reads and writes (IO) of objects to other nodes. This
+//! module has the node's *switch*, which applies the rules, and the controller, which gives the
+//! switch its rules.
 //!
-//! A *switch* sends IO on an object to the destinations that rules name. The node that holds an
-//! object is the object's *home*, and only its home's switch decides about it. A client knows
-//! nothing of routes and sends requests to the home. So no two switches have to agree about an
-//! object.
+//! The node that holds an object is the object's *home*, and only the home's switch decides about
+//! the object. A client knows nothing of routes and sends requests to the home. So no two switches
+//! have to agree about an object.
 //!
 //! 1. [`state`]: the map `routes` says which rules there are. [`supported`] refuses rules that
 //!    nodes cannot execute.

@@ -1,5 +1,5 @@
-//! `NodeSwitch`: the runtime of a node's switch. It passes IO to the pure switch, and carries out
-//! the commands that the pure switch returns.
+//! `NodeSwitch`: the switch of a node, which routes IO to other nodes by rules. It passes each IO
+//! to the pure switch (crate `route`), and carries out the commands that the pure switch returns.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -70,8 +70,8 @@ pub(super) struct Core {
     pub doubts: Vec<Doubt>,
 }
 
-/// A write to a location that gave no answer, so it is unknown whether the bytes arrived there. The
-/// newest bytes are elsewhere, so bytes that did arrive must be dropped.
+/// A write to another node that gave no answer, so it is unknown whether the bytes arrived there.
+/// The newest bytes are elsewhere, so bytes that did arrive must be dropped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Doubt {
     pub object: ObjectId,
@@ -276,8 +276,8 @@ impl NodeSwitch {
         self.handle(event);
     }
 
-    /// Returns size, time and version of the object at home. If the last byte that lies elsewhere
-    /// is beyond the end at home, the size includes this byte.
+    /// Returns size, time and version of the object from its home, the node that holds it. If a
+    /// byte beyond the end at home lies on another node, the size includes this byte.
     pub(super) async fn stat(&self, next: &Stack, request: Request) -> Result<Reply> {
         self.until_installed().await;
         // Bytes that come home meanwhile are at home when the answer is made.
@@ -371,8 +371,8 @@ impl Core {
         placed.last().map_or(0, |placement| placement.span.end())
     }
 
-    /// Carries out a command of the pure switch. Returns work for which the runtime must wait for a
-    /// store or another node.
+    /// Carries out a command of the pure switch. Returns work that must wait for a store or another
+    /// node.
     fn take(&mut self, command: Command) -> Option<Work> {
         match command {
             Command::Forward { io, piece, rule, destination, ops, stamp, .. } => {

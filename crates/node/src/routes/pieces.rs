@@ -230,8 +230,8 @@ impl PieceWork {
         }
     }
 
-    /// Creates the object at home if it is missing, so that it is listed and can be removed.
-    /// Returns its version there.
+    /// Creates the object on its home node if it is missing, so that it is listed and can be
+    /// removed. Returns its version there.
     async fn home_version(&self, switch: &NodeSwitch) -> Result<u64> {
         let object = &self.header.object;
         if let Some(version) = switch.core().homes.get(object) {
@@ -287,8 +287,8 @@ pub(super) async fn ask(
     }
 }
 
-/// Drops bytes at a location where they are older than elsewhere. If the drop fails, records the
-/// bytes as in doubt.
+/// Drops bytes on a node if newer bytes are elsewhere. If the drop fails, records the bytes as in
+/// doubt.
 async fn drop_or_doubt(switch: &NodeSwitch, header: &IoHeader, doubt: Doubt) -> Result<()> {
     let dropped = drop_at(switch, header, &doubt).await;
     if dropped.is_err() {

@@ -1,4 +1,5 @@
-//! `Places` computes which object keeps the routed bytes of another object.
+//! `Places` computes where routed bytes are stored: which object keeps the bytes of another object
+//! that a rule has sent elsewhere.
 //!
 //! Routed bytes lie in the pool [`ROUTED_POOL`], which clients can neither read, write nor list.
 //! The destination of a rule decides the object's name:
@@ -90,8 +91,8 @@ impl Places {
         Ok(ObjectId::new(self.pool.clone(), ObjectName::new(format!("{tag}{rest}"))?))
     }
 
-    /// Where a destination keeps the bytes of an object. `None` if the destination is home, or lies
-    /// on the same node as home.
+    /// Which object keeps the bytes of `home` at a destination. `None` if the destination is the
+    /// node of `home` itself.
     ///
     /// # Errors
     /// `NotFound` if there is no such target; `Invalid` if the name would be too long;

@@ -13,13 +13,13 @@ use nacre_route::Span;
 
 use super::NodeSwitch;
 
-/// How often to read the bytes again if the object changes during the read. After that, the bytes
-/// are brought home, where one request reads and stats.
+/// How often to read the bytes again if the object changes during the read. After that, the switch
+/// brings the object's bytes back to this node, where one request can read and stat.
 const MAX_ATTEMPTS: u32 = 3;
 
 impl NodeSwitch {
-    /// Answers a request that consists of `read` and a `stat`, in this order. Routed bytes stay
-    /// where they are.
+    /// Answers a request that consists of `read` and a `stat`, in this order. The bytes stay on the
+    /// nodes to which rules have sent them.
     ///
     /// # Errors
     /// The errors of the read, and of the object's store at home.

@@ -1,5 +1,5 @@
-//! The record of a node's rules. The controller stores the record before it installs the rules in
-//! the switch.
+//! The record of the rules by which a node routes IO. The controller stores the record before it
+//! installs the rules in the switch.
 //!
 //! The record is a JSON object on the node's own target. So a node that restarts can find out
 //! without another node where bytes of its objects may lie.

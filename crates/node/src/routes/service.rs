@@ -214,8 +214,8 @@ pub struct RouteWay {
 #[derive(Debug)]
 pub(super) struct RouteService {
     switch: Arc<NodeSwitch>,
-    /// The lowest term under which each home may still send requests. The node holds a read lock on
-    /// the term while it serves a request.
+    /// For each switch, by the name of its target: the lowest term under which it may still send
+    /// requests. The node holds a read lock on the term while it serves a request.
     terms: Mutex<HashMap<String, Arc<RwLock<u64>>>>,
 }
 
