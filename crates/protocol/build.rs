@@ -1,4 +1,5 @@
-//! Compiles the protocol. No `protoc` is needed: `protox` is one in Rust.
+//! Build script: compiles the protocol. It needs no `protoc`, because `protox` is one written in
+//! Rust.
 
 use std::path::Path;
 
@@ -14,7 +15,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // already.
     prost_build::Config::new()
         .bytes(["."])
-        // The rare case must not make the others large: answers are moved about a lot.
+        // Box the rare error, because it would make all other answers larger, and answers are moved
+        // often.
         .boxed(".nacre.v1.ServerMessage.body.error")
         .compile_fds(compiler.file_descriptor_set())?;
     Ok(())

@@ -1,4 +1,4 @@
-//! Clocks: one that is real and one that a test moves.
+//! Clocks: a real one, and one that tests move by hand.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -37,7 +37,7 @@ const MOVES: usize = 21;
 const REDIRECTS: usize = 1000;
 /// How long to wait for a node's status. A node that takes longer is not measured.
 const STATUS_PATIENCE: Duration = Duration::from_secs(5);
-/// How long to wait for a refusal, which takes the node one read of a record.
+/// How long to wait for a redirect, for which the node reads one record.
 const REFUSAL_PATIENCE: Duration = Duration::from_secs(2);
 
 /// What operations of sequencers cost, and how it was measured.
@@ -47,9 +47,9 @@ pub struct BalancerProfile {
     pub costs: CostModel,
     /// The nodes between which the sequencer moved.
     pub nodes: [String; 2],
-    /// How many requests the node answered while the time of one was measured.
+    /// How many requests the node answered during the measurement of the service time.
     pub operations: u64,
-    /// How many requests the node forwarded while the time of one was measured.
+    /// How many requests the node forwarded during the measurement of the forwarding time.
     pub forwards: u64,
 }
 
@@ -112,7 +112,7 @@ impl Bench<'_> {
             forward_seconds: spent / forwards as f64,
             migration_seconds: median(times),
             session_flush_seconds,
-            // What is not measured.
+            // The measurement does not cover the other parameters.
             ..CostModel::default()
         };
         let nodes = [first.to_string(), second.to_string()];

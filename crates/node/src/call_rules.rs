@@ -4,5 +4,5 @@ use nacre_channels::channels_call_rule;
 use nacre_log::log_call_rule;
 use nacre_registry::CallRules;
 
-/// What calls of services' classes take.
+/// The rights that calls of services' classes need.
 pub(crate) const CALL_RULES: CallRules = CallRules::new(&[channels_call_rule, log_call_rule]);

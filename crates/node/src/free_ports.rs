@@ -21,7 +21,7 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 
 /// Where the kernel says which ports it gives to outgoing connections.
 const EPHEMERAL_RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
-/// Where the kernel lists the sockets there are.
+/// Files in which the kernel lists the sockets.
 const SOCKET_TABLES: [&str; 2] = ["/proc/net/tcp", "/proc/net/tcp6"];
 /// The state of a connection that has ended: a listener may take its port.
 const TIME_WAIT: &str = "06";

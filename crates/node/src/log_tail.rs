@@ -22,7 +22,7 @@ pub(crate) struct LogTail {
 }
 
 impl LogTail {
-    /// What the log will say from now on.
+    /// Follows the log from its present end on.
     pub fn from_now(path: PathBuf) -> Self {
         let from = std::fs::metadata(&path).map_or(0, |log| log.len());
         Self { path, from }

@@ -148,7 +148,7 @@ impl Node {
         self.metrics_address
     }
 
-    /// Why one of its roles does not do its job, if one does not.
+    /// Why one of the node's roles refuses to serve; `None` if all roles serve.
     pub fn refusal(&self) -> Option<&Error> {
         self.roles.iter().find_map(|role| role.refusal())
     }

@@ -43,7 +43,7 @@ pub const MAX_EXCHANGE_BYTES: usize = 64 * 1024;
 pub struct NodeReport {
     /// Its name.
     pub name: String,
-    /// What it does.
+    /// The names of the node's roles.
     pub roles: Vec<String>,
     /// Its process.
     pub pid: u32,
@@ -63,7 +63,7 @@ pub struct NodeReport {
     /// Where methods run, if a Ceph cluster keeps the objects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub osds: Option<Survey>,
-    /// What OSDs ran for it, if a Ceph cluster keeps the objects.
+    /// How many requests OSDs ran for this node, if a Ceph cluster stores the objects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rados: Option<RadosReport>,
     /// The traits that the operator gave the node, if it hosts units that can be balanced.
@@ -92,7 +92,7 @@ pub struct ObjectPlace {
 pub(crate) struct NodeService {
     /// The node, as it registers.
     pub record: nacre::Node,
-    /// What it does.
+    /// The node's roles.
     pub roles: Vec<Arc<dyn RunningRole>>,
     /// Its classes.
     pub classes: ClassService,
@@ -100,9 +100,9 @@ pub(crate) struct NodeService {
     pub file: ClusterFile,
     /// The cluster.
     pub cluster: Cluster,
-    /// Who may do what here.
+    /// The entities and their rights.
     pub entities: Arc<LiveEntities>,
-    /// Those of traced requests.
+    /// The spans of traced requests.
     pub spans: Arc<Spans>,
     /// Where the node's metrics are.
     pub metrics: SocketAddr,

@@ -3,7 +3,7 @@
 use nacre_registry::RefusalReporter;
 use nacre_wire::{Refusal, RefusalObserver, RefusalReason};
 
-/// Tells the cluster log what the server refuses.
+/// Writes the peers that the server refuses to the cluster log.
 #[derive(Debug)]
 pub struct ToldRefusals(pub RefusalReporter);
 

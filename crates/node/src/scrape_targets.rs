@@ -19,11 +19,11 @@ use serde_json::json;
 /// The file's name within the cluster's folder.
 const FILE_NAME: &str = "metrics.json";
 
-/// The file, and what it says.
+/// The file and its contents.
 #[derive(Debug)]
 pub struct ScrapeTargets {
     path: PathBuf,
-    /// What the file says.
+    /// The contents of the file: the address of each process.
     addresses: Mutex<BTreeMap<String, SocketAddr>>,
 }
 

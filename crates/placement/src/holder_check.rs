@@ -27,7 +27,7 @@ pub struct HolderCheck {
 }
 
 impl HolderCheck {
-    /// The check of the target `own`, which is behind `next`.
+    /// Puts the check for the target `own` above the store `next`.
     pub fn new(next: Stack, own: TargetName, placement: Placement) -> Self {
         Self { next, own, placement }
     }

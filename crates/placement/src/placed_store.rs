@@ -22,7 +22,7 @@ use crate::{Placement, Target};
 pub struct PlacedTarget {
     /// Its name and weight.
     pub target: Target,
-    /// The way to its objects.
+    /// The store that reaches the target.
     pub stack: Stack,
 }
 
@@ -50,7 +50,7 @@ impl PlacedStore {
         Ok(Self { placement, targets })
     }
 
-    /// By what objects are placed.
+    /// The placement of objects.
     pub fn placement(&self) -> &Placement {
         &self.placement
     }

@@ -35,7 +35,7 @@ impl Target {
     }
 }
 
-/// Says which target holds an object.
+/// Computes which target holds an object.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Placement {
     targets: Vec<Target>,

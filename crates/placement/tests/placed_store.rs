@@ -22,7 +22,7 @@ fn memory() -> MemoryStore {
     MemoryStore::new(Arc::new(TestClasses), Arc::new(SystemClock::default()))
 }
 
-/// A store over three targets, and what makes each fail.
+/// A store over three targets, and for each target a handle to make it fail.
 fn three() -> (Arc<PlacedStore>, Vec<FaultyStore>) {
     let (targets, faulty) = ["a", "b", "c"].iter().map(|name| target(name, memory())).unzip();
     (Arc::new(PlacedStore::new(targets).unwrap()), faulty)

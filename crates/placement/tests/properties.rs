@@ -1,4 +1,4 @@
-//! What placement promises, on random sets of targets.
+//! Tests of the guarantees of placement, on random sets of targets.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What one run of a program may use.
+//! The budget of one run of a program: time, steps, memory and output.
 
 use std::time::Duration;
 
@@ -11,17 +11,18 @@ pub const DEFAULT_TIME: Duration = Duration::from_millis(250);
 /// for simulations whose clock stands still. With a real clock, the time limit ends a run first,
 /// because a step takes over 10 ns.
 pub const DEFAULT_STEPS: u64 = 50_000_000;
-/// Memory of one run: as much as a transaction may change. Garbage counts until it is collected.
+/// The memory of one run: as much as a transaction may change. Garbage counts until it is
+/// collected.
 pub const DEFAULT_MEMORY_BYTES: usize = MAX_TRANSACTION_BYTES;
-/// Output of one run: what a reply can carry.
+/// The output of one run: as much as a reply can carry.
 pub const DEFAULT_OUTPUT_BYTES: usize = MAX_REPLY_BYTES;
-/// Source of one script. Compiling it is the one thing no budget interrupts; this much takes
-/// milliseconds.
+/// The most bytes of a script's source. No budget interrupts compiling, which takes milliseconds
+/// for this length.
 pub const MAX_SOURCE_BYTES: usize = 256 * 1024;
 
 const _: () = assert!(DEFAULT_OUTPUT_BYTES <= DEFAULT_MEMORY_BYTES);
 
-/// What one run may use. Exceeding any of it ends the run with `Exhausted`.
+/// The budget of one run. Exceeding any limit ends the run with `Exhausted`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
     /// The run's CPU time, if the clock can measure the CPU time of a thread; otherwise the clock's
@@ -37,7 +38,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// What a program may use whose hook says nothing else.
+    /// The budget of programs whose hook sets no other.
     pub const DEFAULT: Self = Self {
         time: DEFAULT_TIME,
         steps: DEFAULT_STEPS,

@@ -9,7 +9,7 @@ pub enum Limit {
     Steps,
     /// Its memory.
     Memory,
-    /// What it may hand back.
+    /// The size of the output.
     Output,
 }
 

@@ -27,7 +27,7 @@ pub fn request(message: pb::ObjectRequest) -> Result<Request> {
     }
 }
 
-/// What a transaction does. How much it may be is left to the caller.
+/// Decodes the ops of a transaction. The caller checks their number and size.
 pub fn ops(messages: Vec<pb::Op>) -> Result<Vec<Op>> {
     messages.into_iter().map(op).collect()
 }
@@ -89,13 +89,13 @@ fn op(message: pb::Op) -> Result<Op> {
     })
 }
 
-/// What a transaction answered.
+/// Decodes the reply to a transaction.
 pub fn reply(message: pb::ObjectReply) -> Result<Reply> {
     let results: Result<Vec<OpResult>> = message.results.into_iter().map(result).collect();
     Ok(Reply { version: message.version, results: results? })
 }
 
-/// What the ops of a request answer that an OSD has answered `OsdDone` to.
+/// The results of a request's ops if the OSD has answered `OsdDone`.
 pub fn results_done(ops: &[Op]) -> Vec<OpResult> {
     let done = |op: &Op| match op {
         Op::Call(_) => OpResult::Called(CallReply { status: 0, output: Bytes::new() }),
@@ -139,7 +139,7 @@ fn map(entries: Vec<pb::MapEntry>) -> Vec<MapEntry> {
     entries.into_iter().map(|pb::MapEntry { key, value }| MapEntry { key, value }).collect()
 }
 
-/// Which names to list.
+/// Decodes a request to list names.
 pub fn list_request(message: pb::ListRequest) -> Result<ListRequest> {
     let after = match message.after.as_str() {
         "" => None,
@@ -161,7 +161,7 @@ pub fn ask(message: pb::Ask) -> Result<pb::Ask> {
     Ok(message)
 }
 
-/// The text itself is not repeated: it is as long as the sender likes.
+/// The error does not repeat the string, which may have any length.
 fn within(what: &str, text: &str, most: usize) -> Result<()> {
     if text.len() <= most {
         return Ok(());
@@ -177,13 +177,13 @@ pub fn list_page(message: pb::ListPage) -> Result<ListPage> {
     Ok(ListPage { names, more: message.more })
 }
 
-/// What a watcher is told; `None` if the watch is over.
+/// Decodes an event of a watch; `None` if the watch has ended.
 pub fn watch_event(message: pb::WatchEvent) -> Option<WatchEvent> {
     use pb::watch_event::Event;
     match message.event {
         Some(Event::Changed(changed)) => Some(WatchEvent::Changed { version: changed.version }),
         Some(Event::Notified(told)) => Some(WatchEvent::Notified { payload: told.payload }),
-        // An event not known here is one that is missed.
+        // An unknown event counts as a missed event.
         Some(Event::Lost(_)) | None => Some(WatchEvent::Lost),
         Some(Event::Ended(_)) => None,
     }
@@ -218,7 +218,7 @@ pub fn error(message: pb::Error) -> Error {
     error
 }
 
-/// What to do about an error.
+/// Decodes the kind of an error.
 pub fn kind(kind: pb::ErrorKind) -> ErrorKind {
     match kind {
         pb::ErrorKind::NotFound => ErrorKind::NotFound,
@@ -231,7 +231,7 @@ pub fn kind(kind: pb::ErrorKind) -> ErrorKind {
         pb::ErrorKind::Unavailable => ErrorKind::Unavailable,
         pb::ErrorKind::Unsupported => ErrorKind::Unsupported,
         pb::ErrorKind::Fault => ErrorKind::Fault,
-        // A kind from the future says nothing about what to do; nor does none at all.
+        // An unknown or missing kind does not say what to do.
         pb::ErrorKind::Corrupt | pb::ErrorKind::Unspecified => ErrorKind::Corrupt,
     }
 }

@@ -1,4 +1,5 @@
-//! From nacre's types to the protocol's. Cannot fail: what is well formed here can be said there.
+//! Converts nacre's types to the protocol's. This cannot fail, because every valid value has an
+//! encoding.
 
 use nacre_object::{
     Error, ErrorKind, ListPage, ListRequest, MapEntry, MapRange, Op, OpResult, Reply, Request,
@@ -10,7 +11,7 @@ use crate::proto::op::Op as PbOp;
 use crate::proto::op_result::Result as PbResult;
 use crate::proto::server_message::Body as Answer;
 
-/// A transaction, without its identity, which is not the client's to tell.
+/// Encodes a transaction, without the entity, which the client cannot choose.
 pub fn request(request: Request) -> pb::ObjectRequest {
     let header = request.header;
     pb::ObjectRequest {
@@ -21,7 +22,7 @@ pub fn request(request: Request) -> pb::ObjectRequest {
     }
 }
 
-/// What a transaction does.
+/// Encodes the ops of a transaction.
 pub fn ops(ops: Vec<Op>) -> Vec<pb::Op> {
     ops.into_iter().map(|each| pb::Op { op: Some(op(each)) }).collect()
 }
@@ -74,7 +75,7 @@ fn op(op: Op) -> PbOp {
     }
 }
 
-/// What a transaction answered.
+/// Encodes the reply to a transaction.
 pub fn reply(reply: Reply) -> pb::ObjectReply {
     let results = reply.results.into_iter();
     pb::ObjectReply {
@@ -118,7 +119,7 @@ fn map(entries: Vec<MapEntry>) -> Vec<pb::MapEntry> {
     entries.into_iter().map(|MapEntry { key, value }| pb::MapEntry { key, value }).collect()
 }
 
-/// Which names to list. A limit beyond what any page holds is cut.
+/// Encodes a request to list names. A limit above that of any page is cut.
 pub fn list_request(request: ListRequest) -> pb::ListRequest {
     pb::ListRequest {
         pool: request.pool.to_string(),
@@ -133,7 +134,7 @@ pub fn list_page(page: ListPage) -> pb::ListPage {
     pb::ListPage { names: page.names.iter().map(ToString::to_string).collect(), more: page.more }
 }
 
-/// What a watcher is told.
+/// Encodes an event of a watch.
 pub fn watch_event(event: WatchEvent) -> pb::WatchEvent {
     use pb::watch_event::{Changed, Event, Lost, Notified};
     let event = match event {
@@ -144,7 +145,7 @@ pub fn watch_event(event: WatchEvent) -> pb::WatchEvent {
     pb::WatchEvent { event: Some(event) }
 }
 
-/// What a watcher is told last.
+/// The last event of a watch.
 pub fn watch_ended() -> pb::WatchEvent {
     use pb::watch_event::{Ended, Event};
     pb::WatchEvent { event: Some(Event::Ended(Ended {})) }

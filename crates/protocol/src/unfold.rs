@@ -30,7 +30,7 @@ const MIN_PART_BYTES: usize = 2;
 
 const _: () = assert!(size_of::<pb::Op>() >= size_of::<pb::MapEntry>());
 
-/// How many of what takes more memory than bytes.
+/// The numbers of those parts that need more memory after decoding than before.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Unfolded {
     /// Ops of requests.
@@ -40,12 +40,12 @@ pub struct Unfolded {
 }
 
 impl Unfolded {
-    /// What they take in memory, besides what they carry.
+    /// The memory that these parts need in addition to their content.
     pub const fn bytes(self) -> usize {
         self.ops * size_of::<pb::Op>() + self.keys * size_of::<pb::MapEntry>()
     }
 
-    /// What a message of so many bytes takes at most, looked through or not.
+    /// The most memory that a message of this length can need, whatever its content.
     pub const fn most_bytes(length: usize) -> usize {
         length / MIN_PART_BYTES * size_of::<pb::Op>()
     }
@@ -65,7 +65,7 @@ impl Unfolded {
 pub struct Outline {
     /// Its id.
     pub id: u64,
-    /// What it unfolds to; `Invalid` if that is more than it may.
+    /// The numbers of parts; `Invalid` if they exceed the limits.
     pub unfolded: Result<Unfolded>,
 }
 
@@ -75,7 +75,7 @@ pub fn outline(message: &[u8], most: Unfolded) -> Outline {
     for field in Fields(message) {
         match field {
             Field::Number(ID_TAG, number) => id = number,
-            // A body that is there twice is merged, so its parts are added up.
+            // If a body occurs twice, the decoder merges the two, so add up their parts.
             Field::Bytes(REQUEST_TAG, request) => count_request(request, &mut unfolded, most),
             _ => {}
         }
@@ -199,7 +199,7 @@ mod tests {
         assert!(refusal(&encoded(vec![Op::Append(Bytes::new()); 5])).contains("4 ops"));
         assert!(refusal(&encoded(vec![get(7)])).contains("6 keys"));
         assert!(refusal(&encoded(vec![get(3), set(4)])).contains("6 keys"));
-        // A body given twice is one with the parts of both.
+        // A body that occurs twice has the parts of both.
         let twice = [encoded(vec![get(1); 3]), encoded(vec![get(1); 2])].concat();
         assert!(refusal(&twice).contains("4 ops"));
     }

@@ -12,12 +12,12 @@ const MAX_PLAIN_BYTES: usize = 96;
 /// Begins the xattr of an abbreviated name. A plain name that begins so is abbreviated as well.
 const ABBREVIATED: &str = "nacre.long.";
 
-/// One attribute as it is stored.
+/// An attribute in its stored form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attribute {
     /// The xattr's name.
     pub stored_name: String,
-    /// What its value begins with, before the attribute's own.
+    /// The beginning of the xattr's value, before the attribute's value.
     pub preamble: Vec<u8>,
 }
 
@@ -36,7 +36,8 @@ impl Attribute {
         }
     }
 
-    /// The attribute's name, and where its value begins; `None` of an xattr that is not ours.
+    /// The attribute's name, and where its value begins in the xattr. `None` if nacre did not write
+    /// the xattr.
     pub fn read(stored_name: &[u8], stored_value: &[u8]) -> Option<(String, usize)> {
         let stored_name = std::str::from_utf8(stored_name).ok()?;
         if !stored_name.starts_with(ABBREVIATED) {

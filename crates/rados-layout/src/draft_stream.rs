@@ -1,4 +1,5 @@
-//! The byte stream of an object within a transaction: what it was, cut, with patches over it.
+//! The byte stream of an object within a transaction: the stored stream, possibly cut, with the
+//! transaction's writes over it.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,8 @@ use bytes::Bytes;
 #[derive(Debug, Clone, Default)]
 pub struct DraftStream {
     size: u64,
-    /// Bytes before this show what the stream was; those behind are zero where no patch is.
+    /// Bytes before this offset come from the stored stream. Later bytes are zero unless a patch
+    /// has them.
     base_end: u64,
     /// The parts that the transaction has written, by the offset of their first byte.
     ///
@@ -21,7 +23,7 @@ pub struct DraftStream {
 pub enum Patch {
     /// With these bytes.
     Data(Bytes),
-    /// With so many zeros.
+    /// The number of zeros.
     Zeros(u64),
 }
 
@@ -52,17 +54,19 @@ impl DraftStream {
         self.size
     }
 
-    /// Where what the stream was ends: bytes behind are zero where no patch is.
+    /// The offset up to which the stored stream counts. Later bytes are zero unless a patch has
+    /// them.
     pub fn base_end(&self) -> u64 {
         self.base_end
     }
 
-    /// What was written, in order; patches are not empty, do not overlap, and end before its size.
+    /// The written parts, in order. They are not empty, do not overlap, and end before the stream's
+    /// size.
     pub fn into_patches(self) -> impl Iterator<Item = (u64, Patch)> {
         self.patches.into_iter()
     }
 
-    /// All of it, if one patch holds that.
+    /// The whole stream, if a single patch holds it.
     pub fn whole(&self) -> Option<&Bytes> {
         match self.patches.first_key_value() {
             Some((0, Patch::Data(data))) if data.len() as u64 == self.size => Some(data),
@@ -76,7 +80,7 @@ impl DraftStream {
         self.patch(offset, Patch::Data(data));
     }
 
-    /// Replaces all of it.
+    /// Replaces the whole stream.
     pub fn write_full(&mut self, data: Bytes) {
         *self = Self::default();
         self.write(0, data);
@@ -91,12 +95,13 @@ impl DraftStream {
         self.size = size;
     }
 
-    /// Makes `offset..end`, which is within it, zeros.
+    /// Writes zeros over `offset..end`, which must lie within the stream.
     pub fn zero(&mut self, offset: u64, end: u64) {
         self.patch(offset, Patch::Zeros(end - offset));
     }
 
-    /// Which bytes of what the stream was are needed to know `offset..end`, which is within it.
+    /// Which bytes of the stored stream are needed to read `offset..end`, which must lie within the
+    /// stream.
     pub fn needed(&self, offset: u64, end: u64) -> Option<(u64, u64)> {
         let mut start = offset;
         let mut end = end.min(self.base_end);
@@ -114,8 +119,8 @@ impl DraftStream {
         (start < end).then_some((start, end))
     }
 
-    /// Bytes `offset..end`, which is within it; `base` is what the stream was from `base_start` on,
-    /// as [`Self::needed`].
+    /// Bytes `offset..end`, which must lie within the stream. `base` has the bytes of the stored
+    /// stream from `base_start` on, as [`Self::needed`] requires.
     pub fn read(&self, offset: u64, end: u64, base_start: u64, base: &Bytes) -> Bytes {
         let untouched = self.patches.range(..end).next_back();
         let untouched = untouched.is_none_or(|(at, patch)| at + patch.len() <= offset);
@@ -155,7 +160,7 @@ impl DraftStream {
         }
     }
 
-    /// Takes away what patches hold of `offset..end`, which is not empty.
+    /// Removes `offset..end`, which is not empty, from the patches.
     fn clear(&mut self, offset: u64, end: u64) {
         let first = self.patches.range(..=offset).next_back().map_or(offset, |(at, _)| *at);
         let touched: Vec<u64> = self.patches.range(first..end).map(|(at, _)| *at).collect();
@@ -176,7 +181,8 @@ impl DraftStream {
 mod tests {
     use super::*;
 
-    /// What a stream that was `base` reads as, asking for no more than it says it needs.
+    /// The content of a stream over the stored bytes `base`. Reads only the bytes that the stream
+    /// says it needs.
     fn content(stream: &DraftStream, base: &[u8]) -> Vec<u8> {
         let (start, end) = stream.needed(0, stream.size()).unwrap_or_default();
         let base = Bytes::copy_from_slice(&base[start as usize..end as usize]);

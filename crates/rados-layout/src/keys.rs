@@ -9,12 +9,12 @@
 
 /// Stands for a byte that cannot stand for itself.
 const ESCAPE: u8 = 1;
-/// What follows [`ESCAPE`] for a byte is the byte plus this.
+/// The byte after [`ESCAPE`] is the escaped byte plus this.
 const SHIFT: u8 = 1;
 /// The omap key of the map's header: no escaped key begins so.
 pub const HEADER_KEY: &[u8] = b"\x01\x03header";
 
-/// What an omap key is.
+/// The meaning of an omap key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoredKey {
     /// A key of the map.
@@ -37,7 +37,7 @@ pub fn escape_key(key: &[u8]) -> Vec<u8> {
     escaped
 }
 
-/// What an omap key is.
+/// Decodes an omap key.
 pub fn unescape_key(stored: &[u8]) -> StoredKey {
     if stored == HEADER_KEY {
         return StoredKey::Header;

@@ -7,7 +7,7 @@
 
 use ring::digest::{SHA256, digest};
 
-/// Mailboxes of a pool: enough that two watched objects rarely share one.
+/// Number of mailboxes of a pool: so many that two watched objects rarely share one.
 pub const MAILBOXES: u32 = 1024;
 
 /// The namespace of a pool's mailboxes: no pool is named so.
@@ -31,7 +31,8 @@ pub fn encode_letter(object: &str, payload: &[u8]) -> Vec<u8> {
     [&length[..], object.as_bytes(), payload].concat()
 }
 
-/// Which object a notification is about, and where its payload begins; `None` if it is not ours.
+/// Which object a notification is about, and where its payload begins. `None` if nacre did not send
+/// the notification.
 pub fn decode_letter(letter: &[u8]) -> Option<(&str, usize)> {
     let (length, rest) = letter.split_first_chunk::<2>()?;
     let object = rest.get(..usize::from(u16::from_le_bytes(*length)))?;

@@ -32,7 +32,7 @@ use crate::transaction::object_locks::ObjectLocks;
 use crate::watches::Watches;
 use crate::{RadosOptions, cluster::connection};
 
-/// Open namespaces that are remembered: opening one again is cheap.
+/// How many open namespaces the engine remembers. Opening one again is cheap.
 const MAX_CONTEXTS: usize = 256;
 
 /// How many notifications may be in flight at a time. Each holds a payload, and most of its time it
@@ -55,7 +55,7 @@ struct Inner {
     clock: Arc<dyn Clock>,
     contexts: Mutex<HashMap<String, Arc<IoContext>>>,
     in_osd: InOsd,
-    /// Room for notifications that are waited for.
+    /// Limits the notifications in flight.
     notifying: Semaphore,
     locks: ObjectLocks,
     surveyor: Arc<Surveyor>,
@@ -80,7 +80,7 @@ impl RadosEngine {
         let asked = options.clone();
         let connecting = move || {
             let cluster = connection::connect(&asked)?;
-            // The pool must be there.
+            // The pool must exist.
             let pool = connection::open(&cluster, &asked, "")?;
             Ok((cluster, pool))
         };
@@ -267,7 +267,7 @@ fn too_many_notifications() -> Error {
         .hint("see `ceph health detail`: an OSD may be down or a placement group inactive")
 }
 
-/// Runs what waits for the cluster on a thread that may wait.
+/// Runs work that waits for the cluster on a thread that may block.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {

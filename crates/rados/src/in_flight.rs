@@ -25,7 +25,7 @@ const PAGE: usize = 4096;
 
 const _: () = assert!(MAX_BYTES + MAX_NOTIFICATIONS * MAX_NOTIFY_BYTES < LIBRADOS_BYTES);
 
-/// What is under way by one connection.
+/// The limits of one connection.
 #[derive(Debug)]
 pub struct InFlight {
     operations: Arc<Semaphore>,
@@ -33,7 +33,7 @@ pub struct InFlight {
     notifications: Arc<Semaphore>,
 }
 
-/// The right to have one operation under way.
+/// The right to have one operation in flight.
 #[derive(Debug)]
 pub struct Permit {
     _operation: OwnedSemaphorePermit,

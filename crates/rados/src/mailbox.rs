@@ -56,7 +56,7 @@ pub struct Mailbox {
     context: Arc<IoContext>,
     name: String,
     runtime: Handle,
-    /// Permits for watches in the cluster; closed once there are to be none.
+    /// Permits for watches in the cluster; closed when no new watches are allowed.
     permits: Arc<Semaphore>,
     /// How long the cluster has for making a watch.
     patience: Duration,
@@ -71,7 +71,7 @@ struct OpenWatch {
     _permit: OwnedSemaphorePermit,
 }
 
-/// How librados reaches a mailbox, as long as it has listeners.
+/// The handle by which librados reaches a mailbox, as long as the mailbox has listeners.
 struct Slot(Weak<Mailbox>);
 
 impl Mailbox {
@@ -114,7 +114,7 @@ impl Mailbox {
         }
     }
 
-    /// Makes the watch if it is not there.
+    /// Makes the watch if there is none.
     async fn watched(self: Arc<Self>) -> Result<()> {
         let mut watch = self.watch.lock().await;
         if watch.is_none() {
@@ -160,7 +160,7 @@ impl Mailbox {
             let watch = mailbox.watch.lock().await;
             let is_same = watch.as_ref().is_some_and(|watch| watch.id == id);
             let silence = if is_same { mailbox.context.silence(id) } else { None };
-            // One that broke is made again.
+            // `reopen` replaces a broken watch.
             let Some(silence) = silence else { return };
             let was_lapsed = std::mem::replace(&mut lapsed, silence > LAPSE);
             if was_lapsed && !lapsed {

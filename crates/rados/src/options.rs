@@ -36,7 +36,7 @@ pub struct RadosOptions {
 }
 
 impl RadosOptions {
-    /// What a command line's `--engine` begins with if it asks for Ceph.
+    /// The prefix of the option `--engine` for Ceph.
     pub const PREFIX: &str = "ceph:";
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::cluster::placement_seed::{PlacementSeed, SEEDS};
 
-/// Places: enough that few of the things in use share one, and one for each placement seed.
+/// The number of slots: one for each placement seed, and so many that few other names share one.
 const SLOTS: usize = SEEDS;
 /// How long a finding counts. A daemon that was restarted may have other classes than before.
 pub const VALIDITY: Duration = Duration::from_secs(30);

@@ -19,7 +19,7 @@ pub struct SharedReads {
     lines: Mutex<HashMap<ObjectId, Vec<Arc<Line>>>>,
 }
 
-/// Callers with the same request. A line lasts as long as it has callers.
+/// Callers with the same request. It exists as long as it has callers.
 #[derive(Debug)]
 struct Line {
     request: Request,
@@ -29,7 +29,7 @@ struct Line {
     next: Mutex<Arc<Round>>,
 }
 
-/// One read, and what came of it.
+/// One read and its result.
 type Round = OnceCell<Result<Reply>>;
 
 /// Whether several callers may share a request: it reads a system object and changes nothing. Many

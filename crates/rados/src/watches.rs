@@ -21,7 +21,7 @@ pub const MAX_WATCHES: usize = 4096;
 /// watches later by itself, because they are silent.
 const END_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Who listens where.
+/// The watched mailboxes of an engine, and limits on watches.
 #[derive(Debug)]
 pub struct Watches {
     /// Mailboxes with listeners, by pool and name.
@@ -35,7 +35,8 @@ pub struct Watches {
 }
 
 impl Watches {
-    /// No watches yet; one that the cluster has not made after `patience` is `Unavailable`.
+    /// Makes the table without watches. If the cluster does not make a watch within `patience`, the
+    /// watch fails with `Unavailable`.
     pub fn new(patience: Duration) -> Self {
         let permits = || Arc::new(Semaphore::new(MAX_WATCHES));
         Self { mailboxes: Mutex::default(), free: permits(), open: permits(), patience }
@@ -89,7 +90,7 @@ impl Watches {
     }
 }
 
-/// A watcher's end; the watch lasts as long as it.
+/// The stream of a watcher's events. Dropping it ends the watch.
 struct Events {
     queue: Arc<EventQueue>,
     _mailbox: Arc<Mailbox>,

@@ -63,14 +63,14 @@ impl Durations {
         self.record(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// What was counted, in seconds.
+    /// The counts so far, with bounds in seconds.
     pub fn snapshot(&self) -> HistogramSnapshot {
         self.read(NANOS_PER_SECOND)
     }
 }
 
 impl Sizes {
-    /// What was counted, as it was counted.
+    /// The counts so far.
     pub fn snapshot(&self) -> HistogramSnapshot {
         self.read(1.0)
     }

@@ -1,4 +1,4 @@
-//! Chooses which requests are traced although no client asked for it.
+//! Chooses requests to trace in addition to those that clients ask to trace.
 
 use std::sync::Arc;
 
@@ -6,17 +6,17 @@ use nacre_clock::Random;
 
 use crate::{Id, OpenSpan, Spans, Trace};
 
-/// That one request in so many is traced, and where what is found out is remembered.
+/// How many requests are traced, and where their spans are stored.
 #[derive(Debug, Clone)]
 pub struct Sampling {
     /// Remembers the spans of this process; nodes remember theirs under the same ids.
     pub spans: Arc<Spans>,
-    /// One in how many; 0 is taken for 1.
+    /// One request in this many is traced; 0 counts as 1.
     pub one_in: u32,
 }
 
 impl Sampling {
-    /// What picks, for one of those who send requests.
+    /// Makes a sampler for one task that sends requests.
     pub fn sampler(&self) -> Sampler {
         self.spans.sampler(self.one_in)
     }

@@ -1,4 +1,4 @@
-//! A span: one thing that took its time on behalf of a trace.
+//! A span: one step of traced work, with its start and end.
 
 use std::borrow::Cow;
 
@@ -9,25 +9,25 @@ use crate::Id;
 /// The most bytes of a string in a field; a longer string is cut. Names of objects may be longer,
 /// but a span must stay small.
 const MAX_TEXT_BYTES: usize = 128;
-/// What says more about one span belongs into another span.
+/// The most fields of a span. Further details belong into another span.
 const MAX_FIELDS: usize = 8;
 
-/// One thing that took its time, finished.
+/// A finished step of traced work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Span {
     /// The trace it belongs to.
     pub trace_id: Id,
     /// Its own number.
     pub span_id: Id,
-    /// The span it is a part of; none for the first of a trace.
+    /// The enclosing span; none for the first span of a trace.
     pub parent: Id,
-    /// What was done.
+    /// The name of the step.
     pub name: Cow<'static, str>,
     /// When it began: microseconds since 1970, UTC.
     pub start_micros: u64,
     /// How long it took, in microseconds.
     pub duration_micros: u64,
-    /// What else there is to know.
+    /// Further details.
     pub fields: Fields,
 }
 
@@ -44,7 +44,7 @@ impl Span {
 pub enum Value {
     /// A count, or bytes.
     Number(u64),
-    /// A name, at most `MAX_TEXT_BYTES` of it.
+    /// A string, cut to `MAX_TEXT_BYTES`.
     Text(String),
 }
 
@@ -64,12 +64,13 @@ impl From<&str> for Value {
     }
 }
 
-/// Names with values, in the order they were given; at most `MAX_FIELDS`, later ones are dropped.
+/// Names with values, in the order in which they were added. At most `MAX_FIELDS`; later fields are
+/// dropped.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Fields(Vec<(Cow<'static, str>, Value)>);
 
 impl Fields {
-    /// The same with one more.
+    /// Adds a field.
     pub fn with(mut self, name: &'static str, value: impl Into<Value>) -> Self {
         self.add(name, value);
         self

@@ -29,21 +29,21 @@ struct State {
     ring: VecDeque<Span>,
 }
 
-/// Which traces are asked for.
+/// The order in which traces are listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// The latest first.
     Recent,
-    /// Those that took longest first.
+    /// The longest traces first.
     Slow,
 }
 
-/// A trace as one process knows it.
+/// A summary of a trace, from the spans of one process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceSummary {
     /// The trace.
     pub trace_id: Id,
-    /// Its longest span here, with what is known of that.
+    /// The trace's longest span in this process.
     pub span: Span,
     /// How many spans it has here.
     pub spans: u64,
@@ -71,7 +71,7 @@ impl Spans {
         Sampler::new(Arc::clone(self), Random::seeded(self.next_id().0), one_in)
     }
 
-    /// What is remembered of a trace, in the order it began.
+    /// The stored spans of a trace, in the order in which they began.
     pub fn of(&self, trace_id: Id) -> Vec<Span> {
         let state = self.lock();
         let mut found: Vec<_> =

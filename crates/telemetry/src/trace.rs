@@ -22,7 +22,7 @@ thread_local! {
     static CURRENT: RefCell<Option<Trace>> = const { RefCell::new(None) };
 }
 
-/// What work belongs to. There is none for work that is not traced.
+/// The trace that work belongs to. Work that is not traced has none.
 #[derive(Debug, Clone)]
 pub struct Trace {
     spans: Arc<Spans>,
@@ -45,7 +45,7 @@ impl Trace {
         self.id
     }
 
-    /// The span that new ones become parts of.
+    /// The enclosing span of new spans.
     pub fn parent(&self) -> Id {
         self.parent
     }
@@ -74,7 +74,7 @@ impl Trace {
 /// Something that is going on. It is remembered when it ends: when this is dropped.
 #[derive(Debug)]
 pub struct OpenSpan {
-    /// What it is a part of.
+    /// The trace and enclosing span.
     of: Trace,
     span_id: Id,
     name: &'static str,
@@ -88,12 +88,12 @@ impl OpenSpan {
         Some(Trace::current()?.begin(name))
     }
 
-    /// What its parts belong to.
+    /// The trace for nested spans.
     pub fn trace(&self) -> Trace {
         Trace { parent: self.span_id, ..self.of.clone() }
     }
 
-    /// Says more of it.
+    /// Adds a field.
     pub fn field(&mut self, name: &'static str, value: impl Into<Value>) {
         self.fields.add(name, value);
     }
@@ -107,7 +107,7 @@ impl Drop for OpenSpan {
     }
 }
 
-/// Runs `work` as a part of `span`; as it is, if there is none.
+/// Runs `work` within `span`. Without a span, runs it untraced.
 pub async fn traced<T>(span: Option<&OpenSpan>, work: impl Future<Output = T>) -> T {
     let Some(span) = span else { return work.await };
     let mut trace = Some(span.trace());

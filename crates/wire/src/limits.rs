@@ -77,7 +77,7 @@ pub const MAX_CALLS_BYTES: usize = MAX_UNDER_WAY_BYTES;
 /// The most unary calls of one entity that have not ended. The limit is needed because each call
 /// may have its own connection, and one entity must leave connections to others.
 pub const MAX_ENTITY_CALLS: usize = 1024;
-/// Watches of one session.
+/// The most watches of one session.
 pub const MAX_WATCHES: usize = 1024;
 /// The bytes of unread replies at which the server stops beginning messages of the session, even in
 /// the middle of a batch. The client must read some replies within [`STALL_TIMEOUT`], or the server
@@ -119,7 +119,7 @@ pub const MAX_HOST_BYTES: usize = 253;
 pub const MAX_SOCKET_PATH_BYTES: usize = 107;
 /// The name of a Unix socket in such a folder.
 pub const MAX_SOCKET_NAME_BYTES: usize = 80;
-/// What comes before that name, with the largest descriptor there is.
+/// The path before that name, with the largest possible descriptor.
 const FOLDER_PREFIX_BYTES: usize = "/proc/self/fd/2147483647/".len();
 
 const _: () = assert!(FOLDER_PREFIX_BYTES + MAX_SOCKET_NAME_BYTES <= MAX_SOCKET_PATH_BYTES);

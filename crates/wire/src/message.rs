@@ -67,12 +67,12 @@ pub(crate) fn stopping() -> Error {
     Error::unavailable("the node is stopping").hint("try again: the node may come back")
 }
 
-/// Those of a `ServerMessage`.
+/// The fields of a `ServerMessage`.
 pub(crate) fn server_fields(id: u64) -> Fields {
     Fields::new().with(ID_TAG, id)
 }
 
-/// Those of a `ClientMessage`.
+/// The fields of a `ClientMessage`.
 pub(crate) fn client_fields(id: u64, timeout_micros: u64, origin: Origin) -> Fields {
     let fields = Fields::new().with(ID_TAG, id).with(TIMEOUT_TAG, timeout_micros);
     if origin.trace_id == 0 {

@@ -102,7 +102,7 @@ struct Queue {
     end: Option<Result<(), Status>>,
 }
 
-/// What was not yet handed to the connection, and what was.
+/// How much waits for the connection, and how much the connection has taken.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Waiting {
     /// Bytes that wait.
@@ -261,7 +261,7 @@ impl Queue {
     }
 }
 
-/// What the connection takes batches from.
+/// The stream from which the connection takes batches.
 #[derive(Debug)]
 pub(crate) struct OutboxStream {
     outbox: Outbox,

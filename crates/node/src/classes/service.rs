@@ -53,11 +53,11 @@ struct Inner {
 /// The objects that a process serves. The courier delivers their messages.
 #[derive(Debug)]
 pub struct Served {
-    /// Their targets; none where no objects are kept.
+    /// The targets of this process; empty if it stores no objects.
     pub targets: Vec<TargetName>,
     /// Whether no other process serves them.
     pub is_alone: bool,
-    /// Who may do what.
+    /// The entities and their rights.
     pub entities: Arc<LiveEntities>,
 }
 
@@ -102,7 +102,7 @@ impl ClassService {
         })))
     }
 
-    /// What an engine runs methods with.
+    /// The class runtime, by which an engine runs methods.
     pub fn host(&self) -> Arc<dyn RemoteClassHost> {
         self.0.runtime.clone()
     }
@@ -149,12 +149,12 @@ impl ClassService {
         LogEnv { policies, ..cluster.log_env().clone() }
     }
 
-    /// What delivers messages.
+    /// The courier, which delivers messages.
     pub(crate) fn courier(&self) -> Courier {
         self.0.courier.clone()
     }
 
-    /// What has been delivered.
+    /// Counts of delivered messages.
     pub fn deliveries(&self) -> DeliveryStats {
         self.0.courier.stats()
     }

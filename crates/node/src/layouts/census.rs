@@ -27,7 +27,7 @@ const PAGE_ENTRIES: u32 = 1000;
 /// larger object the census only knows that it has more entries.
 const MAX_COUNTED_ENTRIES: u64 = 64 * PAGE_ENTRIES as u64;
 
-/// What was found so far.
+/// The counts so far.
 #[derive(Default)]
 struct Found {
     objects: f64,

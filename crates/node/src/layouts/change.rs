@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 pub struct LayoutChange {
     /// The layout that the objects are to come into.
     pub layout: String,
-    /// The one before.
+    /// The former layout.
     pub former: String,
     /// The versions of the class: before, the bridge, the target.
     pub base: u64,
@@ -79,7 +79,7 @@ pub struct Walk {
     pub rows: u64,
 }
 
-/// What is to be done next.
+/// The next step of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
     /// Activate `version`, if `instead_of` is still active.
@@ -92,10 +92,10 @@ pub(super) enum Step {
     Overtaken,
 }
 
-/// What comes after a part of a walk.
+/// How a walk continues after a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Onward {
-    /// More of it.
+    /// The walk goes on from here.
     Walk(Walk),
     /// The walk has ended. `unmoved` objects stay in the former layout, because several passes in a
     /// row failed to move them.
@@ -163,7 +163,7 @@ impl Walk {
         self.version == active.version && [0, active.number].contains(&self.activation)
     }
 
-    /// What comes after a pass that has come to its end.
+    /// How the walk continues after the end of a pass.
     pub(super) fn after_pass(mut self) -> Onward {
         let unmoved = self.failed_in_pass;
         self.passes += 1;
@@ -195,7 +195,7 @@ mod tests {
         }
     }
 
-    /// A version that was active once.
+    /// The first activation of a version.
     fn once(version: u64) -> Activation {
         Activation { version, number: 10 + version }
     }

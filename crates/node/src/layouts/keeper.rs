@@ -25,7 +25,7 @@ use super::sources::compiled;
 use super::walk::Walker;
 use super::{Layouts, program_of};
 
-/// Between two looks at who is at work.
+/// The time between two checks of the lease.
 const INTERVAL: Duration = Duration::from_secs(2);
 /// How long the keeper waits at a time for nodes to make a version live. After this time it reads
 /// the stored state again.
@@ -57,7 +57,7 @@ impl Drop for LayoutKeeper {
     }
 }
 
-/// Whether there is anything to do, for this keeper or another.
+/// Whether there is work, for this keeper or for another one.
 enum Load {
     Nothing,
     Some,
@@ -81,7 +81,7 @@ impl Work {
         let mut programs = self.layouts.cluster.programs().watch();
         loop {
             let turn = self.turn().await;
-            // What the news are is seen by looking.
+            // The keeper reads the state again after any change of these maps.
             let news = async {
                 tokio::select! {
                     _ = layouts.next() => {}
@@ -119,7 +119,7 @@ impl Work {
             }
             Ok(Load::Some)
         };
-        // Who is deposed stops where it is.
+        // A keeper that has lost the lease stops at once.
         tokio::select! {
             deposed = beats => Err(deposed),
             worked = work => worked,
@@ -175,7 +175,7 @@ fn is_passing(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Stale | ErrorKind::Conflict)
 }
 
-/// Brings one class into its layout.
+/// Changes one class to its new layout.
 struct Mover<'a> {
     layouts: &'a Layouts,
     lease: &'a Lease,

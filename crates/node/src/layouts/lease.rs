@@ -34,7 +34,7 @@ struct Held {
     beat: u64,
 }
 
-/// A process' view of who does it.
+/// A process's view of the lease.
 #[derive(Debug)]
 pub(super) struct Lease {
     me: Keeper,
@@ -42,14 +42,14 @@ pub(super) struct Lease {
     seen: Option<(Held, Duration)>,
 }
 
-/// What a look at the entry comes to.
+/// The state of the lease, as this process sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {
     /// This process holds the lease. `is_beat_due` says whether it should beat again.
     Mine { is_beat_due: bool },
     /// This process may take over.
     Free,
-    /// It is another one.
+    /// Another process holds the lease.
     Others,
 }
 
@@ -58,7 +58,7 @@ impl Lease {
         Self { me, seen: None }
     }
 
-    /// Who may work now, at this time of a monotonic clock.
+    /// Which process may work now; `now` is the time of a monotonic clock.
     pub fn look(&mut self, now: Duration, state: &MapState) -> Result<Turn> {
         let Some(held) = held(state)? else { return Ok(Turn::Free) };
         let is_mine = held.keeper == self.me;

@@ -43,12 +43,12 @@ pub struct Layouts {
 }
 
 impl Layouts {
-    /// Those of `cluster`.
+    /// The layouts of the classes of `cluster`.
     pub fn of(cluster: &Cluster) -> Self {
         Self { cluster: cluster.clone() }
     }
 
-    /// What is recorded of a class.
+    /// The stored record of a class's layout.
     ///
     /// # Errors
     /// `Unavailable`; `Corrupt`.
@@ -133,7 +133,7 @@ impl Layouts {
         Ok(())
     }
 
-    /// Changes what is recorded of a class.
+    /// Changes the stored record of a class.
     async fn update(
         &self,
         class: &ClassName,

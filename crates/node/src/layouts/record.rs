@@ -33,7 +33,7 @@ impl ClassLayout {
         state.entries.get(class.as_str()).map_or_else(|| Ok(Self::default()), parse)
     }
 
-    /// All classes of which there is something.
+    /// The records of all classes that have one.
     pub(super) fn all(state: &MapState) -> Result<Vec<(ClassName, Self)>> {
         let classes = state.entries.iter().filter(|(key, _)| !key.starts_with('@'));
         classes.map(|(key, value)| Ok((key.parse()?, Self::parse(key, value)?))).collect()

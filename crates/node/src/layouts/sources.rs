@@ -53,7 +53,7 @@ impl Sources {
     }
 }
 
-/// A source that was put, or one of another layout.
+/// Compiles a source.
 pub(super) fn compiled(source: &str) -> Result<Compiled> {
     nacre_brados::is_brados(source)
         .then(|| compile(source))

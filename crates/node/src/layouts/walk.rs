@@ -29,7 +29,7 @@ pub(super) struct Walker<'a> {
     pub marks: &'a Marks,
 }
 
-/// What came of a page.
+/// The result of one page.
 #[derive(Debug)]
 pub(super) struct Page {
     /// How it goes on.
@@ -66,8 +66,8 @@ impl Walker<'_> {
                     walk.moved += 1;
                     walk.rows += rows;
                 }
-                // The object is looked at again once the target answers, or once the version is
-                // known.
+                // These errors pass: the walk visits the object again once the target answers or
+                // the version is known.
                 Err(error) if is_passing(&error) => return Err(error),
                 Err(error) => {
                     walk.failed_in_pass += 1;

@@ -46,7 +46,7 @@ pub(super) struct LocalNode {
     slo: Arc<NodeSlo>,
     /// The task that follows the map of these promises, once the node serves.
     following: OnceLock<JoinHandle<()>>,
-    /// Under which it is registered, once it is.
+    /// The incarnation under which the node is registered, once it is.
     incarnation: OnceLock<u64>,
 }
 
@@ -103,7 +103,7 @@ impl LocalNode {
         Ok((Self { name: node, engine, classes, sequencer, slo, following, incarnation }, parts))
     }
 
-    /// Starts what needs the cluster itself.
+    /// Starts everything that needs the assembled cluster.
     pub(super) async fn serve(&self, cluster: &Cluster, clock: Arc<dyn Clock>) -> Result<()> {
         let host = SequencerHost::new(self.name.clone(), self.classes.sequencer_env(cluster));
         // These cells are still empty: this function is called once, right after `open`.
@@ -146,7 +146,7 @@ impl LocalNode {
         }
     }
 
-    /// What it saw of its target.
+    /// The measured latencies of the target.
     pub(super) fn slo(&self) -> &NodeSlo {
         &self.slo
     }
@@ -158,7 +158,7 @@ impl LocalNode {
         }
     }
 
-    /// Ends what it does.
+    /// Closes the engine.
     pub(super) async fn close(&self) {
         self.stop();
         match &self.engine {

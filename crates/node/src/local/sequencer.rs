@@ -1,4 +1,4 @@
-//! The way to the sequencers of this process.
+//! The transport to the sequencers in this process.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use nacre_object::{Error, NodeName, Result};
 #[derive(Debug)]
 pub(super) struct LocalSequencer {
     pub node: NodeName,
-    /// Set once the cluster is put together.
+    /// Set once the cluster is assembled.
     pub host: OnceLock<SequencerHost>,
 }
 

@@ -67,7 +67,7 @@ impl MetricsListener {
         self.address
     }
 
-    /// Tells these metrics to whoever asks.
+    /// Serves these metrics to every client on this machine.
     pub fn serve(self, metrics: Metrics) -> MetricsEndpoint {
         MetricsEndpoint(tokio::spawn(accept(self.listener, Arc::new(metrics))))
     }

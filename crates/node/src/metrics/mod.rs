@@ -37,7 +37,7 @@ use self::requests::RequestsCollector;
 use self::supervisor::SupervisorCollector;
 use crate::supervisor::KeptNode;
 
-/// What every metric of ours begins with.
+/// The prefix of the names of nacre's metrics.
 const PREFIX: &str = "nacre";
 
 /// The metrics of one process, as it is put together.
@@ -45,7 +45,7 @@ const PREFIX: &str = "nacre";
 pub struct Metrics(Registry);
 
 impl Metrics {
-    /// Those every process has. `started_at_micros` is since 1970, UTC.
+    /// The metrics that every process has. `started_at_micros` is since 1970, UTC.
     pub fn of_process(started_at_micros: u64) -> Self {
         let mut metrics = Self::default();
         metrics.0.register_collector(Box::new(ProcessCollector { started_at_micros }));
@@ -53,7 +53,7 @@ impl Metrics {
         metrics
     }
 
-    /// Adds what a server answers.
+    /// Adds the metrics of a server.
     pub fn server(&mut self, server: Server) {
         self.add(RequestsCollector(server));
     }
@@ -75,7 +75,7 @@ impl Metrics {
         Ok(text)
     }
 
-    /// Adds what a collector reads.
+    /// Adds the metrics of a collector.
     pub(crate) fn add(&mut self, collector: impl Collector) {
         self.0.sub_registry_with_prefix(PREFIX).register_collector(Box::new(collector));
     }

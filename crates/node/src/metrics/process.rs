@@ -57,7 +57,7 @@ impl Collector for BuildCollector {
     }
 }
 
-/// What `/proc/self/stat` says (`proc_pid_stat(5)`).
+/// The fields of `/proc/self/stat` that are needed (`proc_pid_stat(5)`).
 #[derive(Debug, PartialEq)]
 pub(crate) struct ProcessStat {
     pub processor_seconds: f64,
@@ -67,13 +67,13 @@ pub(crate) struct ProcessStat {
 }
 
 impl ProcessStat {
-    /// What it says now; `None` if it cannot be read.
+    /// Reads the present values; `None` if the file cannot be read.
     pub fn read() -> Option<Self> {
         Self::parse(&fs::read_to_string("/proc/self/stat").ok()?)
     }
 
     fn parse(text: &str) -> Option<Self> {
-        // The command's name, field 2, may hold anything; what follows its last `)` is field 3 on.
+        // The command's name, field 2, may contain any bytes. Field 3 begins after the last `)`.
         let (_, rest) = text.rsplit_once(')')?;
         let fields: Vec<&str> = rest.split_whitespace().collect();
         let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();

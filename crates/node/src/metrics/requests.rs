@@ -1,4 +1,4 @@
-//! What a server answers.
+//! Metrics of a server's requests, sessions and refused peers.
 
 use std::fmt;
 

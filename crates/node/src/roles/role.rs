@@ -31,21 +31,21 @@ use crate::node_service::NodeReport;
 pub(crate) struct Role {
     /// How `cluster.json` names it.
     pub name: RoleName,
-    /// Opens what the role keeps.
+    /// Opens the role's data.
     pub open: for<'a> fn(OpenContext<'a>) -> Opening<'a>,
 }
 
 /// A role that is being opened.
 pub(crate) type Opening<'a> = BoxFuture<'a, Result<Box<dyn OpenedRole>>>;
 
-/// What there is when a role is opened.
+/// What a role can use when it is opened.
 #[derive(Clone, Copy)]
 pub(crate) struct OpenContext<'a> {
     /// The cluster's file.
     pub file: &'a ClusterFile,
     /// The node, as the file has it.
     pub entry: &'a NodeEntry,
-    /// What runs classes on this node.
+    /// The classes of this node.
     pub classes: &'a ClassService,
     /// Time.
     pub clock: &'a Arc<dyn Clock>,
@@ -54,7 +54,7 @@ pub(crate) struct OpenContext<'a> {
 /// A role before it joins the cluster.
 #[async_trait]
 pub(crate) trait OpenedRole: Send {
-    /// The target that the node serves to itself, if the role opened one.
+    /// The target that the role opened on this node; `None` if it opened none.
     fn target(&self) -> Option<PlacedTarget> {
         None
     }
@@ -71,13 +71,13 @@ pub(crate) trait OpenedRole: Send {
     ) -> Result<Arc<dyn RunningRole>>;
 }
 
-/// What there is when a role joins.
+/// What a role can use when it joins the cluster.
 pub(crate) struct JoinContext<'a> {
     /// The cluster.
     pub cluster: &'a Cluster,
     /// The node, as it registers.
     pub record: &'a nacre::Node,
-    /// What runs classes on this node.
+    /// The classes of this node.
     pub classes: &'a ClassService,
     /// Time.
     pub clock: &'a Arc<dyn Clock>,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use nacre_object::ObjectId;
 use nacre_route::{Follow, ObjectMatch, Pattern, Record, Rule};
 
-/// Which objects the switch must look at.
+/// The objects whose IO must go through the switch.
 #[derive(Debug, Default)]
 pub(super) struct Concern {
     all: Matches,

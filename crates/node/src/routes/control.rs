@@ -21,7 +21,7 @@ use super::state::RouteState;
 
 /// The time between two checks for an event that is about to happen.
 pub(super) const SHORT_REST: Duration = Duration::from_millis(5);
-/// How often a switch is told that time has passed.
+/// How often the controller sends the switch a tick.
 const TICK: Duration = Duration::from_millis(100);
 /// How long the node waits before it tries a failed step again.
 const READ_AGAIN: Duration = Duration::from_millis(250);
@@ -35,7 +35,7 @@ const PROGRAM_PATIENCE: Duration = Duration::from_secs(5);
 /// How long a node may take to answer with one page of the spans it keeps.
 const FOUND_TIME: Duration = Duration::from_secs(10);
 
-/// Tells the switch that time passes, until the task is aborted.
+/// Sends the switch ticks, so that it notices timeouts, until the task is aborted.
 pub(super) async fn tick(switch: Arc<NodeSwitch>) {
     loop {
         sleep(TICK).await;
@@ -80,7 +80,7 @@ pub(super) async fn run(switch: Arc<NodeSwitch>, maps: Maps) {
 
 struct Control {
     switch: Arc<NodeSwitch>,
-    /// Once the node has had rules.
+    /// The controller; `None` until the node has rules.
     controller: Option<Controller>,
 }
 

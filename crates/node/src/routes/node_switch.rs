@@ -148,7 +148,7 @@ impl NodeSwitch {
         Self::new(base, places, programs, clock, loaded)
     }
 
-    /// Sets the transport by which this switch asks other nodes.
+    /// Sets the transport by which this switch sends requests to other nodes.
     pub(super) fn reach_nodes_by(&self, transport: Arc<dyn HostTransport>) {
         // Set once, when the node joins.
         let _ = self.transport.set(transport);

@@ -21,7 +21,7 @@ use super::service::{Question, ROUTE_SERVICE};
 /// How long a piece of an IO waits for the node that keeps its bytes. A node can restart in that
 /// time, and clients wait longer than this.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
-/// What a single question may take.
+/// The longest time for one request to another node.
 const QUESTION_TIME: Duration = Duration::from_secs(10);
 /// Between questions to a node that does not answer.
 const REST: Duration = Duration::from_millis(50);
@@ -33,7 +33,7 @@ pub(super) struct PieceWork {
     pub io: IoId,
     pub piece: usize,
     pub header: IoHeader,
-    /// The way home.
+    /// The layers to the object on this node.
     pub next: Stack,
     pub destination: Option<Destination>,
     pub ops: Vec<Op>,

@@ -11,7 +11,7 @@ use nacre_object::{NodeName, Result};
 /// waits for this one.
 const MAX_FAILED_STARTS: u32 = 5;
 
-/// A node's failed starts in a row, and whether the cluster was told.
+/// A node's failed starts in a row, and whether the node is marked as down.
 #[derive(Debug)]
 pub(super) struct Absence {
     cluster: ClusterFile,

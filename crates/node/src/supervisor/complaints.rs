@@ -6,20 +6,20 @@
 
 use std::time::Duration;
 
-/// The same reason is not told again sooner.
+/// The least time between two reports of the same reason.
 const SILENCE: Duration = Duration::from_secs(60);
 /// The most different reasons that are reported within [`SILENCE`]. The limit is needed because
 /// some reasons contain a number that differs each time.
 const MAX_REASONS: usize = 4;
 
-/// What was told lately.
+/// The reasons that were reported lately, with the time of each report.
 #[derive(Debug, Default)]
 pub(super) struct Complaints {
     told: Vec<(String, Duration)>,
 }
 
 impl Complaints {
-    /// Whether this reason is to be told now; if so, it counts as told.
+    /// Whether this reason must be reported now; if so, it counts as reported.
     pub fn is_due(&mut self, reason: &str, now: Duration) -> bool {
         self.told.retain(|(_, at)| now < *at + SILENCE);
         let is_new = self.told.iter().all(|(told, _)| told != reason);

@@ -60,7 +60,7 @@ pub(super) struct Keeper {
     pub orders: mpsc::Sender<Order>,
     pub state: watch::Receiver<NodeState>,
     history: Arc<History>,
-    /// What its log says since the supervisor began.
+    /// The part of the node's log since the supervisor started.
     pub log: LogTail,
     pub task: JoinHandle<()>,
 }
@@ -127,13 +127,13 @@ impl ChildPlan {
 
 /// What a keeper does next.
 enum Next {
-    /// Start the node again, which ended of this.
+    /// Start the node again, which ended for this reason.
     Restart(String, Asked),
     Hold,
     Finish,
 }
 
-/// Whether a node ended because the supervisor was told to kill it.
+/// Whether a node ended because the supervisor was ordered to kill it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asked {
     Yes,
@@ -153,7 +153,7 @@ struct Kept {
     /// Whether the node has ever served. Before that, the caller that starts the supervisor gets
     /// the error.
     has_served: bool,
-    /// Whether a person was told that it does not serve.
+    /// Whether the supervisor has reported that the node does not serve.
     is_told_of: bool,
 }
 
@@ -317,7 +317,7 @@ async fn wait_for_resume(orders: &mut mpsc::Receiver<Order>) -> bool {
     }
 }
 
-/// Runs `meanwhile` during the pause. Returns false if an order to stop comes.
+/// Runs `meanwhile` during the pause. Returns false if the supervisor orders a stop.
 async fn pause_or_stop(
     pause: Duration,
     orders: &mut mpsc::Receiver<Order>,

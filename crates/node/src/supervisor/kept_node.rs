@@ -46,11 +46,11 @@ impl NodeState {
 pub struct NodeEnd {
     /// When it ended: microseconds since 1970, UTC.
     pub at_micros: u64,
-    /// Why, in one line.
+    /// The reason, in one line.
     pub reason: String,
 }
 
-/// A node as its supervisor tells of it.
+/// A node, as its supervisor reports it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptReport {
     /// Its name.
@@ -67,7 +67,7 @@ pub struct KeptReport {
     pub next_start_at_micros: Option<u64>,
 }
 
-/// What became of a node's processes so far.
+/// The starts and ends of a node's processes so far.
 #[derive(Debug, Default)]
 pub(super) struct History {
     pub restarts: Counter,
@@ -108,7 +108,7 @@ impl KeptNode {
         self.history.restarts.get()
     }
 
-    /// All of it.
+    /// The report of this node.
     pub fn report(&self) -> KeptReport {
         let state = self.state.borrow().clone();
         let next_start_at_micros = match state {

@@ -185,13 +185,12 @@ impl Supervisor {
         }
     }
 
-    /// Asks every node to finish, kills those that do not, and returns when all are gone.
+    /// Asks every node to finish, kills nodes that do not, and returns when all have ended.
     pub async fn stop(&mut self) {
         self.stop_unless_hurried(std::future::pending()).await;
     }
 
-    /// Like [`Supervisor::stop`], but kills every node that is still there when `hurried`
-    /// completes.
+    /// Like [`Supervisor::stop`], but kills all remaining nodes when `hurried` completes.
     pub async fn stop_unless_hurried(&mut self, hurried: impl Future<Output = ()>) {
         self.order_all(|| Order::Stop).await;
         let is_hurried = tokio::select! {
@@ -258,7 +257,7 @@ mod tests {
 
     use super::*;
 
-    /// Between looks at what a node's program left.
+    /// The pause between checks of the files that a node has written.
     const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
     /// Longer than this takes on a busy machine.

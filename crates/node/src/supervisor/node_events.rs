@@ -18,12 +18,12 @@ const MAX_WAITING: usize = 64;
 /// The pause before the cluster log is asked again. Each attempt already takes some seconds.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
-/// Tells the cluster log of one node.
+/// Writes events about one node to the cluster log.
 #[derive(Debug)]
 pub(super) struct NodeEvents {
     node: Option<NodeName>,
     told: Complaints,
-    /// Whether it was told that the node does not serve.
+    /// Whether the log already has an event that the node does not serve.
     is_told_of: bool,
     events: mpsc::Sender<Event>,
 }
@@ -58,7 +58,7 @@ impl NodeEvents {
             Some(node) => event.node(node.clone()),
             None => event,
         };
-        // If the queue is full, the waiting events already tell that the node is in trouble.
+        // If the queue is full, the waiting events already report that the node fails.
         let _ = self.events.try_send(event);
     }
 }

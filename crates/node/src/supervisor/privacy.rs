@@ -26,7 +26,7 @@ fn folders(cluster: &ClusterFile) -> Vec<PathBuf> {
     folders
 }
 
-/// Tightens a folder. Returns the message for a person, if there is one.
+/// Makes a folder private. Returns a message for the operator if something changed or failed.
 fn said(folder: &Path) -> Option<String> {
     let shown = folder.display();
     match tighten_folder(folder) {

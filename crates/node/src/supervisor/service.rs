@@ -68,7 +68,7 @@ pub(super) async fn answer(cluster: &ClusterFile, nodes: Vec<KeptNode>) -> Resul
     let (shutdown, stopped) = oneshot::channel::<()>();
     let task = tokio::spawn(async move {
         let stopped = async {
-            // Sent or dropped: either way it is over.
+            // The server stops when the sender sends a message or is dropped.
             let _ = stopped.await;
         };
         server.serve(listener, stopped).await

@@ -1,4 +1,4 @@
-//! An OSD in memory: what the class API does, as far as a class can tell.
+//! An OSD in memory for tests: it behaves like the class API, as far as a class can notice.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -21,11 +21,11 @@ pub struct MemoryOsd {
     pub omap: BTreeMap<Bytes, Bytes>,
 }
 
-/// One call: it reads what was before, and its changes go to a copy.
+/// One call. It reads the state before the call, and its changes go to a copy.
 pub struct MemoryCall<'a> {
     before: &'a MemoryOsd,
     pub after: MemoryOsd,
-    /// What was asked of the OSD, in order.
+    /// The reads of the OSD, in order.
     pub looks: Vec<&'static str>,
     /// How many entries of the map, whenever some were asked for.
     pub pages: Vec<usize>,

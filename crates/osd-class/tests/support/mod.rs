@@ -1,4 +1,4 @@
-//! What the tests share: requests as bytes, answers as nacre's own types.
+//! Helpers of the tests: they encode requests and decode answers.
 
 #![allow(dead_code, reason = "each test uses its part of it")]
 
@@ -16,7 +16,7 @@ use prost::Message;
 /// What a transaction that writes may answer here: the suite reads in such transactions too.
 pub const MAX_REPLY_BYTES: u32 = 16 * 1024 * 1024;
 
-/// What the class answered, decoded.
+/// The class's decoded answer.
 #[derive(Debug)]
 pub enum Outcome {
     /// The change happened. The version is left open.
@@ -30,7 +30,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// What `output` says to `ops`.
+    /// Decodes the answer `output` to `ops`.
     pub fn of(ops: &[Op], output: &[u8]) -> Self {
         let answer = pb::OsdAnswer::decode(output).expect("the class answers its own messages");
         match answer.answer.expect("one of them") {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::cluster::placement_seed::PlacementSeed;
 use crate::recent_set::RecentSet;
 
-/// What is known of a class in the OSDs.
+/// Which OSDs have a class, as far as it is known.
 #[derive(Debug, Default)]
 pub struct ClassOffers {
     offered: RecentSet,
@@ -28,7 +28,7 @@ pub enum Offering {
 }
 
 impl ClassOffers {
-    /// What was found out of the OSD of a seed.
+    /// Whether the OSD of a seed has the class.
     pub fn of(&self, seed: PlacementSeed, now: Duration) -> Offering {
         if self.lacking.holds(seed, now) {
             Offering::Lacking
@@ -39,7 +39,7 @@ impl ClassOffers {
         }
     }
 
-    /// Remembers what was found out now, and tells it.
+    /// Stores a finding of now, and returns it.
     pub fn note(&self, seed: PlacementSeed, found: Offering, now: Duration) -> Offering {
         match found {
             Offering::Offered => self.offered.note(seed, now),

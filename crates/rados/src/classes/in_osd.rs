@@ -40,7 +40,7 @@ use crate::cluster::failure::{operation_failed, status};
 use crate::cluster::placement_seed::PlacementSeed;
 use crate::ffi::{Answer, Call, Called, IoContext};
 
-/// What is known of the OSDs' classes, and how many requests each class ran.
+/// Which OSDs have the classes, and how many requests each class ran.
 #[derive(Debug, Default)]
 pub struct InOsd {
     /// nacre's class.
@@ -52,18 +52,19 @@ pub struct InOsd {
     by_stock: Counter,
 }
 
-/// How many requests which class has done.
+/// How many requests each class has run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OsdCounts {
     /// nacre's class.
     pub by_plugin: u64,
     /// Ceph's class `lua`.
     pub by_stock: u64,
-    /// None, though the OSD has nacre's: it would have dropped the answer, so this process ran them.
+    /// Requests that this process ran although the OSD has nacre's class, because the OSD would
+    /// have dropped the long answer.
     pub long_answers: u64,
 }
 
-/// One request with what it takes to run it.
+/// One request with everything that is needed to run it.
 #[derive(Clone, Copy)]
 pub struct OsdRequest<'a> {
     /// The namespace of the object's pool.
@@ -72,11 +73,11 @@ pub struct OsdRequest<'a> {
     pub classes: &'a dyn RemoteClassHost,
     /// The request.
     pub request: &'a Request,
-    /// Tells how long something was found out ago.
+    /// The clock that measures the age of findings.
     pub clock: &'a dyn Clock,
 }
 
-/// What came of a call, unless it failed as every operation may.
+/// The result of a call, except for the errors that any operation may have.
 enum Attempt<T> {
     /// The class has answered.
     Answered(T),
@@ -201,7 +202,7 @@ impl InOsd {
         }
     }
 
-    /// Remembers what an attempt shows of nacre's class, and tells it.
+    /// Stores what an attempt shows about nacre's class, and returns it.
     fn note_plugin(
         &self,
         seed: PlacementSeed,
@@ -219,7 +220,8 @@ impl InOsd {
 }
 
 impl<T> Attempt<T> {
-    /// What it shows of the class in the object's OSD; not every class that answers `is_usable`.
+    /// What the attempt shows about the class in the object's OSD. An answer counts only if
+    /// `is_usable`.
     fn offering(&self, is_usable: impl Fn(&T) -> bool) -> Offering {
         match self {
             Self::Answered(answer) if is_usable(answer) => Offering::Offered,

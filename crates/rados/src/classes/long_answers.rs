@@ -12,7 +12,7 @@ use crate::recent_set::{RecentSet, VALIDITY};
 /// How many methods are remembered by name. Of further methods only their existence is remembered.
 const MAX_NAMED: usize = 64;
 
-/// What has been found out of them, which counts for a while.
+/// The methods with long answers; an entry is valid for a while.
 #[derive(Debug, Default)]
 pub struct LongAnswers {
     remembered: RecentSet,
@@ -22,7 +22,7 @@ pub struct LongAnswers {
 }
 
 impl LongAnswers {
-    /// Whether one of these methods has lately been found to be one; then a request is counted.
+    /// Whether one of these methods had a long answer lately. If so, the request is counted.
     pub fn hold<'a>(
         &self,
         mut methods: impl Iterator<Item = (&'a ClassName, &'a MethodName)>,
@@ -50,7 +50,7 @@ impl LongAnswers {
         }
     }
 
-    /// Those that count now, as `CLASS.METHOD`, at most [`MAX_NAMED`].
+    /// The methods with long answers at present, as `CLASS.METHOD`, at most [`MAX_NAMED`].
     pub fn methods(&self, now: Duration) -> Vec<String> {
         let named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
         let valid = named.iter().filter(|(_, until)| **until > now);

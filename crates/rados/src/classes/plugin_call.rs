@@ -28,16 +28,16 @@ pub struct PluginCall {
     writes: bool,
 }
 
-/// What the class answered.
+/// The class's answer.
 #[derive(Debug)]
 pub enum Outcome {
     /// It happened.
     Done {
-        /// What the ops answered.
+        /// The results of the ops.
         results: Vec<OpResult>,
         /// Whether the object exists now.
         exists: bool,
-        /// A program that failed a part of it all the same, and with what.
+        /// A fault of a program that failed a part of the request, with its error.
         fault: Option<(RemoteFault, Error)>,
     },
     /// It failed, and nothing happened.
@@ -46,9 +46,9 @@ pub enum Outcome {
     NeedsSources,
     /// It may change something and answers more than an OSD lets through; nothing happened.
     LongReply,
-    /// The class cannot do this one; nothing happened.
+    /// The class cannot run this request; nothing happened.
     Unsuited,
-    /// There is no class, or another release's; nothing happened.
+    /// The OSD has no nacre class, or that of another release; nothing happened.
     Unusable,
 }
 
@@ -77,7 +77,8 @@ impl PluginCall {
                 op => reads |= answers_data(op),
             }
         }
-        // A change answers little; and what only reads is fetched in one way already.
+        // An OSD returns little data with a change, and a request that only reads needs only one
+        // fetch anyway.
         if !(calls || writes) || (writes && reads) {
             return None;
         }

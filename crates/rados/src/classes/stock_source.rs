@@ -5,12 +5,12 @@
 //! Lua 5.3 the precedence of `<<` is next below that of `..`, and concatenation is associative. So
 //! every expression keeps its meaning.
 
-/// What stands between the operands in place of `..`.
+/// The string that replaces `..` between the operands.
 const JOIN: &str = " << _nacre_concat << ";
-/// The name in it, which no program uses by chance.
+/// The name in this string, which no program uses by chance.
 const NAME: &str = "_nacre_concat";
 
-/// The source, or `None` if it uses the name that this needs.
+/// Prepares a source; `None` if the source itself uses that name.
 pub(crate) fn stock_source(source: &str) -> Option<String> {
     if source.contains(NAME) {
         return None;
@@ -26,7 +26,7 @@ pub(crate) fn stock_source(source: &str) -> Option<String> {
     Some(rewritten)
 }
 
-/// Bytes of what a source begins with: a comment, a string, dots, or one other character.
+/// Length of the first token of a source: a comment, a string, dots, or one other character.
 fn token_length(source: &str) -> usize {
     let bytes = source.as_bytes();
     match bytes[0] {
@@ -45,7 +45,7 @@ fn comment_length(source: &str) -> usize {
     dashes.len() + length
 }
 
-/// Of `[[…]]`, `[=[…]=]` and so on; `None` if it is a bracket of another kind.
+/// Length of `[[…]]`, `[=[…]=]` and so on; `None` for a bracket of another kind.
 fn long_bracket_length(source: &str) -> Option<usize> {
     let level = source[1..].bytes().take_while(|byte| *byte == b'=').count();
     if source.as_bytes().get(1 + level) != Some(&b'[') {

@@ -39,7 +39,7 @@ const OSD_TIMEOUT: Duration = Duration::from_secs(2);
 pub enum Offer {
     /// It does.
     Yes,
-    /// It has it of another release, which cannot be used.
+    /// The OSD has the class of another release, which cannot be used.
     OtherRelease,
     /// It does not, or not to this user.
     No,
@@ -47,7 +47,7 @@ pub enum Offer {
     Unknown,
 }
 
-/// What one OSD can run methods with.
+/// The classes of one OSD.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OsdClasses {
     /// The OSD.
@@ -58,7 +58,7 @@ pub struct OsdClasses {
     pub cls_lua: Offer,
 }
 
-/// What all OSDs that are up can.
+/// The classes of all OSDs that are up.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Survey {
     /// Each, by number.
@@ -71,7 +71,7 @@ impl Survey {
         self.osds.iter().any(|osd| osd.nacre != Offer::Yes && osd.cls_lua == Offer::Yes)
     }
 
-    /// Whether every OSD answered: a busy one may not have in time.
+    /// Whether every OSD answered. A busy OSD may not have answered in time.
     pub fn is_complete(&self) -> bool {
         self.osds.iter().all(|osd| ![osd.nacre, osd.cls_lua].contains(&Offer::Unknown))
     }
@@ -102,7 +102,7 @@ impl fmt::Display for Survey {
     }
 }
 
-/// Asks the OSDs, and remembers which object name reaches which OSD.
+/// Surveys the OSDs, and remembers which object name reaches which OSD.
 #[derive(Debug, Default)]
 pub struct Surveyor {
     probes: Mutex<Probes>,
@@ -116,7 +116,7 @@ struct Probes {
 }
 
 impl Surveyor {
-    /// Which object to ask each OSD by. Waits for the monitors.
+    /// Finds an object name for each OSD. Waits for the monitors.
     pub fn find(&self, cluster: &Cluster, options: &RadosOptions) -> Result<Targets> {
         let map = OsdMap::ask(cluster)?;
         let up: Vec<i32> = map.osds.iter().filter(|osd| osd.is_up()).map(|osd| osd.id).collect();
@@ -133,7 +133,7 @@ impl Surveyor {
     }
 }
 
-/// Which OSD to ask, and by which object name.
+/// For each OSD, the name of an object that it serves.
 #[derive(Debug)]
 pub struct Targets {
     up: Vec<i32>,
@@ -180,7 +180,7 @@ async fn ask_plugin(context: &Arc<IoContext>, name: &str) -> Offer {
         Ok(output) => match output.map(|called| Outcome::of(&[], &called)) {
             Some(Ok(Outcome::Unusable)) => Offer::OtherRelease,
             Some(Ok(_)) => Offer::Yes,
-            // It answers what we do not understand.
+            // The answer cannot be decoded.
             Some(Err(_)) => Offer::OtherRelease,
             None => Offer::No,
         },
@@ -196,7 +196,7 @@ async fn ask_stock(context: &Arc<IoContext>, name: &str) -> Offer {
     }
 }
 
-/// What a call answered; `None` if there is no such class.
+/// The answer to a call; `None` if the OSD has no such class.
 async fn ask(
     context: &Arc<IoContext>,
     name: &str,

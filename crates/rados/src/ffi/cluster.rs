@@ -24,7 +24,7 @@ pub(super) fn connected() -> usize {
 pub struct Cluster {
     pub(super) library: &'static Library,
     pub(super) handle: Handle,
-    /// Bounds the operations under way.
+    /// Limits the operations in flight.
     pub(super) in_flight: InFlight,
 }
 
@@ -82,12 +82,12 @@ impl Cluster {
         check(unsafe { (self.library.rados_connect)(self.handle) })
     }
 
-    /// Asks the monitors, and waits; returns what they said.
+    /// Sends a command to the monitors, waits, and returns their answer.
     pub fn ask(&self, command: &str) -> Result<Vec<u8>, i32> {
         self.ask_for_reason(command).map_err(|refusal| refusal.status)
     }
 
-    /// The same, with what the monitors say to a command that they refuse.
+    /// Like `ask`, but returns the monitors' message if they refuse the command.
     pub fn ask_for_reason(&self, command: &str) -> Result<Vec<u8>, Refusal> {
         let command = c_string(command);
         let (commands, none) = ([command.as_ptr()], ptr::null());
@@ -107,7 +107,7 @@ impl Cluster {
         })
     }
 
-    /// Asks an OSD, and waits; returns what it said.
+    /// Sends a command to an OSD, waits, and returns its answer.
     pub fn ask_osd(&self, osd: i32, command: &str) -> Result<Vec<u8>, i32> {
         let command = c_string(command);
         let (mut commands, none) = ([command.as_ptr()], ptr::null());
@@ -147,7 +147,7 @@ pub struct Refusal {
     pub text: String,
 }
 
-/// What a daemon answers to a command: a document, and text for people.
+/// A daemon's answer to a command: a document, and a message for people.
 #[derive(Default)]
 struct Said {
     output: Buffer,
@@ -167,7 +167,7 @@ impl Default for Buffer {
 }
 
 impl Buffer {
-    /// What is in it; it is freed.
+    /// Takes the contents and frees the buffer.
     fn take(self, library: &Library) -> Vec<u8> {
         if self.start.is_null() {
             return vec![];
@@ -186,7 +186,7 @@ thread_local! {
     static CALLED_BACK: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Marks the present thread as one of librados', on which a connection cannot be ended.
+/// Marks the present thread as one of librados' threads, on which a connection cannot be ended.
 pub(super) fn on_librados_thread() {
     CALLED_BACK.set(true);
 }
@@ -224,7 +224,7 @@ pub(super) fn check(status: i32) -> Result<(), i32> {
     if status < 0 { Err(status) } else { Ok(()) }
 }
 
-/// Text for librados. What is parsed at the border holds no zero byte; what does ends there.
+/// A string for librados. It ends at the first zero byte; checked input has none.
 pub(super) fn c_string(text: &str) -> CString {
     let end = text.find('\0').unwrap_or(text.len());
     CString::new(&text[..end]).unwrap_or_default()

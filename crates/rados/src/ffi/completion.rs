@@ -12,7 +12,7 @@ use super::cluster::on_librados_thread;
 use super::library::{Handle, Library};
 use crate::in_flight::Permit;
 
-/// What came of an operation.
+/// The result of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer {
     /// Zero or positive, or a negated errno.

@@ -13,7 +13,7 @@ use super::io_context::IoContext;
 use super::library::{FULL_TRY, Handle, MAY_FAIL, RETURN_OUTPUT, Time};
 use crate::in_flight::Permit;
 
-/// Which method, and what it is given.
+/// The called method and its input.
 #[derive(Debug, Clone)]
 pub struct Call {
     /// The class.
@@ -29,7 +29,7 @@ pub struct Call {
     pub asks_existence: bool,
 }
 
-/// What a method that succeeded said.
+/// The output of a method that succeeded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Called {
     /// Zero or positive.
@@ -40,7 +40,7 @@ pub struct Called {
     pub exists: bool,
 }
 
-/// A call with the places for what comes of it.
+/// A call with the buffers for its results.
 struct CallOperation {
     context: Arc<IoContext>,
     output: *mut c_char,

@@ -1,4 +1,4 @@
-//! One namespace of a pool, through which its objects are reached.
+//! One namespace of a pool, and operations on its objects.
 
 use std::ptr;
 use std::sync::Arc;

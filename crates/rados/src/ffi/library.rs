@@ -11,7 +11,7 @@ use nacre_object::{Error, Result};
 /// The library's name, with the version of its interface.
 const NAME: &str = "librados.so.2";
 
-/// `rados_t`, `rados_ioctx_t` and the like: pointers to what only librados knows.
+/// `rados_t`, `rados_ioctx_t` and the like: opaque pointers of librados.
 pub type Handle = *mut c_void;
 /// Seconds since 1970.
 pub type Time = i64;
@@ -182,11 +182,11 @@ impl std::fmt::Debug for Library {
 
 /// Bits of an operation's flags: fail with `ENOSPC` rather than wait while the cluster is full.
 pub const FULL_TRY: c_int = 64;
-/// Bits of an operation's flags: a change answers what its methods put out.
+/// Flag of an operation: the answer to a change contains the output of its methods.
 pub const RETURN_OUTPUT: c_int = 1024;
-/// Flag of one part of an operation: its failure is not the operation's.
+/// Flag of one part of an operation: if the part fails, the operation does not.
 pub const MAY_FAIL: c_int = 2;
-/// Of `rados_write_op_cmpxattr`: what is there is what is given.
+/// Comparison of `rados_write_op_cmpxattr`: the stored value equals the given one.
 pub const IS_EQUAL: u8 = 1;
 /// Of `rados_write_op_create`: fail if the object exists.
 pub const CREATE_EXCLUSIVE: c_int = 1;

@@ -37,7 +37,8 @@ impl IoContext {
                     &mut namespace_length,
                 );
                 if status == END {
-                    // A walk over a pool that is gone ends as one over an empty one does.
+                    // A listing of a deleted pool ends like one of an empty pool, so check whether
+                    // the pool exists.
                     return check(match self.or_pool_gone(END) {
                         END => 0,
                         gone => gone,

@@ -15,11 +15,11 @@ use super::library::{Handle, Library, Time};
 pub enum Fetch {
     /// Size and time of change.
     Stat,
-    /// Bytes of the data; at least one.
+    /// Bytes of the data; at least one byte.
     Data {
         /// The first.
         offset: u64,
-        /// So many, cut at the end.
+        /// The number of bytes, cut at the end of the data.
         length: usize,
     },
     /// All xattrs.
@@ -30,16 +30,16 @@ pub enum Fetch {
     Range {
         /// Exclusive lower bound, without a zero byte.
         after: Vec<u8>,
-        /// What the keys begin with, without a zero byte.
+        /// The prefix of the keys, without a zero byte.
         prefix: Vec<u8>,
-        /// At most so many.
+        /// The most entries.
         limit: u64,
-        /// What of it is wanted.
+        /// Which of the entries are needed.
         keep: Keep,
     },
 }
 
-/// What is wanted of a range.
+/// Which entries of a range are needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
     /// Its entries.
@@ -49,7 +49,7 @@ pub enum Keep {
 }
 
 impl Fetch {
-    /// So many bytes of data it may bring.
+    /// The most bytes of data that this part can return.
     pub fn data_bytes(&self) -> usize {
         match self {
             Self::Data { length, .. } => *length,

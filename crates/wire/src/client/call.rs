@@ -1,4 +1,4 @@
-//! What a client asks of a node.
+//! One call of a client: its message and its deadline.
 
 use std::time::Duration;
 

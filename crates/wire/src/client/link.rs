@@ -1,4 +1,4 @@
-//! One connection to a node: dialled, shaken hands on, and read.
+//! One connection to a node: it connects, performs the handshake and reads messages.
 
 use std::io;
 
@@ -37,7 +37,7 @@ use nacre_protocol::proto::{self as pb, ServerMessage};
 
 const SESSION_PATH: PathAndQuery = PathAndQuery::from_static("/nacre.v1.Nacre/Session");
 
-/// What a user can do whom a Unix socket refuses.
+/// The hint for a user whom a Unix socket refuses.
 const OTHER_USER: &str =
     "run the command as the user who runs the cluster, or with --identity FILE";
 
@@ -46,14 +46,14 @@ pub(crate) struct Link {
     pub(crate) outbox: Outbox,
     pub(crate) node: NodeInfo,
     inbound: Streaming<Batch>,
-    /// What came together with the welcome.
+    /// Messages that arrived together with the `Welcome`.
     early: Vec<ServerMessage>,
     /// Whether the node has said anything but its welcome.
     pub(crate) was_of_use: bool,
     _connection: Connection,
 }
 
-/// Drives HTTP/2 for as long as it is held.
+/// Drives the HTTP/2 connection until this value is dropped.
 struct Connection(JoinHandle<()>);
 
 impl Drop for Connection {
@@ -188,7 +188,7 @@ fn node_info(welcome: &pb::Welcome) -> Result<NodeInfo> {
     })
 }
 
-/// Whether a node is the one that is meant.
+/// Checks that the node is the one that the options name.
 fn check_node(found: &EntityName, options: &SessionOptions) -> Result<()> {
     let meant = options.node.as_ref().map(EntityName::of_node).transpose()?;
     match meant {

@@ -12,9 +12,9 @@ use crate::{Identity, KeepAlive};
 /// How a session behaves.
 #[derive(Debug, Clone)]
 pub struct SessionOptions {
-    /// What the client calls itself, for the node's logs.
+    /// The name that the client gives itself, for the node's logs.
     pub client_name: EntityName,
-    /// Who the client is, where the node is reached by TLS.
+    /// The client's identity, for nodes that are reached by TLS.
     pub identity: Option<Identity>,
     /// The name of the wanted node. Over TLS, the client refuses a node with another name. `None`
     /// accepts every node with a certificate of the cluster's authority.
@@ -26,7 +26,7 @@ pub struct SessionOptions {
     pub keep_alive: KeepAlive,
     /// Which of the requests that belong to no trace start a new trace. `None`: no request does.
     pub sampling: Option<Sampling>,
-    /// What deadlines are measured by.
+    /// The clock for deadlines.
     pub clock: Arc<dyn Clock>,
 }
 

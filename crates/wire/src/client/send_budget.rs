@@ -12,7 +12,7 @@ use crate::outbox::OutboxPosition;
 /// A message that was put into the outbox.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Posted {
-    /// Which connection the outbox is of.
+    /// The number of the connection to which the outbox belongs.
     pub(crate) link: u64,
     pub(crate) position: OutboxPosition,
 }

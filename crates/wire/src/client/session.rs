@@ -19,14 +19,14 @@ use nacre_protocol::proto::client_message::Body as Asked;
 use nacre_protocol::proto::server_message::Body as Answer;
 use nacre_protocol::{decode, encode, proto as pb};
 
-/// Who is at the other end.
+/// The node of a session, as its `Welcome` describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeInfo {
     /// The node.
     pub name: NodeName,
     /// Another number each time it starts.
     pub incarnation: u64,
-    /// What its store can do.
+    /// The capabilities of the node's store.
     pub capabilities: Capabilities,
 }
 
@@ -77,7 +77,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Another one with the same node.
+    /// Opens another session with the same node.
     pub(crate) fn another(&self) -> Self {
         Self::open(self.endpoint().clone(), self.shared().options.clone())
     }
@@ -93,7 +93,7 @@ impl Session {
         &self.shared().endpoint
     }
 
-    /// The node last spoken to; `None` before the first connection.
+    /// The node of the latest connection; `None` before the first connection.
     pub fn node(&self) -> Option<NodeInfo> {
         self.shared().node()
     }

@@ -1,4 +1,4 @@
-//! What the handles of a session and its tasks share.
+//! The state that the handles of a session and its tasks share.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -107,7 +107,7 @@ impl Shared {
         CLIENT_BUDGET_BYTES - self.budget.available_permits()
     }
 
-    /// Waits in turn for a share of the budget.
+    /// Waits for a share of the budget, after earlier callers.
     async fn budget_for(&self, call: &Call, give_up: Duration) -> Result<SendBudget<'_>> {
         let cost = call.body.len().clamp(REQUEST_COST_BYTES, CLIENT_BUDGET_BYTES) as u32;
         if let Ok(permit) = self.budget.try_acquire_many(cost) {
@@ -158,7 +158,7 @@ impl Shared {
         is_waiting
     }
 
-    /// Waits for a connection, as long as is reasonable.
+    /// Waits for a connection, at most for the session's patience and until `give_up`.
     pub(crate) async fn await_link(&self, give_up: Duration) -> Result<()> {
         let mut state = self.state.subscribe();
         let until = give_up.min(self.lock().down_since.saturating_add(self.options.patience));
@@ -173,7 +173,7 @@ impl Shared {
         }
     }
 
-    /// The connection is there.
+    /// Notes that the session is connected.
     pub(crate) fn connected(&self, outbox: Outbox, node: NodeInfo) {
         let mut table = self.lock();
         table.connected(outbox, node);
@@ -190,7 +190,7 @@ impl Shared {
         self.set_state(LinkState::Down);
     }
 
-    /// There was no connection to be had.
+    /// Notes that an attempt to connect failed.
     pub(crate) fn failed(&self, failure: Error) {
         let refused = failure.kind() == ErrorKind::Denied;
         let mut table = self.lock();

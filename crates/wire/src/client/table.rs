@@ -45,7 +45,7 @@ struct Pending {
 pub(crate) struct Begun {
     pub(crate) id: u64,
     pub(crate) posted: Posted,
-    /// Where its end will be told.
+    /// Receives the end of the call.
     pub(crate) end: oneshot::Receiver<End>,
 }
 
@@ -76,11 +76,11 @@ impl Hasher for IdHasher {
 pub(crate) struct Table {
     /// Where calls are put, while the node takes any.
     outbox: Option<Outbox>,
-    /// How many connections there have been.
+    /// The number of connections so far.
     links: u64,
-    /// Since when there has been none.
+    /// The time since which there is no connection.
     pub(crate) down_since: Duration,
-    /// Why there is none.
+    /// Why there is no connection.
     pub(crate) failure: Option<Error>,
     /// The node last spoken to.
     pub(crate) node: Option<NodeInfo>,
@@ -274,7 +274,7 @@ impl Table {
         }
     }
 
-    /// What the node has not read it will not begin.
+    /// The node will not begin messages that it has not read.
     fn hear_closing(&mut self, closing: &proto::Closing) {
         let unread: Vec<u64> =
             self.pending.keys().copied().filter(|id| *id > closing.last_id).collect();

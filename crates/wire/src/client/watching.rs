@@ -36,15 +36,15 @@ impl Watching {
     }
 }
 
-/// The way to a watch's reader.
+/// The connection between a session and a watch's reader.
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
     pub(crate) events: EventQueue,
-    /// Under which the session has the watch.
+    /// The id of the watch in the session.
     pub(crate) id: AtomicU64,
 }
 
-/// What the reader holds. Dropping it ends the watch.
+/// The reader's end of a watch. Dropping it ends the watch.
 pub(crate) struct EventStream {
     shared: Arc<Shared>,
     reader: Arc<Reader>,

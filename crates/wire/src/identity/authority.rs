@@ -17,7 +17,7 @@ pub enum Usage {
     Node,
 }
 
-/// A certificate authority. Who has its key decides who is who.
+/// A certificate authority. Anybody who has its key can issue identities.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     certificate_pem: String,

@@ -84,7 +84,7 @@ impl Identity {
         serde_json::to_value(&self.file).expect("a file has nothing JSON lacks")
     }
 
-    /// Who it is.
+    /// The entity of this identity.
     pub fn entity(&self) -> &EntityName {
         &self.entity
     }
@@ -115,7 +115,7 @@ fn certificate(pem: &str, what: &str) -> Result<CertificateDer<'static>> {
     })
 }
 
-/// What a certificate is known by.
+/// The fingerprint by which a certificate is recognized.
 pub(super) fn fingerprint(certificate: &CertificateDer<'_>) -> [u8; FINGERPRINT_BYTES] {
     let mut fingerprint = [0; FINGERPRINT_BYTES];
     fingerprint.copy_from_slice(digest(&SHA256, certificate).as_ref());

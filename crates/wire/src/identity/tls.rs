@@ -18,7 +18,7 @@ use super::bundle::fingerprint;
 use super::handshake_failure::explained;
 use super::{ENTITY_URI, Identity, NODE_SERVER_NAME};
 
-/// What is spoken inside: HTTP/2 and nothing else.
+/// The only protocol inside TLS: HTTP/2.
 const ALPN: &[u8] = b"h2";
 
 fn provider() -> Arc<CryptoProvider> {
@@ -35,7 +35,7 @@ fn roots(identity: &Identity) -> Result<Arc<RootCertStore>> {
     Ok(Arc::new(roots))
 }
 
-/// Takes connections of those the authority vouches for.
+/// Accepts connections of clients whose certificates the authority issued.
 #[derive(Clone)]
 pub(crate) struct Acceptor(TlsAcceptor);
 
@@ -87,7 +87,7 @@ impl Acceptor {
     }
 }
 
-/// Makes connections as one of those the authority vouches for.
+/// Connects with a certificate that the authority issued.
 #[derive(Clone)]
 pub(crate) struct Connector(TlsConnector);
 

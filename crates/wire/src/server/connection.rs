@@ -30,7 +30,7 @@ use crate::limits::{
     MAX_STREAMS, STREAM_WINDOW_BYTES,
 };
 
-/// What is said of a connection that gave way.
+/// Why the server closed a connection to make room for a newer one.
 const CROWDED_OUT: &str = "too many connections say nothing, and this did so for longest";
 /// The user who may do everything on the machine.
 const ROOT: u32 = 0;
@@ -39,11 +39,11 @@ const ROOT: u32 = 0;
 pub(crate) struct Connections {
     routes: Routes,
     http: http2::Builder<TokioExecutor>,
-    /// Room for connections; each holds a permit until it is closed.
+    /// Slots for connections; each connection holds a permit until it is closed.
     slots: Arc<Semaphore>,
     idle: IdleConnections,
     refusals: Arc<Refusals>,
-    /// How long one may be idle.
+    /// How long a connection may be idle.
     timeout: Duration,
     phase: watch::Receiver<Phase>,
 }
@@ -52,11 +52,11 @@ pub(crate) struct Connections {
 /// requests.
 #[derive(Debug, Clone)]
 pub(crate) struct Connected {
-    /// Who is at the other end.
+    /// The authenticated peer.
     pub(crate) peer: Peer,
     /// Where that is, for people: an address, or `unix`.
     pub(crate) from: Arc<str>,
-    /// What goes on on it.
+    /// Whether the connection is idle.
     pub(crate) activity: Activity,
 }
 
@@ -129,12 +129,12 @@ impl Connections {
         });
     }
 
-    /// Finds out who is at the other end, and serves them.
+    /// Authenticates the peer and serves its connection.
     async fn greet(&self, stream: Stream, from: Arc<str>, phase: watch::Receiver<Phase>) {
         match stream {
             Stream::Unix(stream) => match local_peer(&stream) {
                 Ok(peer) => self.serve(SocketAuthority::new(stream), peer, from, phase).await,
-                // Another user sees the connection closed and is told nothing else.
+                // The server closes the connection of another user without an answer.
                 Err(error) => self.refusals.note(RefusalReason::User, &from, error.message()),
             },
             Stream::Tcp(stream) => {
@@ -234,7 +234,7 @@ impl Connections {
         }
     }
 
-    /// Counts a connection on which nothing was ever asked.
+    /// Counts a connection that closes without a single request.
     fn note_silence(&self, closing: &Closing, from: &Arc<str>) {
         match closing {
             Closing::Evicted => self.refusals.note(RefusalReason::Crowd, from, CROWDED_OUT),
@@ -283,7 +283,7 @@ fn send_at_once(stream: &TcpStream) {
     let _ = stream.set_nodelay(true);
 }
 
-/// Asks the kernel who is at the other end of a Unix socket.
+/// Asks the kernel for the user at the other end of a Unix socket.
 fn local_peer(stream: &UnixStream) -> Result<Peer> {
     let user = stream.peer_cred().map_err(|error| Error::denied(error.to_string()))?.uid();
     match user {

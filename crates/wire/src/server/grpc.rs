@@ -173,7 +173,7 @@ fn give_up(timeout_micros: u64) -> Option<Instant> {
     }
 }
 
-/// What comes of it by then; `None` if nothing does.
+/// The output of `coming`; `None` if the time is over first.
 async fn until<F: Future>(give_up: Option<Instant>, coming: F) -> Option<F::Output> {
     match give_up {
         Some(give_up) => timeout_at(give_up, coming).await.ok(),
@@ -264,7 +264,7 @@ impl Refused {
         Self { reason: None, status: no_hello().status }
     }
 
-    /// What the client is told, once it is counted.
+    /// Counts the refusal and returns the status for the client.
     fn noted(self, node: &Node, connected: &Connected) -> Status {
         if let Some(reason) = self.reason {
             node.refusals.note(reason, &connected.from, self.status.message());

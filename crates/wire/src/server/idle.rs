@@ -63,7 +63,7 @@ impl Drop for IdlePlace<'_> {
     }
 }
 
-/// How much is going on on one connection.
+/// How many sessions and calls use one connection.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Activity(Arc<Goings>);
 
@@ -84,7 +84,7 @@ impl Activity {
         Busy(self.clone())
     }
 
-    /// Notes that something was asked, whatever comes of it.
+    /// Notes that the client has sent a request, whatever its outcome.
     pub(crate) fn ask(&self) {
         self.0.asked.store(true, Ordering::Relaxed);
     }

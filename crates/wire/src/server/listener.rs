@@ -105,7 +105,7 @@ pub(crate) struct SocketFile {
 }
 
 impl SocketFile {
-    /// Takes the path, removing what a dead process left there.
+    /// Takes the path, and removes a socket that a dead process left there.
     fn claim(path: &Path) -> Result<Self> {
         let shown = path.display();
         let failed = |error: io::Error| cannot(&format_args!("unix:{shown}"), &error);

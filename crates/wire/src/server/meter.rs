@@ -73,7 +73,7 @@ impl Kind {
             Asked::Ask(_) => 31,
             Asked::List(_) => 32,
             Asked::Notify(_) => 33,
-            // Those that belong to the session itself are not metered.
+            // Messages about the session itself are not measured.
             Asked::Watch(_) | Asked::Unwatch(_) | Asked::Hello(_) => 34,
         })
     }
@@ -159,7 +159,7 @@ struct KindMeter {
     duration: Durations,
 }
 
-/// What a server counts.
+/// The counters of a server.
 #[derive(Debug)]
 pub(crate) struct Meter {
     clock: Arc<dyn Clock>,
@@ -183,7 +183,7 @@ impl Meter {
         }
     }
 
-    /// Counts a request whose answer is on its way.
+    /// Counts a request whose answer has been handed to the connection.
     pub(crate) fn ended(&self, begun: Begun, ending: Ending, now: Duration) {
         let kind = &self.kinds[usize::from(begun.kind.0)];
         kind.endings[usize::from(ending.0)].add(1);
@@ -211,10 +211,10 @@ impl Meter {
     }
 }
 
-/// What a server has answered since it was made.
+/// What a server has answered since it started.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RequestCounts {
-    /// By kind; those never asked are left out.
+    /// Counts by kind of request, without kinds that never came.
     pub kinds: Vec<KindCounts>,
     /// The number of begun requests of sessions that wait for something, mostly for a sync.
     pub waiting: i64,

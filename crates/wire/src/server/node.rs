@@ -1,4 +1,4 @@
-//! What a server serves, and how one message is answered.
+//! The server's state, and how it answers one message.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -37,11 +37,11 @@ use nacre_protocol::{decode, encode, proto as pb};
 /// Where a server is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
-    /// It takes up whatever comes.
+    /// The server accepts every message.
     Open,
-    /// It finishes what was begun.
+    /// The server finishes begun requests and begins no others.
     Draining,
-    /// It drops what is not finished.
+    /// The server drops requests that are not finished.
     Cut,
 }
 
@@ -52,18 +52,18 @@ pub(crate) struct Node {
     pub(crate) store: Option<Arc<dyn Store>>,
     pub(crate) watch: Option<Arc<dyn Watch>>,
     pub(crate) services: HashMap<String, Arc<dyn Service>>,
-    /// Decides who may come in.
+    /// Decides which peers are admitted.
     pub(crate) guard: Arc<dyn Guard>,
     pub(crate) stall_timeout: Duration,
     pub(crate) meter: Meter,
-    /// Those of messages that are traced.
+    /// The spans of traced messages.
     pub(crate) spans: Arc<Spans>,
     pub(crate) handshake_timeout: Duration,
-    /// Room for sessions.
+    /// Limits on sessions.
     pub(crate) sessions: SessionSlots,
-    /// Room for calls without a session.
+    /// Limits on calls without a session.
     pub(crate) calls: CallLimits,
-    /// Who did not get in.
+    /// The peers that were refused.
     pub(crate) refusals: Arc<Refusals>,
     /// Only ever moves on.
     pub(crate) phase: watch::Sender<Phase>,

@@ -13,7 +13,7 @@ use tonic_prost::ProstCodec;
 use crate::codec::malformed;
 use crate::limits::{MAX_UNDER_WAY, MAX_UNDER_WAY_BYTES};
 
-/// What one message may unfold to.
+/// How much one message may contain.
 const MOST: Unfolded = Unfolded { ops: MAX_OPS, keys: MAX_REQUEST_KEYS };
 
 /// Messages shorter than this cannot exceed any bound, so they are decoded without a check. The
@@ -28,7 +28,7 @@ const _: () = assert!(
 /// A message of a client.
 #[derive(Debug)]
 pub(crate) enum Received {
-    /// One within bounds, and the bytes it takes here.
+    /// A message within the bounds, and the bytes that it takes in memory.
     Message(ClientMessage, usize),
     /// A message that was not decoded, because it would exceed a bound.
     Refused(u64, Error),

@@ -91,12 +91,12 @@ impl fmt::Debug for Refusals {
 }
 
 impl Refusals {
-    /// Tells this one from now on. The first stays.
+    /// Reports refusals to this observer from now on. Only the first call has an effect.
     pub(crate) fn observe(&self, observer: Arc<dyn RefusalObserver>) {
         let _ = self.observer.set(observer);
     }
 
-    /// Counts a refused peer and tells the observer.
+    /// Counts a refused peer and reports it to the observer.
     pub(crate) fn note(&self, reason: RefusalReason, from: &Arc<str>, text: impl fmt::Display) {
         self.counts[reason as usize].add(1);
         if let Some(observer) = self.observer.get() {
@@ -104,7 +104,7 @@ impl Refusals {
         }
     }
 
-    /// How many there were.
+    /// The number of refusals by reason.
     pub(crate) fn read(&self) -> [(RefusalReason, u64); RefusalReason::ALL.len()] {
         RefusalReason::ALL.map(|reason| (reason, self.counts[reason as usize].get()))
     }

@@ -1,4 +1,4 @@
-//! What a node offers beside its store.
+//! The interface of the services that a node offers in addition to its store.
 
 use std::sync::Arc;
 
@@ -10,16 +10,16 @@ use nacre_object::{EntityName, Result, Standing, TenantName};
 /// client chose.
 #[derive(Debug, Clone)]
 pub struct Caller {
-    /// Who it is, as authenticated, and what it may do.
+    /// The caller's entity, as authenticated, and its rights.
     pub standing: Arc<dyn Standing>,
     /// The number of the session, from 1, or 0 for a call without a session.
     pub session: u64,
-    /// What the client calls itself, for logs; empty without a session.
+    /// The name that the client gave itself, for logs; empty without a session.
     pub client_name: String,
 }
 
 impl Caller {
-    /// Who it is.
+    /// The caller's entity.
     pub fn entity(&self) -> &EntityName {
         self.standing.entity()
     }

@@ -67,7 +67,7 @@ pub(crate) struct Session {
     /// Whether the session still reads messages. A session that no longer reads ends once the
     /// client has taken its last answer.
     reading: bool,
-    /// What was read and not begun.
+    /// Messages that were received but not begun.
     backlog: Batch,
     /// When the backlog was read.
     read_at: Duration,
@@ -81,7 +81,7 @@ pub(crate) struct Session {
     /// An upper bound of the bytes in the outbox: its size when the session last looked. The
     /// session looks again after it pushes more.
     waiting_bytes: usize,
-    /// Requests whose answers this turn puts on their way.
+    /// Requests whose answers this poll has put into the outbox.
     ended: Vec<(Begun, Ending)>,
     /// How many works in flight the meter knows of.
     metered: usize,
@@ -140,7 +140,7 @@ impl Session {
         }
     }
 
-    /// Takes up what can be taken up; whether there was anything.
+    /// Does all work that is possible now. Returns whether there was any.
     fn poll_round(&mut self, context: &mut Context<'_>) -> bool {
         let enough = if self.is_done() { 0 } else { REPLIES_WAITING_BYTES };
         let waiting = self.outbox.waiting(enough, context);
@@ -198,7 +198,7 @@ impl Session {
         any
     }
 
-    /// Whether the caller may still be told of what it watches.
+    /// Checks that the caller may still get events of the object that it watches.
     fn judge(&self, id: u64, event: Option<&WatchEvent>) -> Result<(), Error> {
         match (event, self.watches.object(id)) {
             (Some(_), Some(object)) => self.caller.standing.allow(Demand::Watch(object)),
@@ -206,7 +206,7 @@ impl Session {
         }
     }
 
-    /// Whether there is nothing more to do but to be read.
+    /// Whether all answers are in the outbox, so that the client only has to read them.
     fn is_done(&self) -> bool {
         !self.reading && self.under_way.is_empty()
     }
@@ -288,8 +288,8 @@ impl Session {
         }
     }
 
-    /// Tells the client that its deadline has passed. Work that changes something goes on without
-    /// the client.
+    /// Answers that the deadline has passed. Work that changes something goes on without the
+    /// client.
     fn late(&mut self, id: u64, begun: Begun, unheard: Result<UnderWay, usize>) {
         let answer = encode::failure(&message::late());
         self.ended.push((begun, Ending::of(&answer)));
@@ -306,7 +306,7 @@ impl Session {
         self.waiting_bytes = self.outbox.push_quietly(&message::server_fields(id), answer);
     }
 
-    /// Tells the meter which requests were answered, and how many wait.
+    /// Passes to the meter which requests were answered, and how many are in flight.
     fn meter_turn(&mut self) {
         let meter = &self.node.meter;
         if !self.ended.is_empty() {
@@ -317,7 +317,8 @@ impl Session {
         self.metered = self.under_way.len();
     }
 
-    /// Stops reading and tells the client so. The session ends when its last work has ended.
+    /// Stops reading and sends the client a `Closing`. The session ends when its last work has
+    /// ended.
     fn wind_up(&mut self) {
         self.tell(0, &Answer::Closing(pb::Closing { last_id: self.last_id }));
         self.stop_reading();

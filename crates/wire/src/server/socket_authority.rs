@@ -15,20 +15,20 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// What a client of HTTP/2 sends first.
+/// The length of the connection preface that an HTTP/2 client sends first.
 const PREFACE_BYTES: usize = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".len();
 const FRAME_HEADER_BYTES: usize = 9;
 const HEADERS: u8 = 1;
 const CONTINUATION: u8 = 9;
 const PADDED: u8 = 0x08;
 const PRIORITY: u8 = 0x20;
-/// What a frame of headers begins with if it has a priority.
+/// The length of the priority fields at the start of a HEADERS frame.
 const PRIORITY_BYTES: usize = 5;
 /// The name of the header field to change. Clients send either its index in HPACK's static table or
 /// this string.
 const AUTHORITY: &[u8] = b":authority";
 const AUTHORITY_INDEX: u8 = 1;
-/// A longer integer of HPACK is none that a client sends.
+/// No client sends a longer HPACK integer.
 const MAX_INTEGER_SHIFT: u32 = 28;
 
 /// A connection over a Unix socket.
@@ -181,13 +181,13 @@ enum Block {
     Index { followed: Option<Text> },
     /// The first byte of a string's length.
     Length(Text),
-    /// One more byte of it.
+    /// A further byte of a string's length.
     MoreLength { length: usize, shift: u32, text: Text },
     /// A byte of the string.
     Text { left: usize, text: Text },
 }
 
-/// What a string is.
+/// The meaning of a string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Text {
     /// The name of a field. The number says how many bytes so far equal those of [`AUTHORITY`];
@@ -273,7 +273,7 @@ impl Text {
         }
     }
 
-    /// The same with one byte more.
+    /// The state after one more byte of the string.
     fn with(self, byte: u8) -> Self {
         match self {
             Self::Name(Some(matched)) if AUTHORITY.get(matched) == Some(&byte) => {

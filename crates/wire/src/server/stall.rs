@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::time::{Sleep, sleep};
 
-/// The time of a client for which too much waits.
+/// The timeout of a client while too many bytes wait for it.
 #[derive(Debug, Default)]
 pub(crate) struct Stall(Option<Running>);
 

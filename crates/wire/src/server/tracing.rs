@@ -28,7 +28,7 @@ impl Tracing {
         Self { spans: Arc::clone(spans), sampler: spans.sampler(SAMPLED_ONE_IN) }
     }
 
-    /// What a message belongs to; `None` if it is not traced.
+    /// The trace of a message; `None` if the message is not traced.
     pub(crate) fn of(&mut self, origin: Origin) -> Option<Trace> {
         match origin.trace_id {
             0 => self.sampler.pick(),

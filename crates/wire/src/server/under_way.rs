@@ -12,9 +12,9 @@ use tokio::time::{Sleep, sleep};
 use super::meter::Begun;
 use nacre_protocol::proto::server_message::Body as Answer;
 
-/// What running a message came to.
+/// The result of a message's work.
 pub(crate) struct Outcome {
-    /// What the client is told.
+    /// The answer for the client.
     pub(crate) answer: Answer,
     /// The watch the message asked for.
     pub(crate) watch: Option<Watched>,
@@ -26,10 +26,10 @@ pub(crate) struct Watched {
     pub(crate) events: WatchStream,
 }
 
-/// What is done for a message.
+/// The work of a message.
 pub(crate) struct Work {
     pub(crate) future: BoxFuture<'static, Outcome>,
-    /// Whether the work changes nothing, so that it is of no use once its client is gone.
+    /// Whether the work changes nothing, so that it may end when its client is gone.
     pub(crate) only_reads: bool,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct UnderWay {
     work: Option<BoxFuture<'static, Outcome>>,
     /// Whether nothing changes by it.
     pub(crate) only_reads: bool,
-    /// What its message takes in memory.
+    /// The message's size in memory.
     bytes: usize,
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct Watches {
 }
 
 enum State {
-    /// Asked for, not yet there.
+    /// The watch was requested but is not established.
     Beginning,
     /// There.
     Live(AbortHandle, ObjectId),
@@ -69,7 +69,7 @@ impl Watches {
         }
     }
 
-    /// What a watch is of, if it is there.
+    /// The watched object; `None` if the watch is not established.
     pub(crate) fn object(&self, id: u64) -> Option<&ObjectId> {
         match self.states.get(&id)? {
             State::Live(_, object) => Some(object),

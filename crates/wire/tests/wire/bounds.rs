@@ -1,4 +1,4 @@
-//! At each bound there is back-pressure or a clear error, and nothing grows.
+//! Tests that each bound leads to back-pressure or a clear error.
 
 use std::time::Duration;
 
@@ -194,7 +194,7 @@ async fn abandoned_calls_count_against_their_entity_until_they_end() {
     // Sessions are not held up. After their answers, no further call was begun.
     ask(&connect(&node.endpoint).await, "echo", "").await.unwrap();
     assert_eq!(service.begun(), count + 1);
-    // Who waits long enough has its turn.
+    // A call that waits long enough runs at last.
     let last = call(&node.endpoint, asks(2, "bystander", &large));
     let release = async { service.release(count) };
     let (last, ()) = tokio::join!(last, release);
@@ -259,7 +259,7 @@ async fn a_client_that_never_reads_loses_its_session() {
     service.until_begun(100).await;
     service.release(100);
     eventually("the session is ended", || node.server.session_count() == 0).await;
-    // What was begun ended all the same.
+    // Calls that were begun still run to their end.
     service.until_finished(100).await;
     assert_eq!(lazy.end().await.unwrap_err().code(), Code::ResourceExhausted);
 }

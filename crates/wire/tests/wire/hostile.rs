@@ -1,4 +1,4 @@
-//! Whatever comes in on a socket, the server lives.
+//! Tests that the server survives everything that peers send to its sockets.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ use crate::harness::{
 };
 use crate::raw::{RawSession, asks, call, channel, hello, served};
 
-/// What a client of HTTP/2 says first.
+/// The connection preface of an HTTP/2 client.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// An empty SETTINGS frame.
 const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
@@ -142,7 +142,7 @@ async fn work_that_outlives_its_client_does_not_keep_its_session_slot() {
     }
     eventually("no client is there", || node.server.session_count() == 0).await;
     assert_eq!(ask(&connect(&node.endpoint).await, "echo", "here").await.unwrap(), "here");
-    // What was begun goes on.
+    // Begun work goes on.
     service.release(MAX_ENTITY_SESSIONS);
     service.until_finished(MAX_ENTITY_SESSIONS + 1).await;
 }
@@ -167,7 +167,7 @@ async fn a_silent_or_half_spoken_connection_is_closed() {
         let mut rest = Vec::new();
         let _ = stream.read_to_end(&mut rest).await;
     }
-    // A session without a hello is none.
+    // A stream without a hello opens no session.
     let error =
         RawSession::begin(&node.endpoint, vec![]).await.err().expect("no hello, no session");
     assert!([Code::DeadlineExceeded, Code::InvalidArgument].contains(&error.code()), "{error}");

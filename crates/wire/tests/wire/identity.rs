@@ -81,7 +81,7 @@ impl Standing for Guest {
             {
                 Err(Error::denied("guests only look"))
             }
-            // Those who may not write are told nothing.
+            // A caller without the right to write receives no events.
             Demand::Watch(_) if !*self.may_write.borrow() => Err(Error::denied("guests are deaf")),
             _ => Ok(()),
         }
@@ -96,7 +96,7 @@ impl Standing for Guest {
     }
 }
 
-/// A store that tells whose requests it gets.
+/// A store that reports the entity of each request.
 #[derive(Debug)]
 struct Witness {
     inner: MemoryStore,
@@ -255,14 +255,14 @@ async fn a_revoked_entity_loses_its_sessions_and_gets_no_new_ones() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_is_valid_only_with_its_key_its_name_and_its_authority() {
     let house = House::open().await;
-    // A second identity of the same name is another one.
+    // A second identity with the same name has another certificate.
     let namesake = house.authority.issue(&entity("guest"), Usage::Client).unwrap();
     assert_eq!(house.connect(&namesake).await.unwrap_err().kind(), ErrorKind::Denied);
     // Another authority's word is worth nothing here.
     let (other, _) = Authority::create().unwrap();
     let stranger = other.issue(&entity("guest"), Usage::Client).unwrap();
     assert_eq!(house.connect(&stranger).await.unwrap_err().kind(), ErrorKind::Denied);
-    // Without a certificate there is no conversation.
+    // The node refuses a client without a certificate.
     let error = Session::connect(
         house.endpoint.clone(),
         SessionOptions { patience: std::time::Duration::from_millis(300), ..Default::default() },

@@ -1,4 +1,4 @@
-//! Many calls at once, from few sessions and from many.
+//! Tests of the order of many calls at once, from few sessions and from many.
 
 use futures::future::join_all;
 

@@ -1,4 +1,4 @@
-//! A wire that can be cut, and one that goes dead.
+//! A proxy for tests that can cut connections or stop passing bytes.
 
 use std::sync::Mutex;
 
@@ -9,7 +9,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// Passes bytes on between clients and a node, until told otherwise.
+/// Passes bytes between clients and a node, until the test cuts it.
 pub struct Proxy {
     wire: watch::Sender<Wire>,
     accepting: Mutex<JoinHandle<()>>,
@@ -48,7 +48,7 @@ impl Proxy {
         self.wire.send_modify(|wire| wire.cuts += 1);
     }
 
-    /// Whether bytes pass from now on. If not, neither end hears of it.
+    /// Sets whether bytes pass. If not, neither client nor node notices at once.
     pub fn set_alive(&self, alive: bool) {
         self.wire.send_modify(|wire| wire.alive = alive);
     }

@@ -106,7 +106,7 @@ impl RawSession {
         self.outbound = mpsc::unbounded_channel().0;
     }
 
-    /// What the node says next; `None` at the end.
+    /// The next message of the node; `None` at the end.
     pub async fn next(&mut self) -> Result<Option<ServerMessage>, Status> {
         loop {
             if let Some(message) = self.read.next() {

@@ -17,7 +17,7 @@ use tonic::Code;
 use crate::harness::{Node, SocketFolder, TestService, ask, connect, eventually};
 use crate::raw::{RawSession, asks, call, hello, leave_without_a_hello};
 
-/// Remembers what it was told.
+/// Records the reported refusals.
 #[derive(Default)]
 struct Listening(Mutex<Vec<Refusal>>);
 

@@ -15,11 +15,11 @@ use nacre_wire::limits::{REQUEST_COST_BYTES, SECOND_SESSION_BYTES};
 
 use crate::harness::{Node, SocketFolder, connect, eventually, request};
 
-/// Requests from which on there is a second session.
+/// The number of requests in flight from which on a client has a second session.
 const BUSY: usize = SECOND_SESSION_BYTES / REQUEST_COST_BYTES;
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
-/// Counts what each session asks, and lets in so many.
+/// Counts the messages of each session, and admits a limited number of sessions.
 #[derive(Debug)]
 struct Doorman {
     most: usize,

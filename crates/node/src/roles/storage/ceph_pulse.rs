@@ -15,7 +15,7 @@ const INTERVAL: Duration = Duration::from_secs(5);
 /// replaced a failed OSD by then.
 const SILENT_AFTER: Duration = Duration::from_secs(15);
 
-/// Asks as long as this lives.
+/// Checks until this value is dropped whether Ceph answers.
 #[derive(Debug)]
 pub(super) struct CephPulse {
     clock: Arc<dyn Clock>,
@@ -79,7 +79,7 @@ async fn does_answer(store: &dyn Store) -> bool {
     store.submit(request).await.is_err_and(|error| error.kind() == ErrorKind::NotFound)
 }
 
-/// It is told once it can be.
+/// Reports the silence once Ceph answers again, because the log may be on Ceph.
 async fn tell(cluster: &Cluster, node: &NodeName, silence: Duration) {
     let seconds = silence.as_secs();
     let text = format!("the Ceph cluster has not answered for {seconds} seconds, and does again");

@@ -1,4 +1,4 @@
-//! Checks from time to time which ways the OSDs behind a node have to run methods.
+//! Checks regularly which object classes the OSDs behind a gateway have to run methods with.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -42,7 +42,7 @@ impl OsdSurvey {
         Self { latest, looking }
     }
 
-    /// What was found last.
+    /// The latest survey.
     pub fn latest(&self) -> Option<Survey> {
         latest_of(&self.latest)
     }

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 /// Why a storage target does not serve from the folder it has.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RefusalReport {
-    /// What is wrong.
+    /// The reason of the refusal.
     pub reason: String,
-    /// What to do.
+    /// How to repair it.
     pub hint: Option<String>,
 }
 

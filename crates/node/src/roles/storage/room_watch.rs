@@ -21,7 +21,7 @@ const SILENCE: Duration = Duration::from_secs(60);
 /// Events kept until the log takes them: more than come in an hour.
 const MAX_UNTOLD: usize = 128;
 
-/// Looks as long as this lives.
+/// Checks the disk until this value is dropped.
 #[derive(Debug)]
 pub(super) struct RoomWatch(JoinHandle<()>);
 
@@ -56,7 +56,7 @@ impl Drop for RoomWatch {
     }
 }
 
-/// Appends events in order, until the log does not take one.
+/// Appends events in order, until the log refuses one.
 async fn append(cluster: &Cluster, untold: &mut VecDeque<Event>) {
     while let Some(event) = untold.front() {
         if cluster.events().append(event.clone()).await.is_err() {

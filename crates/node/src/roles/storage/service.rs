@@ -27,9 +27,9 @@ pub const STORAGE_SERVICE: &str = "storage";
 /// The result of one step of a scrub. A caller requests one step after another, at any pace.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScrubReport {
-    /// What was found.
+    /// The damages that the step found.
     pub damages: Vec<DamageReport>,
-    /// What was found besides, counted only.
+    /// How many further damages the step found.
     pub more_damages: u64,
     /// Objects that are stored here although another node holds them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -61,7 +61,7 @@ pub struct DamageReport {
     pub snapshot: Option<String>,
     /// Where it is: a file and byte, or an entry.
     pub place: String,
-    /// What is wrong.
+    /// The damage.
     pub problem: String,
     /// Whether it was made good.
     pub repaired: bool,

@@ -30,7 +30,7 @@ const _: () = assert!(OPERATION_TIMEOUT.as_secs() < REQUEST_DEADLINE.as_secs());
 pub(super) struct StorageTarget {
     /// The engine that keeps objects in this process, if it does.
     pub embedded: Option<EmbeddedEngine>,
-    /// The way to the Ceph cluster that keeps them, if one does.
+    /// The engine on Ceph, if a Ceph cluster stores the objects.
     pub rados: Option<RadosEngine>,
     /// Why the target does not serve from its folder; `None` if it serves. A target that does not
     /// serve has no engine.

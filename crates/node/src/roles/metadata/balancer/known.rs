@@ -13,7 +13,7 @@ use super::BalancerContext;
 /// A map that could not be read is read again after this.
 const READ_AGAIN: Duration = Duration::from_secs(1);
 
-/// What the balancer's map says to a node.
+/// The state of the balancer's map, as one node needs it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Known {
     pub settings: BalancerSettings,

@@ -16,7 +16,7 @@ pub(super) struct Meter {
     units: HashMap<String, MeteredUnit>,
     /// When the last sample was taken, and what the process had used by then.
     last: Option<(Duration, ProcessStat)>,
-    /// Since the last sample but one.
+    /// CPU use in percent, between the last two samples.
     cpu_percent: f64,
     requests_per_second: f64,
 }
@@ -24,7 +24,7 @@ pub(super) struct Meter {
 #[derive(Debug)]
 struct MeteredUnit {
     counters: UnitCounters,
-    /// As its host told it last.
+    /// The latest counters from the unit's host.
     seen: UnitUse,
 }
 

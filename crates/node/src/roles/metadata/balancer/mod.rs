@@ -43,7 +43,7 @@ pub(super) struct Heard {
     news: Notify,
 }
 
-/// What a balancer works with.
+/// What a balancer needs to work.
 pub(super) struct BalancerContext {
     pub node: NodeName,
     pub cluster: Cluster,
@@ -78,7 +78,7 @@ impl Balancer {
         self.known.borrow().traits.clone()
     }
 
-    /// What other nodes ask of it.
+    /// The service by which other nodes send their heartbeats.
     pub fn service(&self) -> BalancerService {
         BalancerService::new(Arc::clone(&self.heard))
     }

@@ -29,13 +29,13 @@ pub(super) struct Runner {
     heard: Arc<Heard>,
     history: History,
     meter: Meter,
-    /// What the operator says of this node.
+    /// The operator's settings for this node.
     traits: NodeTraits,
     /// The program and version whose failure was reported last. Each failure is reported once.
     reported: Option<(String, u64)>,
 }
 
-/// What a tick needs of the settings.
+/// The settings that one tick needs.
 struct Tick {
     number: u64,
     /// When it began.

@@ -10,7 +10,7 @@ use nacre_resource::{ResourceHost, ResourceName};
 /// The file type of a log's sequencer.
 const SEQUENCER: &str = "sequencer";
 
-/// What a node serves that can move.
+/// The hosts of the units that can move to another node.
 #[derive(Debug, Clone)]
 pub(in super::super) struct Units {
     pub sequencers: SequencerHost,

@@ -1,4 +1,4 @@
-//! What a node delivers of what objects send.
+//! Metrics of the messages that a node delivers for objects.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What the storage role tells Prometheus.
+//! The metrics of the storage role.
 
 mod channels;
 mod engine;

@@ -1,4 +1,4 @@
-//! Compaction and scrub of the engine in this process. Both ask the layer for their turn.
+//! Lets compaction and scrub of the engine wait until the latency scheduler allows their next step.
 
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 /// Requests need the disk space that compaction frees.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
-/// Gives compaction its turn.
+/// Makes compaction wait for the latency scheduler.
 #[derive(Debug)]
 pub(in super::super) struct CompactionPace {
     slo: Arc<NodeSlo>,

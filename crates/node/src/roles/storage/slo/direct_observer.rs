@@ -1,4 +1,4 @@
-//! Observes direct traffic: what clients ask of the OSDs without passing a gateway.
+//! Observes direct traffic: requests that Ceph clients send to the OSDs without passing a gateway.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -9,7 +9,7 @@ use prometheus_client::encoding::DescriptorEncoder;
 
 use crate::metrics::page::{Page, plain, seconds};
 
-/// Reads what a node saw.
+/// Reports what a node has measured of latencies.
 #[derive(Debug)]
 pub(super) struct SloCollector(pub Arc<NodeSlo>);
 

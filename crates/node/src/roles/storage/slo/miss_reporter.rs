@@ -1,4 +1,4 @@
-//! Tells the cluster log which promises were not kept, and why.
+//! Writes to the cluster log which latency promises were missed, and why.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,8 @@ pub(super) async fn report_misses(slo: Arc<NodeSlo>, cluster: Cluster, node: Nod
     loop {
         tokio::time::sleep(INTERVAL).await;
         for miss in slo.take_misses() {
-            // If the log takes no event now, it is told of the next misses.
+            // If the log does not accept the event, these misses are not reported. Later misses
+            // will be.
             let _ = cluster.events().append(event(&miss).node(node.clone())).await;
         }
     }

@@ -18,7 +18,7 @@ use nacre_slo::{Located, TargetOf};
 /// Between two looks at the epoch.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What the monitors answered.
+/// The placement groups and OSDs that the monitors reported.
 #[derive(Clone)]
 pub(in super::super) struct OsdTargets {
     engine: RadosEngine,
@@ -36,7 +36,7 @@ struct Primaries {
 }
 
 impl OsdTargets {
-    /// Those of a Ceph cluster.
+    /// The targets of a Ceph cluster.
     pub fn new(engine: RadosEngine, clock: Arc<dyn Clock>) -> Self {
         Self { engine, clock, known: Arc::default() }
     }

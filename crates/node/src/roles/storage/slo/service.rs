@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 /// The name of the service.
 pub const SLO_SERVICE: &str = "slo";
-/// The method by which a gateway tells its counts.
+/// The method by which a gateway reports its counts.
 pub(super) const SENT: &str = "sent";
 
 /// The tenant whose traffic is to be watched, and for how long.
@@ -32,7 +32,7 @@ pub struct WatchRequest {
     pub seconds: f64,
 }
 
-/// Answers for one node.
+/// Serves requests about one node's latencies.
 #[derive(Debug)]
 pub(super) struct SloService(pub Arc<NodeSlo>);
 
