@@ -14,18 +14,18 @@ use crate::{Change, OsdObject};
 /// The attributes as a transaction has made them so far.
 #[derive(Debug, Default)]
 pub(crate) struct Attributes {
-    /// All of them, once they were asked for.
+    /// All attributes, once they were read.
     known: Option<BTreeMap<String, Bytes>>,
     changed: BTreeSet<String>,
 }
 
 impl Attributes {
-    /// None, whatever lies in the OSD.
+    /// No attributes, whatever the OSD stores.
     pub fn none() -> Self {
         Self { known: Some(BTreeMap::new()), changed: BTreeSet::new() }
     }
 
-    /// Whether none was set or removed.
+    /// Whether no attribute was set or removed.
     pub fn are_as_stored(&self) -> bool {
         self.changed.is_empty()
     }
@@ -49,7 +49,7 @@ impl Attributes {
         Ok(())
     }
 
-    /// What makes those in the OSD so; `fresh` if it has none.
+    /// The changes that give the stored attributes their new state. With `fresh`, none are stored.
     pub fn changes(mut self, fresh: bool) -> Vec<Change> {
         let mut known = self.known.take().unwrap_or_default();
         let change = |name: String| {

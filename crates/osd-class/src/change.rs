@@ -1,8 +1,8 @@
-//! What a transaction asks of the OSD once it has succeeded.
+//! The changes that a successful transaction gives to the OSD.
 
 use bytes::Bytes;
 
-/// One change of an object, in RADOS' terms: names and keys are as they are stored.
+/// One change of an object. Names and keys have their stored form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// Make the object exist.
@@ -15,7 +15,7 @@ pub enum Change {
     Write {
         /// Where the first goes.
         offset: u64,
-        /// The bytes; at least one.
+        /// The bytes; at least one byte.
         data: Bytes,
     },
     /// Writes zeros over a part of the data. The part must end before the end of the data;
@@ -23,7 +23,7 @@ pub enum Change {
     Zero {
         /// The first byte.
         offset: u64,
-        /// So many; at least one.
+        /// The number of zeros; at least one.
         length: u64,
     },
     /// Cut or extend the data.
@@ -35,12 +35,12 @@ pub enum Change {
         /// Its value.
         value: Bytes,
     },
-    /// Remove an xattr. The class API has no way to do it.
+    /// Remove an xattr. The class API has no function for this.
     RemoveAttribute(String),
     /// Remove every omap entry.
     ClearMap,
     /// Set omap entries.
     SetEntries(Vec<(Bytes, Bytes)>),
-    /// Remove an omap entry, whether it is there or not.
+    /// Remove an omap entry, whether it exists or not.
     RemoveEntry(Bytes),
 }

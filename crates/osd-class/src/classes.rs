@@ -13,12 +13,12 @@ use nacre_object::{
 pub(crate) struct RequestClasses<'a> {
     /// The native classes and `lua`.
     pub native: &'a ClassRuntime,
-    /// A runtime for each program, which holds that alone.
+    /// A runtime for each program; it holds only this program.
     pub programs: Vec<(ClassName, Arc<ClassRuntime>)>,
 }
 
 impl RequestClasses<'_> {
-    /// Whether every class that the ops call is there.
+    /// Whether the request has every class that its ops call.
     pub fn hold_all_of(&self, ops: &[Op]) -> bool {
         ops.iter().all(|op| match op {
             Op::Call(call) => self.find(&call.class).is_some(),

@@ -13,9 +13,9 @@ use crate::osd_object::StoredEntry;
 
 /// Entries read at a look: values may be large.
 const LOOK_ENTRIES: usize = 4;
-/// Bytes of a key that are halved as one number, behind those that are settled.
+/// How many bytes of a key are halved as one number, after the bytes that are settled.
 const WINDOW_BYTES: usize = 7;
-/// Behind every number that so many bytes can be.
+/// One more than the greatest number of that many bytes.
 const WINDOW_END: u64 = 1 << (8 * WINDOW_BYTES);
 /// The most looks of one search. The limit is needed because a search cannot be interrupted and
 /// delays other objects. Each look halves the range of possible keys, so this number suffices for
@@ -68,13 +68,14 @@ fn middle(low: &Bytes, high: Option<&[u8]>, prefix_length: usize) -> Option<Vec<
         if middle[..] > low[..] && high.is_none_or(|high| middle[..] < *high) {
             return Some(middle);
         }
-        // Neighbours as numbers: what lies between begins as `low` does, and is behind it further on.
+        // The two numbers are neighbours. Keys between them begin with the bytes of `low`, so halve
+        // the bytes after these.
         high_number = WINDOW_END;
     }
     None
 }
 
-/// The bytes of a key behind those that are settled, as a number.
+/// The bytes of a key after the settled ones, as a number.
 fn window(key: &[u8], settled: usize) -> u64 {
     let byte = |at: usize| u64::from(key.get(settled + at).copied().unwrap_or(0));
     (0..WINDOW_BYTES).fold(0, |number, at| number << 8 | byte(at))

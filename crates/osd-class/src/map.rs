@@ -14,40 +14,40 @@ use crate::{Change, OsdObject};
 /// How many entries the first page has, when the size of entries is not known yet. They fit into
 /// memory even if all are as large as possible.
 const FIRST_PAGE_ENTRIES: usize = 8;
-/// Most entries read at once: an OSD gives no more by default.
+/// The most entries in one page: an OSD returns no more by default.
 const MAX_PAGE_ENTRIES: usize = 1024;
 /// How many entries a walk to the last entry may visit. The limit is needed because a walk cannot
 /// be interrupted and delays other objects. A walk over so many entries takes about as long as a
 /// program may run.
 const MAX_WALKED_ENTRIES: usize = 100_000;
-/// About how much is read at once.
+/// The approximate size of a page in bytes.
 const PAGE_BYTES: usize = 1024 * 1024;
 
 /// A map as a transaction has made it so far.
 #[derive(Debug)]
 pub(crate) struct Map {
-    /// Whether something of what lies in the OSD shows through.
+    /// Whether stored entries are still visible.
     shows_stored: bool,
-    /// Whether what lies in the OSD was cleared.
+    /// Whether the transaction has cleared the stored map.
     cleared: bool,
-    /// Keys set, or removed (`None`).
+    /// Keys that the transaction has set, or removed (`None`).
     changes: BTreeMap<Bytes, Option<Bytes>>,
-    /// The header, once it was set.
+    /// The header, if the transaction has set it.
     header: Option<Bytes>,
 }
 
 impl Map {
-    /// A map that lies in the OSD.
+    /// The stored map, without changes.
     pub fn stored() -> Self {
         Self { shows_stored: true, ..Self::none() }
     }
 
-    /// No map, whatever lies in the OSD.
+    /// An empty map, whatever the OSD stores.
     pub fn none() -> Self {
         Self { shows_stored: false, cleared: false, changes: BTreeMap::new(), header: None }
     }
 
-    /// What is at a key.
+    /// The value of a key.
     pub fn get(&self, key: &[u8], object: &mut dyn OsdObject) -> Result<Option<Bytes>> {
         match self.changes.get(key) {
             Some(value) => Ok(value.clone()),
@@ -142,7 +142,7 @@ impl Map {
         sets && !self.cleared && self.changes.values().all(Option::is_some)
     }
 
-    /// What makes the map in the OSD so; `fresh` if there is none.
+    /// The changes that give the stored map its new state. With `fresh`, no map is stored.
     pub fn changes(self, fresh: bool) -> Vec<Change> {
         let mut changes = Vec::new();
         if self.cleared && !fresh {
@@ -232,15 +232,16 @@ impl Entries<'_> {
     }
 }
 
-/// Entries of the map as they lie in the OSD, read a page at a time.
+/// The stored entries of the map, read a page at a time.
 struct StoredPages<'a> {
     object: &'a mut dyn OsdObject,
-    /// The last key that was read, or what it begins after, as stored.
+    /// The last key that was read, in its stored form; at first the key to begin after.
     after: Vec<u8>,
     prefix: Vec<u8>,
     page: VecDeque<(Bytes, Bytes)>,
     more: bool,
-    /// How many to read at once; grows, twofold at a time, as their size becomes known.
+    /// How many entries to read at once. The number at most doubles from page to page, as their
+    /// size becomes known.
     page_entries: usize,
 }
 
@@ -266,7 +267,7 @@ impl StoredPages<'_> {
         self.more = more;
         let bytes: usize = entries.iter().map(|(key, value)| key.len() + value.len()).sum();
         let affordable = PAGE_BYTES / (bytes / entries.len()).max(1);
-        // The next may be larger than those seen.
+        // The next entries may be larger than these.
         let affordable = affordable.min(2 * self.page_entries);
         self.page_entries = affordable.clamp(FIRST_PAGE_ENTRIES, MAX_PAGE_ENTRIES);
         for (stored_key, value) in entries {

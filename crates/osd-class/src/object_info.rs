@@ -24,20 +24,20 @@ use bytes::Buf;
 const STRUCT_VERSION: u8 = 17;
 /// The oldest reader that Ceph 16 admits.
 const OLDEST_READER: u8 = 8;
-/// Most watchers there can be in what is not damaged: far more than an OSD takes.
+/// The most watchers in an undamaged record: far more than an OSD allows.
 const MAX_WATCHERS: u32 = 65_536;
 
-/// What of it is of use here.
+/// The parts of the record that are needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ObjectInfo {
-    /// The version that clients are told.
+    /// The version that clients see.
     pub user_version: u64,
-    /// Bytes of the data: what the class API tells as well, so a wrong reading is noticed.
+    /// Bytes of the data. The class API also reports the size, so a decoding error is noticed.
     pub size: u64,
 }
 
 impl ObjectInfo {
-    /// Reads the encoding; `None` if it is not in the form that is known here.
+    /// Decodes a record; `None` if its form is unknown.
     pub fn decode(mut encoded: &[u8]) -> Option<Self> {
         let input = &mut encoded;
         let (version, oldest_reader) = (input.try_get_u8().ok()?, input.try_get_u8().ok()?);
@@ -81,9 +81,9 @@ fn skip_framed(input: &mut &[u8]) -> Option<()> {
 mod tests {
     use super::*;
 
-    /// What an OSD of Ceph 16.2.15 kept about an object of 18 bytes after six writes.
+    /// The record that an OSD of Ceph 16.2.15 kept about an object of 18 bytes after six writes.
     const SAMPLE: &str = include_str!("samples/object_info_16.hex");
-    /// The same after a client began to watch it, and one more.
+    /// The record of the same object after a client began to watch it, and after one more write.
     const WATCHED: &str = include_str!("samples/object_info_16_watched.hex");
 
     fn bytes(hex: &str) -> Vec<u8> {

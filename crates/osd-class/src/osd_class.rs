@@ -1,4 +1,5 @@
-//! One call of the class `nacre`, from its input to its output.
+//! Runs one call of the class `nacre`: decodes its input, runs the transaction, and encodes the
+//! answer.
 
 use std::sync::Arc;
 
@@ -39,7 +40,7 @@ pub enum Mode {
     Inspect,
 }
 
-/// The class `nacre`: what its calls share.
+/// The class `nacre`: the state that its calls share.
 pub struct OsdClass {
     native: ClassRuntime,
     programs: ProgramCache,
@@ -57,7 +58,7 @@ enum Refusal {
 struct Done {
     /// The answer, encoded.
     reply: Vec<u8>,
-    /// What the OSD is to do.
+    /// The changes for the OSD.
     changes: Vec<Change>,
 }
 
@@ -119,7 +120,7 @@ impl OsdClass {
             Err(Refusal::Needs(digests)) => Answer::ProgramsNeeded(pb::ProgramsNeeded { digests }),
             Err(Refusal::Unsuited(why)) => Answer::Unsuited(why.into()),
         };
-        // What it failed with is the answer.
+        // The answer itself already has the error of the fault.
         let fault = FaultCapture::take().map(|fault| pb::OsdFault { error: None, ..fault });
         Ok(encoded(answer, fault))
     }
@@ -194,7 +195,7 @@ fn transact(
     Ok(Done { reply: encoded(answer, FaultCapture::take()), changes: view.into_changes()? })
 }
 
-/// What tells the results, and whether the object exists. The version is told by RADOS.
+/// The answer with the results, and whether the object exists. RADOS itself returns the version.
 fn answer(results: Vec<OpResult>, exists: bool) -> Answer {
     let says_no_more = |result: &OpResult| match result {
         OpResult::Done => true,

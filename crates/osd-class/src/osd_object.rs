@@ -1,4 +1,5 @@
-//! What the class API of an OSD gives of the object a method was called on.
+//! The interface to the object on which an OSD calls a method: what the class API of the OSD
+//! offers.
 
 use bytes::Bytes;
 use nacre_object::Result;
@@ -22,7 +23,7 @@ pub type StoredEntry = (Bytes, Bytes);
 pub struct StoredRange {
     /// The entries.
     pub entries: Vec<StoredEntry>,
-    /// Whether there are more with the prefix behind them.
+    /// Whether more entries with the prefix follow.
     pub more: bool,
 }
 
@@ -33,10 +34,10 @@ pub struct StoredRange {
 ///
 /// Every method fails only with an error of the OSD: `Corrupt` or `Unavailable`.
 pub trait OsdObject {
-    /// Size and time; `None` if it does not exist.
+    /// Size and time; `None` if the object does not exist.
     fn stat(&mut self) -> Result<Option<OsdStat>>;
 
-    /// Its version; of an absent object, one that is not less than its last.
+    /// The object's version. If the object does not exist, a version at least as great as its last.
     fn version(&mut self) -> Result<u64>;
 
     /// Bytes of the data, cut at its end.

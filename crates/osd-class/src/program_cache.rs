@@ -16,7 +16,7 @@ use nacre_program::{Budget, Digest};
 /// megabytes.
 const MAX_PROGRAMS: usize = 256;
 
-/// Which program of a class a call is to get.
+/// Identifies the program of a class that a call needs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct ProgramKey {
     /// The class.

@@ -1,4 +1,4 @@
-//! The byte stream within a transaction: a [`DraftStream`] over what lies in the OSD.
+//! The byte stream within a transaction: a [`DraftStream`] over the stored stream.
 
 use bytes::Bytes;
 use nacre_object::Result;
@@ -10,13 +10,13 @@ use crate::{Change, OsdObject};
 /// A byte stream as a transaction has made it so far.
 #[derive(Debug, Default)]
 pub(crate) struct Stream {
-    /// What it was in the OSD.
+    /// The size of the stored stream.
     stored_size: u64,
     draft: DraftStream,
 }
 
 impl Stream {
-    /// A stream that lies in the OSD with this size.
+    /// A stored stream of this size, without changes.
     pub fn stored(size: u64) -> Self {
         Self { stored_size: size, draft: DraftStream::unchanged(size) }
     }
@@ -41,7 +41,7 @@ impl Stream {
         self.draft.write(offset, data);
     }
 
-    /// Replaces all of it.
+    /// Replaces the whole stream.
     pub fn write_full(&mut self, data: Bytes) {
         self.draft.write_full(data);
     }
@@ -57,7 +57,7 @@ impl Stream {
         self.draft.zero(offset, end);
     }
 
-    /// What makes the stream in the OSD so.
+    /// The changes that give the stored stream its new state.
     pub fn changes(self) -> Vec<Change> {
         if let Some(data) = self.draft.whole() {
             return vec![Change::WriteFull(data.clone())];
@@ -93,7 +93,7 @@ impl Stream {
     }
 }
 
-/// What gives the data a size that it does not have.
+/// The change that gives the data another size.
 fn resized(size: u64) -> Change {
     if size < MAX_OBJECT_BYTES {
         return Change::Truncate(size);

@@ -22,14 +22,16 @@ use crate::{Change, OsdObject, OsdStat};
 /// methods only set map entries, which does not depend on it.
 pub struct View<'a> {
     object: &'a mut dyn OsdObject,
-    /// Size and time in the OSD, `Some(None)` if it does not exist there; once that was asked.
+    /// Size and time in the OSD, once they are known. `Some(None)` if the object does not exist
+    /// there.
     stored: Option<Option<OsdStat>>,
-    /// Whether something was found in it, so that it exists, which then need not be asked.
+    /// Whether a read has found data in the object. The object then exists, so the OSD need not be
+    /// asked.
     found: bool,
     presence: Presence,
-    /// Whether it was removed, so that nothing of what is stored shows through.
+    /// Whether the transaction has removed the object, so that nothing stored is visible.
     removed: bool,
-    /// The byte stream, once it was looked at.
+    /// The byte stream, once it is needed.
     stream: Option<Stream>,
     map: Map,
     attributes: Attributes,
@@ -133,7 +135,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The byte stream, and the object that it lies in.
+    /// The byte stream, and the object that stores it.
     fn stream(&mut self) -> Result<(&mut Stream, &mut dyn OsdObject)> {
         let size = match &self.stream {
             Some(stream) => stream.size(),
@@ -146,9 +148,9 @@ impl<'a> View<'a> {
         if self.is_present()? { Ok(()) } else { Err(Error::not_found("no such object")) }
     }
 
-    /// As [`Self::must_exist`], after a look into its map: one that held something exists.
+    /// Like [`Self::must_exist`], after a read of the map: an object whose map has an entry exists.
     fn must_hold(&mut self, something: bool) -> Result<()> {
-        // Entries that the transaction itself has put there do not show that the object is stored.
+        // Entries that the transaction itself has set do not show that the object is stored.
         self.found |= something && self.presence == Presence::AsStored;
         self.must_exist()
     }

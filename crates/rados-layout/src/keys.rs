@@ -3,9 +3,9 @@
 //! librados' C interface passes the bounds of a range as C strings, which end at a zero byte. So
 //! the encoding replaces the byte 0 by `1 1` and the byte 1 by `1 2`.
 //!
-//! **Invariant:** the encoding keeps the order of keys, and a key that begins with another still
-//! does. The codes of single bytes are ordered as the bytes are, and no code is the beginning of
-//! another.
+//! **Invariant:** the encoding keeps the order of keys. If one key begins with another, so do their
+//! encodings. The codes of single bytes are ordered as the bytes are, and no code is the beginning
+//! of another.
 
 /// Stands for a byte that cannot stand for itself.
 const ESCAPE: u8 = 1;

@@ -105,7 +105,7 @@ async fn an_abandoned_request_does_no_harm() {
     object.does([write_full(vec![7; 100_000]), map_set([("k", "v")])]).await;
     for _ in 0..200 {
         let reading = object.submit([read_all(), map_range("", "", 9), Op::GetAttributes]);
-        // Begun, and dropped at once; a quick answer may already be there.
+        // Start a read and drop it at once. A quick answer may already be there.
         let _begun = futures::poll!(std::pin::pin!(reading));
     }
     assert_eq!(object.answers(read(0, 2)).await, data(vec![7, 7]));

@@ -97,7 +97,7 @@ fn an_interrupted_start_leaves_nothing() {
     eventually_blocking("the end of the start", || {
         status = starting.try_wait().unwrap();
         if status.is_none() {
-            // More than once, as a terminal, `make` and a shell do together.
+            // Interrupt more than once, as a terminal, `make` and a shell do together.
             kill_process(Pid::from_child(&starting), Signal::INT).unwrap();
         }
         status.is_some()

@@ -1,4 +1,5 @@
-//! What concurrent clients of one cluster see has an order, also where answers are lost.
+//! Checks that the histories of concurrent clients of one cluster are linearizable, even if answers
+//! are lost.
 
 mod support;
 

@@ -76,7 +76,7 @@ async fn abandoned_operations_block_no_thread() {
     for what in [read(0, 1), read_all()] {
         for _ in 0..BEGUN {
             let reading = object.submit([what.clone()]);
-            // Begun, and dropped at once.
+            // Start a read and drop it at once.
             assert!(futures::poll!(std::pin::pin!(reading)).is_pending());
         }
     }
@@ -135,7 +135,7 @@ async fn abandoned_notifications_stay_within_librados_bound() {
     let refused = refused.expect_err("nobody can answer");
     assert_eq!(refused.kind(), Unavailable, "{refused}");
     assert!(refused.to_string().contains("notifications"), "{refused}");
-    // There is room again, and was for everything else.
+    // Other operations have permits of their own. Later, notifications get permits again, too.
     let other = Subject::new(Arc::new(engine.clone())).object("a");
     let reading = tokio::time::timeout(10 * OPERATION_TIMEOUT, other.submit([read_all()])).await;
     assert_eq!(reading.expect("it ends").expect_err("nobody can answer").kind(), Unavailable);
@@ -211,7 +211,7 @@ async fn a_deleted_pool_is_not_taken_for_an_empty_one() {
     let delete = ["osd", "pool", "delete", "nacre", "nacre", "--yes-i-really-really-mean-it"];
     cluster.client("ceph", &delete);
 
-    // librados hears of it with the next map.
+    // librados learns of the deletion with the next map.
     let refused = async {
         loop {
             if let Err(error) = object.submit([read_all()]).await {

@@ -22,7 +22,7 @@ pub struct Administrator {
 }
 
 impl Administrator {
-    /// Connects. The pool of the options need not be there.
+    /// Connects to the cluster. The pool in the options need not exist.
     ///
     /// # Errors
     /// Those of [`crate::RadosEngine::connect`].
@@ -80,7 +80,7 @@ async fn blocking<R: Send + 'static>(
     })
 }
 
-/// What must be true of an object for a write to happen.
+/// The condition for a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expected {
     /// Nothing.
@@ -134,7 +134,7 @@ impl PoolObjects {
         }
     }
 
-    /// Removes an object, there or not.
+    /// Removes an object, whether it exists or not.
     ///
     /// # Errors
     /// Those of the cluster.

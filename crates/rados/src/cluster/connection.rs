@@ -82,7 +82,7 @@ fn unreadable(status: i32, conf: &str, options: &RadosOptions) -> Error {
     Error::invalid(text).hint("write --engine ceph:/path/ceph.conf")
 }
 
-/// What a client that failed to connect tried it with.
+/// The settings with which a client failed to connect.
 fn attempt<'a>(cluster: &Cluster, conf: &'a str, user: &'a str) -> Attempt<'a> {
     let setting = |option| cluster.get(option).unwrap_or_default();
     let [key, keyfile, keyring] = [c"key", c"keyfile", c"keyring"].map(setting);

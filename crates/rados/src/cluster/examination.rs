@@ -12,7 +12,7 @@ use crate::{RadosOptions, cluster::connection};
 /// A cluster, examined.
 #[derive(Debug, Clone, Serialize)]
 pub struct Examination {
-    /// The RADOS pool that is to hold nacre's pools; `None` if it is not there.
+    /// The RADOS pool for nacre's pools; `None` if it does not exist.
     pub pool: Option<PoolFacts>,
     /// The OSDs, by number.
     pub osds: Vec<OsdFacts>,
@@ -38,13 +38,13 @@ pub struct OsdFacts {
     pub is_up: bool,
     /// Where it runs, or ran last.
     pub host: String,
-    /// Which Ceph it is.
+    /// The OSD's version of Ceph.
     pub ceph_version: String,
-    /// What it keeps its data by: `bluestore`, `memstore`.
+    /// The OSD's object store: `bluestore`, `memstore`.
     pub object_store: String,
-    /// The settings that matter, if it told them.
+    /// The settings that matter; `None` if the OSD did not return them.
     pub settings: Option<OsdSettings>,
-    /// Which classes it offers, if it serves and the pool is there.
+    /// The OSD's classes, if it serves and the pool exists.
     pub classes: Option<OsdClasses>,
 }
 
@@ -79,7 +79,8 @@ pub async fn examine(options: RadosOptions) -> Result<Examination> {
 
 type Asking = (crate::classes::survey::Targets, std::sync::Arc<crate::ffi::IoContext>);
 
-/// What monitors and OSDs tell, and what to ask the OSDs' classes with. Waits.
+/// Asks monitors and OSDs, and waits. Also returns the objects by which to survey the OSDs'
+/// classes.
 fn facts(options: &RadosOptions) -> Result<(Examination, Option<Asking>)> {
     let cluster = connection::connect(options)?;
     let map = OsdMap::ask(&cluster)?;
@@ -114,7 +115,7 @@ fn facts_of(osd: &OsdState, metadata: &[OsdMetadata], cluster: &Cluster) -> OsdF
     }
 }
 
-/// What the OSD tells of its settings, which it does not tell every user.
+/// The settings of an OSD. Not every user may read them.
 fn settings_of(osd: i32, cluster: &Cluster) -> Option<OsdSettings> {
     let setting = |name: &str| {
         let command = serde_json::json!({ "prefix": "config get", "var": name, "format": "json" });

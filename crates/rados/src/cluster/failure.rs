@@ -1,4 +1,4 @@
-//! What librados' statuses mean.
+//! Translates librados' statuses into errors, each with a hint.
 
 use nacre_object::{Error, ErrorKind};
 
@@ -6,7 +6,7 @@ use crate::cluster::key_search::KeySearch;
 
 /// Negated errnos that decide something.
 pub mod status {
-    /// `ENOENT`: the object is not there.
+    /// `ENOENT`: the object does not exist.
     pub const ABSENT: i32 = -2;
     /// `ENXIO`: the pool does not exist any more. librados does not report this; [`crate::ffi`]
     /// finds it out.
@@ -14,11 +14,11 @@ pub mod status {
     /// `E2BIG`: the operation is larger than allowed. [`crate::ffi`] returns it for operations that
     /// librados would accept.
     pub const TOO_LARGE: i32 = -7;
-    /// `EEXIST`: the object is there.
+    /// `EEXIST`: the object exists.
     pub const PRESENT: i32 = -17;
-    /// `ERANGE`: its version is higher than the one asserted.
+    /// `ERANGE`: the object's version is higher than the asserted one.
     pub const NEWER: i32 = -34;
-    /// `EOVERFLOW`: its version is lower than the one asserted.
+    /// `EOVERFLOW`: the object's version is lower than the asserted one.
     pub const OLDER: i32 = -75;
     /// `EOVERFLOW` from a method: the OSD dropped its answer and its changes.
     pub const OVERFLOW: i32 = OLDER;
@@ -79,7 +79,7 @@ pub fn operation_failed(status: i32) -> Error {
     }
 }
 
-/// What a connection was tried with.
+/// The settings of an attempt to connect.
 #[derive(Debug)]
 pub struct Attempt<'a> {
     /// The configuration, as a person knows it.

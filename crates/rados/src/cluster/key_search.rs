@@ -7,7 +7,7 @@
 
 use std::io;
 
-/// What librados takes between the files of `keyring`.
+/// The characters by which librados separates the files of `keyring`.
 const SEPARATORS: [char; 5] = [';', ',', '=', ' ', '\t'];
 
 /// The settings that say where a client's key is.
@@ -21,16 +21,16 @@ pub struct KeySettings {
     pub keyring: String,
 }
 
-/// What came of the search.
+/// The result of the search.
 #[derive(Debug)]
 pub enum KeySearch {
     /// The client has a key, from here.
     Found { place: String },
-    /// None of the files is there.
+    /// None of the files exists.
     NoKeyring { files: Vec<String> },
-    /// The file is there, but not for this process.
+    /// The file exists, but this process may not read it.
     Unreadable { file: String, error: io::Error },
-    /// The file has keys of others only.
+    /// The file has only keys of other users.
     NotIn { file: String, others: Vec<String> },
 }
 
@@ -132,7 +132,7 @@ mod tests {
     const KEYRING: &str =
         "[client.admin]\n\tkey = AQ==\n\tcaps mon = \"allow *\"\n[osd.0]\nkey=AQ==\n[client.x]\n";
 
-    /// There are a keyring, an empty one, and a file that only others may read.
+    /// Simulates three files: a keyring, an empty keyring, and a file that only others may read.
     fn read(file: &str) -> io::Result<Vec<u8>> {
         match file {
             "/keyring" => Ok(KEYRING.into()),

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::cluster::failure::operation_failed;
 use crate::ffi::Cluster;
 
-/// A place in the cluster, as of one epoch of its map.
+/// The placement group and OSDs of an object, as of one epoch of the cluster's map.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Location {
     /// The epoch of the cluster's OSD map.
@@ -14,7 +14,7 @@ pub struct Location {
     /// The placement group, as `2.1f`.
     #[serde(rename = "pgid")]
     pub placement_group: String,
-    /// The OSD that serves the group; −1 while none does.
+    /// The OSD that serves the group; −1 while no OSD serves it.
     #[serde(rename = "acting_primary")]
     pub primary: i32,
     /// The OSDs that keep it.

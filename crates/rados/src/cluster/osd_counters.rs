@@ -1,4 +1,4 @@
-//! What an OSD counts of the operations of all its clients.
+//! Counts of clients' operations, as an OSD reports them.
 
 use nacre_object::{Error, Result};
 use serde::Deserialize;
@@ -12,7 +12,7 @@ use crate::ffi::Cluster;
 pub struct OsdCounters {
     /// Operations that only read.
     pub reads: u64,
-    /// Operations that write, those that also read included.
+    /// Operations that write, including those that also read.
     pub writes: u64,
     /// Bytes that reads returned.
     pub read_bytes: u64,

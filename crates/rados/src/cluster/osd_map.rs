@@ -1,4 +1,4 @@
-//! What the monitors know of OSDs and pools, as far as it matters here.
+//! Decodes what the monitors report about OSDs and pools.
 
 use nacre_object::{Error, Result};
 use serde::Deserialize;
@@ -47,12 +47,12 @@ pub struct PoolState {
     pub placement_groups: u32,
     /// Copies of everything.
     pub size: u32,
-    /// Copies without which nothing is served.
+    /// The least number of copies with which a placement group serves.
     pub min_size: u32,
 }
 
 impl PoolState {
-    /// Whether it keeps whole copies; others keep no maps.
+    /// Whether the pool is replicated. Pools of other types have no omap.
     pub fn is_replicated(&self) -> bool {
         /// `pg_pool_t::TYPE_REPLICATED`.
         const REPLICATED: u8 = 1;
@@ -60,7 +60,7 @@ impl PoolState {
     }
 }
 
-/// What an OSD said of itself when it started.
+/// What an OSD reported about itself when it started.
 #[derive(Debug, Clone, Deserialize)]
 pub struct OsdMetadata {
     /// Its number.
@@ -68,10 +68,10 @@ pub struct OsdMetadata {
     /// Where it runs.
     #[serde(default)]
     pub hostname: String,
-    /// Which Ceph it is.
+    /// The OSD's version of Ceph.
     #[serde(default, rename = "ceph_version_short")]
     pub ceph_version: String,
-    /// What it keeps its data by.
+    /// The OSD's object store.
     #[serde(default, rename = "osd_objectstore")]
     pub object_store: String,
 }

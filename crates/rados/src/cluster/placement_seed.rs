@@ -7,7 +7,7 @@
 
 use nacre_object::ObjectId;
 
-/// Seeds that are told apart.
+/// The number of different seeds.
 pub const SEEDS: usize = 4096;
 /// Between a namespace and a name, as RADOS has them.
 const SEPARATOR: u8 = 0x1f;
@@ -24,7 +24,7 @@ impl PlacementSeed {
         Self((hash as usize % SEEDS) as u16)
     }
 
-    /// The number of the placement group, in a pool of so many (`ceph_stable_mod`).
+    /// The number of the placement group, in a pool of `groups` groups (`ceph_stable_mod`).
     pub fn group_of(self, groups: u32) -> u32 {
         let groups = groups.max(1);
         let mask = groups.next_power_of_two() - 1;
@@ -75,7 +75,7 @@ fn mixed([mut a, mut b, mut c]: [u32; 3]) -> [u32; 3] {
 mod tests {
     use super::*;
 
-    /// What `ceph osd map` says of them.
+    /// `ceph osd map` shows this hash.
     #[test]
     fn the_hash_of_a_name_equals_that_of_rados() {
         assert_eq!(rjenkins(b"foo"), 0x7fc1_f406);

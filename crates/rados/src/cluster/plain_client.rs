@@ -1,4 +1,4 @@
-//! An ordinary client of RADOS, with which nacre is compared.
+//! A RADOS client without nacre, for comparison in tests and benchmarks.
 
 use std::ffi::CStr;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use crate::cluster::failure::operation_failed;
 use crate::ffi::{Answer, Call, Change, IoContext};
 use crate::{RadosOptions, cluster::connection};
 
-/// What a method of an object class answered.
+/// The answer of a method of an object class.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlainAnswer {
     /// The operation's status: zero or positive, or a negated errno.
     pub status: i32,
     /// The method's output, if it succeeded.
     pub output: Bytes,
-    /// The object's version, as RADOS tells it.
+    /// The object's version in RADOS.
     pub version: u64,
 }
 

@@ -72,18 +72,18 @@ pub enum Fetched {
     Data(Bytes),
     /// For [`Fetch::Attributes`]: names and values.
     Attributes(Vec<(Bytes, Bytes)>),
-    /// For [`Fetch::Keys`]: those that are there.
+    /// For [`Fetch::Keys`]: the keys that exist, with their values.
     Keys(Vec<(Bytes, Bytes)>),
     /// For [`Fetch::Range`].
     Range {
         /// The entries, in key order.
         entries: Vec<(Bytes, Bytes)>,
-        /// Whether there are more.
+        /// Whether more entries follow.
         more: bool,
     },
 }
 
-/// Where librados puts one part.
+/// The memory into which librados writes the result of one part.
 enum Slot {
     Stat { size: u64, modified: Time },
     Data { buffer: Vec<u8>, length: usize },
@@ -248,7 +248,7 @@ fn bound(key: &[u8]) -> CString {
     CString::new(key).unwrap_or_else(|_| c_string(""))
 }
 
-/// Frees what librados made for a slot, which it may never have filled.
+/// Frees what librados allocated for a slot. librados may not have filled the slot.
 fn discard(library: &Library, slot: Slot) {
     // SAFETY: each iterator is librados' and ends once.
     unsafe {
@@ -264,7 +264,7 @@ fn discard(library: &Library, slot: Slot) {
     }
 }
 
-/// Empties a slot that was filled, and frees what librados made for it.
+/// Takes the result from a filled slot, and frees what librados allocated for it.
 fn take(library: &Library, slot: Slot) -> Fetched {
     match slot {
         Slot::Stat { size, modified } => Fetched::Stat { size, modified_seconds: modified },

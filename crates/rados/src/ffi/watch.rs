@@ -24,14 +24,14 @@ pub trait Listener: Send + Sync {
     fn broken(&self);
 }
 
-/// One watch, while it lasts.
+/// The id of a watch, valid until the watch ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WatchId {
     key: usize,
     cookie: u64,
 }
 
-/// The listener of a watch, and what its notifications are acknowledged through.
+/// The listener of a watch, and the io context by which notifications are acknowledged.
 #[derive(Clone)]
 struct Entry {
     context: Arc<IoContext>,
@@ -132,7 +132,7 @@ impl IoContext {
         })
     }
 
-    /// Room for a notification, if there is some.
+    /// A permit for a notification, if one is free.
     pub fn admit_notification(&self) -> Option<Permit> {
         self.cluster.in_flight.admit_notification()
     }
@@ -183,7 +183,7 @@ impl IoContext {
     }
 }
 
-/// Who acknowledged a notification: a buffer of librados'.
+/// The watchers that acknowledged a notification, in a buffer of librados.
 struct AckList {
     context: Arc<IoContext>,
     start: *mut std::ffi::c_char,

@@ -14,7 +14,7 @@ use super::library::{CREATE_EXCLUSIVE, CREATE_IDEMPOTENT, Handle, IS_EQUAL, Libr
 pub enum Change {
     /// Guard: the object exists (`ENOENT`).
     AssertExists,
-    /// Guard: its version is this one (`ERANGE`, `EOVERFLOW`), which is not 0.
+    /// Guard: the object must have this version, which is not 0 (`ERANGE`, `EOVERFLOW`).
     AssertVersion(u64),
     /// Guard: an xattr is this (`ECANCELED`), of an object that exists (`ENOENT`).
     AssertAttribute {
@@ -23,13 +23,13 @@ pub enum Change {
         /// Its value.
         value: Bytes,
     },
-    /// Make it, which must not exist (`EEXIST`).
+    /// Create the object, which must not exist (`EEXIST`).
     CreateExclusive,
     /// Make it if need be.
     Create,
     /// Remove it with everything; it must exist (`ENOENT`).
     Remove,
-    /// Put bytes; at least one.
+    /// Write bytes; at least one byte.
     Write {
         /// The first goes here.
         offset: u64,
@@ -54,11 +54,11 @@ pub enum Change {
         /// Its value.
         value: Bytes,
     },
-    /// Remove an xattr; it must be there (`ENODATA`).
+    /// Remove an xattr, which must exist (`ENODATA`).
     RemoveAttribute(String),
     /// Set omap entries.
     SetKeys(Vec<(Bytes, Bytes)>),
-    /// Remove omap entries, there or not.
+    /// Remove omap entries, whether they exist or not.
     RemoveKeys(Vec<Bytes>),
     /// Remove all omap entries; the object must exist (`ENOENT`).
     ClearMap,

@@ -20,16 +20,16 @@ const RUNNING_TIME: Duration = Duration::from_secs(5);
 /// How many times a request may run. A walk over a whole map takes many fetches.
 const MAX_ROUNDS: usize = 10_000;
 
-/// What is left of it.
+/// The allowance of one request, and how much of it is used.
 #[derive(Debug)]
 pub struct Allowance<'a> {
     clock: &'a dyn Clock,
-    /// What rounds that are over took.
+    /// CPU time of the runs that have ended.
     used: Duration,
     rounds: usize,
 }
 
-/// One run of a request. Its classes may use the rest of the allowance.
+/// One run of a request. Its classes may use the remaining allowance.
 pub struct Round<'a> {
     clock: &'a dyn Clock,
     classes: &'a dyn RemoteClassHost,
@@ -41,7 +41,7 @@ pub struct Round<'a> {
 }
 
 impl<'a> Allowance<'a> {
-    /// All of it.
+    /// A whole allowance.
     pub fn new(clock: &'a dyn Clock) -> Self {
         Self { clock, used: Duration::ZERO, rounds: 0 }
     }

@@ -18,18 +18,18 @@ use crate::ffi::{Fetch, Fetched, Keep};
 use crate::transaction::last_walk::LastWalk;
 use crate::transaction::map_bounds::{after_of, first_behind_prefix, first_of_range, next_key};
 
-/// Most omap entries that are asked for at once: an OSD gives no more
-/// (`osd_max_omap_entries_per_request`).
+/// The most omap entries in one fetch: an OSD returns no more (`osd_max_omap_entries_per_request`).
 pub const MAX_FETCHED_ENTRIES: usize = 1024;
 /// The most bytes that an image keeps of one object. It is several times what a request or a reply
 /// carries, or what a script could hold. A larger image would take too much memory, because many
 /// requests run at the same time.
 pub const MAX_IMAGE_BYTES: usize = 64 * 1024 * 1024;
-/// What a part of it takes besides its bytes.
+/// The memory of one part in addition to its bytes.
 const ENTRY_BYTES: usize = 128;
-/// Fewest: one may be the header, which is no entry of the map.
+/// The fewest entries in one fetch: one of them may be the header, which is not an entry of the
+/// map.
 const MIN_FETCHED_ENTRIES: usize = 2;
-/// The first key behind those that are stored in front of the header.
+/// The first byte of keys that sort after the header.
 const BEHIND_HEADER: u8 = 2;
 
 const _: () = assert!(2 * MAX_TRANSACTION_BYTES <= MAX_IMAGE_BYTES);
@@ -38,22 +38,23 @@ const _: () = assert!(
     "all that a request without methods may name is kept"
 );
 
-/// What is known of an object.
+/// The fetched parts of an object.
 #[derive(Debug, Clone, Default)]
 pub struct Image {
-    /// Its version; of an absent object, one that is not less than its last.
+    /// The object's version. If the object does not exist, a version at least as great as its last.
     pub version: u64,
-    /// `None` if it does not exist.
+    /// Size and time; `None` if the object does not exist.
     pub stat: Option<Stat>,
-    /// Its attributes, once they are known.
+    /// The attributes, once they are fetched.
     pub attributes: Option<BTreeMap<String, Bytes>>,
-    /// Its map's header, once it is known.
+    /// The map's header, once it is fetched.
     pub header: Option<Bytes>,
-    /// Keys looked at, and what was there.
+    /// The fetched keys with their values; `None` for a key that does not exist.
     entries: BTreeMap<Bytes, Option<Bytes>>,
-    /// Spans of keys all of which are known: first key, first key behind (`None`: no end).
+    /// Ranges of keys that are fetched completely: first key, and first key after the range
+    /// (`None`: no end).
     known_keys: Vec<(Bytes, Option<Bytes>)>,
-    /// Parts of the byte stream: where they start and what they are.
+    /// The fetched parts of the byte stream, with their offsets.
     data: Vec<(u64, Bytes)>,
     /// Walks to the last entry with a prefix.
     last_walks: BTreeMap<Vec<u8>, LastWalk>,
@@ -66,7 +67,7 @@ pub struct Image {
 pub struct Stat {
     /// Bytes of its stream.
     pub size: u64,
-    /// Microseconds since 1970; RADOS tells seconds.
+    /// Microseconds since 1970; RADOS has only seconds.
     pub modified_micros: u64,
 }
 
@@ -107,12 +108,12 @@ impl Image {
         Ok(())
     }
 
-    /// So many bytes it may still keep.
+    /// How many more bytes the image may keep.
     pub fn room(&self) -> usize {
         MAX_IMAGE_BYTES - self.kept
     }
 
-    /// Makes room for so many bytes.
+    /// Counts bytes that the image keeps.
     fn keep(&mut self, bytes: usize) -> Result<()> {
         let bytes = ENTRY_BYTES + bytes;
         if bytes > self.room() {
@@ -188,7 +189,7 @@ impl Image {
         self.keep(0)?;
         let (first, behind) = (Bytes::from(first), behind.map(Bytes::from));
         match self.known_keys.iter_mut().find(|(_, behind)| behind.as_ref() == Some(&first)) {
-            // A walk goes on where it was: that stays one span.
+            // The range continues a fetched one, so extend that.
             Some(span) => span.1 = behind,
             None => self.known_keys.push((first, behind)),
         }
@@ -224,7 +225,8 @@ impl Image {
         self.last_walks.get(prefix)
     }
 
-    /// What is at a key; `None` if that is not known.
+    /// The value of a key, or `Some(None)` if the key does not exist; `None` if the key was not
+    /// fetched.
     pub fn entry(&self, key: &[u8]) -> Option<Option<Bytes>> {
         if let Some(value) = self.entries.get(key) {
             return Some(value.clone());
@@ -233,7 +235,8 @@ impl Image {
         known.then_some(None)
     }
 
-    /// From `first` on every key is known up to this one, exclusive; `None`: to the end.
+    /// All keys from `first` up to the returned key, which is exclusive, are fetched. `None`: all
+    /// keys to the end.
     pub fn known_until(&self, first: &[u8]) -> Option<Bytes> {
         let mut known = Bytes::copy_from_slice(first);
         loop {
@@ -254,7 +257,7 @@ impl Image {
         range.filter_map(|(key, value)| Some((key, value.as_ref()?)))
     }
 
-    /// Bytes of the stream; `None` if they are not known.
+    /// Bytes of the stream; `None` if they were not fetched.
     pub fn data(&self, offset: u64, length: u64) -> Option<Bytes> {
         let end = offset.checked_add(length)?;
         let holds =

@@ -11,7 +11,7 @@ use crate::transaction::map_bounds::next_key;
 /// How many entries the first step reads, when the size of entries is not known yet. Even with the
 /// largest values, they fit into memory.
 const FIRST_ENTRIES: usize = 64;
-/// Fewest that are asked for later on: of the largest, what a reply carries.
+/// The fewest entries of a later step. Even the largest entries then fit into a reply.
 const FEWEST_ENTRIES: usize = 8;
 
 /// How far a walk is.
@@ -19,14 +19,14 @@ const FEWEST_ENTRIES: usize = 8;
 pub struct LastWalk {
     /// The last entry so far.
     last: Option<(Bytes, Bytes)>,
-    /// The first key that it has not come to; `None` if it is at the end.
+    /// The first key that the walk has not reached; `None` at the end.
     next: Option<Vec<u8>>,
     /// Entries to ask for next.
     entries: usize,
 }
 
 impl LastWalk {
-    /// One that begins.
+    /// Begins a walk.
     pub fn new(prefix: &[u8]) -> Self {
         Self { last: None, next: Some(prefix.to_vec()), entries: FIRST_ENTRIES }
     }
@@ -37,12 +37,12 @@ impl LastWalk {
         self.last = Some((key.into(), value));
     }
 
-    /// Passes what is no entry, up to this key.
+    /// Skips keys that are not entries, up to `next`.
     pub fn pass_until(&mut self, next: Vec<u8>) {
         self.next = Some(next);
     }
 
-    /// Has passed all there are.
+    /// Notes that no entries are left.
     pub fn arrive(&mut self) {
         self.next = None;
     }
@@ -50,7 +50,7 @@ impl LastWalk {
     /// Adapts the length of the next step to the number and bytes of the last entries.
     pub fn pace(&mut self, entries: usize, bytes: usize) {
         let affordable = MAX_REPLY_BYTES / (bytes / entries.max(1)).max(1);
-        // The next may be larger than those seen.
+        // The next entries may be larger than these.
         let affordable = affordable.min(2 * self.entries);
         self.entries = affordable.clamp(FEWEST_ENTRIES, MAX_FETCHED_ENTRIES);
     }

@@ -7,7 +7,7 @@ pub fn next_key(key: &[u8]) -> Vec<u8> {
     [key, &[0]].concat()
 }
 
-/// The least key greater than every key with `prefix`; `None` if there is no such key.
+/// The least key that is greater than all keys with `prefix`; `None` if there is no such key.
 pub fn first_behind_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|byte| *byte < u8::MAX)?;
     let mut behind = prefix[..=last].to_vec();

@@ -31,7 +31,7 @@ impl Missing {
         self.keys.is_empty() && self.others.is_empty()
     }
 
-    /// Notes a miss, unless there are enough.
+    /// Notes a missing part, unless the list is full.
     pub fn note(&mut self, fetch: Fetch) {
         if self.keys.len() + self.others.len() >= MAX_MISSES {
             return;
@@ -44,7 +44,7 @@ impl Missing {
         }
     }
 
-    /// So many bytes of data it may bring.
+    /// The most bytes of data that the parts can have.
     pub fn data_bytes(&self) -> usize {
         self.others.iter().map(Fetch::data_bytes).sum()
     }
@@ -53,7 +53,7 @@ impl Missing {
         self.others.iter().filter(|fetch| matches!(fetch, Fetch::Range { .. })).count()
     }
 
-    /// What to fetch.
+    /// The parts to fetch.
     pub fn into_fetches(self) -> Vec<Fetch> {
         let mut fetches = self.others;
         if !self.keys.is_empty() {

@@ -47,21 +47,21 @@ use crate::transaction::write_only::{needs_knowledge, write_only};
 /// How many times other clients may change the object first before a request gives up.
 const MAX_ATTEMPTS: usize = 100;
 
-/// One request with what it takes to run it.
+/// One request with everything that is needed to run it.
 pub struct Transaction<'a, O> {
-    /// The objects, of which the request names one.
+    /// The store that has the request's object.
     pub objects: &'a O,
     /// Runs methods.
     pub classes: &'a dyn RemoteClassHost,
     /// The request.
     pub request: &'a Request,
-    /// What the time of its runs is measured by.
+    /// The clock that measures the time of runs.
     pub clock: &'a dyn Clock,
-    /// What methods may know.
+    /// What methods may know about the request.
     pub call: CallContext,
 }
 
-/// What one attempt came to.
+/// The result of one attempt.
 enum Attempt {
     Replied(Reply),
     /// Another client changed the object in between.
@@ -69,7 +69,8 @@ enum Attempt {
 }
 
 impl<O: Objects> Transaction<'_, O> {
-    /// Whether it can change the object with knowledge of it, and so should wait for its turn.
+    /// Whether the request may change the object depending on its state, so that it should wait for
+    /// other such requests of this process.
     pub fn wants_turn(&self) -> bool {
         self.request.ops.iter().any(|op| match op {
             Op::Call(call) => !self.classes.is_read_only(call),
@@ -77,7 +78,7 @@ impl<O: Objects> Transaction<'_, O> {
         })
     }
 
-    /// Runs it without knowledge of the object; `None` if it needs some.
+    /// Runs the request without a read of the object; `None` if it needs a read.
     pub async fn run_blind(&self) -> Result<Option<Reply>> {
         let Some(write_only) = write_only(&self.request.ops) else { return Ok(None) };
         let answer = self.apply(&write_only.changes).await;
@@ -130,7 +131,7 @@ impl<O: Objects> Transaction<'_, O> {
         }
     }
 
-    /// Runs it on what is known.
+    /// Runs the request on the fetched parts.
     fn round(
         &self,
         image: &Image,

@@ -10,7 +10,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use nacre_object::ObjectId;
 use tokio::sync::{Mutex, MutexGuard};
 
-/// Locks: more than transactions are ever under way.
+/// The number of locks: more than transactions ever in flight.
 const LOCKS: usize = 1024;
 
 /// The locks of one engine.

@@ -1,10 +1,10 @@
-//! What a transaction needs of the objects it is run on.
+//! The operations on stored objects that a transaction needs. RADOS implements them; so do tests.
 
 use std::sync::Arc;
 
 use crate::ffi::{Answer, Change, Fetch, Fetched, IoContext};
 
-/// Some objects: a namespace of the pool, or what a test has in its place.
+/// Stored objects: a namespace of the pool, or a simulation in a test.
 pub trait Objects: Sync {
     /// Reads parts of an object in one consistent read. If `version` is given, the read fails
     /// unless the object has that version.

@@ -1,4 +1,5 @@
-//! The map of an object within a transaction: what is known of it, with changes over it.
+//! The map of an object within a transaction: its fetched parts, with the transaction's changes
+//! over them.
 
 use std::collections::BTreeMap;
 use std::iter::Peekable;
@@ -17,11 +18,11 @@ use crate::transaction::map_bounds::{first_behind_prefix, first_of_range};
 #[derive(Debug)]
 pub struct PartialMap<'a> {
     image: &'a Image,
-    /// Whether something of what was there shows through.
+    /// Whether stored entries are still visible.
     shows_stored: bool,
-    /// Whether what was there was cleared.
+    /// Whether the transaction has cleared the stored map.
     cleared: bool,
-    /// Keys set, or removed (`None`).
+    /// Keys that the transaction has set, or removed (`None`).
     changes: BTreeMap<Bytes, Option<Bytes>>,
 }
 
@@ -31,7 +32,7 @@ impl<'a> PartialMap<'a> {
         Self { shows_stored: image.stat.is_some(), ..Self::none(image) }
     }
 
-    /// No map, whatever was there.
+    /// An empty map, whatever is stored.
     pub fn none(image: &'a Image) -> Self {
         Self { image, shows_stored: false, cleared: false, changes: BTreeMap::new() }
     }
@@ -75,7 +76,7 @@ impl<'a> PartialMap<'a> {
         changes
     }
 
-    /// What is at a key; `None` if that is not known.
+    /// The value of a key; `None` if the key was not fetched.
     pub fn get(&self, key: &[u8]) -> Option<Option<Bytes>> {
         match self.changes.get(key) {
             Some(value) => Some(value.clone()),

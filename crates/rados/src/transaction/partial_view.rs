@@ -38,25 +38,25 @@ pub struct PartialView<'a> {
     exists: bool,
     stream: DraftStream,
     map: PartialMap<'a>,
-    /// The attributes, once they were looked at.
+    /// The attributes, once they are needed.
     attributes: Option<BTreeMap<String, Bytes>>,
     header: Option<Bytes>,
     changed: bool,
-    /// What was done but to the map, of which only what it is in the end counts.
+    /// The changes except those of the map, of which only the final state counts.
     changes: Vec<Change>,
     /// Bytes that the transaction has written.
     charged: usize,
     missing: Missing,
 }
 
-/// What became of a view.
+/// The result of a run.
 #[derive(Debug)]
 pub enum Outcome {
     /// It needs to know more.
     Lacks(Vec<Fetch>),
     /// It is as the transaction left it.
     Done {
-        /// What makes the object so; nothing if it changed nothing.
+        /// The changes that give the object its new state; empty if nothing changed.
         changes: Vec<Change>,
         /// Whether it exists then.
         exists: bool,
@@ -91,7 +91,7 @@ impl<'a> PartialView<'a> {
         } else {
             Change::CreateExclusive
         };
-        // What was made and removed in one transaction was never there.
+        // If the transaction created the object and removed it again, nothing changes in the cluster.
         if !self.changed || !(existed || exists) {
             return Outcome::Done { changes: vec![], exists };
         }
@@ -124,7 +124,7 @@ impl<'a> PartialView<'a> {
         Err(Error::unavailable("this part of the object is not fetched yet"))
     }
 
-    /// Makes room for an op that changes the object by so many bytes, before it does anything.
+    /// Checks, before an op does anything, that the transaction may write this many bytes more.
     fn charge(&mut self, bytes: usize) -> Result<()> {
         if self.changes.len() + MAX_CHANGES_OF_OP > MAX_CHANGES {
             let text = format!("the transaction makes more than {} changes", self.changes.len());
@@ -141,7 +141,7 @@ impl<'a> PartialView<'a> {
         self.changes.push(change);
     }
 
-    /// Makes the object if need be, and the transaction one that changes it.
+    /// Creates the object if it does not exist, and notes that the transaction changes it.
     fn touch(&mut self) {
         if !self.exists {
             self.changes.push(Change::Create);
@@ -208,7 +208,7 @@ impl ObjectView for PartialView<'_> {
         self.map = PartialMap::none(self.image);
         self.attributes = Some(BTreeMap::new());
         self.header = Some(Bytes::new());
-        // Nothing of what came before remains.
+        // The removal makes earlier changes pointless.
         self.changes.clear();
         if self.image.stat.is_some() {
             self.changes.push(Change::Remove);

@@ -1,4 +1,4 @@
-//! What a transaction comes to as operations of RADOS, whatever its methods ask for.
+//! Tests which RADOS operations a transaction leads to, whatever its methods do.
 
 use bytes::Bytes;
 use nacre_object::limits::MAX_OPS;
@@ -10,7 +10,7 @@ use crate::transaction::image::Image;
 use crate::transaction::missing::MAX_MISSES;
 use crate::transaction::partial_view::{Outcome, PartialView};
 
-/// An object that is there, of which no more is known.
+/// An object that exists and of which nothing else was fetched.
 fn unknown(size: u64) -> Image {
     let mut image = Image::default();
     image.version = 1;

@@ -18,10 +18,10 @@ const PLANNED_RANGES: usize = 4;
 
 /// Keys that are requested while nothing is known of the size of their values.
 const FIRST_KEYS: usize = 64;
-/// Keys that are asked for at once later on, when what has come fits a reply.
+/// Keys in a later read, if the earlier ones fit into a reply.
 const NEXT_KEYS: usize = 256;
 
-/// What is left to fetch of what the ops name.
+/// Keys that the ops name and that are not fetched yet.
 #[derive(Debug)]
 pub struct LaterKeys(IntoIter<Vec<u8>>);
 
@@ -40,7 +40,8 @@ impl LaterKeys {
     }
 }
 
-/// What to fetch first: size and time always, so that an absent object is noticed.
+/// The parts to fetch first. Size and time are always among them, so that an absent object is
+/// noticed.
 pub fn plan(ops: &[Op]) -> (Vec<Fetch>, LaterKeys) {
     let mut fetches = vec![Fetch::Stat];
     let mut keys = Vec::new();
@@ -66,7 +67,7 @@ pub fn plan(ops: &[Op]) -> (Vec<Fetch>, LaterKeys) {
                 if ranges < PLANNED_RANGES && bounds::check_map_range(after, prefix).is_ok() =>
             {
                 ranges += 1;
-                // One more tells whether there are more; one may be the header.
+                // One entry more shows whether more follow; another may be the header.
                 let limit = (*limit as usize).saturating_add(2).min(PLANNED_ENTRIES);
                 let first = first_of_range(after, prefix);
                 fetches.push(range_from(&first, prefix, limit, Keep::All));

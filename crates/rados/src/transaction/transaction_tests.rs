@@ -20,7 +20,7 @@ use crate::transaction::objects::Objects;
 
 /// Entries of the map of each of the objects, of 1 KiB each.
 const MAP_ENTRIES: u32 = 200_000;
-/// What most methods of [`Slow`] take each time.
+/// The time that most methods of [`Slow`] take.
 const CALL_TIME: Duration = Duration::from_millis(100);
 
 /// Simulated objects with much data and many map entries. A walk over the map finds entries, but a
@@ -61,7 +61,7 @@ fn walked(after: &[u8], limit: u64) -> Fetched {
     Fetched::Range { entries: (first..behind).map(entry).collect(), more: behind < MAP_ENTRIES }
 }
 
-/// A class whose method takes its time, and does what it is told.
+/// A class whose only method takes `call_time` and does what `method` does.
 struct Slow<'a> {
     clock: &'a ManualClock,
     call_time: Duration,
@@ -81,7 +81,7 @@ impl ClassHost for Slow<'_> {
 
 impl RemoteClassHost for Slow<'_> {}
 
-/// Runs a request of so many calls.
+/// Runs a request of this many calls.
 async fn run(
     objects: &Endless,
     calls: usize,

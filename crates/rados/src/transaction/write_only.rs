@@ -27,7 +27,7 @@ pub fn needs_knowledge(status: i32) -> bool {
     [ABSENT, PRESENT, NEWER, OLDER].contains(&status)
 }
 
-/// The changes of a transaction that needs no knowledge; `None` of one that does.
+/// The changes of a transaction; `None` if the transaction must read the object.
 pub fn write_only(ops: &[Op]) -> Option<WriteOnly> {
     let mut changes = Vec::new();
     let mut writes = false;
