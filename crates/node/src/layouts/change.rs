@@ -1,5 +1,5 @@
-//! Decides the next step when a class changes to another layout. It is a pure state machine; the
-//! keeper (`keeper`) carries out the steps.
+//! Decides the next step when a class changes to another layout (another way to store its rows). It
+//! is a pure state machine; the keeper (`keeper`) carries out the steps.
 //!
 //! The next step follows from the recorded phase and from the active version. So any process that
 //! reads the record can continue the change, even after a person has activated another version. The

@@ -1,4 +1,5 @@
-//! The keeper: the background task that changes the layouts of classes.
+//! The keeper: the background task that changes the layouts of classes. A layout says how the
+//! objects of a class store their rows.
 //!
 //! Every node that stores objects runs a keeper. A lease lets one keeper work at a time (`lease`).
 //! A keeper waits for changes of the maps `layouts` and `programs`, and does nothing else until

@@ -1,4 +1,5 @@
-//! Makes the two versions of a class that lead from one layout to another. This module is pure.
+//! Makes the two versions of a class that lead from one layout of its rows to another. This module
+//! is pure.
 //!
 //! Both versions read rows in the old and in the new location. The *bridge* writes rows to the old
 //! location, the *target* writes them to the new one. The bridge is live on all nodes before the

@@ -7,8 +7,8 @@ use super::ffi;
 /// The level of what the operator must know of: always written.
 pub(super) const ERROR: i32 = 0;
 /// The log level of faults. The client gets the error of a fault anyway, so the OSD logs it only if
-/// `debug_objclass` is at least this level. At a lower level, a program that always fails would
-/// fill the disk.
+/// `debug_objclass` is at least this level. Otherwise a program that always fails would fill the
+/// disk with log lines.
 const FAULT: i32 = 2;
 /// The least level of what programs say, for the same reason.
 const PROGRAM: i64 = 5;

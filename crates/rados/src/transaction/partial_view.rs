@@ -91,7 +91,7 @@ impl<'a> PartialView<'a> {
         } else {
             Change::CreateExclusive
         };
-        // If the transaction created the object and removed it again, nothing changes in the cluster.
+        // If the transaction created the object and removed it again, the cluster sees no change.
         if !self.changed || !(existed || exists) {
             return Outcome::Done { changes: vec![], exists };
         }

@@ -79,8 +79,7 @@ fn event(free: u64, reserve: u64) -> Event {
     }
 }
 
-/// The state that the cluster log was told last (full or not), and when it was last told that the
-/// disk is full.
+/// The state in the last event (full or not), and the time of the last event that the disk is full.
 #[derive(Debug, Default)]
 struct Told {
     is_full: bool,
@@ -88,8 +87,8 @@ struct Told {
 }
 
 impl Told {
-    /// Whether the log must be told this state now; if so, the state counts as told. The log always
-    /// learns that a full disk has free space again.
+    /// Whether the cluster log must get an event about this state now; if so, notes that it has. The
+    /// log always learns that a full disk has free space again.
     fn is_due(&mut self, is_full: bool, now: Duration) -> bool {
         let is_silent = is_full && self.full_at.is_some_and(|at| now < at + SILENCE);
         if is_full == self.is_full || is_silent {

@@ -7,8 +7,8 @@ use nacre::{Cluster, Event, Severity};
 use nacre_object::NodeName;
 use nacre_slo::{Miss, NodeSlo};
 
-/// All misses of a tenant on a target within this time become one event, so that many misses do not
-/// fill the log.
+/// How often misses are reported. All requests of a tenant to a target that were too slow within
+/// this time become one event, so that many slow requests do not fill the log.
 const INTERVAL: Duration = Duration::from_secs(10);
 
 /// Reports until it is aborted.
