@@ -1,5 +1,7 @@
-//! Measures how much CPU time it takes to measure 100,000 units, and to make one decision. Run it
-//! with `cargo run --release -p nacre-balance --example measure_cost`.
+//! Measures the CPU time of a balancer's two main tasks: measuring the load of 100,000 units, and
+//! one decision of each policy.
+//!
+//! Run it with `cargo run --release -p nacre-balance --example measure_cost`.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! `History`: a node's recent decisions, and the state that its policy keeps between ticks.
 //!
-//! Each node has an object of its own in the system pool: `balancer.NODE`. Its map holds an entry
-//! for each of the last ticks, and the policy's state. A tick and the state change in one
-//! transaction, so a policy's state always includes every recorded decision.
+//! Each node has its own object in the system pool: `balancer.NODE`. The object's map holds an
+//! entry for each of the last ticks, and the policy's state. One transaction stores a tick together
+//! with the state, so a crash cannot separate them.
 //!
 //! | key | value |
 //! | --- | --- |
@@ -40,31 +40,32 @@ pub struct TickRecord {
     pub policy: String,
     /// Its version.
     pub version: u64,
-    /// The inputs of the decision. If the record would be too long, it lacks the units and their
-    /// loads.
+    /// The inputs of the decision. A record longer than [`MAX_RECORD_BYTES`] is stored without the
+    /// units and their loads.
     pub inputs: Inputs,
     /// The decision; `None` if there was none.
     pub decision: Option<Decision>,
-    /// Why there was none.
+    /// Why there was no decision.
     pub failure: Option<String>,
-    /// What became of the decision's moves, in their order; fewer while moves are under way.
+    /// The outcomes of the decision's moves, in their order. Moves under way have no outcome yet.
     pub outcomes: Vec<MoveOutcome>,
 }
 
-/// What became of a move.
+/// The outcome of a move.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MoveOutcome {
     /// The unit.
     pub unit: String,
     /// The node that it was to move to.
     pub to: String,
-    /// How long the unit was held, in milliseconds.
+    /// How long the unit's operations waited, in milliseconds.
     pub millis: f64,
     /// Why it did not move; `None` if it did.
     pub failure: Option<String>,
 }
 
-/// What a policy keeps between ticks. Another program starts afresh; another version of it goes on.
+/// The state that a policy keeps between ticks. Another version of the same program continues with
+/// this state; another program starts without a state.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct KeptState {
     /// The program.
@@ -90,13 +91,13 @@ impl History {
     /// The history of a node.
     ///
     /// # Errors
-    /// None but a mistake in the name's form.
+    /// `Invalid` if the object's name would be malformed.
     pub fn of(store: Arc<dyn Store>, node: &NodeName) -> Result<Self> {
         let name = ObjectName::new(format!("balancer.{node}"))?;
         Ok(Self { store, object: ObjectId::new(PoolName::system(), name) })
     }
 
-    /// What the policy kept.
+    /// The state that the policy stored last.
     ///
     /// # Errors
     /// `Unavailable`; `Corrupt`.
@@ -111,14 +112,14 @@ impl History {
                 Ok(KeptState::default())
             }
             Ok(_) => Err(Error::corrupt(
-                "the store's answer to a read of the balancer's state is no read result",
+                "the store answered a read of the balancer's state with something else",
             )),
             Err(error) => Err(error),
         }
     }
 
-    /// Stores a tick and the policy's state. The tick replaces the entry of the tick [`KEPT_TICKS`]
-    /// before it.
+    /// Stores a tick and the policy's state. The new entry replaces the entry of the tick
+    /// [`KEPT_TICKS`] earlier.
     ///
     /// # Errors
     /// `Unavailable` if the store does not answer; `Exhausted` if it is full.
@@ -144,7 +145,7 @@ impl History {
                 Ok(OpResult::Range(range)) => range,
                 Err(error) if error.kind() == nacre_object::ErrorKind::NotFound => break,
                 Ok(_) => {
-                    return Err(Error::corrupt("the store's answer to a listing is no listing"));
+                    return Err(Error::corrupt("the store answered a listing with something else"));
                 }
                 Err(error) => return Err(error),
             };

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use nacre_program::{Budget, DEFAULT_MEMORY_BYTES, DEFAULT_OUTPUT_BYTES, DEFAULT_STEPS};
 
-/// The most ranks of one tick. It is far more than the largest Ceph clusters have, which is some
-/// dozens. It is bounded because a policy may compare every rank with every other.
+/// The most ranks in one tick, because a policy may compare every rank with every other. The
+/// largest Ceph clusters have some dozens.
 pub const MAX_RANKS: usize = 1024;
 /// Units of one rank. A policy that looks at them one by one needs memory for each.
 pub const MAX_UNITS: usize = 262_144;
@@ -22,8 +22,9 @@ pub const MAX_LOG_CHARACTERS: usize = 256;
 /// The half-life of a counter of CephFS (`mds_decay_halflife`).
 pub const DEFAULT_HALF_LIFE: Duration = Duration::from_secs(5);
 
-/// The budget of one decision. Decisions are rare (one in a tick of some seconds) and see every
-/// unit, so a decision gets more time than a method of a class. It still ends well within a tick.
+/// The budget of one decision. A rank decides only once in a tick of some seconds, and looks at
+/// every unit. So a decision gets more time than a method of a class, and still ends well within a
+/// tick.
 pub const DECISION_BUDGET: Budget = Budget {
     time: Duration::from_secs(1),
     steps: DEFAULT_STEPS,
@@ -31,8 +32,8 @@ pub const DECISION_BUDGET: Budget = Budget {
     output_bytes: DEFAULT_OUTPUT_BYTES,
 };
 
-/// The budget of the check of a policy. The check does not depend on the speed of the machine: its
-/// clock stands still, so only the number of steps limits it.
+/// The budget of a policy's check. The check runs with a stopped clock, so only the number of steps
+/// limits it. A slow machine therefore accepts the same policies as a fast one.
 pub(crate) const CHECK_BUDGET: Budget = Budget { steps: 5_000_000, ..DECISION_BUDGET };
 
 /// The bytes of a unit's counters in the memory of a run.
@@ -40,8 +41,8 @@ pub(crate) const COUNTER_BYTES: usize = 5 * size_of::<f64>();
 
 /// Units that one step of the loop over them measures.
 pub(crate) const UNITS_AT_ONCE: usize = 8;
-/// How many units are measured at a time. Their counters are copied into the VM together; counters
-/// and loads of this many units fit into the cache of a CPU.
+/// How many units are measured at a time. Their counters are copied into the VM together. The
+/// counters and loads of this many units fit into a CPU's cache.
 pub(crate) const BLOCK_UNITS: usize = 512;
 
 /// The memory of a run that one unit takes if the policy reads it, with a reserve.

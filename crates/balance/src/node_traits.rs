@@ -1,8 +1,8 @@
 //! `NodeTraits`: the labels and the capacity that an operator gave a node, for policies to use.
 //!
-//! `nacre node set` stores them. Each node's balancer reads its own traits and sends them with its
-//! heartbeats. They are stored in the balancer's map, with one entry for each node, so a restart of
-//! the node does not change them.
+//! `nacre node set` stores them in the balancer's map, one entry for each node, so they survive a
+//! restart of the node. Each node's balancer reads the node's own traits and sends them with its
+//! heartbeats.
 
 use std::collections::BTreeMap;
 
@@ -22,15 +22,15 @@ pub const MAX_CAPACITY: f64 = 1e6;
 /// The lowest.
 pub const MIN_CAPACITY: f64 = 1e-6;
 
-/// What the key of a node's traits begins with. The node's name follows.
+/// The prefix of the key of a node's traits. The node's name follows.
 const KEY_PREFIX: &str = "node.";
 
-/// What an operator says of a node.
+/// The labels and the capacity that an operator gave a node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NodeTraits {
     /// Labels, as `sequencers = "yes"`.
     pub labels: BTreeMap<String, String>,
-    /// How much the node can take in comparison with others.
+    /// How much load the node can serve, compared with a node of capacity 1.
     pub capacity: f64,
 }
 
@@ -79,7 +79,7 @@ impl NodeTraits {
         Ok(changed)
     }
 
-    /// Writes them into what a heartbeat says.
+    /// Writes the traits into the load that a heartbeat carries.
     pub fn tell(&self, load: &mut RankLoad) {
         load.labels.clone_from(&self.labels);
         load.capacity = self.capacity;
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stored_form_is_the_one_of_format_1() {
+    fn stored_values_have_the_form_of_format_1() {
         let labels = [("sequencers".to_owned(), "yes".to_owned())].into();
         let traits = NodeTraits { labels, capacity: 2.0 };
         assert_eq!(traits.encode(), SAMPLE);

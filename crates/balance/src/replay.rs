@@ -1,15 +1,15 @@
 //! Replay: the decisions that another policy would have made at recorded ticks.
 //!
 //! `nacre balancer replay` calls [`replay`] with the [`TickRecord`]s of all nodes. A replayed
-//! decision has no effect on later ticks, because each tick uses its recorded measurements. In a
-//! real cluster a different decision would have changed later ticks. So once the policies differ,
-//! only the next few decisions are comparable.
+//! decision has no effect on later ticks: each tick uses the measurements that were recorded for
+//! it. In a real cluster a different decision would have changed later measurements. So once the
+//! policies differ, only the next few decisions are comparable.
 //!
 //! - The replayed policy measures units in its own way. It measures the load of another rank from
-//!   that rank's record of the same tick. If a record is missing, the tick is decided from the
+//!   that rank's record of the same tick. If that record is missing, the policy decides from the
 //!   recorded loads, and the result says so.
-//! - A policy of the recorded name gets the recorded state. Any other policy starts without a state
-//!   and keeps its own on each node from tick to tick.
+//! - A policy with the same name as the recorded one gets the recorded state. Any other policy
+//!   starts without a state, and keeps its own state on each node from tick to tick.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub struct NodeRecord {
     pub record: TickRecord,
 }
 
-/// What was decided, and what another policy would have decided.
+/// The recorded decisions, and the decisions of the replayed policy.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Replay {
     /// The policy that was replayed.
@@ -42,7 +42,7 @@ pub struct Replay {
     pub moves_now: u64,
     /// Ticks at which the replayed policy fails.
     pub failures_now: u64,
-    /// Ticks whose records do not say enough.
+    /// Ticks whose records have too little data for a decision.
     pub skipped: u64,
 }
 
@@ -75,7 +75,7 @@ pub enum Outcome {
     Moves(Vec<Move>),
     /// Nothing moves because something failed.
     Failed(String),
-    /// The record does not say enough.
+    /// The record has too little data for a decision.
     Unknown(String),
 }
 
@@ -96,7 +96,7 @@ impl Outcome {
 
 /// Replays the ticks of some nodes, in any order, under a policy.
 ///
-/// The number of steps limits each run of the policy, not the time, so a replay gives the same
+/// Only the number of steps limits each run of the policy, not the time. So a replay gives the same
 /// result on every machine.
 pub fn replay(records: &[NodeRecord], policy: &Policy) -> Replay {
     let mut order: Vec<_> = records.iter().collect();
@@ -183,8 +183,8 @@ impl Replayer<'_> {
         (outcome, is_remeasured)
     }
 
-    /// Replaces the recorded loads by those that the replayed policy measures. If the load of a
-    /// rank is unknown, changes nothing and returns false, because loads measured by two policies
+    /// Replaces the recorded loads by the loads that the replayed policy measures. If a rank's
+    /// record is missing, it changes nothing and returns false, because loads from two policies
     /// cannot be compared.
     fn remeasure(&self, tick: u64, node: &str, inputs: &mut Inputs) -> bool {
         let of = |node: &str| self.loads.get(&(tick, node.to_owned()));
@@ -212,7 +212,7 @@ fn recorded(record: &TickRecord) -> Outcome {
     }
 }
 
-/// What a record lacks for a decision.
+/// Says which data for a decision the record lacks.
 fn missing_in(record: &TickRecord) -> Option<&'static str> {
     let inputs = &record.inputs;
     let own = inputs.ranks.get(inputs.whoami);

@@ -1,17 +1,18 @@
 //! `Rounds`: collects the heartbeats of each tick until all have arrived. It is a state machine
 //! without IO.
 //!
-//! **Invariant:** a decision uses one heartbeat of each rank, all of the same tick, measured by the
-//! same version of the same program. All ranks agree on the list of ranks. Otherwise nothing moves
-//! at that tick, because ranks that decide from different loads would send the same load twice.
+//! **Invariant:** a decision uses one heartbeat of each rank, all from the same tick, and all
+//! measured by the same version of the same program. All ranks agree on the list of ranks. If one
+//! of these conditions fails, nothing moves at that tick: ranks that decide from different loads
+//! would send the same load twice.
 
 use std::collections::BTreeMap;
 
 use crate::limits::MAX_RANKS;
 use crate::{Heartbeat, RankLoad};
 
-/// For how many ticks heartbeats are kept at once: for the present tick, and for the next ticks,
-/// because the clocks of some ranks are ahead.
+/// For how many ticks heartbeats are kept: for the present tick, and for the next ticks, because
+/// the clocks of some ranks are ahead.
 const MAX_OPEN_TICKS: usize = 4;
 
 /// The heartbeats of the ticks that are not over.
@@ -19,7 +20,7 @@ const MAX_OPEN_TICKS: usize = 4;
 pub struct Rounds {
     node: String,
     open: BTreeMap<u64, BTreeMap<String, Heartbeat>>,
-    /// The last tick that is over. Heartbeats of it and of earlier ones come too late.
+    /// The last tick that is over. Heartbeats of this tick and earlier ticks come too late.
     closed: u64,
 }
 
@@ -34,14 +35,14 @@ pub struct Round {
     pub ranks: Vec<RankLoad>,
 }
 
-/// How far a tick has come.
+/// Whether a tick has all heartbeats that a decision needs.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Progress {
     /// These ranks' heartbeats are missing.
     Waiting(Vec<String>),
-    /// There is one of each.
+    /// There is one heartbeat of each rank.
     Complete(Round),
-    /// They do not fit together, and why.
+    /// Some heartbeats contradict each other; says how.
     Void(String),
 }
 
@@ -51,8 +52,8 @@ impl Rounds {
         Self { node: node.into(), open: BTreeMap::new(), closed: 0 }
     }
 
-    /// Takes a heartbeat. Drops a heartbeat that comes too late or too early, and the second
-    /// heartbeat of a rank for one tick.
+    /// Takes a heartbeat. Drops a heartbeat that comes too late or too early. If a rank sends two
+    /// heartbeats for one tick, the first one counts.
     pub fn hear(&mut self, heartbeat: Heartbeat) {
         let tick = heartbeat.tick;
         let is_far_ahead = |newest: &u64| tick >= newest + MAX_OPEN_TICKS as u64;
@@ -69,7 +70,7 @@ impl Rounds {
         }
     }
 
-    /// How far a tick has come.
+    /// Whether a tick has all heartbeats that a decision needs.
     pub fn progress(&self, tick: u64) -> Progress {
         let none = BTreeMap::new();
         let heard = self.open.get(&tick).unwrap_or(&none);

@@ -105,7 +105,7 @@ mod tests {
     const SAMPLE: &str = r#"{"policy":"sequencers","tick_millis":10000}"#;
 
     #[test]
-    fn the_stored_form_is_the_one_of_format_1() {
+    fn stored_values_have_the_form_of_format_1() {
         let settings = BalancerSettings {
             policy: Some("sequencers".parse().unwrap()),
             ..BalancerSettings::default()

@@ -1,5 +1,5 @@
 //! Trials: what a policy would decide at some made-up ticks. `nacre balancer check` prints them, so
-//! that a person can read them before the policy is stored.
+//! that a person sees a policy's decisions before storing it.
 
 use std::sync::Arc;
 
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_policy_that_gives_all_to_the_next_rank_does_so_in_each_trial() {
+    fn a_policy_that_sends_all_load_to_the_next_rank_does_so_in_each_trial() {
         let source = "metaload = 'IWR'\nwhen = 'if whoami == 1 then'\nhowmuch = {'big'}\n\
                       where = 'targets[whoami + 1] = authmetaload'";
         let trials = try_out(&Policy::compile("test", 0, source).unwrap()).unwrap();
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_that_fails_on_one_rank_is_reported_for_it() {
+    fn a_trial_reports_the_rank_on_which_a_policy_fails() {
         let source = "when = 'if whoami == 2 then error() end if false then'";
         let trials = try_out(&Policy::compile("test", 0, source).unwrap()).unwrap();
         assert!(trials.iter().all(|trial| trial.failures.len() == 1 && trial.failures[0].0 == 1));

@@ -117,7 +117,7 @@ fn a_log_level_that_is_no_integer_fails_the_policy() {
 }
 
 #[test]
-fn a_log_has_bounds() {
+fn the_log_of_a_policy_is_bounded() {
     let source =
         ceph("for i = 1, 1000 do BAL_LOG(0, string.rep('x', 10000), i) end return { [0] = 0 }");
     let log = decide(&policy(&source), &tick(0, &[1.0], &[])).log;

@@ -36,20 +36,20 @@ fn a_source_that_does_not_compile_is_refused_with_the_line_in_the_source() {
 }
 
 #[test]
-fn a_hook_of_the_wrong_kind_is_refused_with_its_line() {
+fn a_hook_of_the_wrong_type_is_refused_with_its_line() {
     for (source, text) in [
-        ("\nmetaload = 5", "`metaload` is a number; it is a function or a string"),
-        ("\nwhere = {}", "`where` is a table; it is a function or a string"),
-        ("\nplacement = 'x'", "`placement` is a string; it is a function"),
-        ("\nmode = 'server'", r#"`mode` is "server"; it is "client" or "proxy""#),
-        ("\nmode = 1", r#"`mode` is a number; it is "client" or "proxy""#),
-        ("\nhowmuch = {}", "`howmuch` lists 0 selectors; it lists 1 to 16"),
+        ("\nmetaload = 5", "`metaload` is a number; it must be a function or a string"),
+        ("\nwhere = {}", "`where` is a table; it must be a function or a string"),
+        ("\nplacement = 'x'", "`placement` is a string; it must be a function"),
+        ("\nmode = 'server'", r#"`mode` is "server"; it must be "client" or "proxy""#),
+        ("\nmode = 1", r#"`mode` is a number; it must be "client" or "proxy""#),
+        ("\nhowmuch = {}", "`howmuch` lists 0 selectors; it must list 1 to 16"),
         (
             "\nhowmuch = { 'biggest' }",
             r#"there is no selector "biggest"; there are big_first, small_first, big_small, half, big_half, small_half"#,
         ),
-        ("\nhowmuch = { 5 }", "`howmuch[1]` is a number; it is a name or a function"),
-        ("\nhowmuch = 5", "`howmuch` is a number; it is a list of selectors"),
+        ("\nhowmuch = { 5 }", "`howmuch[1]` is a number; it must be a name or a function"),
+        ("\nhowmuch = 5", "`howmuch` is a number; it must be a list of selectors"),
         (
             "\nhowmuch = '{ \"biggest\" }'",
             r#"there is no selector "biggest"; there are big_first, small_first, big_small, half, big_half, small_half"#,
@@ -76,8 +76,8 @@ fn invalid_targets_are_faults() {
         ("targets[2] = 1/0", format!("targets[2] is inf; {good}")),
         ("targets[3] = -1", format!("targets[3] is -1; {good}")),
         ("targets[3] = '1'", format!("targets[3] is a string; {good}")),
-        ("targets = 5", "`targets` is a number; it is a table".to_owned()),
-        // The mistake is told even where all targets are void.
+        ("targets = 5", "`targets` is a number; it must be a table".to_owned()),
+        // The error is reported even if the targets are void.
         ("targets[1] = 1 targets[2] = -1", format!("targets[2] is -1; {good}")),
     ] {
         let error = failure(&format!("when = 'true'\n\nwhere = [[{where_}]]"), &inputs);
@@ -122,7 +122,7 @@ fn the_error_of_an_invalid_load_names_its_unit() {
 }
 
 #[test]
-fn a_fault_in_a_string_has_the_line_in_the_source() {
+fn a_fault_in_a_string_hook_names_the_line_of_the_source() {
     let unit = [UnitRates::default()];
     let source = "-- a policy\nmetaload = [[\n  IRD +\n  MISSING]]";
     let error = policy(source).measure(&unit, &clock()).unwrap_err();
@@ -134,7 +134,7 @@ fn a_fault_in_a_string_has_the_line_in_the_source() {
 }
 
 #[test]
-fn the_error_of_a_policy_names_an_unknown_name() {
+fn an_error_names_the_unknown_name_that_a_policy_uses() {
     let error = failure("when = [[if MDS[whoami].load > 1 then]]", &tick(0, &[1.0], &[]));
     assert!(error.message().starts_with("`MDS` is not available"), "{error}");
 }
@@ -143,30 +143,30 @@ fn the_error_of_a_policy_names_an_unknown_name() {
 fn answers_of_the_wrong_type_are_faults() {
     let base = "when = 'true'\nwhere = 'targets[2] = 5'\n";
     for (source, text) in [
-        ("when = '5'".to_owned(), "`when` gives a number; it gives true or false"),
+        ("when = '5'".to_owned(), "`when` gives a number; it must give true or false"),
         (
             "function when() return {} end".to_owned(),
-            "`when` gives a table; it gives true or false",
+            "`when` gives a table; it must give true or false",
         ),
         (
             format!("{base}function placement() return 0 end"),
-            "`placement` returned a number; it returns true or false",
+            "`placement` returned a number; it must return true or false",
         ),
         (
             format!("{base}howmuch = {{ function() return 5 end }}"),
-            "the selector howmuch[1] returned a number; it returns a list of indexes of units",
+            "the selector howmuch[1] returned a number; it must return a list of indexes of units",
         ),
         (
             format!("{base}howmuch = {{ function() return {{ 1, 1 }} end }}"),
-            "the selector howmuch[1] returned a unit twice; it returns a list of indexes of units",
+            "the selector howmuch[1] returned a unit twice; it must return a list of indexes of units",
         ),
         (
             format!("{base}howmuch = {{ function() return {{ 1, 3 }} end }}"),
-            "the selector howmuch[1] returned an entry 2 that is no unit; it returns a list of indexes of units",
+            "the selector howmuch[1] returned an entry 2 that is no unit; it must return a list of indexes of units",
         ),
         (
             format!("{base}howmuch = {{ function() return {{ 0 }} end }}"),
-            "the selector howmuch[1] returned an entry 1 that is no unit; it returns a list of indexes of units",
+            "the selector howmuch[1] returned an entry 1 that is no unit; it must return a list of indexes of units",
         ),
     ] {
         let error = failure(&source, &tick(0, &[10.0, 0.0], &[5.0, 5.0]));
@@ -191,7 +191,7 @@ fn a_policy_that_never_returns_is_stopped() {
 }
 
 #[test]
-fn state_has_bounds() {
+fn the_state_of_a_policy_is_bounded() {
     for (value, kind, text) in [
         ("string.rep('x', 5000)", ErrorKind::Exhausted, "the state of a policy exceeds 4096 bytes"),
         ("table.create(5000, 1)", ErrorKind::Exhausted, "the state of a policy exceeds 4096 bytes"),
@@ -240,8 +240,8 @@ fn inputs_that_contradict_each_other_are_invalid() {
     let good = tick(0, &[1.0, 2.0], &[1.0]);
     type Spoil = fn(&mut Inputs);
     let spoilt: [(Spoil, &str); 6] = [
-        (|it| it.whoami = 2, "rank 2 decides, and there are 2 ranks"),
-        (|it| it.ranks.clear(), "rank 0 decides, and there are 0 ranks"),
+        (|it| it.whoami = 2, "rank 2 is to decide, but there are only 2 ranks"),
+        (|it| it.ranks.clear(), "rank 0 is to decide, but there are only 0 ranks"),
         (|it| it.unit_loads.clear(), "0 loads for 1 units"),
         (|it| it.unit_loads[0] = f64::NAN, "the load of unit u1 is NaN"),
         (|it| it.unit_loads[0] = -1.0, "the load of unit u1 is -1"),
@@ -256,7 +256,7 @@ fn inputs_that_contradict_each_other_are_invalid() {
 }
 
 #[test]
-fn a_policy_reaches_nothing_but_its_environment() {
+fn a_policy_can_access_only_its_environment() {
     for name in ["os", "io", "debug", "require", "load", "loadstring", "getfenv", "print"] {
         let source = format!("when = [[return {name} == nil]]\nwhere = ''");
         assert!(decide(&policy(&source), &tick(0, &[1.0], &[])).is_due, "{name}");

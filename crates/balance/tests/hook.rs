@@ -112,8 +112,8 @@ fn an_installed_policy_is_live_until_it_is_replaced_or_dropped() {
     let first = policies.get("spread").unwrap();
     assert_eq!((first.name(), first.version()), ("balancer/spread", 1));
     assert_eq!(first.digest(), Digest::of(b"when = 'false'"));
-    // Another source of the same name replaces the policy at once, so no rank continues with the
-    // old source.
+    // A new source of the same name replaces the policy at once, so no rank continues with the old
+    // source.
     hook.install(&live(2, "when = 'true'")).unwrap();
     let second = policies.get("spread").unwrap();
     assert_eq!((second.name(), second.version()), ("balancer/spread", 2));

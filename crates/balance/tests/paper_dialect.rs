@@ -40,8 +40,8 @@ fn the_original_policy_weighs_loads_as_the_paper_says() {
 
 #[test]
 fn the_original_matches_the_largest_importers_with_the_largest_exporters() {
-    // The average is 50. Rank 0 is 40 above it and rank 1 is 30 above it; rank 2 is 50 below it and
-    // rank 3 is 20 below it.
+    // The average load is 50. Rank 0 is 40 above it and rank 1 is 30 above it. Rank 2 is 50 below
+    // it and rank 3 is 20 below it.
     let loads = [90.0, 80.0, 0.0, 30.0];
     let original = policy("-- nothing");
     let targets = |whoami| decide(&original, &tick(whoami, &loads, &[1.0])).targets;
@@ -226,8 +226,9 @@ fn a_selector_may_be_a_program() {
              return { 5, 4, 8, 1 } -- 57.6
            end, 'big_first' }";
     let decision = decide(&policy(&source), &tick(0, &[111.4, 0.0, 0.0], &FRAGMENTS));
-    // For rank 2, the sum of the first half of the units, 53.9, is nearest. Of the remaining units,
-    // the first one is nearest to 13, the target of the next rank.
+    // The target of rank 2 is 55.6, and the nearest selection is the first half of the units, with
+    // a sum of 53.9. The target of rank 3 is 13, and the first of the remaining units is the
+    // nearest selection.
     assert_eq!(moves(&decision), "u1>1 u2>1 u3>1 u4>1 u5>2");
     let selectors = [(1, "half".to_owned()), (2, "howmuch[2]".to_owned())];
     assert_eq!(decision.selectors, selectors);
@@ -252,7 +253,7 @@ fn a_policys_state_is_nil_at_first_and_then_its_last_written_value() {
         inputs.state = decide(&policy, &inputs).state;
         assert_eq!(inputs.state.value()["count"], f64::from(count));
     }
-    // A policy that writes nothing keeps what is there.
+    // A policy that writes no state keeps the stored one.
     let silent = common::policy("when = 'false'");
     assert_eq!(decide(&silent, &inputs).state, inputs.state);
 }

@@ -59,7 +59,7 @@ fn each_shipped_policy_states_its_purpose_and_source() {
     }
 }
 
-/// A busy first rank with four alike units, and idle ranks behind it.
+/// A busy first rank with four equal units; all other ranks are idle.
 fn peak(ranks: usize) -> Inputs {
     let mut loads = vec![0.0; ranks];
     loads[0] = 100.0;
@@ -126,8 +126,8 @@ fn the_hybrid_policy_decides_as_an_empty_policy() {
     }
 }
 
-/// A cluster in which every rank decides at each tick, from heartbeats of the same tick. The units
-/// move as soon as all ranks have decided.
+/// A cluster in which every rank decides at each tick, from the heartbeats of that tick. The units
+/// move when all ranks have decided.
 struct Cluster {
     /// The sequencers of each rank.
     ranks: Vec<Vec<(String, f64)>>,
@@ -172,7 +172,7 @@ impl Cluster {
 }
 
 #[test]
-fn sequencers_end_up_spread_and_then_stay() {
+fn sequencers_are_spread_over_the_ranks_and_then_stay() {
     let policy = shipped("sequencers");
     for (ranks, sequencers, most) in [
         (3, vec![1000.0; 3], 1000.0),
@@ -197,7 +197,7 @@ fn sequencers_end_up_spread_and_then_stay() {
 }
 
 #[test]
-fn sequencers_move_in_halves_if_told_so_and_only_after_a_pause() {
+fn sequencers_move_in_halves_if_configured_and_pause_after_each_move() {
     let source = source("sequencers").replace(r#"MIGRATION = "full""#, r#"MIGRATION = "half""#);
     let policy = Policy::compile("half", 1, &source).unwrap();
     let mut cluster = Cluster::new(3, &[1000.0; 3]);
@@ -223,7 +223,7 @@ fn sequencers_move_to_labelled_nodes_and_by_capacity() {
 }
 
 #[test]
-fn hash_sends_every_unit_home_once() {
+fn the_hash_policy_moves_each_unit_to_its_rank_once() {
     let policy = shipped("hash");
     let mut cluster = Cluster::new(4, &[10.0; 200]);
     cluster.tick(&policy);
@@ -248,7 +248,7 @@ fn one_busy_unit_does_not_go_from_rank_to_rank() {
 }
 
 #[test]
-fn greedy_spill_even_finds_the_idle_rank_in_the_middle() {
+fn greedy_spill_even_sends_load_to_the_idle_rank_in_the_middle() {
     let policy = shipped("greedy_spill_even");
     let target = |whoami: usize, loads: &[f64]| {
         let targets = decide(&policy, &tick(whoami, loads, &[1.0])).targets;

@@ -38,7 +38,7 @@ fn hot() -> Scenario {
     }
 }
 
-/// Ten thousand units of which few are asked for much, on one of ten ranks.
+/// Ten thousand units on one of ten ranks. A few of them get most of the operations.
 fn zipf() -> Scenario {
     Scenario {
         ranks: ranks(10),

@@ -7,8 +7,7 @@ use crate::limits::DEFAULT_HALF_LIFE;
 /// A sum whose value halves with every half-life. CephFS counts the popularity of directories in
 /// the same way.
 ///
-/// Times are readings of a monotonic clock. An earlier reading than the last one counts as equal to
-/// the last one.
+/// Times are readings of a monotonic clock. A reading before the last one counts as the last one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DecayedCounter {
     half_life: Duration,
@@ -18,8 +17,8 @@ pub struct DecayedCounter {
 }
 
 impl DecayedCounter {
-    /// A counter that starts at 0 and halves in each `half_life`. With a half-life of zero it
-    /// forgets every amount as soon as time advances.
+    /// A counter that starts at 0 and halves in each `half_life`. If `half_life` is zero, the
+    /// counter drops to 0 as soon as time advances.
     pub fn with_half_life(half_life: Duration) -> Self {
         Self { half_life, sum: 0.0, updated: Duration::ZERO }
     }
@@ -90,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_reading_from_before_and_an_odd_amount_do_no_harm() {
+    fn an_earlier_clock_reading_counts_as_the_last_and_an_infinite_amount_is_ignored() {
         let mut counter = DecayedCounter::with_half_life(SECOND);
         counter.add(SECOND * 10, 2.0);
         counter.add(SECOND * 9, 2.0);

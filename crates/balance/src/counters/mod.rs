@@ -1,4 +1,4 @@
-//! Counters that forget: how much was asked of a unit in the last seconds.
+//! Counters whose values decay: how many operations a unit had in the last seconds.
 
 mod decayed_counter;
 mod unit_counters;

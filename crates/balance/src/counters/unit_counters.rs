@@ -1,10 +1,10 @@
-//! `UnitCounters`: what is counted of one unit.
+//! `UnitCounters`: counts the operations on one unit.
 
 use std::time::Duration;
 
 use super::{DecayedCounter, UnitRates};
 
-/// What the authority of a unit counts of it.
+/// The counters that the authority of a unit keeps for the unit.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct UnitCounters {
     /// Reads.

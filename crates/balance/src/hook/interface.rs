@@ -1,4 +1,4 @@
-//! What balancer policies define and find, as data.
+//! The interface of balancer policies, as data: the hooks that they set and the globals they get.
 
 use nacre_program::{FunctionSpec, Interface, Item};
 

@@ -1,7 +1,7 @@
-//! Runs a policy in the Ceph dialect: one chunk that returns the targets.
+//! Runs a policy in the Ceph dialect: the policy is one chunk of Lua that returns the targets.
 //!
-//! It makes the same checks as Ceph 18: the chunk returns a table with integer keys, numbers as
-//! values, and one entry for each rank. Anything else is "invalid argument".
+//! The checks are those of Ceph 18: the chunk returns a table with integer keys, numbers as values,
+//! and one entry for each rank. Any other result is an error that begins with "invalid argument".
 
 use std::cell::OnceCell;
 
@@ -65,8 +65,8 @@ fn invalid_argument(running: &Running<'_>, text: &str) -> Error {
     Error::invalid(format!("invalid argument: {text}")).with_fault(running.site_at(line))
 }
 
-/// Guesses the line of the chunk's own `return`, to report an invalid result there: the last line
-/// that begins with `return`.
+/// Guesses which line returned the chunk's result, for the error about an invalid result: the last
+/// line that begins with `return`.
 fn line_of_result(source: &str) -> Option<u32> {
     let lines: Vec<_> = source.lines().collect();
     let last = lines.iter().rposition(|line| line.trim_start().starts_with("return"));
@@ -88,8 +88,8 @@ fn rank_tables(running: &Running<'_>, inputs: &Inputs) -> mlua::Result<Table> {
     Ok(list)
 }
 
-/// The load of each rank. It is the field `load`, if the policy has set it; otherwise it is the
-/// load of all units of the rank.
+/// The load of each rank: its field `load` if the policy has set one, otherwise the load of all its
+/// units.
 fn rank_loads(tables: &Table, inputs: &Inputs) -> Vec<f64> {
     let load = |(number, rank): (usize, &crate::RankLoad)| {
         let table = tables.raw_get::<Table>(number).ok()?;

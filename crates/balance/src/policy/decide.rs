@@ -25,7 +25,7 @@ impl PolicyFunctions {
     pub fn load(running: &Running<'_>) -> Result<Self> {
         match running.load()? {
             Value::Table(functions) => Ok(Self(functions)),
-            _ => Err(running.fault(HookName::When, "the policy lost its hooks")),
+            _ => Err(running.fault(HookName::When, "the policy's script returned no hooks")),
         }
     }
 
@@ -34,7 +34,7 @@ impl PolicyFunctions {
             Value::Function(function) => Ok(Some(function)),
             Value::Nil => Ok(None),
             other => {
-                let text = format!("`{hook}` is a {}; it is a function", type_of(&other));
+                let text = format!("`{hook}` is a {}; it must be a function", type_of(&other));
                 Err(running.fault(hook, text))
             }
         }
@@ -119,7 +119,7 @@ fn is_due(running: &Running<'_>, functions: &PolicyFunctions) -> Result<bool> {
         Value::Boolean(is_due) => Ok(is_due),
         Value::Nil => Ok(false),
         other => {
-            let text = format!("`when` gives a {}; it gives true or false", type_of(&other));
+            let text = format!("`when` gives a {}; it must give true or false", type_of(&other));
             Err(running.fault(HookName::When, text))
         }
     }
@@ -129,6 +129,6 @@ fn read_targets(running: &Running<'_>, inputs: &Inputs) -> Result<Vec<f64>> {
     let refuse = |text: String| running.fault(HookName::Where, text);
     match running.global("targets")? {
         Value::Table(table) => targets::read(&table, inputs, NUMBERING).map_err(refuse),
-        other => Err(refuse(format!("`targets` is a {}; it is a table", type_of(&other)))),
+        other => Err(refuse(format!("`targets` is a {}; it must be a table", type_of(&other)))),
     }
 }

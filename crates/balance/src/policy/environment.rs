@@ -1,4 +1,5 @@
-//! What a policy finds besides the library: the ranks, its own units, and the table of targets.
+//! The globals that a run gives a policy: the ranks, the rank's own units, and the table of
+//! targets.
 
 use mlua::{Lua, Table};
 use nacre_object::Result;
@@ -6,8 +7,8 @@ use nacre_object::Result;
 use super::running::Running;
 use crate::{Inputs, RankLoad, UnitRates};
 
-/// Sets the globals of a run, and returns the table of the ranks. The global `units` is set only
-/// for a policy that may read it.
+/// Sets the globals of a run, and returns the table of the ranks. A policy that never reads `units`
+/// runs without this global, which is costly to build.
 pub(super) fn set(running: &Running<'_>, inputs: &Inputs, sees_units: bool) -> Result<Table> {
     let ranks = running.explained(rank_tables(running.lua(), inputs))?;
     running.set("MDSs", &ranks)?;
@@ -22,8 +23,8 @@ pub(super) fn set(running: &Running<'_>, inputs: &Inputs, sees_units: bool) -> R
     Ok(ranks)
 }
 
-/// Sets the globals of a run that measures units. The tables of ranks and units are empty there,
-/// because the load of a unit depends only on its counters.
+/// Sets the globals of a run that measures units. Its tables of ranks and units are empty, because
+/// the load of a unit depends only on the unit's counters.
 pub(super) fn set_empty(running: &Running<'_>) -> Result<()> {
     for name in ["MDSs", "mds", "targets", "units"] {
         running.set(name, running.explained(running.lua().create_table())?)?;
@@ -34,7 +35,7 @@ pub(super) fn set_empty(running: &Running<'_>) -> Result<()> {
     running.set("whoami", 1)
 }
 
-/// What the rank that decides knows of itself at this moment, which is newer than its heartbeat.
+/// Sets the deciding rank's own load as it is now, which is newer than the rank's heartbeat.
 pub(super) fn set_own_load(running: &Running<'_>, inputs: &Inputs) -> Result<()> {
     let own: f64 = inputs.unit_loads.iter().sum();
     let heartbeat = &inputs.ranks[inputs.whoami];
@@ -52,8 +53,8 @@ pub(super) fn set_own_load(running: &Running<'_>, inputs: &Inputs) -> Result<()>
     Ok(())
 }
 
-/// The table of the rank's units that the policy sees. The names of its fields are created only
-/// once, because a rank may have very many units.
+/// The table of the deciding rank's units, as the policy sees it. A rank may have very many units,
+/// so the names of the fields are created only once.
 pub(super) fn unit_list(running: &Running<'_>, inputs: &Inputs) -> Result<Table> {
     let lua = running.lua();
     let list = || {
@@ -90,7 +91,7 @@ fn rank_tables(lua: &Lua, inputs: &Inputs) -> mlua::Result<Table> {
     Ok(list)
 }
 
-/// What the operator says of a rank's node.
+/// Sets the labels, the capacity and the name of a rank's node.
 fn set_node(lua: &Lua, table: &Table, rank: &RankLoad) -> mlua::Result<()> {
     let labels = lua.create_table_with_capacity(0, rank.labels.len())?;
     for (name, value) in &rank.labels {

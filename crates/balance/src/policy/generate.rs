@@ -1,5 +1,5 @@
-//! Builds the script that runs a policy: the policy's source, followed by functions that are made
-//! from those hooks that are strings.
+//! Builds the script that runs a policy: the policy's source, followed by a generated function for
+//! each hook that the source sets to a string.
 //!
 //! The script returns a table of functions, see [`super::decide`] and [`super::measure`]. Names
 //! that begin with `nacre_` belong to this module.
@@ -13,9 +13,9 @@ use super::mapped_script::{MappedScript, MappedSource, Piece};
 use crate::UnitRates;
 use crate::limits::{COUNTER_BYTES, UNITS_AT_ONCE};
 
-/// The greatest length of a `metaload` that is repeated for several units within one step of the
-/// loop. The VM checks its budget at each step of the loop. A longer `metaload` takes longer than
-/// that check, so repeating it gains nothing.
+/// The longest `metaload` for which the generated loop over units is unrolled. The VM checks its
+/// budget once for each iteration, and unrolling saves most of these checks. A longer `metaload`
+/// takes so much time that the check hardly counts.
 const MAX_UNROLLED_BYTES: usize = 1024;
 
 /// Builds a policy's script.
@@ -46,8 +46,7 @@ pub(crate) fn script_of(
     script.piece(&Piece { text: &without_preamble(source), line: Some(1), is_verbatim: true });
     script.code("end\nnacre_policy()", None);
     for part in parts {
-        // Each hook is compiled by itself too, so that an error names the hook in which the mistake
-        // is.
+        // Compile each hook alone first, so that a syntax error names its hook.
         part.clone().compile(name, version)?;
         script.append(&part);
     }
@@ -60,8 +59,8 @@ pub(crate) fn script_of(
     script.compile(name, version)
 }
 
-/// The source of a policy in a form that can be put into a function: without a byte order mark, and
-/// with a shebang line turned into a comment.
+/// The source of a policy, ready to be put into a function: without a byte order mark, and with a
+/// shebang line turned into a comment.
 pub(super) fn without_preamble(source: &str) -> String {
     let source = source.strip_prefix('\u{feff}').unwrap_or(source);
     match source.strip_prefix("#!") {
@@ -70,8 +69,9 @@ pub(super) fn without_preamble(source: &str) -> String {
     }
 }
 
-/// Builds two loops over units: `nacre_measure` and `nacre_check`. `nacre_check` runs only if
-/// `nacre_measure` fails or returns an unusable load. It finds and reports the cause.
+/// Builds two loops over units: `nacre_measure` computes the loads, and `nacre_check` finds the
+/// unit that is the cause of an error. `nacre_check` runs only if `nacre_measure` failed or
+/// returned an unusable load.
 fn measure_of(metaload: &HookForm, source: &str) -> MappedSource {
     let piece = metaload.piece(HookName::Metaload);
     let line = piece.map_or_else(|| HookName::Metaload.line_in(source), |piece| piece.line);
@@ -114,7 +114,7 @@ fn measure_of(metaload: &HookForm, source: &str) -> MappedSource {
     script
 }
 
-/// Code that reads the counters of a unit. If `metaload` is a string, the code reads only those
+/// Code that reads the counters of a unit. If `metaload` is a string, the code reads only the
 /// counters that the string names, into local variables. Otherwise it sets all counters as globals.
 fn reads_of(piece: Option<Piece<'_>>, unit: usize) -> String {
     let read = |(at, name): (usize, &&str)| {
@@ -162,8 +162,10 @@ fn howmuch_of(howmuch: &HookForm) -> MappedSource {
 }
 
 /// Builds `nacre_when`, which says whether load moves, and `nacre_where`, which fills the targets.
-/// If both hooks are strings and `when` ends with an open `if … then`, a single function runs both,
-/// so that `where` sees the local variables of `when`.
+///
+/// If both hooks are strings and `when` ends with an `if … then` that it does not close, `where`
+/// continues inside that `if`. Then a single function runs both hooks, so that `where` sees the
+/// local variables of `when`.
 pub(super) fn decide_of(when: &HookForm, where_: &HookForm, source: &str) -> MappedSource {
     let mut script = MappedSource::default();
     let joined = when.piece(HookName::When).filter(is_open).zip(where_.piece(HookName::Where));
@@ -197,8 +199,9 @@ pub(super) fn decide_of(when: &HookForm, where_: &HookForm, source: &str) -> Map
     script
 }
 
-/// Writes the function for a `when` that is a string. The string is an open `if … then`, an
-/// expression, or statements. Statements return a boolean, or set the variable `when` to it.
+/// Writes the function for a `when` that is a string. The string is one of three things: an
+/// `if … then` without its `end`, an expression, or statements. Statements return a boolean, or set
+/// the variable `when` to it.
 fn when_of(script: &mut MappedSource, piece: &Piece<'_>) {
     if is_open(piece) {
         script.code("local function nacre_when()", piece.line);
@@ -235,6 +238,6 @@ fn is_open(piece: &Piece<'_>) -> bool {
         script.code(end, None);
         script.is_sound()
     };
-    // If the string has a mistake, its last word decides whether the `if` counts as open.
+    // If the string has a mistake, the `if` counts as open when the string's last word is `then`.
     compiles("end\nend") || !compiles("end") && piece.text.trim_end().ends_with("then")
 }

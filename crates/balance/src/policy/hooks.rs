@@ -1,5 +1,5 @@
-//! The hooks of a policy, in the form in which its source sets them: a function, a string in the
-//! paper's dialect, or nothing.
+//! The hooks of a policy, as its source sets them. Each hook is a function, a string in the paper's
+//! dialect, or left out.
 
 use mlua::Value;
 use nacre_object::Result;
@@ -17,7 +17,7 @@ use crate::{Mode, Selector};
 pub(crate) enum HookForm {
     /// A function.
     Function,
-    /// A string, where it begins in the source, and whether it stands there as it is.
+    /// A string, the line on which it begins, and whether the source has it unchanged.
     Text { text: String, line: Option<u32>, is_verbatim: bool },
     /// Left out: the original policy's.
     Original,
@@ -84,7 +84,7 @@ fn read_form(running: &Running<'_>, source: &str, hook: HookName) -> Result<Hook
         Value::String(text) => Ok(located(source, hook, text.to_string_lossy())),
         other => Err(running.fault(
             hook,
-            format!("`{hook}` is a {}; it is a function or a string", type_of(&other)),
+            format!("`{hook}` is a {}; it must be a function or a string", type_of(&other)),
         )),
     }
 }
@@ -104,7 +104,7 @@ fn located(source: &str, hook: HookName, text: String) -> HookForm {
 
 fn read_mode(running: &Running<'_>) -> Result<Mode> {
     let refuse = |what: String| {
-        let text = format!(r#"`mode` is {what}; it is "client" or "proxy""#);
+        let text = format!(r#"`mode` is {what}; it must be "client" or "proxy""#);
         running.fault(HookName::Mode, text)
     };
     match running.global("mode")? {
@@ -121,7 +121,7 @@ fn check_placement(running: &Running<'_>) -> Result<()> {
     match running.global("placement")? {
         Value::Nil | Value::Function(_) => Ok(()),
         other => {
-            let text = format!("`placement` is a {}; it is a function", type_of(&other));
+            let text = format!("`placement` is a {}; it must be a function", type_of(&other));
             Err(running.fault(HookName::Placement, text))
         }
     }
@@ -164,12 +164,12 @@ impl PolicySelector {
 pub(crate) fn read_selectors(running: &Running<'_>, list: &Value) -> Result<Vec<PolicySelector>> {
     let refuse = |text: String| running.fault(HookName::Howmuch, text);
     let Value::Table(list) = list else {
-        let text = format!("`howmuch` is a {}; it is a list of selectors", type_of(list));
+        let text = format!("`howmuch` is a {}; it must be a list of selectors", type_of(list));
         return Err(refuse(text));
     };
     let length = list.raw_len();
     if length == 0 || length > MAX_SELECTORS {
-        let text = format!("`howmuch` lists {length} selectors; it lists 1 to {MAX_SELECTORS}");
+        let text = format!("`howmuch` lists {length} selectors; it must list 1 to {MAX_SELECTORS}");
         return Err(refuse(text));
     }
     let read = |at: usize| match running.explained(list.raw_get::<Value>(at))? {
@@ -186,7 +186,7 @@ pub(crate) fn read_selectors(running: &Running<'_>, list: &Value) -> Result<Vec<
         }
         other => {
             let what = type_of(&other);
-            Err(refuse(format!("`howmuch[{at}]` is a {what}; it is a name or a function")))
+            Err(refuse(format!("`howmuch[{at}]` is a {what}; it must be a name or a function")))
         }
     };
     (1..=length).map(read).collect()

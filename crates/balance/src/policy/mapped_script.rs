@@ -1,5 +1,5 @@
-//! `MappedScript`: a script built from a policy's source, its string hooks, and generated code. Its
-//! errors name lines of the policy's source, not lines of the built script.
+//! `MappedScript`: a compiled policy, whose script consists of the policy's source, its string
+//! hooks, and generated code. Errors name lines of the policy's source, not lines of the script.
 
 use nacre_object::{Error, FaultSite, Result};
 use nacre_program::Interface;
@@ -8,8 +8,8 @@ use nacre_script::Script;
 
 use crate::hook::BALANCER_INTERFACE;
 
-/// The text of a script while it is built. It keeps, for each line of the script, the line of the
-/// policy's source that the line comes from.
+/// A script while it is being built. For each line of the script it keeps the number of the source
+/// line from which the script's line was made.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct MappedSource {
     text: String,
@@ -17,7 +17,7 @@ pub(crate) struct MappedSource {
 }
 
 impl MappedSource {
-    /// Adds code of ours, which counts as the line `line` of the policy's source.
+    /// Adds generated code. An error in it is reported at `line` of the policy's source.
     pub fn code(&mut self, code: &str, line: Option<u32>) {
         for text in code.lines() {
             self.text.push_str(text);
@@ -28,8 +28,7 @@ impl MappedSource {
 
     /// Adds a piece of the policy's source. Its first line is the line `first`.
     pub fn piece(&mut self, piece: &Piece<'_>) {
-        // A piece that ends with a line break has an empty last line. The line break written below
-        // belongs to that empty line.
+        // If the text ends with a line break, the last part is empty and adds an empty line.
         for (at, text) in piece.text.split('\n').enumerate() {
             self.text.push_str(text);
             self.text.push('\n');
@@ -76,9 +75,11 @@ impl MappedSource {
     }
 }
 
-/// Finds the errors that wrongly call a name of the environment unknown, and returns the rest of
-/// the message. The VM reports such an error when a rank or a field of a rank is nil, because the
-/// compiler does not know the environment of a run.
+/// Strips the claim that a name "is not available" from an error of the VM, and returns the rest of
+/// the message.
+///
+/// The claim is wrong for the globals that every policy has. The VM makes it when such a global
+/// holds nil where the policy reads it, for example `MDSs[4]` on three ranks.
 fn without_known_name(message: &str) -> Option<&str> {
     let (name, rest) = message.strip_prefix('`')?.split_once("` is not available in programs: ")?;
     let global = name.split_once('.').map_or(name, |(global, _)| global);
@@ -92,7 +93,8 @@ pub(crate) struct Piece<'a> {
     pub text: &'a str,
     /// The line of the policy's source on which it begins; `None` for the original policy's.
     pub line: Option<u32>,
-    /// Whether it stands in the source as it is. Otherwise all its lines count as the first.
+    /// Whether the source has the text unchanged. Otherwise all lines of the text count as its
+    /// first.
     pub is_verbatim: bool,
 }
 
@@ -104,7 +106,7 @@ pub(crate) struct MappedScript {
 }
 
 impl MappedScript {
-    /// A source whose lines are its own.
+    /// Compiles a source as it is, without generated code.
     pub fn plain(name: &str, version: u64, source: &str) -> Result<Self> {
         let text = Piece { text: source, line: Some(1), is_verbatim: true };
         let mut mapped = MappedSource::default();
@@ -134,7 +136,7 @@ impl MappedScript {
         self.lines.get((line as usize).checked_sub(1)?).copied().flatten()
     }
 
-    /// A line `NAME:LINE…` of a traceback; `None` if it is code of ours.
+    /// Maps a line `NAME:LINE…` of a traceback; `None` if the line is in generated code.
     fn mapped_call(&self, call: &str) -> Option<String> {
         let Some(rest) = call.strip_prefix(self.script.name()).and_then(|it| it.strip_prefix(':'))
         else {

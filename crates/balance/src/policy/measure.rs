@@ -1,7 +1,7 @@
 //! Measures the loads of many units in one run of a policy.
 //!
-//! A buffer carries the counters of a block of units into the VM, and another buffer carries their
-//! loads out. So a unit costs a few steps of the VM, and no table is made for it.
+//! One buffer carries the counters of a block of units into the VM, and a second buffer carries
+//! their loads out. So measuring a unit takes only a few VM steps and creates no table.
 
 use mlua::{Buffer, Function, Table, Value};
 use nacre_object::{Error, Result};
@@ -71,7 +71,7 @@ impl Loops {
             return Ok(());
         }
         running.call(&self.check, (&self.counters, first, block.len()))?;
-        let text = "`metaload` gives another load when it is asked again";
+        let text = "`metaload` gives different loads for the same counters";
         Err(ran.err().unwrap_or_else(|| running.fault(HookName::Metaload, text)))
     }
 }
@@ -97,5 +97,5 @@ fn buffer_of(running: &Running<'_>, bytes: usize) -> Result<Buffer> {
 }
 
 fn no_function(running: &Running<'_>) -> Error {
-    running.fault(HookName::Metaload, "the policy lost its `metaload`")
+    running.fault(HookName::Metaload, "`metaload` is not a function any more")
 }

@@ -48,9 +48,10 @@ use hooks::Hooks;
 use mapped_script::MappedScript;
 use running::{RunTerms, run};
 
-/// Whether a policy possibly reads single units: whether its source has the word `units` outside of
-/// comment lines. This matters because listing many units takes longer than all the rest. A comment
-/// line with a bracket counts as code, because the bracket possibly ends a long comment or string.
+/// Whether a policy possibly reads single units: its source has the word `units` outside of comment
+/// lines. Only for such a policy a run lists the units, because a list of many units takes longer
+/// to build than the whole decision. A comment line with a bracket counts as code, because the
+/// bracket possibly ends a long comment or string.
 fn sees_units(source: &str) -> bool {
     let is_comment = |line: &str| line.trim_start().starts_with("--") && !line.contains(['[', ']']);
     source.lines().any(|line| line.contains("units") && !is_comment(line))
@@ -73,8 +74,8 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Compiles a policy and finds out which hooks it sets. For that, its source runs once on a
-    /// made-up tick.
+    /// Compiles a policy and finds out which hooks it sets, by running its source once on a made-up
+    /// tick.
     ///
     /// # Errors
     /// `NotFound` for an empty source; `Fault` with the line if the source does not compile, fails,
@@ -178,9 +179,9 @@ impl Policy {
 
     /// The load of each unit, from its counters (`metaload`).
     ///
-    /// All units are measured in one run. A string `metaload` becomes part of a loop within the VM.
-    /// A function costs several times as much, because each call passes the counters through
-    /// globals. If `metaload` fails, no unit has a load.
+    /// One run measures all units. A string `metaload` becomes part of a loop within the VM. A
+    /// function costs several times as much, because each call passes the counters through globals.
+    /// If `metaload` fails for one unit, the whole measurement fails.
     ///
     /// # Errors
     /// `Fault` with program, version and line; `Exhausted` past the budget.
@@ -205,9 +206,9 @@ impl Policy {
         decision.map(|decision| Decision { mode: self.mode, ..decision })
     }
 
-    /// Makes the policy decide on some made-up ticks, as each of three ranks in turn. On one tick
-    /// one rank is busy, on another all ranks have the same load, and on a third all are idle. This
-    /// finds policies that fail on the last rank, or without a state.
+    /// Makes the policy decide on made-up ticks, as each of three ranks in turn. The load is all on
+    /// one rank, the same on all ranks, or zero on all ranks. This finds policies that fail only on
+    /// the last rank, on an idle cluster, or before they have stored a state.
     ///
     /// # Errors
     /// Those of [`Policy::measure`] and [`Policy::decide`].

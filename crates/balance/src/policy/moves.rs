@@ -20,9 +20,9 @@ pub(super) struct Choice<'a> {
     pub running: &'a Running<'a>,
     pub inputs: &'a Inputs,
     pub selectors: &'a [PolicySelector],
-    /// What says whether a unit may move to a rank.
+    /// The policy's function that says whether a unit may move to a rank.
     pub placement: Option<Function>,
-    /// The units as the policy sees them, once it sees one.
+    /// The units as the policy sees them. They are created when the policy first needs one.
     pub units: OnceCell<Table>,
 }
 
@@ -44,9 +44,8 @@ impl Candidates<'_> {
 }
 
 impl Choice<'_> {
-    /// Chooses the units to move for each target of a decision. Targets are handled in the order of
-    /// their ranks, and a chosen unit is not available to later targets, so a unit moves at most
-    /// once.
+    /// Chooses the units to move for each target of a decision, in the order of the ranks. A unit
+    /// that one target has taken is not available to later targets, so it moves at most once.
     pub fn choose(&self, decision: &mut Decision) -> Result<()> {
         let orders = Orders::new(&self.inputs.unit_loads);
         let mut is_left = vec![true; self.inputs.units.len()];
@@ -81,7 +80,7 @@ impl Choice<'_> {
             Value::Nil => Ok(true),
             other => {
                 let what = type_of(&other);
-                let text = format!("`placement` returned a {what}; it returns true or false");
+                let text = format!("`placement` returned a {what}; it must return true or false");
                 Err(self.running.fault(HookName::Placement, text))
             }
         };
@@ -100,7 +99,7 @@ impl Choice<'_> {
         candidates: &Candidates<'_>,
         target: f64,
     ) -> Result<Option<(&str, Selection)>> {
-        // Built-in selectors leave units without load where they are: to move them changes nothing.
+        // Built-in selectors never choose a unit without load: moving it would change nothing.
         let is_busy = |at: usize| self.inputs.unit_loads[at] > 0.0 && candidates.has(at);
         let select = |selector: &PolicySelector| match selector {
             PolicySelector::BuiltIn(selector, _) => Ok(orders.choose(*selector, is_busy, target)),
@@ -132,7 +131,8 @@ impl Choice<'_> {
         }
         let returned = running.call(function, (units, target, rank + 1))?;
         let refuse = |what: String| {
-            let text = format!("the selector {name} {what}; it returns a list of indexes of units");
+            let text =
+                format!("the selector {name} {what}; it must return a list of indexes of units");
             running.fault(HookName::Howmuch, text)
         };
         let Value::Table(list) = returned else {
@@ -158,7 +158,7 @@ impl Choice<'_> {
         Ok(chosen)
     }
 
-    /// A unit as the policy sees it. All are made when the first one is asked for.
+    /// A unit as the policy sees it. The first call creates the tables of all units.
     fn unit(&self, at: usize) -> Result<Table> {
         let list = match self.units.get() {
             Some(list) => list,

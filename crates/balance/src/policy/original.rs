@@ -1,15 +1,15 @@
-//! The original policy of CephFS (Mantle, table 1). If a policy leaves out a hook, the hook of the
-//! original policy is used.
+//! The original policy of CephFS (Mantle, table 1). It supplies every hook that another policy
+//! leaves out.
 //!
-//! Its text is that of the shipped program `programs/balancer/cephfs_hybrid.lua`, whose hooks are
-//! strings.
+//! The hooks are read from the shipped program `programs/balancer/cephfs_hybrid.lua`, which sets
+//! each of them to a string.
 
 use super::hook_name::HookName;
 
 /// The program that has the original's hooks.
 const PROGRAM: &str = include_str!("../../../../programs/balancer/cephfs_hybrid.lua");
 
-/// What stands in the program between two marks.
+/// The part of the program between two strings.
 fn between(begin: &str, end: &str) -> &'static str {
     let (_, rest) = PROGRAM.split_once(begin).expect("the shipped program has the hook");
     rest.split_once(end).expect("the shipped program ends the hook").0
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_hook_of_the_original_is_found_whole() {
+    fn each_hook_of_the_original_policy_is_found_complete() {
         assert_eq!(text_of(HookName::Metaload), "IRD + 2*IWR + READDIR + 2*FETCH + 4*STORE");
         assert!(text_of(HookName::Mdsload).ends_with(r#"+ 10*MDSs[i]["q"]"#));
         assert_eq!(text_of(HookName::When), r#"if MDSs[whoami]["load"] > total/#MDSs then"#);

@@ -1,4 +1,4 @@
-//! `Running`: one run of a policy's script. Its errors tell the lines of the policy's source.
+//! `Running`: one run of a policy's script. Its errors name lines of the policy's source.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ pub(crate) struct Running<'a> {
     pub library: &'a PolicyLibrary,
 }
 
-/// Begins a run and hands it over. Its chunk was not executed yet.
+/// Begins a run and passes it to `body`, which executes the chunk.
 pub(crate) fn run<R>(
     terms: &RunTerms<'_>,
     body: impl FnOnce(&Running<'_>) -> Result<R>,

@@ -4,8 +4,8 @@ use crate::{Inputs, RankLoad, State, Unit, UnitRates};
 
 /// The ranks of a made-up tick.
 pub(super) const RANKS: usize = 3;
-/// How many times a policy decides on a made-up tick. Each time it gets the state that it left the
-/// time before.
+/// How many times a policy decides on each made-up tick. Each decision starts with the state that
+/// the decision before it stored.
 pub(super) const TICKS: u64 = 4;
 
 /// How the load of a made-up tick is spread.

@@ -16,11 +16,11 @@ pub(super) struct Numbering {
 
 /// Reads a table of targets.
 ///
-/// If the table has a target for the rank itself, all targets are void, so nothing moves. In the
-/// Ceph dialect every rank has a target; there only an own target over 0 makes all targets void.
+/// A target for the deciding rank itself voids all targets, so nothing moves. The Ceph dialect
+/// requires a target for every rank; there only an own target above 0 voids the others.
 ///
 /// # Errors
-/// The text of the error names the invalid target.
+/// A message that names the invalid target.
 pub(super) fn read(
     table: &Table,
     inputs: &Inputs,

@@ -1,15 +1,15 @@
-//! Translates a policy from the paper's dialect into one chunk in Ceph's dialect.
+//! Translates a policy from the paper's dialect into one chunk in Ceph's dialect. With it,
+//! `nacre balancer cephfs push` makes a policy for nacre's nodes run on metadata servers.
 //!
-//! `nacre balancer cephfs push` uses this, so that a policy for nacre's nodes also runs on metadata
-//! servers. The chunk first defines the names of the paper's dialect by means of those of Ceph's
-//! dialect. Then it executes the source, and runs `mdsload`, `when` and `where`. Its result has an
-//! entry for each rank.
+//! The chunk first defines the names of the paper's dialect in terms of Ceph's names. Then it
+//! executes the policy's source, and runs `mdsload`, `when` and `where`. It returns an entry for
+//! each rank.
 //!
 //! Ceph itself measures and chooses the units, and keeps no state between ticks. So some parts of a
-//! policy have no effect there; [`Translation::losses`] lists them.
+//! policy have no effect on Ceph; [`Translation::losses`] lists them.
 //!
-//! **Invariant:** on the same loads, a policy that loses nothing sends the same load to the same
-//! ranks in both dialects.
+//! **Invariant:** a policy without losses sends the same loads to the same ranks in both dialects,
+//! given the same loads.
 
 use nacre_object::Result;
 
@@ -29,9 +29,8 @@ pub struct Translation {
     pub losses: Vec<String>,
 }
 
-/// The beginning of each translated chunk: it defines the names of the paper's dialect by means of
-/// those of Ceph's dialect. It also defines `math` and `table`, which Ceph does not give to
-/// policies.
+/// The beginning of each translated chunk. It defines the names of the paper's dialect in terms of
+/// Ceph's names. It also defines `math` and `table`, which Ceph does not give to policies.
 const PRELUDE: &str = r#"--!mantle
 -- Made by nacre from a policy in the dialect of the Mantle paper. Do not edit: change the policy, and push it again.
 local nacre_mds, nacre_count = mds, 0
@@ -150,7 +149,7 @@ fn losses(hooks: &Hooks, source: &str) -> Vec<String> {
 }
 
 /// The part of a line before its comment. A `--` within a string also counts as the beginning of a
-/// comment. At worst, the search then misses a word after it.
+/// comment; the search for lost parts then misses a word after it.
 fn without_comment(line: &str) -> &str {
     line.split("--").next().unwrap_or_default()
 }

@@ -1,7 +1,7 @@
-//! Selectors: they choose the units that are sent to a rank, so that their load is near a target.
+//! Selectors: each chooses units of a rank whose load together is near a target.
 //!
-//! Every selector that `howmuch` names chooses units. The choice whose load is nearest to the
-//! target is used.
+//! All selectors that `howmuch` names choose units. The policy uses the choice whose load is
+//! nearest to the target.
 
 mod nearest;
 mod orders;

@@ -1,8 +1,9 @@
 //! The choice between the selections that the selectors made.
 
-/// The selection whose load is nearest to a target; of equally near selections, the first. `None`
-/// if moving nothing would be at least as near. Otherwise a rank with one busy unit would send that
-/// unit on to another rank at every tick.
+/// The selection whose load is nearest to a target; of equally near selections, the first.
+///
+/// `None` if moving nothing is at least as near to the target. Without this rule, a rank with a
+/// single busy unit would send it to another rank at every tick.
 pub(crate) fn nearest(sums: &[f64], target: f64) -> Option<usize> {
     let distance = |sum: f64| (sum - target).abs();
     let mut best = None;

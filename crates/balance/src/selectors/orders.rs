@@ -1,5 +1,5 @@
-//! `Orders`: the units of a rank, sorted in each of the orders in which selectors choose them. Each
-//! order is sorted once for a decision, whatever the number of targets.
+//! `Orders`: the units of a rank, sorted in the orders that the selectors need. Each order is
+//! sorted only once for a decision, even if there are many targets.
 
 use std::cell::{Cell, OnceCell};
 
@@ -63,9 +63,8 @@ impl<'a> Orders<'a> {
         }
     }
 
-    /// The candidates that a selector chooses. A selector that stops at the target still takes the
-    /// unit with which the load reaches or exceeds the target. Units of equal load keep their
-    /// order.
+    /// The candidates that a selector chooses. A selector that stops at the target includes the
+    /// unit that makes the sum reach the target. Units of equal load keep their order.
     pub fn choose(
         &self,
         selector: Selector,
@@ -134,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn loads_are_ordered_as_numbers_are() {
+    fn the_order_of_loads_is_the_order_of_numbers() {
         let loads = [-1.0, -0.0, 0.0, 1e-300, 0.5, 2.0, 1e300];
         assert!(loads.map(rising).is_sorted(), "{:?}", loads.map(rising));
     }

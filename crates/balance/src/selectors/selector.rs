@@ -57,8 +57,8 @@ impl Selector {
     }
 
     /// The units that the selector chooses, as indexes of `loads`. A selector that stops at the
-    /// target still takes the unit with which the load reaches or exceeds the target. Units of
-    /// equal load keep their order.
+    /// target includes the unit that makes the sum reach the target. Units of equal load keep their
+    /// order.
     pub fn choose(self, loads: &[f64], target: f64) -> Vec<usize> {
         Orders::new(loads).choose(self, |_| true, target)
     }
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn each_selector_ships_what_the_paper_says() {
+    fn each_selector_chooses_the_units_that_the_paper_lists() {
         for (selector, fragments, sum) in [
             (Selector::BigFirst, &[15.7, 14.6, 14.6, 13.7][..], 58.6),
             (Selector::SmallFirst, &[12.7, 13.3, 13.3, 13.5, 13.7], 66.5),

@@ -1,5 +1,5 @@
-//! `Balancer`: makes the decisions of a simulation's ranks at a tick. It builds their inputs as a
-//! node builds them.
+//! `Balancer`: decides for each rank of a simulation at a tick. It builds the inputs of a decision
+//! as a real node builds them.
 
 use std::sync::Arc;
 
@@ -15,14 +15,13 @@ pub(super) struct Balancer<'a> {
     policy: &'a Policy,
     ranks: &'a [RankPlan<'a>],
     units: &'a [UnitPlan<'a>],
-    /// What the policy keeps on each rank.
+    /// The policy's state on each rank.
     states: Vec<State>,
-    /// A clock that stands still. So only the number of steps limits a program, and all machines
-    /// decide alike.
+    /// A stopped clock. Only the number of steps limits a program, so all machines decide alike.
     clock: Arc<dyn Clock>,
 }
 
-/// What came of a tick's decisions.
+/// The moves and the failures of a tick.
 #[derive(Debug, Default)]
 pub(super) struct Verdict {
     /// For each rank, the units that move and where they go.
@@ -36,11 +35,11 @@ impl<'a> Balancer<'a> {
         Self { policy, ranks, units, states, clock: Arc::new(ManualClock::default()) }
     }
 
-    /// Makes the decision of each rank. The caller has brought the cluster up to date
-    /// ([`Cluster::settle`]).
+    /// Makes the decision of each rank. The caller must bring the cluster up to date first, with
+    /// [`Cluster::settle`].
     ///
-    /// As in a real cluster, a rank that cannot measure its load sends no heartbeat, and then no
-    /// rank decides.
+    /// If one rank cannot measure its load, no rank decides, because in a real cluster that rank
+    /// would send no heartbeat.
     pub fn tick(&mut self, tick: u64, cluster: &Cluster<'_>) -> Verdict {
         let members = members_of(cluster);
         let mut verdict = Verdict { moves: vec![vec![]; members.len()], failures: vec![] };

@@ -1,9 +1,9 @@
 //! `Clients`: clients of a simulation that do their jobs, one step after another.
 //!
-//! Operations are not simulated one by one. In a step of the simulation a client issues as many
-//! operations as its own time allows. If as many of its operations wait as it can issue in one
-//! step, it stops until ranks have served some. So a client runs at its own pace while no rank is
-//! overloaded. Otherwise it runs at the pace of the slowest rank that it needs.
+//! Operations are not simulated one by one. In each step of the simulation a client issues as many
+//! operations as its own time allows. A client with that many operations waiting stops until the
+//! ranks have served some of them. So a client runs at its own pace while no rank is overloaded,
+//! and otherwise at the pace of the slowest rank that it needs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,10 +13,10 @@ use super::cluster::Cluster;
 use super::scenario::UnitPlan;
 use super::{Job, JobStep};
 
-/// A client with fewer waiting operations than this has finished. Each step serves a share of the
-/// waiting operations, so their number never reaches zero.
+/// A client with fewer waiting operations than this has finished. Each step serves only a share of
+/// the waiting operations, so their number never reaches zero.
 const NO_OPERATIONS: f64 = 0.5;
-/// So that a step ends in spite of rounding.
+/// A step with fewer operations left than this is done, in spite of rounding errors.
 const ROUNDING: f64 = 1e-9;
 
 /// Clients that do their jobs.
@@ -134,9 +134,9 @@ impl Client {
         }
     }
 
-    /// Issues an operation on a unit. The client asks the rank on which it last found the unit or,
-    /// if it does not remember one, the unit's first rank. If the unit is on another rank, the
-    /// asked rank forwards the operation.
+    /// Issues an operation on a unit. The client asks the rank on which it last found the unit, or
+    /// the unit's first rank if it remembers none. If the unit is on another rank, the asked rank
+    /// forwards the operation.
     fn ask(&mut self, unit: usize, at: SimulationStep, cluster: &mut Cluster<'_>) {
         let rank = cluster.asked_rank(unit);
         let known = self.known.insert(unit, (rank, at.now));

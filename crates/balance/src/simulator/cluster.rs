@@ -2,7 +2,7 @@
 //!
 //! Most units of a rank change by one common rule. [`Drift`] records the common change, and
 //! `settle` applies it to the units. A unit that moved since the last `settle` has missed a part of
-//! the common change. Such a unit is *apart*: it is brought up to date at each step.
+//! the common change. Such a unit is marked *apart*, and each step updates it on its own.
 
 use super::CostModel;
 use super::directories::Directories;
@@ -35,7 +35,7 @@ pub(super) struct Cluster<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ClientsOfUnit {
     pub count: f64,
-    /// Whether each asks the former rank once more after a move.
+    /// Whether each client sends one more request to the old rank after a move.
     pub ask_once_more: bool,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct SimulatedRank {
     pub queue: f64,
     /// Seconds of other work, which comes before operations.
     debt_seconds: f64,
-    /// Operations a second that it passes on.
+    /// Operations a second that it forwards.
     passed_on_rate: f64,
     /// How its units changed since they were brought up to date.
     drift: Drift,
@@ -280,8 +280,8 @@ impl<'a> Cluster<'a> {
         self.session_flushes += self.clients.count;
     }
 
-    /// Ends the move of a unit: rank `to` serves it from now on. Waiting operations move with the
-    /// unit. The counters of the new rank begin without the unit's earlier operations.
+    /// Ends the move of a unit: rank `to` serves the unit from now on. Waiting operations move with
+    /// the unit. The unit's counters on the new rank start at 0.
     pub fn release(&mut self, at: usize, to: usize) {
         let unit = &mut self.units[at];
         let from = std::mem::replace(&mut unit.rank, to);
@@ -332,8 +332,8 @@ impl<'a> Cluster<'a> {
         self.ranks[rank].debt_seconds += self.costs.forward_seconds;
     }
 
-    /// How many seconds the ranks of a unit's directory need to agree on an operation. An operation
-    /// takes this time in addition to its own.
+    /// How many seconds the ranks that serve a unit's directory need to agree on an operation. This
+    /// time is added to the operation's own.
     pub fn agreement_seconds(&self, at: usize) -> f64 {
         self.directories.others(at, self.units[at].rank) as f64 * self.costs.scatter_gather_seconds
     }

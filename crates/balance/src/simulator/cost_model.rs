@@ -11,23 +11,22 @@ use serde::{Deserialize, Serialize};
 #[serde(default, deny_unknown_fields)]
 pub struct CostModel {
     /// The time that an operation takes on the rank that serves it. A rank of capacity 2 serves
-    /// twice as many a second.
+    /// twice as many operations a second.
     pub service_seconds: f64,
-    /// The time that an operation takes on a rank that forwards it. In proxy mode each operation on
-    /// a unit that has left its first rank is forwarded. In client mode only the first operation of
-    /// each client on a moved unit is forwarded.
+    /// The time that an operation takes on a rank that forwards it. In proxy mode the first rank of
+    /// a moved unit forwards every operation on the unit. In client mode it forwards only the first
+    /// operation of each client.
     pub forward_seconds: f64,
-    /// How long the operations of a unit are held back while the unit moves. A rank moves one unit
-    /// after another.
+    /// How long a unit's operations wait while the unit moves. A rank moves one unit after another.
     pub migration_seconds: f64,
-    /// How much time a move of a unit takes on the rank that the unit leaves, for each client of
-    /// the unit.
+    /// The time that a move takes on the rank that the unit leaves, for each client of the unit.
     pub session_flush_seconds: f64,
     /// The time that a tick with moves takes on the sending rank, and on each receiving rank.
     pub coordination_seconds: f64,
     /// How long an operation on a fragment of a directory waits for each other rank that serves the
-    /// directory. Meanwhile the ranks gather the numbers that the fragments share. Operations on
-    /// the directory's first rank do not wait, and only clients that do jobs wait.
+    /// directory. During the wait the ranks gather the values that the fragments share, such as the
+    /// directory's size. Operations on the directory's first rank do not wait. Only clients that do
+    /// jobs wait.
     pub scatter_gather_seconds: f64,
 }
 
@@ -60,11 +59,13 @@ impl CostModel {
         ];
         let is_time = |seconds: f64| seconds.is_finite() && seconds >= 0.0;
         if let Some((name, seconds)) = times.into_iter().find(|(_, seconds)| !is_time(*seconds)) {
-            return Err(Error::invalid(format!("{name} is {seconds}; it is a time, at least 0")));
+            return Err(Error::invalid(format!(
+                "{name} is {seconds}; it must be a time of at least 0 s"
+            )));
         }
         match self.service_seconds > 0.0 {
             true => Ok(()),
-            false => Err(Error::invalid("service_seconds is 0; every operation takes some time")),
+            false => Err(Error::invalid("service_seconds is 0; it must be above 0")),
         }
     }
 }

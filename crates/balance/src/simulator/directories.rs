@@ -1,7 +1,8 @@
-//! `Directories`: which units are fragments of one directory, and how many ranks serve it.
+//! `Directories`: which units are fragments of one directory, and how many ranks serve each
+//! directory.
 //!
-//! The fragments of a directory share numbers, such as the directory's size. A rank that changes
-//! such a number has to agree with the other ranks that serve the directory.
+//! The fragments of a directory share values such as the directory's size. A rank that changes such
+//! a value needs the agreement of the other ranks that serve the directory.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -55,8 +56,8 @@ impl Directories {
         }
     }
 
-    /// The number of other ranks that must agree to an operation on a unit. It is 0 on the first
-    /// rank of the unit's directory.
+    /// How many other ranks must agree to an operation on a unit; 0 on the first rank of the unit's
+    /// directory.
     pub fn others(&self, unit: usize, rank: usize) -> usize {
         let directory = self.of_unit[unit].map(|number| &self.all[number]);
         let remote = directory.filter(|directory| directory.first_rank != rank);

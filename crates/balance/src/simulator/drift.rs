@@ -1,13 +1,13 @@
 //! `Drift`: the common rule by which the units of a rank change from step to step.
 //!
-//! In a step of `dt` seconds a rank serves a share `f` of its waiting operations. Take a unit with
-//! `queue` waiting operations and `rate` arrivals a second. The rank serves `f · (queue + rate ·
-//! dt)` of its operations. This is linear in the unit's numbers, and `f` is the same for all units
-//! of the rank. So the rank keeps only the factors of this linear rule, and they are applied to a
-//! unit when the unit is read.
+//! In a step of `dt` seconds a rank serves a share `f` of its waiting operations. For a unit with
+//! `queue` waiting operations and `rate` arrivals a second, it serves `f · (queue + rate · dt)`
+//! operations. This is linear in the unit's values, and `f` is the same for all units of the rank.
+//! So the rank stores only the factors of this linear rule, and applies them to a unit when
+//! somebody reads the unit.
 
-/// By which factors the numbers of a rank's units have changed since the units were last brought up
-/// to date.
+/// The factors by which the values of a rank's units have changed since the units were last brought
+/// up to date.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Drift {
     queue_by_queue: f64,
@@ -57,8 +57,8 @@ impl Drift {
         self.queue_by_rate = arrived * (1.0 - share);
     }
 
-    /// Samples the counters: each counter loses what decayed since the last sample, and gains the
-    /// operations that were served since then.
+    /// Samples the counters: each counter loses what has decayed since the last sample, and gains
+    /// the operations served since then.
     pub fn sample(&mut self, kept: f64) {
         self.counter_by_counter *= kept;
         self.counter_by_recent = self.counter_by_recent * kept + self.recent_by_recent;
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn many_steps_at_once_are_the_same_as_one_after_another() {
+    fn many_steps_at_once_have_the_same_effect_as_one_after_another() {
         let before = Flow { rate: 10.0, queue: 5.0, counter: 7.0, recent: 2.0 };
         let (mut drift, mut at_once, mut one_by_one) = (Drift::NONE, before, before);
         for (number, share) in [0.3, 1.0, 0.0, 0.7, 0.2, 0.9].into_iter().enumerate() {

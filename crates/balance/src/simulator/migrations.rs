@@ -1,17 +1,17 @@
-//! `Migrations`: the units that move now, and the units that will move after them.
+//! `Migrations`: the unit that each rank is moving, and the units that it moves afterwards.
 //!
-//! As on a node, a rank moves one unit after another until the tick is over. Units that are still
-//! waiting at the end of the tick do not move.
+//! As on a node, a rank moves one unit after another until the tick is over. Units that still wait
+//! at the end of the tick do not move.
 
 use super::cluster::Cluster;
 use super::thrash::Thrash;
 
-/// The units that move, and those that wait for their turn.
+/// The units that move, and the units that move after them.
 #[derive(Debug, Default)]
 pub(super) struct Migrations {
-    /// Those of this tick that have not begun, the first to begin last.
+    /// The moves of this tick that have not begun. The next one is the last element.
     waiting: Vec<Migration>,
-    /// Those under way.
+    /// The moves under way.
     held: Vec<Migration>,
     pub thrash: Thrash,
     /// How many have begun.
@@ -62,7 +62,8 @@ impl Migrations {
                 }
             }
         }
-        // The sort is stable, so moves that begin together stay in the order of the ranks, reversed.
+        // The sort is stable, so moves that begin together stay in the order of the ranks,
+        // reversed.
         self.waiting.sort_by(|one, other| other.begins_at.total_cmp(&one.begins_at));
     }
 

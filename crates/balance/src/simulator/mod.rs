@@ -7,12 +7,14 @@
 //!
 //! Operations are not simulated one by one. Time advances in steps of about 100 ms. In a step,
 //! operations arrive at each unit at some rate, and wait in the queue of the unit's rank. The rank
-//! serves as many of them as its time allows. So counts of operations are not whole numbers. All
-//! waiting operations of a rank have the same chance to be served in a step, so all its units
-//! change by one linear rule, [`Drift`](drift::Drift). So the computing time of a step grows with
+//! serves as many of them as its time allows, so counts of operations are not whole numbers.
+//!
+//! Within a step, a rank serves the same share of each of its units' queues. So all its units
+//! change by one linear rule, [`Drift`](drift::Drift), and the time to compute a step grows with
 //! the number of ranks, not of units.
 //!
 //! **Invariant:** a unit is on exactly one rank. Each operation that arrived was served, or waits.
+//!
 //! **Invariant:** the same scenario and policy give the same simulation. A simulation reads no
 //! clock and does no IO, and its random numbers follow from the seed.
 

@@ -42,13 +42,13 @@ pub enum Distribution {
     #[default]
     Uniform,
     /// The `k`th most popular unit gets a share of the operations that is proportional to `k` to
-    /// the power of `-exponent`. The seed decides which unit is how popular.
+    /// the power of `-exponent`. The seed decides the order of popularity.
     Zipf {
         /// 0 is uniform; 1 is common.
         exponent: f64,
     },
-    /// All units get the same rate. But for some time a few units, which the seed chooses, get many
-    /// times that rate.
+    /// All units get the same rate. For some time, a few units that the seed chooses get many times
+    /// that rate.
     FlashCrowd {
         /// When the crowd comes.
         from_seconds: f64,
@@ -194,7 +194,7 @@ pub(super) fn require(name: &str, value: f64, least: f64, most: f64) -> Result<(
         false => {
             let most =
                 if most == f64::MAX { String::new() } else { format!(" and at most {most}") };
-            Err(Error::invalid(format!("{name} is {value}; it is at least {least}{most}")))
+            Err(Error::invalid(format!("{name} is {value}; it must be at least {least}{most}")))
         }
     }
 }

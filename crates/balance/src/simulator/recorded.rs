@@ -1,9 +1,9 @@
-//! `Scenario::of_records`: a scenario that repeats the operations that a real cluster recorded at
-//! its ticks.
+//! `Scenario::of_records`: a scenario that repeats the operations of a real cluster, from the
+//! records of its ticks.
 //!
-//! A record has the units of a rank with their counters. A counter halves every five seconds. While
-//! it is constant, as much is added in a second as decays in a second, so the rate of operations
-//! follows from its value.
+//! A record has the counters of a rank's units. A counter halves every five seconds. The scenario
+//! takes each counter as constant during its tick: then the operations in a second equal the decay
+//! in a second, which gives their rate.
 
 use std::collections::BTreeMap;
 
@@ -74,7 +74,9 @@ fn tick_seconds(records: &[NodeRecord]) -> Result<f64> {
     let ends = times().min().zip(times().max());
     ends.filter(|(first, last)| last.0 > first.0)
         .map(|(first, last)| (last.1 - first.1) as f64 / 1e6 / (last.0 - first.0) as f64)
-        .ok_or_else(|| Error::invalid("fewer than two ticks are recorded").hint("record more"))
+        .ok_or_else(|| {
+            Error::invalid("fewer than two ticks are recorded").hint("record at least two ticks")
+        })
 }
 
 fn arrivals(unit: &Unit, from: f64, tick_seconds: f64) -> impl Iterator<Item = TraceEvent> {

@@ -33,8 +33,8 @@ pub struct Scenario {
     pub operations: Operations,
     /// How many clients ask for each unit.
     pub clients_per_unit: f64,
-    /// How long a client that does a job remembers on which rank it last found a unit. `None` means
-    /// for ever.
+    /// How long a client that does a job remembers the rank on which it last found a unit. `None`
+    /// means for ever.
     pub lease_seconds: Option<f64>,
     /// How long the simulation runs. It is rounded up to whole ticks.
     pub duration_seconds: f64,
@@ -58,7 +58,7 @@ pub struct RankGroup {
     pub count: usize,
     /// Seconds of work that each does in a second.
     pub capacity: f64,
-    /// The CPU use of the node while the rank is busy all the time, in percent. It is less than 100
+    /// The CPU use of the rank's node, in percent, while the rank is always busy. It is below 100
     /// if a rank cannot use all processors of its node.
     pub busy_cpu_percent: f64,
     /// What the operator says of each.
@@ -77,7 +77,7 @@ pub struct UnitGroup {
     pub kind: String,
     /// Whose they are.
     pub tenant: String,
-    /// The rank on which all these units begin; ranks count from 0. With `None` the units are
+    /// The rank on which all units of the group begin, from 0. With `None` the units are
     /// distributed over the ranks in turn.
     pub first_rank: Option<usize>,
     /// The directory of which they are fragments: see [`CostModel::scatter_gather_seconds`].
@@ -92,8 +92,8 @@ impl Default for Scenario {
 }
 
 impl Scenario {
-    /// A scenario with all sequencers on the first rank. Their load is nine tenths of what all
-    /// ranks together can serve.
+    /// A scenario with all sequencers on the first rank. Their load is nine tenths of the load that
+    /// all ranks together can serve.
     pub fn crowded_on_the_first(ranks: usize, units: usize, costs: CostModel) -> Self {
         let per_unit_per_second =
             NEEDED * ranks as f64 / costs.service_seconds / units.max(1) as f64;
@@ -162,7 +162,7 @@ impl Scenario {
         within("ranks", ranks, MAX_SIMULATED_RANKS)?;
         within("units", units, MAX_SIMULATED_UNITS)?;
         if ranks == 0 {
-            return Err(Error::invalid("there is no rank; a scenario has at least one"));
+            return Err(Error::invalid("the scenario has no ranks; it needs at least one"));
         }
         for group in &self.ranks {
             require(&format!("the capacity of {}", group.name), group.capacity, 1e-6, 1e6)?;
@@ -212,10 +212,10 @@ impl Scenario {
         Ok(plans)
     }
 
-    /// The units by name, as a node lists them.
+    /// The units by name, in the order in which a node lists them.
     ///
     /// # Errors
-    /// `Invalid` if two have the same name.
+    /// `Invalid` if two units have the same name.
     pub(super) fn unit_plans<'a>(&'a self, ranks: usize) -> Result<Vec<UnitPlan<'a>>> {
         let members =
             self.units.iter().flat_map(|group| (0..group.count).map(move |at| (group, at)));

@@ -1,4 +1,4 @@
-//! `Simulation`: what came of a scenario under a policy.
+//! `Simulation`: the result of simulating a scenario under a policy.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,8 +8,8 @@ use crate::Mode;
 /// Failures of the policy that are kept one by one. All are counted.
 pub const MAX_KEPT_FAILURES: usize = 1000;
 
-/// What came of a scenario under a policy. docs/balancing-simulator.md says which results are near
-/// real runs.
+/// The result of simulating a scenario under a policy. docs/balancing-simulator.md says which
+/// results are near real runs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Simulation {
@@ -23,7 +23,7 @@ pub struct Simulation {
     pub units: usize,
     /// The seed.
     pub seed: u64,
-    /// How long things took.
+    /// The costs that the simulation used.
     pub costs: CostModel,
     /// Tick by tick.
     pub ticks: Vec<SimulatedTick>,
@@ -52,9 +52,9 @@ pub struct SimulatedTick {
     pub imbalance: f64,
     /// Units that began to move.
     pub moves: u64,
-    /// Moves that were decided and did not begin before the tick was over.
+    /// Moves that were decided but did not begin before the tick was over.
     pub late_moves: u64,
-    /// Operations that a rank passed on.
+    /// Operations that a rank forwarded.
     pub forwards: f64,
     /// Operations that were served, a second, by all ranks.
     pub throughput: f64,
@@ -76,7 +76,7 @@ pub struct SimulationTotals {
     pub moves: u64,
     /// Moves that did not begin before their tick was over.
     pub late_moves: u64,
-    /// Operations that a rank passed on.
+    /// Operations that a rank forwarded.
     pub forwards: f64,
     /// Moves that brought a unit back to a rank that it had left within
     /// [`THRASH_TICKS`](super::THRASH_TICKS) ticks.
@@ -87,8 +87,8 @@ pub struct SimulationTotals {
     pub final_imbalance: f64,
     /// How many times the policy failed.
     pub failures: u64,
-    /// The time at which the last client finished its job. `None` if some client did not finish, or
-    /// if there are no jobs.
+    /// When the last client finished its job. `None` if a client did not finish, or if there are no
+    /// jobs.
     pub finished_seconds: Option<f64>,
     /// Pairs of a client and a rank that it has asked, of clients that do jobs.
     pub sessions: u64,

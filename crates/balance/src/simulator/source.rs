@@ -8,7 +8,7 @@ use super::cluster::Cluster;
 use super::scenario::UnitPlan;
 use super::{Operations, Scenario};
 
-/// So that ten steps of 0.1 s are a second.
+/// Absorbs rounding errors: ten steps of 0.1 s count as one second.
 pub(super) const ROUNDING: f64 = 1e-9;
 
 /// Where operations come from.

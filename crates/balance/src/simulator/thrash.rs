@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// Thrash is a unit that moves back and forth. If a unit comes back to a rank within this many
-/// ticks after it left, it is counted as thrash.
+/// A unit that comes back to a rank within this many ticks after it left that rank counts as
+/// thrash.
 pub const THRASH_TICKS: u64 = 10;
 
 /// Counts units that come back.
@@ -15,7 +15,7 @@ pub(super) struct Thrash {
 }
 
 impl Thrash {
-    /// A unit goes from one rank to another.
+    /// Records that a unit moves from one rank to another.
     pub fn moved(&mut self, tick: u64, unit: usize, from: usize, to: usize) {
         let left = self.left.entry(unit).or_default();
         left.retain(|(then, _)| then + THRASH_TICKS >= tick);

@@ -34,7 +34,8 @@ impl Inputs {
         }
         check_unit_count(units)?;
         if self.whoami >= ranks {
-            let text = format!("rank {} decides, and there are {ranks} ranks", self.whoami);
+            let text =
+                format!("rank {} is to decide, but there are only {ranks} ranks", self.whoami);
             return Err(Error::invalid(text));
         }
         if self.unit_loads.len() != units {

@@ -11,7 +11,7 @@ pub enum Mode {
     /// Clients are redirected to the new rank.
     #[default]
     Client,
-    /// Clients go on asking the old rank, which passes their requests on.
+    /// Clients keep sending requests to the old rank, which forwards them to the new rank.
     Proxy,
 }
 

@@ -1,10 +1,11 @@
-//! `RankLoad`: what the heartbeat of a rank says.
+//! `RankLoad`: the measurements of a rank that its heartbeat carries.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// What the heartbeat of a rank says. A field that is missing in JSON has its default.
+/// The measurements of a rank that its heartbeat carries. A field that is missing in JSON has its
+/// default.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RankLoad {
@@ -22,9 +23,9 @@ pub struct RankLoad {
     pub queue: f64,
     /// Requests a second.
     pub requests: f64,
-    /// What the operator says of the node, as `sequencers = "yes"`.
+    /// The labels that the operator gave the node, such as `sequencers = "yes"`.
     pub labels: BTreeMap<String, String>,
-    /// How much the node can take in comparison with others.
+    /// How much load the node can serve, compared with a node of capacity 1.
     pub capacity: f64,
 }
 

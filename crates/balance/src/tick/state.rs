@@ -40,8 +40,8 @@ impl State {
     }
 }
 
-/// Makes a state of a value that no policy wrote, as in a test. The bound [`MAX_STATE_BYTES`] is
-/// not checked here.
+/// Makes a state of a value that no policy wrote, for example in a test. The bound
+/// [`MAX_STATE_BYTES`] is not checked here.
 impl From<serde_json::Value> for State {
     fn from(value: serde_json::Value) -> Self {
         Self(value)

@@ -1,4 +1,4 @@
-//! `Unit`: what can be moved.
+//! `Unit`: something that can move from one rank to another.
 
 use serde::{Deserialize, Serialize};
 

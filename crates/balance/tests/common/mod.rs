@@ -26,8 +26,8 @@ pub fn rank(load: f64) -> RankLoad {
     RankLoad { auth: load, all: load, ..RankLoad::default() }
 }
 
-/// The inputs of rank `whoami` at a tick, from the loads of the ranks and the loads of this rank's
-/// sequencers `u1`, `u2` and so on.
+/// The inputs of rank `whoami` at a tick. `loads` are the loads of the ranks; `units` are the loads
+/// of this rank's sequencers `u1`, `u2` and so on.
 pub fn tick(whoami: usize, loads: &[f64], units: &[f64]) -> Inputs {
     let unit = |(at, load): (usize, &f64)| Unit {
         name: format!("u{}", at + 1),
