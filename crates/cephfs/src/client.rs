@@ -1,7 +1,7 @@
-//! `CephFsClient`: a client that mounts the file system, with a session of its own at each MDS that
-//! it asks.
+//! `CephFsClient`: a client that mounts a CephFS file system. It has its own session with each
+//! metadata server (MDS) that it uses.
 //!
-//! Every method blocks until Ceph answers, so call them from a thread that may block.
+//! Every method blocks until Ceph answers, so call the methods from a thread that may block.
 
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::counters::RankCounters;
 use crate::ffi::{CREATE_EXCLUSIVE, Mount, READ};
 
-/// What others may do with what a client makes: list and read it.
+/// The modes of what the client creates: other users may list and read it.
 const DIRECTORY_MODE: i32 = 0o755;
 const FILE_MODE: i32 = 0o644;
 
@@ -46,10 +46,10 @@ impl CephFsClient {
         Ok(Self { mount })
     }
 
-    /// Makes a directory and those above it.
+    /// Creates a directory and its missing parents.
     ///
     /// # Errors
-    /// `Unavailable` with Ceph's reason, as of all that follow.
+    /// `Unavailable` with Ceph's reason. All methods below have the same errors.
     pub fn make_directories(&self, path: &str) -> Result<()> {
         let made = self.mount.make_directories(&c_string(path)?, DIRECTORY_MODE);
         made.map(drop).map_err(|status| refused("mkdir", path, status))
@@ -82,7 +82,7 @@ impl CephFsClient {
         Ok(names)
     }
 
-    /// Has a rank serve a directory and all below it.
+    /// Pins a directory and everything below it to a rank.
     ///
     /// # Errors
     /// As above.
@@ -90,7 +90,8 @@ impl CephFsClient {
         self.set_attribute(path, "ceph.dir.pin", &rank.to_string())
     }
 
-    /// Makes Ceph distribute the subdirectories of a directory over all ranks, by a hash.
+    /// Makes Ceph distribute the subdirectories of a directory over all ranks, by a hash of their
+    /// names.
     ///
     /// # Errors
     /// As above.
@@ -98,7 +99,7 @@ impl CephFsClient {
         self.set_attribute(path, "ceph.dir.pin.distributed", "1")
     }
 
-    /// What an MDS has counted since it started.
+    /// The counters of an MDS since it started.
     ///
     /// # Errors
     /// As above.
@@ -106,8 +107,9 @@ impl CephFsClient {
         let command = json!({ "prefix": "perf dump", "format": "json" }).to_string();
         let answer = self.mount.ask_mds(&c_string(mds)?, &c_string(&command)?);
         let answer = answer.map_err(|status| refused("perf dump of", mds, status))?;
-        let dump: Value = serde_json::from_slice(&answer)
-            .map_err(|error| Error::corrupt(format!("mds.{mds} answers no JSON: {error}")))?;
+        let dump: Value = serde_json::from_slice(&answer).map_err(|error| {
+            Error::corrupt(format!("the answer of mds.{mds} is not JSON: {error}"))
+        })?;
         Ok(RankCounters::of(&dump))
     }
 
@@ -127,7 +129,7 @@ fn c_string(text: &str) -> Result<CString> {
 }
 
 fn bytes(bytes: &[u8]) -> Result<CString> {
-    CString::new(bytes).map_err(|_| Error::invalid("a name for Ceph has no zero byte"))
+    CString::new(bytes).map_err(|_| Error::invalid("a name for Ceph must not contain a zero byte"))
 }
 
 fn refused(what: &str, name: &str, status: i32) -> Error {

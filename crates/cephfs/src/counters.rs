@@ -1,4 +1,5 @@
-//! `RankCounters`: the counters of a rank, from its `perf dump`. Ceph 16 and 18 use the same names.
+//! `RankCounters`: the counters of a rank, from the output of `perf dump` of the rank's MDS. Ceph
+//! 16 and 18 use the same names.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -10,17 +11,18 @@ pub struct RankCounters {
     pub requests: u64,
     /// Requests that this rank answered.
     pub replies: u64,
-    /// Requests that this rank passed on, since another rank serves the directory.
+    /// Requests that this rank forwarded, because another rank serves the directory.
     pub forwards: u64,
-    /// Messages of clients about their sessions: they open, renew, close, or confirm a flush.
+    /// Messages of clients about their sessions: to open, renew or close one, or to confirm a
+    /// flush.
     pub session_messages: u64,
     /// Sessions that were opened at this rank.
     pub sessions: u64,
     /// Requests of other ranks.
     pub peer_requests: u64,
-    /// Subtrees that this rank handed over.
+    /// Subtrees that this rank moved to other ranks.
     pub exported_subtrees: u64,
-    /// Inodes in them.
+    /// Inodes in the subtrees that this rank moved to other ranks.
     pub exported_inodes: u64,
     /// Directory fragments that were divided.
     pub divided_fragments: u64,
@@ -31,7 +33,7 @@ pub struct RankCounters {
 }
 
 impl RankCounters {
-    /// Reads a `perf dump`. What it lacks is 0.
+    /// Reads the output of `perf dump`. A missing counter is 0.
     pub fn of(dump: &Value) -> Self {
         let of = |group: &str, name: &str| dump[group][name].as_u64().unwrap_or(0);
         Self {
@@ -49,7 +51,7 @@ impl RankCounters {
         }
     }
 
-    /// What was counted since `before`.
+    /// The increase of each counter since `before`.
     pub fn since(self, before: Self) -> Self {
         self.combine(before, u64::saturating_sub)
     }
@@ -83,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dump_is_read_and_what_was_before_is_taken_off() {
+    fn counters_since_an_earlier_dump_are_the_difference() {
         let dump = |requests: u64, forwards: u64| {
             json!({
                 "mds": { "reply": 1, "forward": forwards },

@@ -1,7 +1,8 @@
 //! The binding of libcephfs' C interface: the only unsafe code of the crate.
 //!
-//! Its public functions are safe. Statuses are libcephfs' own: zero or positive, or a negated
-//! errno. All functions used are in Ceph 16 and later, as `cephfs/libcephfs.h` declares them.
+//! Its public functions are safe. They return libcephfs' own statuses: a number from 0 up, or a
+//! negative errno. Ceph 16 and later have all functions used here, as `cephfs/libcephfs.h` declares
+//! them.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
@@ -11,14 +12,14 @@ use nacre_object::{Error, Result};
 
 /// The library's name, with the version of its interface.
 const NAME: &str = "libcephfs.so.2";
-/// Bytes of names that are asked for at a time; a name has at most 255.
+/// How many bytes of names one call may return; a name has at most 255 bytes.
 const NAMES_BYTES: usize = 64 << 10;
 /// `open` for writing, and fail if the file exists.
 pub const CREATE_EXCLUSIVE: c_int = 0o301;
 /// `open` for reading.
 pub const READ: c_int = 0;
 
-/// `struct ceph_mount_info *` and the like: pointers to what only libcephfs knows.
+/// A pointer such as `struct ceph_mount_info *`, to a structure that only libcephfs knows.
 type Handle = *mut c_void;
 
 macro_rules! functions {
@@ -103,7 +104,7 @@ impl Mount {
     /// A client that has mounted nothing yet.
     ///
     /// # Errors
-    /// `Unsupported` if libcephfs is not installed; the inner error is libcephfs' status.
+    /// `Unsupported` if libcephfs is not installed. The inner error is libcephfs' status.
     pub fn new(user: &CStr) -> Result<Result<Self, i32>> {
         let library = Library::load()?;
         let mut handle = ptr::null_mut();

@@ -1,8 +1,8 @@
-//! Requests to Ceph: the file system's map, the loads that its ranks report, the cluster log, its
-//! policy objects.
+//! Requests to Ceph: the map of a file system, the loads that its ranks report, the cluster log,
+//! and policy objects.
 //!
-//! librados reaches the monitors and the metadata pool. It passes no commands to metadata servers
-//! (MDS), so these commands run through `ceph tell`.
+//! librados reaches the monitors and the metadata pool. It cannot send commands to metadata servers
+//! (MDS), so those go through the command `ceph tell`.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -17,18 +17,18 @@ use tokio::process::Command;
 
 use crate::fragments::{meta_load_of, rates_of};
 
-/// A server that lives answers `ceph tell` within a second; a busy machine may take several.
+/// How long to wait for `ceph tell`. A running server answers within a second, and on a busy
+/// machine within several seconds.
 const TELL_TIMEOUT: Duration = Duration::from_secs(20);
-/// Lines of the cluster log that are looked through. The monitors keep 10,000.
+/// How many lines of the cluster log are searched. The monitors keep 10,000 lines.
 const LOG_LINES: u32 = 1000;
-/// The text in the cluster log by which a rank reports that its policy failed. Ceph 12 to 18 write
-/// it so.
+/// A rank writes this into the cluster log when its policy fails. Ceph 12 to 18 use the same words.
 const FAILED: &str = "mantle failed for balancer=";
-/// The beginning of the reason if the rank could not read the policy within half a tick. Ceph's own
-/// balancer then runs in this tick, and the rank reads the policy again in the next. So this is no
-/// fault of the policy.
+/// How the reason begins if the rank could not read the policy within half a tick. The policy is
+/// not at fault: the rank runs Ceph's own balancer in this tick, and reads the policy again in the
+/// next one.
 const NOT_READ_IN_TIME: &str = "(110)";
-/// What the line holds by which rank 0 reports that it has loaded another policy.
+/// Rank 0 writes this into the cluster log when it has loaded another policy.
 const LOADED: &str = "mantle balancer version changed: ";
 
 /// A CephFS file system.
@@ -75,7 +75,8 @@ pub struct Reports {
 }
 
 impl CephFs {
-    /// Connects to a cluster, and finds the file system: the one of this name, or the only one.
+    /// Connects to a cluster and finds a file system by its name. Without a name it takes the only
+    /// file system of the cluster.
     ///
     /// # Errors
     /// `NotFound` if there is no such file system; the error lists the existing ones.
@@ -101,9 +102,7 @@ impl CephFs {
                 Some(name) => format!("the cluster has no file system {name}"),
                 None => "the cluster does not have exactly one file system".to_owned(),
             };
-            return Err(
-                Error::not_found(text).hint(format!("it has these: {names}; name one with --fs"))
-            );
+            return Err(Error::not_found(text).hint(format!("choose one with --fs: {names}")));
         };
         let Listed { name, metadata_pool } = listed.swap_remove(at);
         let pool = administrator.pool(&metadata_pool).await?;
@@ -126,7 +125,7 @@ impl CephFs {
         map_of(&map["mdsmap"], &metadata)
     }
 
-    /// Makes all ranks run the policy in this object. An empty name means Ceph's own balancer.
+    /// Makes all ranks run the policy in an object. The empty name stands for Ceph's own balancer.
     ///
     /// # Errors
     /// Those of the cluster.
@@ -144,7 +143,7 @@ impl CephFs {
         self.administrator.ask(command).await.map(drop)
     }
 
-    /// What the cluster log says of the policy in this object.
+    /// The reports in the cluster log about the policy in an object.
     ///
     /// # Errors
     /// Those of the cluster.
@@ -162,9 +161,9 @@ impl CephFs {
     pub async fn tick(&self, map: &FsMap) -> Result<Duration> {
         let answer = self.tell(map, 0, &["config", "get", "mds_bal_interval"]).await?;
         let seconds = answer["mds_bal_interval"].as_str().and_then(|text| text.parse().ok());
-        seconds
-            .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-            .ok_or_else(|| Error::corrupt(format!("the MDS says of mds_bal_interval: {answer}")))
+        seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).ok_or_else(|| {
+            Error::corrupt(format!("the MDS gave an unreadable mds_bal_interval: {answer}"))
+        })
     }
 
     /// The loads of all ranks, as rank 0 knows them from their latest heartbeats.
@@ -176,7 +175,7 @@ impl CephFs {
         loads_of(&self.tell(map, 0, &["dump", "loads"]).await?, map)
     }
 
-    /// Gives the MDS of a rank a command.
+    /// Sends a command to the MDS of a rank.
     ///
     /// # Errors
     /// As [`CephFs::loads`].
@@ -195,10 +194,10 @@ impl CephFs {
             Error::unavailable(format!("{target} did not answer within {TELL_TIMEOUT:?}"))
         })?;
         let said = said.map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => {
-                Error::unsupported("MDSs are asked with the command `ceph`, which is not installed")
-                    .hint("install it, in Debian the package ceph-common")
-            }
+            std::io::ErrorKind::NotFound => Error::unsupported(
+                "the command `ceph`, which sends requests to MDSs, is not installed",
+            )
+            .hint("install it, in Debian the package ceph-common"),
             _ => Error::unavailable(format!("the command `ceph` cannot be run: {error}")),
         })?;
         if !said.status.success() {
@@ -213,18 +212,18 @@ impl CephFs {
 
 fn read<T: DeserializeOwned>(value: Value) -> Result<T> {
     serde_json::from_value(value)
-        .map_err(|error| Error::corrupt(format!("the monitors' answer makes no sense: {error}")))
+        .map_err(|error| Error::corrupt(format!("the monitors' answer cannot be parsed: {error}")))
 }
 
-/// Parses the output of an MDS. Ceph writes numbers that are not finite as `-inf` or `nan`, which
-/// JSON lacks.
+/// Parses the output of an MDS. Ceph writes `-inf` or `nan` for numbers that are not finite; JSON
+/// has no such numbers.
 fn document(text: &str) -> Result<Value> {
     let mut text = text.to_owned();
     for word in ["-inf", "inf", "-nan", "nan"] {
         text = text.replace(&format!(":{word}"), ":null");
     }
     serde_json::from_str(&text)
-        .map_err(|error| Error::corrupt(format!("the MDS's answer is no JSON: {error}")))
+        .map_err(|error| Error::corrupt(format!("the MDS's answer is not JSON: {error}")))
 }
 
 fn map_of(map: &Value, metadata: &Value) -> Result<FsMap> {
@@ -317,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_failure_of_each_rank_is_found_but_not_a_slow_read_of_the_policy() {
+    fn reports_have_the_first_failure_of_each_rank_and_no_slow_reads_of_the_policy() {
         let failed =
             "using old balancer; mantle failed for balancer=p.v1.ab : (22) Invalid argument";
         let lines = [

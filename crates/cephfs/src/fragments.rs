@@ -1,10 +1,10 @@
-//! The directory fragments of an MDS, as it tells them: which rank serves each, and its counters.
+//! The directory fragments that an MDS reports: which rank serves each fragment, and its counters.
 
 use nacre_balance::{Unit, UnitRates};
 use nacre_object::{Error, Result};
 use serde_json::Value;
 
-/// What Ceph calls the fragment that is the whole directory, after the inode.
+/// The name of a fragment that covers the whole directory, in Ceph's form INODE.FRAGMENT.
 const WHOLE: &str = "*";
 
 /// Which rank serves which subtree.
@@ -17,7 +17,9 @@ impl Subtrees {
     /// # Errors
     /// `Corrupt` if it is no list.
     pub fn of(answer: &Value) -> Result<Self> {
-        let list = answer.as_array().ok_or_else(|| Error::corrupt("the MDS lists no subtrees"))?;
+        let list = answer
+            .as_array()
+            .ok_or_else(|| Error::corrupt("the MDS's answer has no list of subtrees"))?;
         let subtree =
             |it: &Value| Some((it["dir"]["path"].as_str()?.to_owned(), it["auth_first"].as_i64()?));
         Ok(Self(list.iter().filter_map(subtree).collect()))
@@ -33,8 +35,8 @@ impl Subtrees {
     }
 }
 
-/// The fragments that a rank serves, from the answer to `ceph tell mds.X dump loads`. Ceph's own
-/// folders are left out.
+/// The fragments that a rank serves, from the answer to `ceph tell mds.X dump loads`. Ceph's
+/// internal folders (`~mds0` and so on) are left out.
 pub fn units_of(dump: &Value, subtrees: &Subtrees, rank: usize) -> Vec<Unit> {
     let fragments = dump["dirfrags"].as_array().into_iter().flatten();
     let unit = |fragment: &Value| {
@@ -61,7 +63,7 @@ fn name_of(path: &str, dirfrag: &str) -> String {
     }
 }
 
-/// Five counters, of reads, writes, listings, fetches and stores.
+/// Reads the five counters: reads, writes, listings, fetches and stores.
 pub fn rates_of(counters: &Value) -> UnitRates {
     let counters = counters["Decay Counters"].as_array().into_iter().flatten();
     let mut values = counters.map(|counter| counter["value"].as_f64().unwrap_or_default());
@@ -69,7 +71,7 @@ pub fn rates_of(counters: &Value) -> UnitRates {
     UnitRates { ird: next(), iwr: next(), readdir: next(), fetch: next(), store: next() }
 }
 
-/// How CephFS weighs them.
+/// The load of a unit by CephFS's own weights of the counters.
 pub fn meta_load_of(rates: &UnitRates) -> f64 {
     rates.ird + 2.0 * rates.iwr + rates.readdir + 2.0 * rates.fetch + 4.0 * rates.store
 }

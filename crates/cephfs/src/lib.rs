@@ -1,11 +1,12 @@
-//! CephFS: `nacre balancer cephfs` manages its balancer with this crate, and figures measure its
-//! metadata servers (MDS).
+//! CephFS: requests to the file system of a Ceph cluster and to its metadata servers (MDS).
+//! `nacre balancer cephfs` manages balancer policies with this crate, and `nacre-bench experiment`
+//! measures MDSs with it.
 //!
 //! | file | holds |
 //! | --- | --- |
 //! | `file_system` | requests to Ceph: the map, the ranks' loads, the cluster log, policy objects |
 //! | `fragments` | which rank serves which directory fragment |
-//! | `client` | a client that mounts the file system, and asks MDSs for their counters |
+//! | `client` | a client that mounts the file system, and reads the counters of MDSs |
 //! | `counters` | the counters of a rank |
 //! | `ffi` | the binding of libcephfs, which is loaded on first use; the only unsafe code |
 

@@ -32,8 +32,8 @@ fn mistake_in(line: &str) -> Error {
 #[test]
 fn a_usage_error_has_one_line_for_the_mistake_and_one_for_the_hint() {
     for (line, message, hint) in [
-        ("nacre", "it is not said what to do", "--help"),
-        ("nacre object", "it is not said what to do", "--help"),
+        ("nacre", "no command is given", "--help"),
+        ("nacre object", "no command is given", "--help"),
         ("nacre object get", "arguments were not provided: <OBJECT>", "Usage: nacre object get"),
         ("nacre sttus", "unrecognized subcommand 'sttus'", "'status'"),
         ("nacre object get x", "invalid value 'x' for '<OBJECT>'", "--help"),

@@ -191,7 +191,7 @@ fn a_policy_that_fails_in_the_dry_run_changes_nothing() {
     assert_eq!(ranks.run(&["history"]).1.lines().count(), 1, "only the header");
     assert_eq!(ranks.run(&["pull"]).0, Some(1));
     let (status, _, said) = ranks.run(&["status", "--fs", "other"]);
-    assert!(status == Some(1) && said.contains("it has these: cephfs"), "{said}");
+    assert!(status == Some(1) && said.contains("choose one with --fs: cephfs"), "{said}");
 }
 
 /// A client of the file system that makes and removes directories until it is dropped.

@@ -1,4 +1,5 @@
-//! What keeps a cluster's data, as a command line says it.
+//! `--engine`: the argument that says whether nacre's own nodes or a Ceph cluster keep a cluster's
+//! data.
 
 use std::fmt;
 use std::str::FromStr;
@@ -25,7 +26,7 @@ pub enum Engine {
 }
 
 impl Engine {
-    /// What a cluster's file says of it.
+    /// The engine's entry in the cluster's file; none for the embedded engine.
     pub fn to_entry(&self) -> Option<String> {
         match self {
             Self::Embedded => None,
@@ -33,8 +34,8 @@ impl Engine {
         }
     }
 
-    /// Refuses a Ceph cluster that cannot be used, before a folder is made whose file would name
-    /// it.
+    /// Fails if the Ceph cluster cannot be reached. A command calls this before it creates a
+    /// folder, so that no cluster file names an unusable Ceph cluster.
     ///
     /// # Errors
     /// Those of [`PlainClient::connect`].
@@ -45,10 +46,11 @@ impl Engine {
         Ok(())
     }
 
-    /// Returns the cluster if it has this engine, or if no engine was asked for.
+    /// Returns the existing cluster if its engine is this one. The embedded engine is the default
+    /// of `--engine`, so it accepts every cluster.
     ///
     /// # Errors
-    /// `Invalid` if another engine keeps its data.
+    /// `Invalid` if the command line names a Ceph cluster and another engine keeps the data.
     pub fn check(&self, cluster: ClusterFile) -> Result<ClusterFile> {
         match self {
             Self::Ceph(asked) if cluster.engine() != Some(asked) => {
@@ -73,7 +75,7 @@ impl FromStr for Engine {
         let Some(path) = options.conf else { return Ok(Self::Ceph(text.to_owned())) };
         // Nodes may be started in another folder.
         let absolute = std::path::absolute(&path).map_err(|error| {
-            let text = format!("the path {} in --engine: {error}", path.display());
+            let text = format!("the path {} in --engine cannot be used: {error}", path.display());
             Error::invalid(text).hint("give an absolute path")
         })?;
         let rest = &text[RadosOptions::PREFIX.len() + path.as_os_str().len()..];

@@ -1,4 +1,4 @@
-//! How a command says that it failed, and the exit status that follows.
+//! Runs a command, prints the error if the command fails, and chooses the exit status.
 
 use std::process::ExitCode;
 
@@ -9,8 +9,12 @@ use serde_json::json;
 use crate::out::{Out, note, note_json};
 use crate::{out, reader, signals};
 
-/// Runs a command on a runtime of its own, prints its error, and returns the exit status: 0 for
-/// success, 1 for failure, 2 for a bad command line, 128 plus its number if a signal ended it.
+/// Runs a command on a Tokio runtime of its own, and prints its error. Returns the exit status:
+///
+/// - 0 for success,
+/// - 1 for a failure,
+/// - 2 for a wrong command line,
+/// - 128 plus the signal's number if a signal ended the command.
 pub fn run<Work: Future<Output = Result<()>>>(to: Out, work: impl FnOnce() -> Work) -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,

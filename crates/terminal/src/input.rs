@@ -1,4 +1,4 @@
-//! What the command is given: on the line, from a file, or on standard input.
+//! The input of a command: from an argument, a file or standard input.
 
 use std::io::Read;
 use std::path::Path;
@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 
 /// Bytes of a file that are read at a time when it is streamed.
 const PIECE_BYTES: usize = 1024 * 1024;
-/// Pieces read ahead of the one who sends them.
+/// How many pieces the reading thread may be ahead of the task that sends them.
 const MAX_WAITING_PIECES: usize = 4;
 
 /// Bytes given by one of two options.
@@ -37,27 +37,27 @@ impl Input {
     }
 }
 
-/// Parses a time to measure, in seconds.
+/// Parses a duration of a measurement: 0.05 to 3600 seconds.
 ///
 /// # Errors
-/// A message for clap if it is not a number, or not a sensible one.
+/// A message for clap if the text is not a number in this range.
 pub fn seconds(text: &str) -> std::result::Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.05..=3600.0).contains(&seconds) => Ok(seconds),
-        _ => Err("give 0.05 to 3600".to_owned()),
+        _ => Err("give 0.05 to 3600 seconds".to_owned()),
     }
 }
 
-/// Reads a file, or standard input for `-`; at most what one request may carry.
+/// Reads a file, or standard input for `-`, of at most [`MAX_REQUEST_BYTES`].
 ///
 /// # Errors
-/// `NotFound` if it cannot be read, `Invalid` if it is too large.
+/// `NotFound` if the file cannot be read, `Invalid` if it is larger.
 pub fn read_file(path: &Path) -> Result<Bytes> {
     let content = read_at_most(path, MAX_REQUEST_BYTES)?;
     content.ok_or_else(|| {
         let name = name_of(path);
         Error::invalid(format!(
-            "{name} is larger than the {MAX_REQUEST_BYTES} bytes one request carries"
+            "{name} is larger than {MAX_REQUEST_BYTES} bytes, the limit of one request"
         ))
         .hint("write it in parts: `nacre object write … --offset N`")
     })
@@ -79,11 +79,12 @@ fn read_at_most(path: &Path, most: usize) -> Result<Option<Bytes>> {
     Ok((content.len() <= most).then(|| content.into()))
 }
 
-/// Reads a file piece by piece, or standard input for `-`. Reading blocks, so a thread of its own
-/// does it.
+/// Reads a file piece by piece, or standard input for `-`. A separate thread reads, because reading
+/// blocks.
 ///
 /// # Errors
-/// `NotFound` if there is no such file; an item is an error if the rest cannot be read.
+/// `NotFound` if the file cannot be opened. An item of the stream is an error if reading fails
+/// later.
 pub fn read_pieces(
     path: &Path,
 ) -> Result<impl Stream<Item = Result<Bytes>> + Unpin + Send + use<>> {
@@ -111,11 +112,13 @@ pub fn read_pieces(
 /// Reads the source of a program, a workload or a script.
 ///
 /// # Errors
-/// `NotFound` if it cannot be read, `Invalid` if it is too large or not UTF-8.
+/// `NotFound` if the file cannot be read, `Invalid` if it is too large or not UTF-8.
 pub fn read_text(path: &Path) -> Result<String> {
     let name = name_of(path);
     let content = read_at_most(path, MAX_REQUEST_BYTES)?.ok_or_else(|| {
-        Error::invalid(format!("{name} is larger than {MAX_REQUEST_BYTES} bytes: is it a program?"))
+        Error::invalid(format!(
+            "{name} is larger than {MAX_REQUEST_BYTES} bytes, the limit of a program"
+        ))
     })?;
     String::from_utf8(content.into())
         .map_err(|_| Error::invalid(format!("{name} is not UTF-8 text")))

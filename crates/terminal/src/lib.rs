@@ -1,10 +1,10 @@
-//! What the commands `nacre` and `nacre-bench` share.
+//! The parts that the commands `nacre` and `nacre-bench` share.
 //!
-//! - `out`: results on standard output, as text or JSON; notes on standard error;
-//! - `failure`: errors and exit statuses;
-//! - `usage`: errors of a command line that cannot be understood;
-//! - `signals`: SIGINT and SIGTERM;
-//! - `reader`: whether the output still has a reader;
+//! - `out`: prints results on standard output, as text or JSON, and notes on standard error;
+//! - `failure`: prints errors and chooses the exit status;
+//! - `usage`: prints errors of a command line that cannot be parsed;
+//! - `signals`: handles SIGINT and SIGTERM;
+//! - `reader`: detects whether the output still has a reader;
 //! - `input`, `engine`: arguments that several commands take.
 
 pub mod engine;

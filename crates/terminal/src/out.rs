@@ -1,7 +1,8 @@
 //! Prints the results of a command: text for people, or one JSON document for programs.
 //!
-//! A command whose reader goes away ends in the ordinary way, by returning to its callers, because
-//! it may have started servers and made folders.
+//! If the reader of the output goes away (`nacre … | head`), a print fails and the command returns
+//! to its callers as after any error. It must not exit at once, because it may have started servers
+//! and made folders.
 
 use std::fmt::{self, Write as _};
 use std::io::{self, ErrorKind, Write};
@@ -14,16 +15,16 @@ use serde::Serialize;
 
 use crate::reader;
 
-/// Characters of a table's cell. A value may have a million, and all other rows would be padded to
-/// its length.
+/// The most characters of a table's cell. A value may have a million characters, and a table pads
+/// all other rows to the length of its longest cell.
 const MAX_CELL_CHARS: usize = 1024;
-// A width that text is padded to.
+// A width to which formatting pads must fit into 16 bits.
 const _: () = assert!(MAX_CELL_CHARS <= u16::MAX as usize);
 
 /// Whether the command did its work, and the result is a failure: tests that failed.
 static IS_FAILURE: AtomicBool = AtomicBool::new(false);
 
-/// Has the command end with status 1 though nothing went wrong with it.
+/// Makes the command end with status 1: it did its work, and the result is a failure.
 pub fn end_as_failed() {
     IS_FAILURE.store(true, Ordering::Relaxed);
 }
@@ -79,12 +80,13 @@ impl Out {
             return self.line(&text());
         }
         let line = serde_json::to_string(value)
-            .map_err(|error| Error::invalid(format!("cannot print it as JSON: {error}")))?;
+            .map_err(|error| Error::invalid(format!("cannot print the result as JSON: {error}")))?;
         self.line(&line)
     }
 
-    /// Like the function above, for work that goes on without a reader. Returns whether the output
-    /// still has a reader. A missing reader is then not the reason why the command ends.
+    /// Prints a result like [`Out::show`], for a command that continues without a reader. Returns
+    /// whether the output still has a reader. A missing reader does not count as a failed print
+    /// here.
     pub fn show_while_read(
         self,
         value: &impl Serialize,
@@ -161,8 +163,8 @@ pub fn text_bytes(bytes: &[u8]) -> String {
     }
 }
 
-/// Makes a string of unknown origin printable on a terminal. It removes control characters, so that
-/// the string can neither forge a line nor move the cursor.
+/// Makes a string of unknown origin safe to print on a terminal. It removes control characters, so
+/// that the string can neither fake a line of output nor move the cursor.
 pub fn printable(text: &str) -> String {
     escaped(text, &[])
 }
@@ -182,8 +184,8 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A time for people: UTC with microseconds, as in logs. A time past the year 9999, which only a
-/// forged record has, is printed as its number.
+/// Formats a time for people: UTC with microseconds, as in logs. A forged record may have a time
+/// past the year 9999; such a time is printed as its number.
 pub fn utc(micros: u64) -> String {
     let mut text = String::new();
     let moment = UNIX_EPOCH + Duration::from_micros(micros);
@@ -200,8 +202,8 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// Computes columns that fit the header and the rows. If a later row has a longer cell, the
-    /// cells after it are shifted.
+    /// Computes the widths of columns from the header and these rows. If a later row has a longer
+    /// cell, the cells after it are shifted.
     pub fn of(header: &[&str], rows: &[Vec<String>]) -> Self {
         let mut widths: Vec<_> = header.iter().map(|cell| cell.chars().count()).collect();
         for row in rows {
@@ -212,8 +214,7 @@ impl Columns {
         Self { widths }
     }
 
-    /// Prints a line of cells. Text stays within its cell. If a cell is too long, only its
-    /// beginning is printed; the JSON output has all of it.
+    /// Prints the cells of one row. A cell that is too long is cut; the JSON output has all of it.
     pub fn line<'a>(&self, cells: impl Iterator<Item = &'a str>) -> String {
         let padded: Vec<_> = cells
             .map(shown_cell)

@@ -1,8 +1,8 @@
 //! Detects whether the output of a command still has a reader.
 //!
 //! A reader that goes away (`nacre … | head`) is no failure: the command ends quietly. A command
-//! that waits for something to print asks the kernel. Otherwise it would notice only with its next
-//! line, which may never come.
+//! that waits for events asks the kernel whether the reader is there. Without that question it
+//! would notice only when it prints the next line, which may never come.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,24 +13,24 @@ use tokio::io::unix::AsyncFd;
 
 static IS_GONE: AtomicBool = AtomicBool::new(false);
 
-/// Whether the reader of standard output is gone. If so, that is why the command ended, whatever
+/// Whether the reader of standard output is gone. Then the command ended for this reason, whatever
 /// its error says.
 pub fn is_gone() -> bool {
     IS_GONE.load(Ordering::Relaxed)
 }
 
-/// Takes note that the reader is gone; the error for the work that printed.
+/// Notes that the reader is gone, and returns the error with which the printing command ends.
 pub fn gone() -> Error {
     IS_GONE.store(true, Ordering::Relaxed);
     Error::unavailable("the output has no reader any more")
 }
 
-/// Goes on though the reader is gone. Returns whether that was so.
+/// Forgets that the reader is gone, so that the command continues. Returns whether it was gone.
 pub fn forget_gone() -> bool {
     IS_GONE.swap(false, Ordering::Relaxed)
 }
 
-/// Does work that prints, until it ends or its output has no reader any more.
+/// Runs work that prints, until it ends or its output has no reader any more.
 pub async fn while_read<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::select! {
         biased;

@@ -1,7 +1,8 @@
 //! SIGINT and SIGTERM: how a command handles them, and the exit status that follows.
 //!
-//! A command that must finish or remove something listens here and ends by itself. The kernel ends
-//! every other command. A shell sees the same status either way: 128 plus the number of the signal.
+//! A command that must finish or remove something listens for these signals and ends by itself. The
+//! kernel ends every other command. A shell sees the same status either way: 128 plus the number of
+//! the signal.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -14,8 +15,8 @@ const SIGNAL_STATUS: u8 = 128;
 const SIGINT: u8 = 2;
 const SIGTERM: u8 = 15;
 
-/// The signal of this number in a row ends the process whatever it is doing. It may hang in a write
-/// that has no reader.
+/// After this many signals the process ends at once, whatever it is doing. It may hang in a write
+/// to a pipe that nobody reads.
 const LAST_WARNING: usize = 3;
 
 /// The last signal heard; 0 before the first.
@@ -28,8 +29,8 @@ static ENDED_BY: AtomicU8 = AtomicU8::new(0);
 pub struct Interrupts(watch::Receiver<usize>);
 
 impl Interrupts {
-    /// Listens for SIGINT and SIGTERM, which no longer end the process from now on. Call it inside
-    /// a Tokio runtime.
+    /// Starts to listen for SIGINT and SIGTERM, inside a Tokio runtime. From now on these signals
+    /// do not end the process by themselves.
     ///
     /// # Errors
     /// `Unavailable` if the kernel refuses the handlers.
@@ -87,9 +88,9 @@ pub fn exit_status() -> Option<u8> {
     }
 }
 
-/// Runs some work to its end. If a signal arrives first, the work is dropped, which removes its
-/// scratch folders, and the command fails: a script must not take a partial result for a complete
-/// one.
+/// Runs some work to its end. If a signal arrives first, it drops the work, which removes the
+/// work's scratch folders, and returns an error. So a script never takes a partial result for a
+/// complete one.
 pub async fn unless_interrupted<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     let interrupts = Interrupts::hear()?;
     tokio::select! {

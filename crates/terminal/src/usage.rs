@@ -17,8 +17,8 @@ pub fn tell(error: &clap::Error) -> ExitCode {
     ExitCode::from(fail(&as_error(error), Out::new(true)))
 }
 
-/// Whether `--json` is among the arguments. The command line could not be parsed, so this looks at
-/// the arguments themselves.
+/// Whether `--json` is among the arguments. This looks at the arguments themselves, because the
+/// command line could not be parsed.
 fn is_json_wanted(arguments: impl Iterator<Item = impl AsRef<OsStr>>) -> bool {
     let mut options = arguments.take_while(|argument| argument.as_ref() != "--");
     options.any(|argument| argument.as_ref() == "--json")
@@ -27,7 +27,7 @@ fn is_json_wanted(arguments: impl Iterator<Item = impl AsRef<OsStr>>) -> bool {
 /// The same mistake without the layout for a terminal.
 pub fn as_error(error: &clap::Error) -> Error {
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        return Error::invalid("it is not said what to do").hint("--help shows what can be");
+        return Error::invalid("no command is given").hint("--help lists the commands");
     }
     let rendered = error.render().to_string();
     let (message, more) = rendered.split_once("\n\n").unwrap_or((&rendered, ""));
