@@ -1,9 +1,10 @@
-//! `append`: durable appends to a shared log by 64 concurrent writers of one client, through the
-//! wire. The client is alone with its log. So it issues the positions itself, and an append is one
+//! `append`: durable appends to a shared log by 64 concurrent writers of one client, over the wire.
+//! No other client uses the log, so this client issues the positions itself, and each append is one
 //! exchange with a storage node.
 //!
 //! There is one storage target, because the machine has one disk and the baseline is one file on
-//! it. The writers share a client, as the threads of a service do, and each waits for its record.
+//! it. The writers share the client, as the threads of a service do. Each writer waits for the
+//! acknowledgement of its record.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
-//! `balance-sequencers`: the rate of three logs with four clients each, before and after balancing.
-//! At first all sequencers are on one of three nodes; then the policy `sequencers.lua` spreads
-//! them. The clients of a log have their own sessions and contend for it, so each position takes an
-//! exchange with the sequencer (Malacology, section "Load balancing ZLog sequencers with Mantle").
+//! `balance-sequencers`: the append rate of three logs with four clients each, before and after
+//! balancing. At first all sequencers are on one of three nodes; then the policy `sequencers.lua`
+//! spreads them. The clients of a log compete for it, so each position costs an exchange with the
+//! sequencer (Malacology, section "Load balancing ZLog sequencers with Mantle").
 //!
 //! Each round measures the gathered sequencers both before and after the spread ones. So a machine
 //! that becomes slower or faster affects both results alike.
@@ -29,21 +29,21 @@ const NODES: usize = 3;
 const LOGS: usize = 3;
 /// Clients of each log.
 const CLIENTS: usize = 4;
-/// Questions that a client has in flight: enough to keep a node busy that has one log.
+/// Requests that a client has in flight: enough to keep a node with one log busy.
 const IN_FLIGHT: usize = 64;
 /// From one decision of the policy to the next.
 const TICK: Duration = Duration::from_secs(1);
 /// How long each side is measured at the least.
 const MIN_SPAN: Duration = Duration::from_secs(5);
-/// Sequencers that are on fewer nodes after this are not measured.
+/// If the sequencers are not spread after this time, the bench fails.
 const SPREAD_PATIENCE: Duration = Duration::from_secs(120);
 /// How long the simulated cluster runs. The second half counts.
 const SIMULATED_SECONDS: f64 = 60.0;
 /// What the paper gained.
 const AIM: f64 = 1.8;
 
-/// The two ways in which clients reach a sequencer that has moved. Each is a name, and the line
-/// that is put before the policy to choose that way.
+/// The two ways in which clients reach a sequencer that has moved: the name of the way, and the
+/// line that turns it on. The line is put before the policy.
 const MODES: [(&str, &str); 2] = [("client mode", ""), ("proxy mode", "mode = 'proxy'\n")];
 const SPREADING: &str = include_str!("../../../programs/balancer/sequencers.lua");
 const NEVER: &str = include_str!("../../../programs/balancer/never.lua");
@@ -155,7 +155,7 @@ async fn load_until_spread(logs: &[Log], clients: &[Log]) -> Result<()> {
         }
     }
     Err(Error::unavailable(format!("the sequencers are not spread after {SPREAD_PATIENCE:?}"))
-        .hint("see whether the nodes find time to send their heartbeats"))
+        .hint("check whether the machine is overloaded: nodes must send their heartbeats in time"))
 }
 
 /// Positions a second, by all clients.

@@ -1,10 +1,9 @@
-//! `balancer-model`: compares the balancing simulator with a real cluster. Each node that hosts
-//! sequencers may use only a share of a processor, so that the nodes of this machine do not slow
-//! each other down.
+//! `balancer-model`: compares the balancing simulator with a real cluster. Each metadata node may
+//! use only a share of a processor, so that the nodes of this machine do not slow each other down.
 //!
-//! The costs are measured once ([`BalancerProfile`]) on a cluster of two nodes. Then other loads
-//! are run on a real cluster, and are simulated with these costs. The bench compares the two rates
-//! of each load.
+//! The bench measures the costs ([`BalancerProfile`]) once, on a cluster of two nodes. Then it runs
+//! other loads on a real cluster, and simulates them with these costs. For each load it compares
+//! the real rate with the simulated one.
 
 use std::time::Duration;
 
@@ -22,13 +21,13 @@ use crate::limited_cluster::LimitedCluster;
 use crate::load;
 use crate::scratch;
 
-/// The share of a processor that each node may use. It is so small that the nodes limit the rate,
-/// even if three of them share two processors with their clients and other processes.
+/// The share of a processor that each node may use. It is small enough for the nodes to limit the
+/// rate, even if three of them share two processors with their clients and other processes.
 pub(crate) const PROCESSORS: f64 = 0.03;
-/// How many questions are in flight for each log. They keep the node of the log busy. The
+/// How many requests are in flight for each log: enough to keep the log's node busy. The
 /// measurement of the costs has the same number in flight.
 const IN_FLIGHT: usize = 64;
-/// Handles of a log. They contend for it, so that each question goes to the sequencer.
+/// Handles of a log. They compete for the log, so each request goes to the sequencer.
 const HANDLES: usize = 2;
 /// Load in a simulation, in comparison with what a node can serve: enough to keep it busy.
 pub(crate) const SIMULATED_LOAD: f64 = 1.5;
@@ -36,8 +35,8 @@ pub(crate) const SIMULATED_LOAD: f64 = 1.5;
 const TICK: Duration = Duration::from_secs(1);
 /// Ticks that a run lasts at the least, so that what precedes the first decision matters little.
 const MIN_TICKS: u32 = 10;
-/// The share of a run that passes before counting begins. It is the same on the real cluster and in
-/// the simulator.
+/// The share of a run that is not counted at its beginning. It is the same on the real cluster and
+/// in the simulator.
 const WARM_UP_SHARE: f64 = load::WARM_UP_SHARE;
 /// How far a simulated rate may be from the real one, in percent.
 const AIM_PERCENT: f64 = 25.0;

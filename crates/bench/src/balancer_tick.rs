@@ -1,6 +1,6 @@
-//! `balancer-tick`: how much work a tick is for a rank with 100,000 units in a cluster of a hundred
-//! ranks. The rank measures its units, takes the heartbeats of all ranks, and decides. The bench
-//! does this with each shipped policy.
+//! `balancer-tick`: how long a tick takes on a rank with 100,000 units, in a cluster of a hundred
+//! ranks. In a tick the rank measures its units, takes the heartbeats of all ranks, and decides.
+//! The bench measures each shipped policy.
 
 use std::sync::Arc;
 use std::time::Duration;

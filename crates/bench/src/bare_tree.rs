@@ -1,7 +1,9 @@
 //! A baseline: fjall alone, a log-structured merge tree with a journal. It shows the rate that a
-//! store with an index can reach. Fjall gets each group of records as one batch, and syncs it with
-//! one `fdatasync`. Large values are stored apart from the tables, as in the embedded engine. All
-//! other settings are fjall's defaults, unless an argument says otherwise.
+//! store with an index can reach.
+//!
+//! Fjall gets each group of records as one batch, and makes it durable with one `fdatasync`. Large
+//! values are stored apart from the tables, as in the embedded engine. All other settings are
+//! fjall's defaults, unless an argument says otherwise.
 
 use std::path::Path;
 

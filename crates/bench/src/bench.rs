@@ -16,9 +16,9 @@ use crate::{
     slo_decide, slo_overhead, slo_place, start,
 };
 
-/// Objects that `scale` grows to unless told otherwise: what is written in half a minute.
+/// Objects to which `scale` fills a pool by default: about half a minute of writes.
 pub const DEFAULT_SCALE_OBJECTS: u64 = 100_000;
-/// The pool that `scale` grows to unless told otherwise, in GiB, for the same reason.
+/// GiB to which `scale` fills a pool by default: about half a minute of writes.
 pub const DEFAULT_SCALE_POOL_GIB: u64 = 1;
 
 /// What can be measured.
@@ -60,17 +60,17 @@ pub enum Bench {
     SloDecide,
     /// Targets for many tenants.
     SloPlace,
-    /// The layer that keeps promises, while nobody is limited.
+    /// The layer that keeps latency promises, while it limits no tenant.
     SloOverhead,
-    /// Programs on their way to their subscribers.
+    /// The time until an activated program runs on all subscribers.
     Propagate,
-    /// Logs after a process was killed.
+    /// How long clients cannot write to a log after a process was killed.
     Recover,
-    /// Clients, objects, bytes: much beside little.
+    /// Many clients, objects and bytes, compared with few.
     Scale,
     /// A cluster's start, and its memory.
     Start,
-    /// What the machine takes to wake a thread.
+    /// How long the machine takes to wake a thread.
     Handover,
 }
 
@@ -103,7 +103,7 @@ impl Bench {
         Self::Handover,
     ];
 
-    /// Those that can also be measured on a Ceph cluster.
+    /// The benches that also run on a Ceph cluster.
     pub const ON_CEPH: [Bench; 7] = [
         Self::Append,
         Self::Call,
@@ -151,7 +151,7 @@ impl FromStr for Bench {
     fn from_str(text: &str) -> Result<Self> {
         Self::ALL.into_iter().find(|bench| bench.name() == text).ok_or_else(|| {
             let names = Self::ALL.map(Self::name).join(", ");
-            Error::invalid(format!("no bench {text:?}")).hint(format!("there are {names}"))
+            Error::invalid(format!("no bench {text:?}")).hint(format!("choose one of {names}"))
         })
     }
 }
@@ -165,7 +165,7 @@ pub struct Setup {
     pub program: PathBuf,
     /// The Ceph cluster to measure on, rather than on nodes of its own.
     pub ceph: Option<RadosOptions>,
-    /// What it keeps, as a cluster in this process, once a bench has asked for that.
+    /// A cluster in this process on top of the Ceph cluster, from the first bench that needs it.
     pub in_process: OnceCell<LocalCluster>,
     /// How long each side is measured in a round.
     pub span: Duration,
@@ -200,7 +200,7 @@ impl Setup {
         figure.contains(&self.only)
     }
 
-    /// What a Ceph cluster keeps, as a cluster in this process.
+    /// A cluster in this process whose data is in a Ceph cluster.
     ///
     /// # Errors
     /// As [`LocalCluster::ceph`].
@@ -209,7 +209,7 @@ impl Setup {
         self.in_process.get_or_try_init(connecting).await.cloned()
     }
 
-    /// Ends what benches have left open, also those that failed or were dropped.
+    /// Closes what benches have left open, including benches that failed or were dropped.
     pub async fn close(&self) {
         if let Some(cluster) = self.in_process.get() {
             cluster.close().await;

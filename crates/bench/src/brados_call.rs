@@ -1,7 +1,9 @@
-//! `brados-call`: compares the methods of the log's storage interface in the class generated from
-//! `log.brados` with those of the hand-written `log.lua`. Both keep each entry in a key of the map.
-//! The bench calls the store directly, as a node does. Calls over the wire cost so much that the
-//! cost of a method would hardly show.
+//! `brados-call`: compares two implementations of the log's storage interface, method by method:
+//! the class generated from `log.brados`, and the hand-written `log.lua`. Both keep each entry in a
+//! key of the object's map.
+//!
+//! The bench calls the store directly, as a node does. The cost of a call over the wire would hide
+//! the cost of the method.
 
 use std::time::Duration;
 

@@ -1,10 +1,9 @@
-//! `brados-choose`: judges the layouts that the tuner chooses for a log's stripe in 24 workloads.
-//! Each choice is compared with the best of all layouts, and with the choices of simple rules that
-//! ignore the engine.
+//! `brados-choose`: judges the layouts that the tuner chooses for the objects of a log, in 24
+//! workloads. It compares each choice with the best of all layouts, and with the choices of simple
+//! rules that ignore the engine.
 //!
-//! The bench measures every layout. The tuner does not get these measurements: it predicts the cost
-//! of all layouts, measures the few that it predicts to be the best, and chooses by its own
-//! measurements.
+//! The bench measures every layout, but hides the results from the tuner. The tuner predicts the
+//! cost of all layouts, measures the few that look best, and chooses by its own measurements.
 
 use std::time::Duration;
 
@@ -24,8 +23,8 @@ const PROBE_SPAN: Duration = Duration::from_millis(300);
 /// A choice this close to the best is right, for all and at the median.
 const WORST_SHARE: f64 = 0.90;
 const MEDIAN_SHARE: f64 = 0.97;
-/// How many bytes the objects of one workload hold at most. The bound keeps the bench short,
-/// because the bench fills the objects again for each layout and round.
+/// The most bytes that the objects of one workload hold. The bound keeps the bench short, because
+/// the bench fills the objects again for each layout and round.
 const FILL_BYTES: usize = 64 * 1024 * 1024;
 /// Entries of an object that was filled, where they fit.
 const FILL_ENTRIES: usize = 64;
@@ -64,8 +63,8 @@ impl Mix {
     }
 }
 
-/// The workload for a size and a mix of requests. In every second workload the objects were in use
-/// before the measurement.
+/// The workload for an entry size and a mix of requests. In every second workload the objects
+/// already hold entries when the measurement begins.
 fn workload(size_at: usize, mix: Mix) -> Result<(String, Workload)> {
     let bytes = SIZES[size_at];
     let filled = (size_at + mix as usize).is_multiple_of(2);

@@ -12,8 +12,8 @@ use crate::load::median;
 
 const LINES: usize = 200;
 const BOUND_MILLISECONDS: f64 = 50.0;
-/// The beginning of the program, and a rule that is repeated after it. Every method on a position
-/// must run each of these rules.
+/// The measured program is `log.brados` with many copies of [`RULE`] after it. Every method on a
+/// position must run each copy.
 const PROGRAM: &str = include_str!("../../../programs/class/log.brados");
 const RULE: &str = "  ret <= op{|o| [-22] if o.epoch <= 0 and o.pos > 17}\n";
 

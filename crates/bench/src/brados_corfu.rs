@@ -1,6 +1,6 @@
 //! `brados-corfu`: durable appends to a log whose storage class is the Brados program `log.brados`,
-//! compared with appends to a log with the native class. The appends go through the wire to nodes,
-//! or to a Ceph cluster.
+//! compared with appends to a log with the native class. The appends go over the wire to nodes, or
+//! to a Ceph cluster.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,6 +1,6 @@
-//! `brados-scale`: point operations of a generated class on the embedded engine. Those on a table
-//! of many rows are compared with those on a table of few rows. If a method scanned the table, it
-//! would show here.
+//! `brados-scale`: point operations of a generated class on the embedded engine. It compares a
+//! table of many rows with a table of few rows. A method that scanned the table would be much
+//! slower on many rows.
 
 use std::time::Duration;
 
@@ -115,7 +115,7 @@ impl Table {
             let output = self.call(&method, encode_batch(u32::MAX, &requests)).await?;
             let answers = decode_answers(output, requests.len())?;
             if answers.len() < requests.len() || answers.iter().any(|answer| answer.status < 0) {
-                return Err(Error::corrupt("rows were refused"));
+                return Err(Error::corrupt("the class refused rows"));
             }
         }
         Ok(())
@@ -144,7 +144,7 @@ impl Table {
         if outputs.iter().any(|(name, _)| name == "taken") {
             return Ok(());
         }
-        Err(Error::corrupt(format!("row {between} was not there to be taken")))
+        Err(Error::corrupt(format!("row {between} is missing")))
     }
 
     async fn call(&self, method: &str, input: Bytes) -> Result<Bytes> {

@@ -1,5 +1,5 @@
 //! `brados-stripes`: adds references to a deduplication index (`chunks.brados`) that is divided
-//! among eight objects. The baseline is the same program on one object. The requests go through the
+//! among eight objects. The baseline is the same program on one object. The requests go over the
 //! wire to nodes, or to a Ceph cluster.
 
 use std::fmt::Display;

@@ -1,5 +1,6 @@
-//! `call`: a Luau method that sets one key of the map, compared with the native op that does the
-//! same. Both are durable, go through the wire, and have the same number of requests in flight.
+//! `call`: a Luau method that sets one key of an object's map, compared with the native op that
+//! does the same. Both are durable, go over the wire, and have the same number of requests in
+//! flight.
 
 use std::time::Duration;
 

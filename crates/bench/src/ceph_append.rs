@@ -1,9 +1,10 @@
-//! `append` on Ceph: records appended to a shared log, compared with `rados_aio_append` of the same
-//! bytes to as many objects, on the same cluster and with the same number in flight.
+//! `append` on Ceph: appends to a shared log, compared with `rados_aio_append` on the same cluster.
+//! Both sides write the same bytes to the same number of objects, with the same number of records
+//! in flight.
 //!
 //! A second baseline also uses librados alone, but adds the check by which every log refuses
-//! deposed writers: it sets an omap entry only if an xattr has the expected value. An OSD begins
-//! such an operation only after all earlier operations on the object are committed.
+//! writers of an old epoch: it sets an omap entry only if an xattr has the expected value. An OSD
+//! begins such an operation only after all earlier operations on the object are committed.
 //!
 //! The log's class is the Lua program. It runs inside the OSDs if they have nacre's object class.
 
@@ -108,8 +109,8 @@ async fn appends(log: &Log, writers: usize, size: usize, setup: &Setup) -> Resul
     .await
 }
 
-/// Appends records to as many new objects as the log has. It changes to new objects after as many
-/// records as the log does.
+/// Appends records with librados alone. It uses as many objects at a time as the log does, and
+/// changes to new objects after the same number of records.
 async fn raw_appends(
     plain: &PlainClient,
     log: &LogName,

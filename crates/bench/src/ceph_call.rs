@@ -5,9 +5,9 @@
 //! - a C++ class of Ceph that only sets the key, which is the best that a class can reach;
 //! - the same omap set without any class.
 //!
-//! All four run in turns, with the same kind of client. The bench reports rates. It also reports
-//! the CPU time of an operation, because that varies less on a busy machine. It also reports how
-//! much memory the class adds to the OSDs of this machine.
+//! All four take turns, with the same kind of client. The bench reports rates, and the CPU time of
+//! an operation, which varies less on a busy machine. It also reports how much memory the class
+//! adds to the OSDs of this machine.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -200,8 +200,8 @@ impl Clients {
         }
     }
 
-    /// Measures how much memory an OSD gains by many calls of many classes, compared with as many
-    /// operations without a class.
+    /// Measures how much memory an OSD gains through many calls of many classes, compared with the
+    /// same number of operations without a class.
     async fn weigh(&self, options: &RadosOptions, report: &mut dyn FnMut(Figure)) -> Result<()> {
         let osds = OsdProcesses::of(options)?;
         for number in 0..MEMORY_CLASSES {
@@ -245,9 +245,11 @@ impl Clients {
     }
 }
 
-/// The input of `timeindex.add` that sets one key, in Ceph's encoding: a list of one entry. The
-/// entry has its version, the version needed to read it, a length, a time (seconds, nanoseconds),
-/// the rest of the key and the value.
+/// The input of Ceph's method `timeindex.add` that sets one key, in Ceph's encoding: a list of one
+/// entry.
+///
+/// The entry consists of two version bytes, a length, a time (seconds, nanoseconds), the rest of
+/// the key and the value.
 fn timeindex_entry(key: &str, value: &str) -> Vec<u8> {
     let text = |text: &str| [&(text.len() as u32).to_le_bytes(), text.as_bytes()].concat();
     let versioned =

@@ -22,8 +22,8 @@ pub struct Figure {
     pub unit: &'static str,
     /// Ours: the median of the rounds.
     pub ours: f64,
-    /// The value of the baseline, measured in the same run. If it is a published number, its name
-    /// says so.
+    /// The value of the baseline, measured in the same run. The name of the baseline says so if the
+    /// value is a published number.
     pub baseline: f64,
     /// What that is.
     pub baseline_name: String,

@@ -1,9 +1,9 @@
-//! `handover`: how long it takes to hand a message to a thread that waits on another CPU.
+//! `handover`: how long it takes to pass a message to a thread that waits on another CPU. The
+//! baseline passes the message to a thread on the same CPU.
 //!
 //! A request crosses several threads on its way to the disk and back. If few requests are in
-//! flight, most of their time is spent waking these threads. This bench measures how long one such
-//! hand-over takes on this machine. The baseline is a hand-over to a thread on the same CPU. Only
-//! fewer hand-overs can reduce this part of a latency.
+//! flight, most of their latency is the time to wake these threads. Only fewer changes of thread
+//! can reduce this part of a latency.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -24,7 +24,8 @@ pub(crate) fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result<()> {
     let usable = sched_getaffinity(None).map_err(failed)?;
     let cpus: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| usable.is_set(*cpu)).take(2).collect();
     let &[here, there] = cpus.as_slice() else {
-        return Err(Error::unsupported("there is one CPU only").during("handover"));
+        return Err(Error::unsupported("this machine has only one CPU; the bench needs two")
+            .during("handover"));
     };
     let (mut other, mut same) = (vec![], vec![]);
     for _ in 0..setup.rounds {

@@ -2,9 +2,9 @@
 //!
 //! Every bench runs nacre and its baseline in turns, in one run, on the same machine and disk. It
 //! reports [`Figure`]s: nacre's value, the baseline's value, and their ratio. If the side that runs
-//! first affects the other one, every second round runs in the opposite order. Absolute rates drift
-//! on shared machines, but ratios within one run hold. Each side is measured several times, and the
-//! medians count.
+//! first affects the other side, every second round runs in the opposite order. Absolute rates
+//! drift on shared machines, but ratios within one run hold. Each side is measured several times,
+//! and the bench reports the medians.
 //!
 //! **Invariants.** A worker waits until its operation is durable before it begins the next one.
 //! Both sides move the same bytes, with the same number of workers. Nodes are real processes in a

@@ -66,7 +66,7 @@ impl LimitedCluster {
         Ok(())
     }
 
-    /// Stores a policy, waits until all nodes have it, and then makes it the policy that balances.
+    /// Stores a policy, waits until all nodes have it, and then makes it the balancer's policy.
     ///
     /// # Errors
     /// `Unavailable` if the policy does not become active on a node.

@@ -1,6 +1,6 @@
-//! `migrate`: a busy sequencer moves from node to node a thousand times, and the bench measures how
-//! long appends wait for it. At the end every record is read back. Each must be in the log once, at
-//! the position that its client got.
+//! `migrate`: moves a busy sequencer from node to node a thousand times, and measures how long
+//! appends wait for it. At the end it reads every record back. Each record must be in the log once,
+//! at the position that its client got.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,15 +24,15 @@ const CLIENTS: usize = 4;
 /// Tasks of a client that append, each one record at a time.
 const TASKS: usize = 4;
 const METADATA_NODES: usize = 2;
-/// Moves, whatever was asked for: percentiles need them.
+/// Number of moves, whatever `--rounds` says: percentiles need many.
 const MOVES: usize = 1000;
 /// Positions read at a time at the end.
 const READ_PAGE: usize = 1024;
 /// The interval at which the bench checks whether every task has had an answer since a move.
 const LOOK: Duration = Duration::from_micros(500);
-/// A task that is not answered by then never will be.
+/// A task without an answer after this time fails the bench.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// What is aimed at, in milliseconds.
+/// The targets for the waits, in milliseconds.
 const AIM_P99_MILLIS: f64 = 50.0;
 const AIM_WORST_MILLIS: f64 = 100.0;
 
@@ -100,7 +100,8 @@ async fn measure(cluster: &ScratchCluster, report: &mut dyn FnMut(Figure)) -> Re
 /// Reads all records back, and compares them with the acknowledged ones.
 ///
 /// # Errors
-/// `Corrupt` if a record is missing, is there twice, or is at another position than its client got.
+/// `Corrupt` if a record is missing, is there twice, or is at another position than the one that
+/// its client got.
 async fn check(log: &Log, told: Vec<(u64, String)>) -> Result<()> {
     let mut told: BTreeMap<u64, String> = told.into_iter().collect();
     let (tail, mut at) = (log.tail().await?, 0);
@@ -161,11 +162,11 @@ impl Shared {
         Ok(told)
     }
 
-    /// The longest wait of any task for what was asked while `event` lasted, in milliseconds.
+    /// The longest wait of any task for an append sent while `event` lasted, in milliseconds.
     async fn longest_wait(&self, event: impl Future<Output = Result<()>>) -> Result<f64> {
         self.longest.store(0, Ordering::Relaxed);
         event.await?;
-        // The first answer may be to a question from before the event, the second is not.
+        // A task's first answer may belong to a request from before the event; its second does not.
         let before: Vec<_> = self.counts();
         let answered = async {
             while self.counts().iter().zip(&before).any(|(now, then)| *now < then + 2) {

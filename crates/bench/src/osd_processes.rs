@@ -23,7 +23,7 @@ impl OsdProcesses {
     pub fn of(options: &RadosOptions) -> Result<Self> {
         let elsewhere = || {
             Error::unsupported("no OSD of the cluster runs on this machine")
-                .hint("`make bench ENGINE=ceph` brings a cluster of its own")
+                .hint("run `make bench ENGINE=ceph`, which starts a cluster on this machine")
         };
         let conf = options.conf.as_deref().ok_or_else(elsewhere)?;
         let processes = fs::read_dir("/proc").map_err(|_| elsewhere())?;

@@ -1,6 +1,6 @@
-//! Figures of the Malacology paper that are measured on nodes: `nacre-bench experiment
-//! malacology-sequencer`, and `malacology-updates`. They use the code of the benches
-//! `sequencer-caps` and `propagate`.
+//! Figures of the Malacology paper that are measured on nodes:
+//! `nacre-bench experiment malacology-sequencer` and `malacology-updates`. They share code with the
+//! benches `sequencer-caps` and `propagate`.
 
 use std::str::FromStr;
 
@@ -95,7 +95,7 @@ impl FromStr for PaperFigure {
     fn from_str(text: &str) -> Result<Self> {
         Self::ALL.into_iter().find(|one| one.name() == text).ok_or_else(|| {
             let names = Self::ALL.map(Self::name).join(", ");
-            Error::invalid(format!("no figure {text:?}")).hint(format!("there are {names}"))
+            Error::invalid(format!("no figure {text:?}")).hint(format!("choose one of {names}"))
         })
     }
 }

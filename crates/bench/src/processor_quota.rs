@@ -1,8 +1,7 @@
-//! `ProcessorQuota`: limits processes so that together they use no more than a share of a
-//! processor.
+//! `ProcessorQuota`: limits processes so that together they use at most a share of a processor.
 //!
-//! On a machine with few processors, nodes and clients compete for them. Then more nodes serve no
-//! more requests, and balancing has nothing to gain.
+//! On a machine with few processors, nodes and clients compete for them. Without the limit, more
+//! nodes would not serve more requests, and balancing could gain nothing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,9 +10,9 @@ use nacre_object::{Error, Result};
 
 /// Where the kernel's groups are (cgroups, version 1).
 const GROUPS: &str = "/sys/fs/cgroup/cpu";
-/// The interval at which the kernel renews the share of the processes. It is far shorter than the
-/// times that the benches measure. In each interval the kernel grants at least a thousand
-/// microseconds.
+/// How often the kernel renews the processes' share of a processor. A period is far shorter than
+/// the times that the benches measure. The smallest share that the kernel grants in a period is a
+/// thousand microseconds.
 const PERIOD_MICROS: u64 = 50_000;
 
 /// A group of processes with a share of a processor. When the value is dropped, the processes are
@@ -25,8 +24,8 @@ impl ProcessorQuota {
     /// Limits a process with all its threads to a share of a processor.
     ///
     /// # Errors
-    /// `Unsupported` if the kernel has no groups of this kind (cgroups, version 1), or if this
-    /// process has no right to create one.
+    /// `Unsupported` if the kernel lacks cgroups of version 1, or if this process may not create
+    /// one.
     pub fn of(pid: u32, processors: f64) -> Result<Self> {
         let group = Path::new(GROUPS).join(format!("nacre-bench-{pid}"));
         let made = fs::create_dir(&group).map(|()| Self(group.clone()));

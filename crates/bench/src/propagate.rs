@@ -1,5 +1,5 @@
 //! `propagate`: how long it takes to activate a program on 120 subscribers, from the request until
-//! the last of them runs the program. Each subscriber has sessions of its own over sockets, and
+//! the last subscriber runs the program. Each subscriber has its own sessions over sockets, and
 //! compiles the program as a node does.
 
 use std::sync::Arc;
@@ -24,18 +24,18 @@ use crate::scratch::{self, ScratchCluster};
 const SUBSCRIBERS: usize = 120;
 const TARGETS: usize = 1;
 const GATEWAYS: usize = 3;
-/// Activations that are measured, whatever was asked for: percentiles need them.
+/// The least number of activations, whatever `--rounds` says: percentiles need many.
 const MIN_ACTIVATIONS: u64 = 20;
 const CLASS: &str = "policy";
-/// A version that is not live everywhere after this never will be.
+/// If a version is not live on every subscriber after this time, the bench fails.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Between looks at the subscribers' reports.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// What is aimed at, in milliseconds.
 const AIM_P90_MILLIS: f64 = 10.0;
 const AIM_WORST_MILLIS: f64 = 50.0;
-/// The time in the Malacology paper for 120 subscribers ("Cluster-wide interface update latency").
-/// The paper measured 120 OSDs on 12 servers, and did not include the commit.
+/// The times in the Malacology paper for 120 subscribers ("Cluster-wide interface update latency").
+/// The paper measured 120 OSDs on 12 servers. Its times do not include the commit.
 const PAPER: &str = "the Malacology paper";
 const PAPER_P90_MILLIS: f64 = 54.0;
 const PAPER_WORST_MILLIS: f64 = 194.0;
@@ -106,8 +106,8 @@ pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result
     Ok(())
 }
 
-/// Measures the same as `run` on a Ceph cluster, which keeps the programs and maps. Each of three
-/// nodes serves a third of the subscribers.
+/// Measures the same as `run`, but a Ceph cluster keeps the programs and maps. Each of three nodes
+/// serves a third of the subscribers.
 pub(crate) async fn run_on_ceph(
     setup: &Setup,
     options: &RadosOptions,
@@ -253,7 +253,7 @@ async fn activate(
     // What follows from it, the reports of all subscribers, belongs to this round.
     let reported = reported(client, &program, version, subscribers);
     let reported = tokio::time::timeout(PATIENCE, reported).await;
-    reported.map_err(|_| Error::unavailable("not every subscriber reports"))??;
+    reported.map_err(|_| Error::unavailable("a subscriber did not report in time"))??;
     Ok((millis, commit))
 }
 

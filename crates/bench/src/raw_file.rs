@@ -1,8 +1,8 @@
 //! A baseline for durable writes: one preallocated file without any format. Each group of records
 //! is one write and one sync, so no store can be much faster.
 //!
-//! The file is overwritten again and again. A real log writes new blocks instead, which the file
-//! system has to convert at each sync.
+//! The baseline overwrites the same blocks of its file again and again. A real log writes to new
+//! blocks, which the file system must mark as written at each sync.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -18,8 +18,8 @@ use crate::wire::Exchange;
 
 /// What it is called as a baseline.
 pub(crate) const NAME: &str = "raw file, one fdatasync a group";
-/// The name of the baseline in which each record also goes through the wire. No storage behind this
-/// wire can be faster, unless it sends several records in one message.
+/// The name of the baseline in which each record also crosses the wire. A store that is reached
+/// over this wire can be faster only if it sends several records in one message.
 pub(crate) const NAME_BEHIND_WIRE: &str = "raw file behind a bare exchange on the wire";
 /// The same where each record is kept.
 pub(crate) const NAME_OF_LOG: &str = "raw file that keeps all, behind a bare exchange";
@@ -37,8 +37,8 @@ pub(crate) enum AtItsEnd {
     Grows,
 }
 
-/// Measures how many records of `size` bytes become durable in a second, if `writers` tasks write
-/// and each waits for its record.
+/// Measures how many records of `size` bytes become durable in a second. `writers` tasks write, and
+/// each waits for its record.
 ///
 /// # Errors
 /// `Unavailable` if the folder cannot be written or the disk fails.
@@ -46,8 +46,8 @@ pub(crate) async fn run(folder: &Path, writers: usize, size: usize, span: Durati
     behind(folder, AtItsEnd::StartsOver, &[], writers, size, span).await
 }
 
-/// Measures the same as [`run`], but for each record the writer first makes these exchanges on the
-/// wire, one after the other.
+/// Measures the same as [`run`]. In addition, the writer makes these exchanges on the wire before
+/// each record, one after the other.
 ///
 /// # Errors
 /// As [`run`] and [`Exchange::once`].
@@ -117,7 +117,7 @@ impl Drop for RawFile {
     }
 }
 
-/// Creates a file whose blocks have all been written once. So later writes change no metadata of
+/// Creates a file whose blocks have all been written once. Later writes then change no metadata of
 /// the file, as in a log that reuses its space.
 fn laid_out(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new().create(true).truncate(true).write(true).open(path)?;

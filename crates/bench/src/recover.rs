@@ -1,6 +1,7 @@
-//! `recover`: how long a log cannot be written after a process that it needs was killed. The
-//! detection time is from SIGKILL until the supervisor notices. The recovery time is from then
-//! until every writer got an acknowledgement for a record that it began after the kill.
+//! `recover`: how long clients cannot write to a log after a process that the log needs was killed.
+//! It reports two times. The detection time is from SIGKILL until the supervisor notices. The
+//! recovery time is from then until each writer has an acknowledgement for a record that it sent
+//! after the kill.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +21,7 @@ use crate::scratch::{self, ScratchCluster};
 const WRITERS: usize = 16;
 const RECORD_BYTES: usize = 128;
 const TARGETS: usize = 3;
-/// Kills of each kind, whatever was asked for: a maximum needs some.
+/// The least number of kills of each kind, whatever `--rounds` says: a maximum needs some.
 const MIN_KILLS: usize = 10;
 /// Load before a kill.
 const LOAD: Duration = Duration::from_millis(300);

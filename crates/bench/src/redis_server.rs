@@ -12,8 +12,8 @@ use tokio::process::{Child, Command};
 const START_PATIENCE: Duration = Duration::from_secs(10);
 /// Between two tries to connect while it starts.
 const START_PAUSE: Duration = Duration::from_millis(10);
-/// If Redis takes longer to answer, the operation has failed. Even hundreds of large entries, which
-/// Redis syncs before it answers, take only about a second on a busy disk.
+/// After this time without an answer, the operation counts as failed. Even hundreds of large
+/// entries, which Redis syncs before it answers, take only about a second on a busy disk.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(30);
 
 /// A running server; it ends with this value.
@@ -24,8 +24,8 @@ pub(crate) struct RedisServer {
 }
 
 impl RedisServer {
-    /// Starts a Redis server that syncs its log before each answer, as nacre does. It makes no
-    /// dumps and does not rewrite its log.
+    /// Starts a Redis server that syncs its log before each answer, as nacre does. The server makes
+    /// no dumps and does not rewrite its log.
     ///
     /// # Errors
     /// `Unavailable` if the server does not start. If Redis is not installed, the error says what

@@ -1,5 +1,6 @@
-//! `scale`: does the same work at a small and at a large size: with few and many clients, objects,
-//! and bytes of a pool. The baseline of each figure is the small size in the same run.
+//! `scale`: measures the same work at a small and at a large size, once for the number of clients,
+//! once for objects, and once for the bytes of a pool. The baseline of each figure is the small
+//! size in the same run.
 
 use std::path::Path;
 use std::time::Duration;
@@ -24,14 +25,14 @@ const NODE: &str = "storage.0";
 const SMALL_BYTES: usize = 128;
 const LARGE_BYTES: usize = 1024 * 1024;
 /// The interval from one write to the next, over all clients together. A single client can send at
-/// this rate too. So the bench shows the cost of more clients, and not of more load.
+/// this rate too. So the difference shows the cost of more clients, not of more load.
 const INTERVAL: Duration = Duration::from_millis(1);
 /// Objects written at the same time while a pool is filled.
 const FILLING: usize = 64;
 const FILLING_LARGE: usize = 8;
 /// Workers whose latency is measured at both ends of objects and bytes.
 const WORKERS: usize = 4;
-/// The disk must hold the pool twice over: payloads are moved before room is given back.
+/// The disk must have space for the pool twice: the engine moves payloads before it frees space.
 const ROOM_FACTOR: u64 = 2;
 /// Within 1.5 times the small end.
 const AIM: f64 = 1.0 / 1.5;
@@ -62,7 +63,7 @@ fn check_room(folder: &Path, pool_bytes: u64) -> Result<()> {
 }
 
 /// Compares one client with many clients, each with its own sessions. First all clients together
-/// send at the same rate as the one client; then each client sends as fast as it can.
+/// send at the same rate as the one client. Then each client sends as fast as it can.
 async fn clients(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result<()> {
     let folder = scratch::folder(&setup.folder)?;
     let cluster = ScratchCluster::start(folder.path(), TARGETS, &setup.program).await?;

@@ -24,7 +24,7 @@ pub(crate) fn folder(base: &Path) -> Result<TempDir> {
     })
 }
 
-/// A cluster and a Redis server for comparisons, both on the same disk. The cluster has one storage
+/// A cluster and a Redis server on the same disk, to compare them. The cluster has one storage
 /// target, because the machine has one disk.
 #[derive(Debug)]
 pub(crate) struct BesideRedis {
@@ -60,7 +60,8 @@ pub(crate) struct ScratchCluster {
 }
 
 impl ScratchCluster {
-    /// Starts a cluster of `targets` storage nodes and one metadata node. Each node is a process.
+    /// Starts a cluster of `targets` storage nodes and one metadata node, each in a process of its
+    /// own.
     ///
     /// # Errors
     /// `Unavailable` if a node does not start.
@@ -75,7 +76,8 @@ impl ScratchCluster {
         Self::start_as(folder, &layout, program).await
     }
 
-    /// Starts a cluster as `start` does, but with one storage node and `nodes` metadata nodes.
+    /// Starts a cluster with one storage node and `nodes` metadata nodes, each in a process of its
+    /// own.
     ///
     /// # Errors
     /// `Unavailable` if a node does not start.
@@ -85,7 +87,7 @@ impl ScratchCluster {
         Self::start_as(folder, &layout, program).await
     }
 
-    /// Starts this many nodes that serve the objects of a Ceph cluster.
+    /// Starts `nodes` gateways: nodes that serve the objects of a Ceph cluster.
     ///
     /// # Errors
     /// `Unavailable` if a node does not start.

@@ -1,6 +1,5 @@
-//! `sequencer`: how many positions a sequencer issues over sockets, one for each question. The
-//! baseline is a bare echo of questions of the same size, on the same session stream to the same
-//! process.
+//! `sequencer`: how many positions a sequencer issues over sockets, one for each request. The
+//! baseline echoes requests of the same size, over the same stream and in the same process.
 
 use std::time::Duration;
 

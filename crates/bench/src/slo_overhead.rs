@@ -1,10 +1,10 @@
-//! `slo-overhead`: the cost of the layer that keeps latency promises, while it limits no tenant. It
-//! measures durable writes within one process, because there the layer's share of the time is
-//! greatest.
+//! `slo-overhead`: the cost of the layer that keeps latency promises to tenants, while it limits no
+//! tenant. It measures durable writes within one process, because there the layer's share of the
+//! time is greatest.
 //!
-//! The bench compares two modes of the layer with no layer. In the mode *measured* promises are not
-//! enforced. In the mode *ordered* they are enforced, and one tenant has a promise but sends
-//! nothing. All writes come from a tenant without a promise.
+//! The bench compares two modes of the layer with no layer. In the mode *measured* the layer only
+//! measures latencies. In the mode *ordered* it enforces promises, and one tenant has a promise but
+//! sends nothing. All writes come from a tenant without a promise.
 
 use std::sync::Arc;
 use std::time::Duration;

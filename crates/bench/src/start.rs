@@ -42,8 +42,8 @@ pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result
     Ok(())
 }
 
-/// Starts a cluster. Returns how long it took to its first answer, and how much memory in MiB it
-/// has when it is idle.
+/// Starts a cluster. Returns the time until its first answer, and the memory of the idle cluster in
+/// MiB.
 async fn once(program: &Path, folder: &Path) -> Result<(Duration, f64)> {
     let clock = SystemClock::default();
     let begin = clock.monotonic();
@@ -59,7 +59,7 @@ async fn once(program: &Path, folder: &Path) -> Result<(Duration, f64)> {
             Error::unavailable(format!("cannot run {}: {error}", program.display()))
         })?;
     let served = time::timeout(PATIENCE, served(folder)).await;
-    served.map_err(|_| Error::unavailable("the cluster does not serve"))?;
+    served.map_err(|_| Error::unavailable("the cluster did not answer in time"))?;
     let started = clock.monotonic() - begin;
     time::sleep(IDLE_AFTER).await;
     let memory = memory_mib(&up)?;
@@ -84,7 +84,8 @@ async fn first_request(folder: &Path) -> Result<()> {
 
 /// Proportional set sizes of the supervisor and its nodes: pages they share are counted once.
 fn memory_mib(up: &Child) -> Result<f64> {
-    let unreadable = || Error::unavailable("the kernel does not tell the memory of nacre up");
+    let unreadable =
+        || Error::unavailable("cannot read the memory use of `nacre up` from the kernel");
     let pid = up.id().ok_or_else(unreadable)?;
     let read = |path: String| std::fs::read_to_string(path).map_err(|_| unreadable());
     let mut pids = vec![pid.to_string()];

@@ -1,5 +1,5 @@
 //! A baseline for operations over the wire: an exchange with a node that carries as many bytes as
-//! an operation but does no work. No operation over the wire can be faster.
+//! the operation but does no work. No operation over the wire can be faster.
 
 use std::time::Duration;
 
@@ -31,11 +31,12 @@ impl Wire {
     pub fn to(cluster: &ScratchCluster, role: RoleName) -> Result<Self> {
         let file = cluster.supervisor.cluster();
         let node = file.with_role(role).next();
-        let node = node.ok_or_else(|| Error::not_found(format!("no node is {role:?}")))?;
+        let node =
+            node.ok_or_else(|| Error::not_found(format!("no node has the role {role:?}")))?;
         Ok(Self(Sessions::new(file)?.session(&node.name)?.clone()))
     }
 
-    /// A question of so many bytes, 4 at least, and an answer of so many.
+    /// A request of `sent` bytes, at least 4, and an answer of `got` bytes.
     pub fn exchange(&self, sent: usize, got: usize) -> Exchange {
         let mut question = BytesMut::with_capacity(sent);
         question.put_u32_le(got as u32);
@@ -54,7 +55,7 @@ impl Wire {
     }
 }
 
-/// A question and the answer it has.
+/// A request and the length of its answer.
 #[derive(Debug, Clone)]
 pub(crate) struct Exchange {
     session: Session,
@@ -78,8 +79,8 @@ impl Exchange {
     }
 }
 
-/// Measures how many answers a second `workers` workers get in total. Each worker makes one of
-/// these exchanges again and again, one at a time.
+/// Measures how many answers a second `workers` workers get in total. Each worker repeats one of
+/// these exchanges, one at a time.
 ///
 /// # Errors
 /// As [`Exchange::once`].

@@ -1,4 +1,5 @@
-//! Two clients of one log that go by one capability program after the other.
+//! Measures two clients that share the capability of one log, with one program after the other that
+//! says how they share it.
 
 use std::time::Duration;
 
@@ -13,18 +14,18 @@ const HOLDS: [f64; 4] = [0.001, 0.01, 0.1, 0.25];
 /// Operations of one turn, likewise, each with a hold of a quarter of a second.
 const QUOTAS: [u64; 7] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000];
 /// The paper's public data for two clients that may each hold the capability for 0.25 s. Each pair
-/// is the number of operations that a client may do before it returns the capability, and the
-/// positions a second.
+/// has the operations that a client may do before it returns the capability, and the positions a
+/// second of both clients.
 const PUBLIC: [(u64, f64); 2] = [(1, 146e3), (1_000_000, 1.62e6)];
-/// The number of clients. Each has one call in flight, so the duration of a call is the time that
-/// the client waits.
+/// The number of clients. Each client has one call in flight, so the client waits for as long as a
+/// call takes.
 pub const TWO: usize = 2;
 /// Of so many calls, how long the slowest takes.
 const SLOWEST_OF: [u32; 6] = [2, 10, 100, 1_000, 10_000, 100_000];
 /// Calls after which a task lets others run. Local calls never make it wait.
 const YIELD_EVERY: u64 = 256;
-/// How long to wait after a change of the program. It is long enough for the node to activate the
-/// program and for clients to return the capabilities that they hold.
+/// How long to wait after a change of the program. In this time the node activates the program, and
+/// the clients return the capabilities that they hold.
 const SETTLE: Duration = Duration::from_millis(1500);
 
 /// How the capability is shared.
@@ -112,8 +113,8 @@ pub async fn measure(
         let client: Cluster = cluster.client().await?;
         logs.push(client.log(log).await?);
     }
-    // At the end of the measurement each client returns its capability. Otherwise the last client
-    // would wait for a capability that the other client holds but does not use any more.
+    // At the end of the measurement each client returns its capability. Otherwise one client would
+    // wait for a capability that the other client still holds and no longer uses.
     let ending = logs.clone();
     let release = tokio::spawn(async move {
         tokio::time::sleep(span.mul_f64(1.0 + WARM_UP_SHARE)).await;

@@ -1,5 +1,5 @@
-//! Measures one client that holds the exclusive capability of a resource. It runs the methods of
-//! the resource's file type itself.
+//! Measures one client that holds the exclusive capability of a resource, and therefore runs the
+//! methods of the resource's file type itself.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,10 +1,10 @@
 //! `sequencer-caps`: how many positions clients get if each call takes one position (Malacology,
 //! section 6.1). There are three cases:
 //!
-//! - a client that is alone with its log, so that it issues the positions itself;
+//! - a client that has a log to itself and therefore issues the positions itself;
 //! - a client that holds a resource whose file type is a sequencer in Luau;
-//! - two clients that share the capability. The rules for sharing are a program, and the bench
-//!   tries several programs.
+//! - two clients that take turns with a log's capability. A program sets the rules for the turns,
+//!   and the bench tries several programs.
 //!
 //! The baselines are the numbers of the paper and of its public data.
 
@@ -63,8 +63,8 @@ pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result
     Ok(())
 }
 
-/// Reports, for each way to share the capability, how many positions two clients get, and how long
-/// one of them waits. More positions mean longer waits.
+/// Reports how many positions two clients get, and how long a client waits, for each way to share
+/// the capability. The ways with more positions have longer waits.
 fn report_contended(points: &[Point], report: &mut dyn FnMut(Figure)) {
     let of = |sharing, value: fn(&Point) -> f64| {
         let same = points.iter().filter(|point| point.sharing == sharing);

@@ -32,38 +32,38 @@ const CEPHFS: &str = "cephfs.json";
 /// Which figure to measure or simulate, and on what.
 #[derive(Debug, clap::Args)]
 pub struct ExperimentArguments {
-    /// Which figure, as the folders of `experiments/` are called
+    /// The figure to measure: the name of a folder of `experiments/`
     #[arg(value_name = "NAME", value_parser = parse)]
     figure: Figure,
-    /// Measure on a Ceph cluster, `ceph:/path/ceph.conf[?user=NAME&pool=NAME]`, in objects of its own
+    /// Measure `embedded`, or a Ceph cluster: `ceph:/path/ceph.conf[?user=NAME&pool=NAME]`
     #[arg(long, default_value_t = Engine::Embedded)]
     engine: Engine,
-    /// Else measure the disk of this folder
+    /// With the engine `embedded`: measure the disk of this folder
     #[arg(long, default_value = ".", value_name = "DIR")]
     folder: PathBuf,
-    /// Where NAME/ENGINE.json and NAME/ENGINE.svg are written, or NAME/simulated.json and its charts
+    /// Folder for the results: NAME/ENGINE.json and NAME/ENGINE.svg, or NAME/simulated.json and charts
     #[arg(long, default_value = "experiments", value_name = "DIR")]
     out: PathBuf,
-    /// Measure a figure of balancing on metadata servers of CephFS, on clusters of its own that this script runs:
+    /// Measure a balancing figure on CephFS, in Ceph clusters that this script starts:
     /// scripts/ceph-cluster
     #[arg(long, conflicts_with_all = ["engine", "folder", "seconds"], value_name = "SCRIPT")]
     ceph_cluster: Option<PathBuf>,
-    /// With --ceph-cluster: how many operations of the paper one operation stands for
+    /// With --ceph-cluster: run one of every N operations of the paper
     #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     scale_down: u32,
-    /// Simulate a figure of compilations with the build in this file, which scripts/record-build wrote
+    /// Simulate a compilation figure with the build in this file, recorded by scripts/record-build
     #[arg(long, conflicts_with_all = ["engine", "folder", "ceph_cluster"], value_name = "FILE")]
     build: Option<PathBuf>,
-    /// How long each point is measured in a round
+    /// Seconds to measure each point in a round
     #[arg(long, default_value_t = 0.2, value_parser = seconds, value_name = "SECONDS")]
     seconds: f64,
-    /// How often each point is measured; the medians count
+    /// Number of rounds; each round measures every point, and the figure shows the medians
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=100))]
     rounds: u16,
-    /// What the report is to say besides, of the device or the machine
+    /// Add a remark about the device or the machine to the report
     #[arg(long, value_name = "TEXT")]
     remark: Option<String>,
-    /// Measure nothing, and draw the reports that are there again
+    /// Draw the stored reports again, and measure nothing
     #[arg(long, conflicts_with_all = ["engine", "folder", "ceph_cluster", "seconds", "rounds", "remark"])]
     redraw: bool,
 }
@@ -98,7 +98,7 @@ fn parse(text: &str) -> Result<Figure> {
         let simulated = SimulatedFigure::ALL.map(SimulatedFigure::name);
         let on_nodes = PaperFigure::ALL.map(PaperFigure::name);
         let names = [&measured[..], &simulated[..], &on_nodes[..]].concat();
-        error.hint(format!("there are {}", names.join(", ")))
+        error.hint(format!("choose one of {}", names.join(", ")))
     })
 }
 
@@ -132,7 +132,9 @@ pub async fn run(arguments: ExperimentArguments, out: Out) -> Result<()> {
                 || arguments.build.is_some();
             if is_elsewhere {
                 let text = format!("{} is measured on nodes of its own", figure.name());
-                return Err(Error::invalid(text).hint("leave the engine out"));
+                return Err(
+                    Error::invalid(text).hint("leave out --engine, --ceph-cluster and --build")
+                );
             }
             unless_interrupted(measure_on_nodes(figure, arguments, &folder, out)).await
         }
@@ -173,7 +175,7 @@ async fn simulate_and_draw(
         None => figure.simulate(),
     };
     let simulated = tokio::task::spawn_blocking(simulate).await;
-    let broken = |error| Error::unavailable(format!("the simulation broke off: {error}"));
+    let broken = |error| Error::unavailable(format!("the simulation failed: {error}"));
     let report = simulated.map_err(broken)??;
     fs::create_dir_all(folder).map_err(|error| unwritable(folder, &error))?;
     write(&folder.join(file), &report.to_json()?)?;
@@ -296,7 +298,7 @@ async fn measure_and_draw(
 fn redraw(folder: &Path, out: Out) -> Result<()> {
     let unreadable = |error: std::io::Error| {
         Error::not_found(format!("cannot read {}: {error}", folder.display()))
-            .hint("measure it first, or name where it was with --out")
+            .hint("measure the figure first, or name the folder of its report with --out")
     };
     let mut reports = vec![];
     for entry in fs::read_dir(folder).map_err(unreadable)? {

@@ -14,29 +14,30 @@ use tokio::sync::OnceCell;
 /// Which benches to run, and how long.
 #[derive(Debug, clap::Args)]
 pub struct MeasureArguments {
-    /// What to measure; everything if nothing is named
+    /// The benches to run (default: all)
     #[arg(value_name = "NAME", value_parser = parse)]
     benches: Vec<Bench>,
-    /// Measure on a Ceph cluster, `ceph:/path/ceph.conf[?user=NAME&pool=NAME]`, what can be measured there
+    /// Measure `embedded`, or a Ceph cluster: `ceph:/path/ceph.conf[?user=NAME&pool=NAME]`. Only
+    /// some benches run on Ceph
     #[arg(long, default_value_t = Engine::Embedded)]
     engine: Engine,
-    /// How long each side is measured in a round
+    /// Seconds to measure each side in a round
     #[arg(long, default_value_t = 2.0, value_parser = seconds, value_name = "SECONDS")]
     seconds: f64,
-    /// How often each side is measured; the medians count
+    /// Number of rounds; each round measures both sides, and the figure shows the medians
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=100))]
     rounds: u16,
-    /// Measure only figures whose names hold this, as in "4096 B"
+    /// Measure only figures whose names contain this text, such as "4096 B"
     #[arg(long, default_value = "", hide_default_value = true, value_name = "TEXT")]
     only: String,
-    /// Measure the disk of this folder
+    /// Create scratch folders in this folder, and so measure its disk
     #[arg(long, default_value = ".", value_name = "DIR")]
     folder: PathBuf,
-    /// Objects that `scale` grows a pool to
+    /// Number of objects to which `scale` fills a pool
     #[arg(long, default_value_t = DEFAULT_SCALE_OBJECTS,
           value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     objects: u64,
-    /// Size that `scale` grows a pool to
+    /// Size to which `scale` fills a pool, in GiB
     #[arg(long, default_value_t = DEFAULT_SCALE_POOL_GIB, value_name = "GIB",
           value_parser = clap::value_parser!(u64).range(1..=1024))]
     pool_gib: u64,
@@ -46,8 +47,8 @@ fn parse(text: &str) -> Result<Bench> {
     text.parse()
 }
 
-/// Finds the `nacre` command that the benches start as nodes. It is in the folder of this program,
-/// because both are built together.
+/// Finds the `nacre` command, which the benches start as nodes. It is in the folder of this
+/// program, because Cargo builds both into the same folder.
 ///
 /// # Errors
 /// `NotFound` if that folder has no `nacre` command.

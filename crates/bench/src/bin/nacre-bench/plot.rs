@@ -12,26 +12,27 @@ use serde_json::{Value, json};
 /// What is drawn, and where the drawing goes.
 #[derive(Debug, clap::Args)]
 pub struct PlotArguments {
-    /// JSON documents, one or many; `-` is standard input. An experiment's report and the figures of
+    /// File with JSON documents; `-` is standard input. A report of an experiment and the output of
     /// `nacre-bench --json` need no options
     file: PathBuf,
-    /// The field along the x axis: numbers make lines, text makes bars. A field inside another is written
-    /// with points, as in latency.seconds_p99
+    /// The field for the x axis: numbers make lines, text makes bars. Points lead to an inner
+    /// field, as in latency.seconds_p99
     #[arg(long, value_name = "FIELD", requires = "y")]
     x: Option<String>,
-    /// The field whose numbers are drawn
+    /// The field with the numbers for the y axis
     #[arg(long, value_name = "FIELD", requires = "x")]
     y: Option<String>,
-    /// A line, or a colour, for each value of this field
+    /// Draw one line or one colour of bars for each value of this field
     #[arg(long, value_name = "FIELD", requires = "x")]
     by: Option<String>,
-    /// The field that holds the rows, an array. Without it each document is a row
+    /// The field with the array of rows. Without this option each document is a row
     #[arg(long, value_name = "FIELD", requires = "x")]
     rows: Option<String>,
-    /// The title; the file's name if none is given
+    /// The title (default: the file's name)
     #[arg(long, value_name = "TEXT", requires = "x")]
     title: Option<String>,
-    /// Write the drawing to this file. Without it, it is FILE with the ending .svg, or standard output
+    /// Write the drawing to this file (default: FILE with the ending .svg; standard output if FILE
+    /// is `-`)
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
@@ -77,7 +78,9 @@ fn drawn(arguments: &PlotArguments) -> Result<String> {
             let fields = Fields { rows: None, x, y, by, is_logarithmic: false };
             plot_rows(&title, &documents, &fields)
         }
-        _ => Err(Error::invalid(format!("{name} is no report and holds no figures"))
-            .hint("say what to draw: --x FIELD --y FIELD")),
+        _ => Err(Error::invalid(format!(
+            "{name} is not a report, and has no figures of nacre-bench"
+        ))
+        .hint("name the fields to draw: --x FIELD --y FIELD")),
     }
 }
