@@ -27,7 +27,7 @@ const OBJECTS: u64 = 10_000;
 /// Keys of each worker's map.
 const MAP_KEYS: u64 = 1000;
 
-/// What others come to that do no more than has to be done.
+/// Baselines that do no more than the least necessary work.
 const LIMITS: [&str; 1] = [bare_tree::NAME];
 const LIMITS_BEHIND_WIRE: [&str; 3] =
     [wire::NAME, raw_file::NAME_BEHIND_WIRE, bare_tree::NAME_BEHIND_WIRE];

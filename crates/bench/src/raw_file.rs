@@ -30,7 +30,7 @@ const CHUNK_BYTES: usize = 1024 * 1024;
 /// The file's name in its folder.
 const FILE_NAME: &str = "raw";
 
-/// What becomes of records that the file has no room for.
+/// Says what happens to records when the file is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AtItsEnd {
     StartsOver,

@@ -15,10 +15,10 @@ use crate::scratch::{self, ScratchCluster};
 use crate::wire::{self, Wire};
 
 const CLIENTS: usize = 4;
-/// Questions each client has under way.
+/// Requests that each client has in flight.
 const IN_FLIGHT: usize = 256;
 const TARGETS: usize = 1;
-/// About what a question for a position carries.
+/// About as many bytes as a request for a position has.
 const ECHO_BYTES: usize = 32;
 /// Tokens a second aimed at.
 const AIM: f64 = 300_000.0;

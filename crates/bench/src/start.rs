@@ -20,7 +20,7 @@ use crate::scratch;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Between attempts to reach a cluster that is not there yet.
 const ASK_AGAIN: Duration = Duration::from_millis(2);
-/// What a cluster does after its start is done by then.
+/// After this time a started cluster is idle.
 const IDLE_AFTER: Duration = Duration::from_secs(2);
 const AIM_SECONDS: f64 = 1.0;
 const AIM_MIB: f64 = 150.0;

@@ -44,12 +44,12 @@ impl Wire {
         Exchange { session: self.0.clone(), question: question.freeze(), got }
     }
 
-    /// What an operation that sends so many bytes exchanges.
+    /// The exchange of an operation that sends `payload` bytes.
     pub fn sending(&self, payload: usize) -> Exchange {
         self.exchange(ENVELOPE_BYTES + payload, ENVELOPE_BYTES)
     }
 
-    /// What an operation that gets so many bytes exchanges.
+    /// The exchange of an operation that receives `payload` bytes.
     pub fn getting(&self, payload: usize) -> Exchange {
         self.exchange(ENVELOPE_BYTES, ENVELOPE_BYTES + payload)
     }

@@ -10,15 +10,16 @@ use crate::strategy::Strategy;
 
 /// Entry sizes over which appends are measured: the paper's, and larger ones.
 const SIZES: [usize; 5] = [128, 1024, 4096, 16_384, 65_536];
-/// The size of the log that the paper reads: its number of entries, and the bytes of each.
+/// The size of the log from which the paper reads: the number of entries, and the bytes of an
+/// entry.
 const READ_ENTRIES: u64 = 1024;
 const READ_BYTES: usize = 1024;
 /// Entries whose metadata's cost is measured: those of the paper's figure 4.
 const METADATA_SIZES: [usize; 3] = [128, 1024, 4096];
 /// The paper's entries on a hard disk.
 const DISK_BYTES: usize = 128;
-/// How long a device is watched, in spans. It must be long enough to show what the device does only
-/// now and then.
+/// How long a device is measured, as a multiple of the other measurements. The time is long enough
+/// to show rare events, such as pauses of the device.
 const DISK_SPANS: usize = 8;
 
 /// A figure of a paper.
@@ -102,7 +103,7 @@ impl FromStr for Experiment {
     fn from_str(text: &str) -> Result<Self> {
         Self::ALL.into_iter().find(|one| one.name() == text).ok_or_else(|| {
             let names = Self::ALL.map(Self::name).join(", ");
-            Error::invalid(format!("no experiment {text:?}")).hint(format!("there are {names}"))
+            Error::invalid(format!("no experiment {text:?}")).hint(format!("choose one of {names}"))
         })
     }
 }

@@ -33,7 +33,7 @@ impl FigureChart {
         Self { name, title, x, y, by, is_logarithmic: false, rows: vec![] }
     }
 
-    /// The same on axes that count by factors.
+    /// The same chart with logarithmic axes.
     pub fn logarithmic(self) -> Self {
         Self { is_logarithmic: true, ..self }
     }
@@ -47,7 +47,8 @@ impl FigureChart {
         self.rows.push(row);
     }
 
-    /// Draws the chart. `how` follows the title and says how the points were obtained.
+    /// Draws the chart. `how` follows the title, and says whether the points were measured or
+    /// simulated.
     ///
     /// # Errors
     /// `Invalid` if the chart has no points.
@@ -63,7 +64,7 @@ impl FigureChart {
     }
 }
 
-/// Three places behind the point: more says nothing, and fills files.
+/// Rounds to three decimal places; more digits would only make the files longer.
 pub(crate) fn rounded(value: f64) -> f64 {
     (value * 1e3).round() / 1e3
 }

@@ -1,4 +1,4 @@
-//! The common parts of all reports: where a measurement was made, and how a report is stored as
+//! The common parts of all reports: the machine on which a figure was measured, and the storage as
 //! JSON.
 
 use nacre_object::{Error, Result};
@@ -51,7 +51,7 @@ pub trait Kept: Serialize + DeserializeOwned {
     /// # Errors
     /// `Invalid` for anything else.
     fn from_json(text: &str) -> Result<Self> {
-        serde_json::from_str(text).map_err(|error| Error::invalid(format!("no report: {error}")))
+        serde_json::from_str(text).map_err(|error| Error::invalid(format!("not a report: {error}")))
     }
 
     /// The text to keep.
@@ -59,8 +59,9 @@ pub trait Kept: Serialize + DeserializeOwned {
     /// # Errors
     /// `Invalid` if JSON cannot hold the report.
     fn to_json(&self) -> Result<String> {
-        let text = serde_json::to_string_pretty(self)
-            .map_err(|error| Error::invalid(format!("the report cannot be written: {error}")))?;
+        let text = serde_json::to_string_pretty(self).map_err(|error| {
+            Error::invalid(format!("the report cannot be written as JSON: {error}"))
+        })?;
         Ok(text + "\n")
     }
 }

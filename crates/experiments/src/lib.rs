@@ -6,23 +6,27 @@
 //! so a stored report can be plotted again. The checked-in reports and plots are in `experiments/`,
 //! with a folder for each figure.
 //!
-//! - `strategy`: the paper's design space (its table 2), and the counterpart of each of its points
-//!   in nacre;
+//! - `strategy`: the ways to store a log that the Brados paper compares (its table 2), and the
+//!   counterpart of each in nacre;
 //! - `sample_log`: a log that is stored by a strategy;
 //! - `site`: the engine that is measured;
 //! - `plan`, `rounds`: the order of the measurements;
 //! - `report`, `machine`: the results, and the machine on which they were measured;
-//! - `plot`: SVG;
+//! - `plot`: draws SVG;
 //! - `simulated`: figures that simulators compute;
 //! - `cephfs`: the figures of balancing on metadata servers of CephFS;
-//! - `recorded_build`: a real build, which figures of compilations replay;
+//! - `recorded_build`: a recording of a real build, which compilation figures replay;
 //! - `workloads`, `policies`: the workloads of the clients and the balancer policies in figures of
 //!   balancing.
 //!
-//! **Invariants.** The strategies take turns, round by round, so slow changes of the machine affect
-//! all of them alike. Figures show medians; the report keeps each round. Every answer is checked: a
-//! refused append ends the experiment, and so does a read that returns anything but the entry. An
-//! experiment uses its own objects, and removes them.
+//! **Invariants.**
+//!
+//! - The strategies take turns, round by round, so slow changes of the machine affect all of them
+//!   alike.
+//! - Figures show medians; the report keeps each round.
+//! - Every answer is checked: a refused append ends the experiment, and so does a read that returns
+//!   the wrong entry.
+//! - An experiment uses only objects that it has created, and removes them at its end.
 
 mod cephfs;
 mod experiment;

@@ -37,8 +37,8 @@ pub(crate) const FILL: PolicyPlan = PolicyPlan {
     short: "fill",
     ..PolicyPlan::shipped("fill_and_spill", shipped!("fill_and_spill"))
 };
-/// The counterpart of `FILL` on CephFS. Policies there keep no state and do not know the CPU use of
-/// a rank.
+/// The counterpart of `FILL` on CephFS, where policies keep no state and do not know a rank's CPU
+/// use.
 pub(crate) const CEPH_FILL: PolicyPlan = PolicyPlan {
     name: "fill_and_spill",
     short: "fill",
@@ -69,8 +69,8 @@ pub(crate) const TOO_AGGRESSIVE: PolicyPlan = PolicyPlan {
     short: "too aggressive",
     ..PolicyPlan::shipped("adaptable_too_aggressive", shipped!("adaptable_too_aggressive"))
 };
-/// The policy's minimum is above the write rate of the clients while they compile, and below their
-/// write rate while they link.
+/// While the clients compile, their write rate is below the policy's minimum, so nothing moves.
+/// While they link, it is above the minimum.
 pub(crate) const CONSERVATIVE: PolicyPlan = PolicyPlan {
     short: "conservative",
     changed: &[("minimum = 1000", "minimum = 14000")],
@@ -78,7 +78,7 @@ pub(crate) const CONSERVATIVE: PolicyPlan = PolicyPlan {
 };
 pub(crate) const SEQUENCERS: PolicyPlan = PolicyPlan::shipped("sequencers", shipped!("sequencers"));
 
-/// The policy `sequencers` with half of the load as its migration unit. The variants pause for
+/// The policy `sequencers`, set to move half of the load at a time. The variants pause for
 /// different numbers of ticks after a migration.
 pub(crate) const BACK_OFFS: [PolicyPlan; 3] = [
     PolicyPlan {
@@ -95,8 +95,8 @@ pub(crate) const BACK_OFFS: [PolicyPlan; 3] = [
 ];
 const HALF_UNITS: (&str, &str) = ("MIGRATION = \"full\"", "MIGRATION = \"half\"");
 
-/// The paper's listings for migration units. They move half of the load, or all of it, to the next
-/// rank when the next rank has no load.
+/// The paper's listings for two sizes of a migration. When the next rank has no load, they move
+/// half of the load, or all of it, to that rank.
 const HALF: &str = "metaload = 'IRD + IWR'\nmdsload = 'MDSs[i][\"all\"]'\n\
     when = 'if whoami == 1 and #units == 2 and MDSs[whoami][\"load\"] > .01 then'\n\
     where = 'targets[whoami+1] = MDSs[whoami][\"load\"]/2'\nhowmuch = { 'half' }\n";
@@ -104,8 +104,8 @@ const FULL: &str = "metaload = 'IRD + IWR'\nmdsload = 'MDSs[i][\"all\"]'\n\
     when = 'if whoami == 1 and #units == 2 and MDSs[whoami][\"load\"] > .01 then'\n\
     where = 'targets[whoami+1] = MDSs[whoami][\"load\"]'\nhowmuch = { 'big_first' }\n";
 const PROXY: &str = "mode = 'proxy'\n";
-/// The modes with their migration units. Each has a name for its files and, if the paper gives one,
-/// the paper's best gain.
+/// Client mode and proxy mode, each with both sizes of a migration. Each entry has a name for its
+/// files and, if the paper gives one, the paper's best gain.
 pub(crate) const MODES: [(PolicyPlan, &str, Option<f64>); 4] = [
     (PolicyPlan::shipped("client mode, half", HALF), "client-half", None),
     (PolicyPlan::shipped("client mode, full", FULL), "client-full", None),

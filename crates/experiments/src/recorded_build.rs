@@ -1,8 +1,9 @@
-//! `RecordedBuild`: the operations that a real build requested from a file system's metadata
-//! servers. `scripts/record-build` writes such a recording.
+//! `RecordedBuild`: the requests that a real build sent to a file system's metadata servers.
+//! `scripts/record-build` writes such a recording.
 //!
-//! Figures of compilations replay it instead of the generated compilation. A client takes as long
-//! for the operations of a second as the build did, unless a rank slows it down.
+//! Compilation figures can replay a recording instead of a generated compilation. The build took a
+//! second for the operations that were recorded in that second, and so does a client, unless a rank
+//! slows it down.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,9 +27,9 @@ pub struct RecordedBuild {
     pub command: String,
     /// How long it took under strace.
     pub seconds: f64,
-    /// Names that the build looked up, also those that a client of CephFS answers itself.
+    /// Names that the build looked up, including those that a client of CephFS has in its cache.
     pub lookups: u64,
-    /// Names that such a client keeps.
+    /// Names that the cache of such a client holds.
     pub cached_names: u64,
     /// The operations that reach metadata servers, in order.
     pub steps: Vec<RecordedStep>,
@@ -91,7 +92,7 @@ impl RecordedBuild {
     /// `Invalid` for anything else, and for a recording without operations.
     pub fn from_json(text: &str) -> Result<Self> {
         let build: Self = serde_json::from_str(text)
-            .map_err(|error| Error::invalid(format!("no recorded build: {error}")))?;
+            .map_err(|error| Error::invalid(format!("not a recorded build: {error}")))?;
         if build.operations() == 0 {
             return Err(Error::invalid("the recorded build has no operations"));
         }

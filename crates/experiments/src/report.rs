@@ -30,7 +30,7 @@ pub struct Report {
     pub workers: usize,
     /// Objects of an N:1 log.
     pub stripes: u64,
-    /// What the points are over.
+    /// The label of the x axis.
     pub x: String,
     /// A curve, or a bar, for each strategy.
     pub series: Vec<Series>,
@@ -45,24 +45,24 @@ pub struct Program {
     pub sha256: String,
 }
 
-/// What a strategy came to.
+/// The results of a strategy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Series {
     /// As the paper names it.
     pub strategy: String,
-    /// By what it is done.
+    /// The operation or the class with which the strategy stores entries.
     pub way: String,
     /// The layout, where there is one, of the first point.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layout: Option<String>,
-    /// In the order of what they are over.
+    /// The points in ascending order of x.
     pub points: Vec<Point>,
 }
 
 /// One measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// What it is over: bytes of an entry, or seconds.
+    /// The value on the x axis: bytes of an entry, or seconds.
     pub x: f64,
     /// Entries a second.
     pub entries_per_second: Spread,

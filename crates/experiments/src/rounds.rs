@@ -27,7 +27,7 @@ pub struct Effort {
 /// Measures a figure. Calls `progress` with the completed share of the measurement.
 ///
 /// # Errors
-/// The errors of the engine; `Corrupt` if the engine gives a wrong answer.
+/// The errors of the engine; `Corrupt` if the engine returns a wrong entry.
 pub async fn measure(
     experiment: Experiment,
     site: &Site,

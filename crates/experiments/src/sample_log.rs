@@ -1,12 +1,12 @@
 //! A log that a strategy stores. The experiment appends entries to it, and reads them at random
 //! positions.
 //!
-//! Positions count up from 0. In a striped log, position `p` is entry `p / STRIPES` of object `p %
-//! STRIPES`. In other logs each position has its own object.
+//! Positions count up from 0. In a striped log, position `p` is entry `p / STRIPES` of object
+//! `p % STRIPES`. In other logs each position has its own object.
 //!
-//! If the log's interface guards the log, its objects are sealed with the first epoch. Striped
-//! objects are sealed before the measurement. An object with a single entry is sealed in the
-//! transaction that creates it, because no client can know of the object before.
+//! If the log's interface checks epochs, the experiment seals each object with the first epoch. It
+//! seals striped objects before the measurement. It seals an object for a single entry in the
+//! transaction that creates the object, because no other client can use the object earlier.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +22,7 @@ use nacre_object::{
 use crate::site::SiteHandle;
 use crate::strategy::{Addressing, Interface, Strategy, Way};
 
-/// Objects that share a log's entries: as many as a log of nacre has on Ceph.
+/// Objects that share the entries of a striped log: as many as a log of nacre has on Ceph.
 pub(crate) const STRIPES: u64 = 8;
 const EPOCH: Value = Value::Int(1);
 /// The status of what was done.
@@ -42,7 +42,7 @@ struct Inner {
     site: SiteHandle,
     strategy: Strategy,
     class: ClassName,
-    /// Tells its objects from others.
+    /// The part of the objects' names that no other log has.
     label: String,
     entry: Bytes,
     /// The position that comes next.
@@ -107,7 +107,7 @@ impl SampleLog {
         }
     }
 
-    /// Reads the one that a random number means.
+    /// Reads a random entry and checks it. `draw` is the random number that selects the entry.
     pub async fn read(&self, draw: u64) -> Result<()> {
         let entries = self.0.next.load(Ordering::Relaxed);
         let place = self.place(draw % entries.max(1))?;
@@ -116,7 +116,7 @@ impl SampleLog {
             Some(entry) if entry == self.0.entry => Ok(()),
             other => {
                 let bytes = other.map(|entry| entry.len());
-                Err(Error::corrupt(format!("an entry was read as {bytes:?} bytes")))
+                Err(Error::corrupt(format!("a read returned {bytes:?} bytes instead of the entry")))
             }
         }
     }
@@ -217,17 +217,17 @@ fn call(class: &ClassName, method: &str, input: Bytes) -> Result<Op> {
 /// Whether a request to the log's interface was carried out.
 fn is_done(result: &OpResult) -> Result<()> {
     let OpResult::Called(reply) = result else {
-        return Err(Error::corrupt(format!("a call was answered {result:?}")));
+        return Err(Error::corrupt(format!("the store answered a call with {result:?}")));
     };
     let outputs = decode_reply(&reply.output).map_err(|error| Error::corrupt(error.to_string()))?;
     let status = outputs.iter().find(|(name, _)| name == "ret");
     match status.map(|(_, rows)| &rows[..]) {
         Some([row]) if row[..] == [DONE] => Ok(()),
-        other => Err(Error::corrupt(format!("an append was answered {other:?}"))),
+        other => Err(Error::corrupt(format!("the log's class answered an append with {other:?}"))),
     }
 }
 
-/// The entry in the answer to a read of any way.
+/// The entry in the answer to a read, whatever the strategy.
 fn entry_of(result: OpResult) -> Option<Bytes> {
     match result {
         OpResult::Data(data) => Some(data),

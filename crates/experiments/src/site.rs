@@ -1,4 +1,5 @@
-//! The engine that is measured: an embedded one in a scratch folder, or a pool of a Ceph cluster.
+//! The engine that is measured: an embedded engine in a scratch folder, or a pool of a Ceph
+//! cluster.
 
 use std::path::Path;
 
@@ -7,16 +8,16 @@ use nacre_object::{ObjectId, ObjectName, Op, OpResult, Result};
 use nacre_rados::{PlainClient, RadosOptions};
 use nacre_tuner::{Fingerprint, OwnEngine, Workbench};
 
-/// Where it is measured.
+/// The engine that an experiment measures.
 pub struct Site {
     engine: OwnEngine,
-    /// A client such as anybody writes, where there is one.
+    /// A plain librados client; `None` for the embedded engine.
     plain: Option<PlainClient>,
 }
 
 impl Site {
-    /// An embedded engine in a scratch folder inside `base`. The folder `base` chooses the disk
-    /// that is measured.
+    /// An embedded engine in a scratch folder inside `base`, so the figure measures the disk of
+    /// `base`.
     ///
     /// # Errors
     /// `Unavailable` if `base` cannot be written.
@@ -27,7 +28,7 @@ impl Site {
     /// A Ceph cluster.
     ///
     /// # Errors
-    /// What keeps a client from connecting.
+    /// The errors of connecting to the cluster.
     pub async fn on_ceph(options: RadosOptions) -> Result<Self> {
         let engine = OwnEngine::on_ceph(options.clone()).await?;
         let pool = engine.bench().pool().to_string();
@@ -35,7 +36,7 @@ impl Site {
         Ok(Self { engine, plain })
     }
 
-    /// What tells it from others.
+    /// Identifies the engine and its machine in reports.
     pub fn fingerprint(&self) -> &Fingerprint {
         self.engine.fingerprint()
     }
@@ -61,9 +62,9 @@ pub(crate) struct SiteHandle {
 }
 
 impl SiteHandle {
-    /// Appends to the byte stream of an object in the cheapest way that the engine has. On Ceph
-    /// this is `rados_aio_append`. The engine's own append costs more there, because it looks up
-    /// the offset of the new bytes to return it.
+    /// Appends to the byte stream of an object in the engine's cheapest way. On Ceph this is
+    /// `rados_aio_append`. nacre's own append costs more there, because it returns the offset of
+    /// the new bytes and has to look it up.
     pub async fn append(&self, object: &ObjectId, data: Bytes) -> Result<()> {
         match &self.plain {
             Some(plain) => plain.append(object.name.as_str(), data).await,

@@ -1,12 +1,12 @@
-//! The design space of the Brados paper (its table 2), and the counterpart of each of its points in
-//! nacre.
+//! The ways to store a log that the Brados paper compares (its table 2), and the counterpart of
+//! each way in nacre.
 //!
-//! A strategy says how a log's entries are addressed, and through which interface an object stores
-//! them. Each entry has its own object (1:1), or the entries share a few objects (N:1).
+//! A strategy says which object gets an entry, and through which interface the object stores it.
+//! Each entry has its own object (1:1), or the entries share a few objects (N:1).
 //!
-//! Each strategy is measured in two forms. The bare form is a single store operation without a
-//! guard, as in the paper's figures 4, 5 and 7. The full form is the log's storage interface: a
-//! class that the compiler made from `log.brados`, in the matching layout.
+//! Each strategy is measured in two forms. The bare form is a single store operation that does not
+//! check the epoch, as in the paper's figures 4, 5 and 7. The full form is the log's storage
+//! interface: a class that the compiler made from `log.brados`, in the matching layout.
 
 use nacre_brados::{Layout, with_layout};
 use nacre_object::{Error, Result};
@@ -16,8 +16,8 @@ pub(crate) const PROGRAM_PATH: &str = "programs/class/log.brados";
 pub(crate) const PROGRAM: &str = include_str!("../../../programs/class/log.brados");
 /// A class that only appends its input. It shows the cost of calling a class.
 pub(crate) const WRITE_ONLY: &str = include_str!("write_only.lua");
-/// Bytes of a slot besides the entry: for the row's other columns, and for the mark that the slot
-/// is used.
+/// Bytes that a slot has in addition to the entry: for the row's other columns, and for the mark
+/// that the slot is used.
 const SLOT_ROOM: usize = 64;
 
 /// How entries are addressed.
@@ -29,18 +29,18 @@ pub enum Addressing {
     Striped,
 }
 
-/// Through what an object keeps entries.
+/// The part of an object in which entries are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Interface {
     /// As values of the map.
     KeyValue,
-    /// At places of the byte stream that follow from their positions.
+    /// In the byte stream, at offsets computed from their positions.
     Explicit,
     /// At the end of the byte stream.
     Append,
 }
 
-/// By what.
+/// The operation or class with which entries are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     /// One operation of the store.
@@ -58,7 +58,7 @@ pub struct Strategy {
     pub name: &'static str,
     /// How entries are addressed.
     pub addressing: Addressing,
-    /// By what they are kept.
+    /// The operation or class with which entries are stored.
     pub way: Way,
 }
 
@@ -67,15 +67,15 @@ const AP_EACH: &str = "(1:1, AP)";
 const KV: &str = "(N:1, KV)";
 const EX: &str = "(N:1, EX)";
 const AP: &str = "(N:1, AP)";
-/// Whatever of the byte stream, where the paper does not say how.
+/// A use of the byte stream that the paper does not specify.
 const BS: &str = "(N:1, BS)";
 const AP_INDEXED: &str = "(N:1, AP), index in BS";
 
 /// Everything in the map.
 const MAP: &str = "map";
-/// Everything in the byte stream, entries at places by position.
+/// Everything in the byte stream, entries at offsets computed from their positions.
 const SLOTS: &str = "log: slots(WIDTH), header: stream";
-/// Entries in the byte stream, what is known of them in the map.
+/// Entries in the byte stream, their metadata in the map.
 const INDEX_IN_MAP: &str = "log: appended(map)";
 /// Everything in the byte stream, entries appended.
 const INDEX_IN_STREAM: &str = "log: appended(stream), header: stream";
@@ -103,8 +103,8 @@ impl Strategy {
     ];
 
     /// The strategies that show the cost of metadata. The first one only appends entries. The
-    /// others also store the epoch and the states of the entries: in the map, or in the byte
-    /// stream.
+    /// second one does the same through a class. The last two also store the epoch and the states
+    /// of the entries, in the map or in the byte stream.
     pub(crate) const METADATA: [Self; 4] = [
         Self::bare("bare append", Addressing::Striped, Interface::Append),
         Self { name: "write only", addressing: Addressing::Striped, way: Way::WriteOnly },

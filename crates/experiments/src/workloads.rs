@@ -19,7 +19,7 @@ const VARIATION: f64 = 0.03;
 const BEGIN_WITHIN_SECONDS: f64 = 2.0;
 
 /// The top directories of the Linux source, each with its share of a compilation's operations in
-/// percent. The paper finds hot spots in `arch`, `kernel`, `fs` and `mm`.
+/// percent. In the paper, `arch`, `kernel`, `fs` and `mm` are the busiest.
 const DIRECTORIES: [(&str, u64); 12] = [
     ("arch", 20),
     ("block", 2),
@@ -156,8 +156,8 @@ const _: () = {
     assert!(sum == 100);
 };
 
-/// Draws the second at which a client begins, and the factor by which its operations are slower or
-/// faster than the mean.
+/// Draws two random values for a client: the second at which it begins, and the factor by which its
+/// operations are slower or faster than the mean.
 pub(crate) fn variation(random: &mut Random) -> (f64, f64) {
     let mut share = || random.below(1 << 20) as f64 / f64::from(1 << 20);
     (share() * BEGIN_WITHIN_SECONDS, 1.0 + VARIATION * (2.0 * share() - 1.0))

@@ -1,5 +1,5 @@
-//! Measures a figure on metadata servers of CephFS: two trials, each on three ranks of its own
-//! cluster.
+//! Measures a figure on metadata servers of CephFS. The figure has two trials, and each runs on
+//! three ranks of its own cluster.
 
 use std::path::Path;
 

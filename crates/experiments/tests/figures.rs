@@ -1,5 +1,5 @@
-//! Runs a very short form of every figure on a real engine: all strategies and all points. Also
-//! draws them.
+//! Measures a very short form of every figure on a real engine, with all its strategies and points,
+//! and draws it.
 
 use std::time::Duration;
 
@@ -55,14 +55,15 @@ fn everything_is_drawn(report: &Report) {
     for text in [&report.x, "entries a second", &report.measurement.title, &report.engine.engine] {
         assert!(svg.contains(text), "{text} in {}", report.measurement.experiment);
     }
-    // Each point has a whisker, and in line plots a dot. Each has the colour of its strategy.
+    // Each point has a whisker, and a dot if the plot has lines. The colour of both is that of the
+    // strategy.
     let marks = tags.iter().filter(|tag| ["circle", "rect", "polyline"].contains(tag)).count();
     let points: usize = report.series.iter().map(|series| series.points.len()).sum();
     assert!(marks >= 2 * points, "{marks} marks for {points} points");
 }
 
-/// The names of a document's elements in the order of their start tags. Each element must be
-/// closed.
+/// The names of an SVG document's elements, in the order of their start tags. Fails if an element
+/// is not closed.
 fn tags_of(document: &str) -> Vec<&str> {
     let (mut all, mut open, mut rest) = (vec![], vec![], document);
     while let Some(start) = rest.find('<') {

@@ -1,5 +1,5 @@
-//! Tests that `scripts/record-build` reads the output of strace for a build, and that the simulator
-//! replays the build.
+//! Tests the recording of a build: `scripts/record-build` makes it from the output of strace, and
+//! the simulator replays it.
 
 use std::path::Path;
 use std::process::Command;
@@ -39,8 +39,8 @@ fn a_build_is_recorded_as_the_requests_that_a_client_would_send() {
         reads,
         writes,
     };
-    // The build looks up `src/main.c` twice, and a client would request it once. A rename changes
-    // two names. Files outside of the folder are left out.
+    // The build looks up `src/main.c` twice, but a client would request it only once. A rename
+    // changes two names. Files outside of the folder are left out.
     let expected = [
         step(0, "lib", 0, 1),
         step(0, "src", 1, 0),

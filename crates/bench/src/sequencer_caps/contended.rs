@@ -20,7 +20,7 @@ const PUBLIC: [(u64, f64); 2] = [(1, 146e3), (1_000_000, 1.62e6)];
 /// The number of clients. Each client has one call in flight, so the client waits for as long as a
 /// call takes.
 pub const TWO: usize = 2;
-/// Of so many calls, how long the slowest takes.
+/// The numbers of calls for which the bench reports the slowest call.
 const SLOWEST_OF: [u32; 6] = [2, 10, 100, 1_000, 10_000, 100_000];
 /// Calls after which a task lets others run. Local calls never make it wait.
 const YIELD_EVERY: u64 = 256;
@@ -47,7 +47,7 @@ pub struct Point {
     pub mean: f64,
     /// Milliseconds.
     pub longest: f64,
-    /// Of so many calls, how many nanoseconds the slowest takes.
+    /// Pairs of a number of calls and the nanoseconds of the slowest one among them.
     pub slowest: Vec<(u32, f64)>,
 }
 

@@ -80,13 +80,13 @@ fn file(directory: &str, client: usize, number: u64) -> String {
     format!("/{directory}/client{client}.file{number}")
 }
 
-/// Runs a blocking call of Ceph in a separate thread. libcephfs may wait for ever for a dead
-/// cluster, and this must not keep the process from ending. So the thread is left behind if the
-/// caller is interrupted.
+/// Runs a blocking call of libcephfs in a separate thread, which the process abandons if the caller
+/// is interrupted. The call may wait for ever for a dead cluster, and this must not keep the
+/// process from ending.
 pub(super) async fn in_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
     let (sender, receiver) = oneshot::channel();
     std::thread::spawn(move || drop(sender.send(work())));
-    receiver.await.unwrap_or_else(|_| Err(Error::unavailable("a client of CephFS broke off")))
+    receiver.await.unwrap_or_else(|_| Err(Error::unavailable("a client of CephFS panicked")))
 }

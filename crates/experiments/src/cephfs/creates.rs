@@ -22,8 +22,8 @@ const USED_SHARE: f64 = 0.02;
 /// Sessions of a single rank, in the paper.
 const SESSIONS_OF_ONE_RANK: f64 = 157.0;
 
-/// The policies of figure 8. Each has its number of ranks, and two values of the paper: the speedup
-/// in percent, and the count of session messages.
+/// The policies of figure 8: each with its number of ranks, and with two values from the paper, the
+/// speedup in percent and the count of session messages.
 const SPEEDUPS: [(PolicyPlan, usize, f64, Option<f64>); 5] = [
     (GREEDY, 2, 10.0, Some(323.0)),
     (GREEDY, 3, -5.0, Some(458.0)),
@@ -31,8 +31,8 @@ const SPEEDUPS: [(PolicyPlan, usize, f64, Option<f64>); 5] = [
     (GREEDY_EVEN, 4, -40.0, Some(936.0)),
     (CEPH_FILL, 4, 6.0, None),
 ];
-/// The policies of figure 7, with the names of their charts. Two values are the paper's: the first
-/// rank's share in percent, and the number of used ranks.
+/// The policies of figure 7: each with the name of its chart, and with two values from the paper,
+/// the first rank's share in percent and the number of used ranks.
 const OVER_TIME: [(&str, PolicyPlan, Option<f64>, f64); 3] = [
     ("cephfs-uneven", GREEDY, Some(50.0), 4.0),
     ("cephfs-even", GREEDY_EVEN, Some(25.0), 4.0),
@@ -185,8 +185,7 @@ pub(super) fn over_time(trials: &[MeasuredTrial]) -> Drawn {
     Drawn { findings, charts }
 }
 
-/// Each rank's share of the requests in the last fifth of a round. By then the migrations have
-/// ended.
+/// Each rank's share of the answered requests in the last fifth of a round, after the migrations.
 fn last_shares(round: &TrialRound) -> Vec<f64> {
     let rates = round.replies_per_second();
     let last = &rates[rates.len() * 4 / 5..];

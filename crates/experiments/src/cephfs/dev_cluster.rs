@@ -1,8 +1,8 @@
-//! `DevCluster`: a Ceph cluster that the script `scripts/ceph-cluster` runs. The script keeps it
-//! running while a pipe from this process is open.
+//! `DevCluster`: a Ceph cluster that the script `scripts/ceph-cluster` starts. The script keeps the
+//! cluster running as long as a pipe from this process is open.
 //!
-//! **Invariant:** however this process ends, the pipe closes too. The script then stops every
-//! daemon and removes the folder.
+//! **Invariant:** however this process ends, the kernel closes the pipe. The script then stops
+//! every daemon and removes the cluster's folder.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -29,11 +29,10 @@ impl DevCluster {
     /// keeps objects in memory.
     ///
     /// # Errors
-    /// `Unavailable` if the cluster does not come up. The script prints the reason on standard
-    /// error.
+    /// `Unavailable` if the cluster does not start. The script prints the reason on standard error.
     pub async fn start(script: &Path, ranks: usize, settings: &[String]) -> Result<Self> {
         let failed = |why: String| {
-            Error::unavailable(format!("{}: {why}", script.display()))
+            Error::unavailable(format!("{} cannot be run: {why}", script.display()))
                 .hint("name the repository's scripts/ceph-cluster with --ceph-cluster")
         };
         let folder = unused_folder();
@@ -63,7 +62,7 @@ impl DevCluster {
         RadosOptions { conf: Some(conf), ..RadosOptions::default() }
     }
 
-    /// Takes it down, and waits until it is gone.
+    /// Stops the cluster, and waits until the script has ended.
     ///
     /// # Errors
     /// `Unavailable` if the script fails.
@@ -71,7 +70,9 @@ impl DevCluster {
         drop(self.holder.stdin.take());
         match self.holder.wait().await {
             Ok(status) if status.success() => Ok(()),
-            ended => Err(Error::unavailable(format!("the cluster was not taken down: {ended:?}"))),
+            ended => {
+                Err(Error::unavailable(format!("the script did not stop the cluster: {ended:?}")))
+            }
         }
     }
 }

@@ -60,7 +60,7 @@ impl CephFsFigure {
         }
     }
 
-    /// The CephFS counterpart of a simulated figure.
+    /// Returns the form of a simulated figure that is measured on CephFS.
     ///
     /// # Errors
     /// `Invalid` if the figure is not measured on CephFS.
@@ -68,7 +68,7 @@ impl CephFsFigure {
         Self::ALL.into_iter().find(|one| one.simulated() == figure).ok_or_else(|| {
             let names = Self::ALL.map(|one| one.simulated().name()).join(", ");
             Error::invalid(format!("{} is not measured on CephFS", figure.name()))
-                .hint(format!("these are: {names}"))
+                .hint(format!("choose one of {names}"))
         })
     }
 
@@ -92,12 +92,12 @@ impl CephFsFigure {
         }
     }
 
-    /// Measures the figure: the trials take turns, round after round. Calls `progress` after each
-    /// round of a trial.
+    /// Measures the figure, round after round: each round runs every trial once. Calls `progress`
+    /// after each trial of a round.
     ///
     /// # Errors
-    /// `Unavailable` if a cluster does not come up or an operation fails; `Invalid` if a rank
-    /// cannot run a policy.
+    /// `Unavailable` if a cluster does not start or an operation fails; `Invalid` if a rank cannot
+    /// run a policy.
     pub async fn measure(
         self,
         effort: &CephFsEffort,

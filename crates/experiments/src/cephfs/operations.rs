@@ -1,7 +1,6 @@
-//! Translates a job of the simulator into operations on files, which a client of CephFS carries
-//! out.
+//! Translates a job of the simulator into operations on files that a client of CephFS can do.
 //!
-//! A write creates a file, and a read opens one that the client created in the same directory. A
+//! A write creates a file. A read opens a file that the client created in the same directory. A
 //! step that reads in several directories lists each of them first, as a linker does.
 
 use std::collections::BTreeMap;
@@ -60,8 +59,8 @@ pub(super) fn directories_of(jobs: &[Job], directories: &Directories) -> Vec<Str
     all
 }
 
-/// Translates a job's steps into operations, and keeps one of every `scale_down` operations of a
-/// step. A remainder moves to the next step.
+/// Translates the steps of a job into operations, but keeps only one of every `scale_down`
+/// operations. A fraction that is left over in one step counts in the next.
 pub(super) fn operations_of(
     job: &Job,
     directories: &Directories,
@@ -120,8 +119,8 @@ mod tests {
         let workload = compilation(1, 1);
         let directories = Directories::of(&workload.units);
         let steps = operations_of(&workload.jobs[0], &directories, 100);
-        // The job unpacks with 20,000 operations. It compiles with 160,000, half of which are
-        // reads, and links with 40,000, of which 30 % are reads.
+        // The job unpacks with 20,000 writes, and compiles with 160,000 operations, half of them
+        // reads. It links with 40,000 operations, 30 % of them reads.
         assert_eq!(counts(&steps), (200 + 800 + 280, 800 + 120, 12));
     }
 

@@ -1,5 +1,5 @@
-//! `CephFsReport`: the result of a figure on CephFS. It is stored as JSON. Its charts use only this
-//! report.
+//! `CephFsReport`: the result of a figure on CephFS, which is stored as JSON. The figure's charts
+//! are drawn from this report alone.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

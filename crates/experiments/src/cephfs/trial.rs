@@ -20,9 +20,9 @@ use super::report::{Latency, TrialRound};
 use crate::policies::{NEVER, PolicyPlan};
 use crate::workloads::{ENTRIES_BEFORE_FRAGMENTS, Workload};
 
-/// The time between two decisions of the ranks. Ceph's default of 10 s suits jobs that take
-/// minutes. A rank has half of the tick, in whole seconds, to read a policy, so one second would be
-/// too short.
+/// The time between two decisions of a rank. Ceph's default of 10 s is made for jobs that take
+/// minutes. One second would be too short: a rank may take half a tick, in whole seconds, to read a
+/// policy.
 const TICK_SECONDS: u32 = 2;
 /// The half-life of the counters of directories: half of a tick, as usual in Ceph.
 const HALF_LIFE_SECONDS: u32 = 1;
@@ -97,11 +97,11 @@ impl CephFsTrial {
         Self { name, ranks, clients, workload, placement, balancer, quiet_steps: 0 }
     }
 
-    /// Carries out one round. Returns its result and the version of Ceph.
+    /// Runs one round. Returns its result and the version of Ceph.
     ///
     /// # Errors
-    /// `Unavailable` if the cluster does not come up or an operation fails; `Fault` if a rank
-    /// cannot run the policy.
+    /// `Unavailable` if the cluster does not start or an operation fails; `Fault` if a rank cannot
+    /// run the policy.
     pub async fn round(&self, conditions: Conditions<'_>) -> Result<(TrialRound, String)> {
         let settings = settings(conditions.scale_down);
         let cluster = DevCluster::start(conditions.script, self.ranks, &settings).await?;
@@ -178,8 +178,8 @@ impl CephFsTrial {
     }
 }
 
-/// The settings of a round's cluster. Times of 10 s and sizes of 50,000 entries in the paper are
-/// scaled down.
+/// The Ceph settings of a round's cluster. The paper's tick of 10 s and its directories of 50,000
+/// entries are scaled down.
 pub(super) fn settings(scale_down: u32) -> Vec<String> {
     let entries = (ENTRIES_BEFORE_FRAGMENTS / f64::from(scale_down)).round();
     vec![
@@ -234,8 +234,8 @@ impl Site {
         Ok(Self { fs, cluster: options, map, asker: Arc::new(asker) })
     }
 
-    /// Creates the directories with a separate client that unmounts afterwards. Otherwise the ranks
-    /// would have to revoke the capabilities of this client during the round.
+    /// Creates the directories with a separate client, which then unmounts. If it stayed mounted,
+    /// the ranks would have to revoke its capabilities during the round.
     async fn prepare(
         &self,
         directories: Vec<String>,
@@ -264,8 +264,8 @@ impl Site {
         .await
     }
 
-    /// Makes the ranks run a balancer, and waits until they do. A single rank has nothing to
-    /// balance.
+    /// Makes the ranks run a balancer, and waits until rank 0 has loaded its policy. Does nothing
+    /// on a single rank, which has nothing to balance.
     async fn switch_to(&self, balancer: Balancer) -> Result<()> {
         if self.map.ranks.len() == 1 {
             return Ok(());
@@ -329,8 +329,8 @@ impl Site {
         in_thread(move || ranks.iter().map(|mds| asker.counters(mds)).collect()).await
     }
 
-    /// Mounts the file system for each client. The cache of a client is scaled down like the
-    /// workload.
+    /// Mounts the file system once for each client. The cache of a client is scaled down like its
+    /// job.
     async fn workers(&self, clients: usize, scale_down: u32, seed: u64) -> Result<Vec<Worker>> {
         let cache = (CLIENT_CACHE / f64::from(scale_down)).ceil();
         let mount = |number| {

@@ -1,4 +1,4 @@
-//! The content of a plot before it is drawn, and the parts that all plots have: title, panels,
+//! The content of a plot before it is drawn, and the parts that every plot has: title, panels,
 //! legend.
 
 use nacre_object::{Error, Result};

@@ -1,8 +1,9 @@
 //! Draws reports and other JSON as SVG.
 //!
-//! Each way of a report is a panel, and all panels have the same axes. A strategy has the same
-//! colour in all panels. Whiskers reach from the smallest to the largest round. A style inside the
-//! document adapts the colours to browsers that prefer dark pages, so one document is enough.
+//! A report measures each strategy in several forms, such as a bare operation and a class method.
+//! Each form is a panel, and all panels have the same axes. A strategy has the same colour in all
+//! panels. Whiskers reach from the smallest to the largest round. A style sheet inside the SVG
+//! adapts the colours to browsers with a dark theme, so one file is enough.
 
 mod bars;
 mod chart;
@@ -62,6 +63,7 @@ fn draw(chart: &Chart<'_>, form: Form) -> Result<String> {
         Form::Lines(axis) => lines::draw(chart, axis),
         Form::Bars => bars::draw(chart),
     };
-    let svg = drawn.map_err(|error| Error::invalid(format!("it cannot be drawn: {error}")))?;
+    let svg =
+        drawn.map_err(|error| Error::invalid(format!("the plot cannot be drawn: {error}")))?;
     Ok(style::for_light_and_dark(&svg))
 }

@@ -8,23 +8,24 @@ use super::units::plain;
 use super::{Axis, Form, draw};
 use crate::report::{Point, Series, Spread};
 
-/// Which fields of a row are drawn. A field inside another is written with points: `latency.seconds_p99`.
+/// Which fields of a row are drawn. A field inside another is written with points:
+/// `latency.seconds_p99`.
 #[derive(Debug, Clone)]
 pub struct Fields {
     /// Where the rows are: a field that holds an array. Without it each document is a row.
     pub rows: Option<String>,
-    /// The field along the x axis: numbers make lines, text makes bars.
+    /// The field for the x axis: numbers make lines, text makes bars.
     pub x: String,
-    /// The field whose numbers are drawn.
+    /// The field with the numbers for the y axis.
     pub y: String,
-    /// A line, or a colour, for each value of this field.
+    /// The field whose values each get a line or a colour.
     pub by: Option<String>,
-    /// Whether lines are drawn on axes that count by factors.
+    /// Whether the axes of a line plot are logarithmic.
     pub is_logarithmic: bool,
 }
 
-/// Draws rows of JSON documents, such as the lines that a command writes with `--json`. Rows with
-/// the same x and the same series are drawn as their median, with whiskers from the smallest to the
+/// Draws rows of JSON documents, such as the lines that a command writes with `--json`. For rows
+/// with the same x in the same series it draws the median, with whiskers from the smallest to the
 /// largest value.
 ///
 /// # Errors
@@ -65,7 +66,7 @@ fn rows_of<'a>(documents: &'a [Value], fields: &Fields) -> Result<Vec<&'a Value>
     let mut rows = vec![];
     for document in documents {
         let Value::Array(found) = field(document, place)? else {
-            return Err(Error::invalid(format!("`{place}` is no array of rows")));
+            return Err(Error::invalid(format!("`{place}` is not an array of rows")));
         };
         rows.extend(found);
     }
@@ -91,8 +92,8 @@ fn position_of(name: &str, names: &[String]) -> usize {
     names.iter().position(|each| each == name).unwrap_or_default()
 }
 
-/// The points of each series, in the order of x. With bars, each series has one point at each of
-/// `bars` places.
+/// The points of each series, in ascending order of x. In a bar plot, each series has one point for
+/// each of the `bars` names on the x axis.
 fn series_of(drawn: &[(String, f64, f64)], bars: Option<usize>) -> Vec<Series> {
     let mut all: Vec<Series> = vec![];
     for (strategy, _, _) in drawn {
@@ -136,7 +137,7 @@ fn field<'a>(row: &'a Value, path: &str) -> Result<&'a Value> {
             _ => "none, as it is no object".to_owned(),
         };
         Error::invalid(format!("a row has no field `{path}`"))
-            .hint(format!("the fields of this row: {names}"))
+            .hint(format!("name one of its fields: {names}"))
     })
 }
 
@@ -144,7 +145,7 @@ fn number(value: &Value, name: &str) -> Result<f64> {
     match value.as_f64() {
         Some(number) if number >= 0.0 => Ok(number),
         Some(number) => Err(Error::invalid(format!("`{name}` is {number}, which is below 0"))),
-        None => Err(Error::invalid(format!("`{name}` is {value}, which is no number"))),
+        None => Err(Error::invalid(format!("`{name}` is {value}, which is not a number"))),
     }
 }
 
@@ -184,7 +185,7 @@ mod tests {
         assert!(plot_rows("title", std::slice::from_ref(&report), &wanted).is_ok());
         wanted.rows = Some("latency".to_owned());
         let error = plot_rows("title", &[report], &wanted).unwrap_err();
-        assert_eq!(error.hint_text(), Some("the fields of this row: phases"));
+        assert_eq!(error.hint_text(), Some("name one of its fields: phases"));
     }
 
     #[test]

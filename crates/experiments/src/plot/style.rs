@@ -11,8 +11,8 @@ pub(super) const INK: RGBColor = RGBColor(0x1F, 0x23, 0x28);
 pub(super) const PAPER: RGBColor = RGBColor(0xFE, 0xFE, 0xFE);
 pub(super) const GRID: RGBColor = RGBColor(0xD8, 0xDE, 0xE4);
 
-/// The colours of strategies, by Okabe and Ito. People with any colour vision can distinguish them,
-/// and they are visible on light and dark backgrounds.
+/// The colours of strategies, by Okabe and Ito. Colour-blind people can distinguish them, and they
+/// are visible on light and dark backgrounds.
 const COLOURS: [RGBColor; 6] = [
     RGBColor(0x00, 0x72, 0xB2),
     RGBColor(0xE6, 0x9F, 0x00),

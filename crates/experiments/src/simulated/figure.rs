@@ -130,10 +130,10 @@ impl SimulatedFigure {
         Ok(self.report(format!("nacre-bench experiment {}", self.name()), computed?))
     }
 
-    /// Simulates the figure with clients that carry out a recorded build.
+    /// Simulates the figure with clients that do a recorded build.
     ///
     /// # Errors
-    /// `Invalid` if a policy fails, or if the clients of the figure do not build.
+    /// `Invalid` if a policy fails, or if the figure is not about compilations.
     pub fn simulate_build(self, build: &RecordedBuild) -> Result<SimulatedReport> {
         let workload = |clients, seed| build.workload(clients, seed);
         let computed = match self {
@@ -143,7 +143,7 @@ impl SimulatedFigure {
             Self::FlashCrowd => compilations::flash_crowd(&workload),
             _ => {
                 let text = format!("{} has no clients that build", self.name());
-                return Err(Error::invalid(text).hint("mantle-3, 4, 9 and 10 have"));
+                return Err(Error::invalid(text).hint("name figure mantle-3, 4, 9 or 10"));
             }
         };
         let mut computed = computed?;
@@ -191,7 +191,7 @@ impl FromStr for SimulatedFigure {
         Self::ALL.into_iter().find(|one| one.name() == text).ok_or_else(|| {
             let names = Self::ALL.map(Self::name).join(", ");
             Error::invalid(format!("no simulated figure {text:?}"))
-                .hint(format!("there are {names}"))
+                .hint(format!("choose one of {names}"))
         })
     }
 }

@@ -36,8 +36,8 @@ const SERVICE_SECONDS: f64 = 0.0005;
 const SECONDS: f64 = 30.0;
 /// Requests outstanding at a target, of each kind.
 const OUTSTANDING: usize = 8;
-/// Requests a second of each tenant. `OVERLOAD` is for figures 9 and 10, `BURST` for 11 and 12, and
-/// `EQUAL` for 13 to 18.
+/// The requests a second of each of the three tenants: `OVERLOAD` for figures 9 and 10, `BURST` for
+/// figures 11 and 12, and `EQUAL` for figures 13 to 18.
 const OVERLOAD: [f64; 3] = [1000.0; 3];
 const BURST: [f64; 3] = [3000.0, 300.0, 300.0];
 const EQUAL: [f64; 3] = [1400.0; 3];
@@ -178,14 +178,14 @@ fn latency_chart(name: &str, title: &str) -> FigureChart {
     FigureChart::new(name, title, ("seconds", "p99 in ms", "tenant"))
 }
 
-/// A token bucket that never limits. Its rate is the rate of a target, and its burst is as long as
-/// the run.
+/// A token bucket that never limits a tenant: its rate is all that a target can serve, and its
+/// burst lasts for the whole run.
 fn unlimited() -> RateBurst {
     RateBurst { rate: 1.0, burst_seconds: SECONDS }
 }
 
-/// The settings without a limit on the queue. An overload then shows as latency, and not as
-/// refusals.
+/// The settings without a limit on the queue, so that an overload shows as latency instead of
+/// refused requests.
 fn unbounded(settings: TenantSettings) -> TenantSettings {
     TenantSettings { queue_requests: usize::MAX, queue_bytes: u64::MAX, ..settings }
 }

@@ -5,14 +5,14 @@
 //! values of the paper beside the simulated values, and charts. The policies are those of
 //! `programs/balancer`.
 //!
-//! - `trial`: the workloads of the Mantle paper, balanced by a policy;
+//! - `trial`: simulates a workload of the Mantle paper under a policy;
 //! - `creates`, `compilations`: figures of the Mantle paper;
 //! - `sequencers`, `sequencer_modes`: figures of the Malacology paper;
 //! - `latency_promises`: figures of the thesis on SLOs, by the simulator of the crate `qos` instead
 //!   of the balancing simulator.
 //!
-//! **Invariant:** the code contains no number of a report, except the values of a paper. The same
-//! code and seeds give the same report.
+//! **Invariant:** the code contains no results except the values of a paper. The same code and
+//! seeds give the same report.
 
 mod compilations;
 mod creates;

@@ -1,5 +1,5 @@
-//! `SimulatedReport`: the result of a simulated figure. It is stored as JSON. Its charts use only
-//! this report.
+//! `SimulatedReport`: the result of a simulated figure, which is stored as JSON. The figure's
+//! charts are drawn from this report alone.
 
 use nacre_balance::CostModel;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,5 @@
-//! Figures of the Malacology paper on balancing modes and migration units: two sequencers on two ranks.
+//! Figures of the Malacology paper on balancing modes and migration units: two sequencers on two
+//! ranks.
 
 use nacre_object::Result;
 
@@ -9,8 +10,8 @@ use super::trial::median_of;
 use crate::figure_chart::FigureChart;
 use crate::policies::{MODES, NEVER};
 
-/// The trials: client mode and proxy mode, each with half of the load and with all of the load as
-/// the migration unit.
+/// The trials: client mode and proxy mode. In each mode, one trial moves half of the load at a
+/// time, and one trial moves all of it.
 pub(super) fn modes() -> Result<Computed> {
     let question_seconds = QUESTION_SECONDS;
     let trial = |policy| SequencerTrial { policy, ranks: 2, sequencers: 2, question_seconds };

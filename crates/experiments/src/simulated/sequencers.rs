@@ -1,4 +1,5 @@
-//! Figures of the Malacology paper: sequencers that begin on one rank, and balancers that spread them.
+//! Figures of the Malacology paper: sequencers that begin on one rank, and balancers that spread
+//! them.
 
 use nacre_balance::{
     CostModel, Job, JobStep, Operations, RankGroup, Scenario, Simulation, UnitGroup, simulate,
@@ -15,18 +16,18 @@ use crate::policies::{BACK_OFFS, CPU, HYBRID, NO_BALANCING, PolicyPlan, SEQUENCE
 
 /// Clients of each sequencer, as in the paper.
 const CLIENTS: usize = 4;
-/// How long a client takes for a question if no rank slows it down. Four such clients ask more
-/// questions than one rank can serve.
+/// How long a client takes for a request if no rank slows it down. Four such clients send more
+/// requests than one rank can serve.
 pub(super) const QUESTION_SECONDS: f64 = 3e-3;
-/// The same for the clients of twelve sequencers. Three ranks can serve all of them, and one rank
-/// cannot.
+/// How long a client takes for a request if there are twelve sequencers. One rank cannot serve the
+/// clients of twelve sequencers, but three ranks can.
 const RARE_QUESTION_SECONDS: f64 = 18e-3;
 /// A client is slower or faster than the mean by at most this share.
 const VARIATION: f64 = 0.03;
 /// How long a run takes, and when the paper says that it is stable.
 const SECONDS: f64 = 200.0;
 const STABLE_FROM_SECONDS: f64 = 100.0;
-/// More questions than clients can ask in a run.
+/// More requests than a client can send in a run.
 const ENDLESS: f64 = 1e9;
 
 /// Sequencers on the first of some ranks.
@@ -34,12 +35,11 @@ pub(super) struct SequencerTrial {
     pub policy: PolicyPlan,
     pub ranks: usize,
     pub sequencers: usize,
-    /// What a client that no rank slows down takes for a question.
+    /// How long a client takes for a request if no rank slows it down.
     pub question_seconds: f64,
 }
 
-/// How long each action takes. A rank answers about as many questions a second as a server of the
-/// paper.
+/// The cost of each action. A rank serves about as many requests a second as a server of the paper.
 pub(super) fn costs() -> CostModel {
     CostModel {
         service_seconds: 1e-3,

@@ -7,7 +7,7 @@ use nacre_object::{Error, Result};
 use crate::policies::PolicyPlan;
 use crate::workloads::{CREATE_SECONDS, Workload};
 
-/// What chance depends on: each trial is simulated once for each.
+/// The seeds of the random numbers: each trial is simulated once for each seed.
 pub(super) const SEEDS: [u64; 5] = [1, 2, 3, 4, 5];
 /// How many file-creating clients one rank serves without slowing them down. Fitted, see
 /// `experiments/README.md`.
@@ -15,15 +15,15 @@ const CLIENTS_OF_A_RANK: f64 = 3.06;
 /// How long a client waits for each other rank, relative to a create. Fitted, see
 /// `experiments/README.md`.
 const SCATTER_GATHER_SHARE: f64 = 0.375;
-/// The CPU use of a node for each client that creates files. In the paper three clients cause a CPU
-/// use of 48 %.
+/// The CPU use that each file-creating client causes on a node. In the paper three clients cause 48
+/// %.
 const CPU_PERCENT_OF_A_CLIENT: f64 = 16.0;
 /// How long clients of CephFS remember where a directory is.
 const LEASE_SECONDS: f64 = 30.0;
-/// A simulation that takes longer is not done.
+/// A trial fails if its clients need longer than this.
 const LONGEST_SECONDS: f64 = 3000.0;
 
-/// What so many clients do, by seed.
+/// Makes the workload of a number of clients from a seed.
 pub(super) type MakeWorkload<'a> = &'a dyn Fn(usize, u64) -> Workload;
 
 /// A policy on a workload with some ranks.
@@ -50,7 +50,7 @@ impl Trial<'_> {
     /// Runs the simulation once for each seed.
     ///
     /// # Errors
-    /// `Invalid` if the policy fails, or if the clients do not finish in time.
+    /// `Invalid` if the policy fails, or if a client does not finish within [`LONGEST_SECONDS`].
     pub fn run(&self) -> Result<Vec<Simulation>> {
         SEEDS.into_iter().map(|seed| self.simulate(seed)).collect()
     }
