@@ -2,26 +2,26 @@
 
 use clap::{Arg, Command};
 
-/// An argument and what it is, wherever its command says nothing more particular.
+/// The help text of each argument whose command gives none.
 const ARGUMENTS: &[(&str, &str)] = &[
-    ("application", "The application that the rules are of"),
+    ("application", "The application that the rules belong to"),
     ("class", "The class"),
     ("file", "A file; `-` is standard input"),
-    ("grants", "What it may do, for example 'rw pool=data' (see `nacre entity --help`)"),
+    ("grants", "Rights of the entity, for example 'rw pool=data' (see `nacre entity --help`)"),
     ("key", "A key"),
     ("keys", "Keys"),
     ("log", "The log's name"),
     ("map", "The map's name"),
     ("method", "A method of the class"),
-    ("resource", "The resource: its path, as /seq/orders"),
-    ("name", "Its name"),
+    ("resource", "The resource's path, such as /seq/orders"),
+    ("name", "The name"),
     ("object", "The object: POOL/NAME"),
     ("objects", "Objects: POOL/NAME"),
-    ("offset", "Where in the byte stream, in bytes"),
+    ("offset", "An offset in the byte stream, in bytes"),
     ("pool", "The pool's name"),
     ("position", "A position in the log"),
-    ("program", "The program: KIND/NAME, as class/counter"),
-    ("program_version", "One of its versions"),
+    ("program", "The program: KIND/NAME, such as class/counter"),
+    ("program_version", "A version of the program"),
     ("snapshot", "The snapshot's name"),
     ("tenant", "The tenant"),
     ("value", "The value"),
@@ -49,7 +49,7 @@ const VALUE_NAMES: &[(&str, &str)] = &[
     ("writers", "N"),
 ];
 
-/// A command that explains every argument it takes.
+/// Adds the missing help texts and value names to a command and its subcommands.
 pub fn explained(command: Command) -> Command {
     command.mut_args(|argument| named(helped(argument))).mut_subcommands(explained)
 }

@@ -14,7 +14,7 @@ pub const RAISE_LIMIT: &str = "raise --limit to see them";
 /// How long a listing may be
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub struct Limit {
-    /// List at most so many entries; all if left out
+    /// List at most N entries (default: all)
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
 }

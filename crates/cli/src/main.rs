@@ -63,7 +63,7 @@ struct Arguments {
     /// Print sizes in bytes, not rounded to KiB, MiB or GiB
     #[arg(long, global = true)]
     bytes: bool,
-    /// Trace the command, and print on standard error what took how long, on every node
+    /// Trace the command, and print on standard error how long each step took, on every node
     #[arg(long, global = true)]
     trace: bool,
     #[command(subcommand)]
@@ -83,8 +83,8 @@ struct Place {
         value_parser = path_or_nothing()
     )]
     cluster: PathBuf,
-    /// Connect with this identity file, from any machine; the cluster's folder is not needed. What asks no running
-    /// cluster, as `init` and `up`, takes no such option and ignores the variable
+    /// Connect with this identity file; the cluster's folder is then not needed. Commands that need
+    /// no running cluster, such as `init` and `up`, refuse this option and ignore the variable
     #[arg(
         long,
         global = true,
@@ -103,11 +103,11 @@ fn path_or_nothing() -> ValueParser {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Make a cluster's folder, with keys and certificates if it is to be reached over the network
+    /// Create a cluster's folder, with keys and certificates if the cluster listens on the network
     Init(init::InitArguments),
     /// Run a cluster in the foreground until interrupted
     Up(up::UpArguments),
-    /// Run a demonstration: a shared log under load and faults, with every record verified
+    /// Run a demonstration: a shared log under load and faults; at the end every record is verified
     Demo(demo::DemoArguments),
     /// Show the cluster's nodes
     Status,

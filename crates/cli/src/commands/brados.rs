@@ -30,7 +30,8 @@ pub enum BradosCommand {
     /// Compile a program and print the resulting class in Lua
     Compile {
         file: PathBuf,
-        /// In this layout rather than the program's own: `log: slots(4096), header: attribute`
+        /// Use this layout instead of the program's own, such as
+        /// `log: slots(4096), header: attribute`
         #[arg(long)]
         layout: Option<Layout>,
     },
@@ -50,7 +51,7 @@ pub enum BradosCommand {
     Tune(TuneArguments),
     /// Show how often each method of each class was called, summed over all nodes
     Counts {
-        /// This class only
+        /// Show only this class
         class: Option<ClassName>,
     },
     /// Change the layout of a class of the running cluster, while the class is used

@@ -16,17 +16,17 @@ use super::brados::{compile_in, write};
 use crate::input::read_text;
 use crate::out::Out;
 
-/// What `nacre brados explain` can be told
+/// The arguments of `nacre brados explain`
 #[derive(Debug, clap::Args)]
 pub struct ExplainArguments {
     file: PathBuf,
-    /// In this layout rather than the program's own
+    /// Use this layout instead of the program's own
     #[arg(long)]
     layout: Option<Layout>,
-    /// Judge the layout by what will be asked of the program, as in `programs/workloads/`
+    /// Predict the cost of the layout for this workload, a file as in `programs/workloads/`
     #[arg(long, value_name = "FILE")]
     workload: Option<PathBuf>,
-    /// Where the engine's profile is kept
+    /// The file with the engine's profile
     #[arg(long, default_value = "brados-profile.json", value_name = "FILE")]
     profile: PathBuf,
     /// Also draw the data-flow graph into this file

@@ -11,15 +11,16 @@ use crate::out::{Out, note, printable};
 /// Between two looks at how far a change is.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
-/// What `nacre brados adopt` can be told
+/// The arguments of `nacre brados adopt`
 #[derive(Debug, clap::Args)]
 pub struct AdoptArguments {
-    /// The class, as it is active
+    /// The class; its active version is used
     class: ClassName,
-    /// The layout, `log: slots(4096), header: attribute`; `nacre brados tune` measures which is best
+    /// The new layout, such as `log: slots(4096), header: attribute`; `nacre brados tune` finds the
+    /// best one
     #[arg(long)]
     layout: String,
-    /// Return once it has begun; the cluster goes on with it
+    /// Return when the change has begun; the cluster then finishes it in the background
     #[arg(long)]
     no_wait: bool,
 }

@@ -23,47 +23,48 @@ const PROBE_SECONDS: f64 = 0.3;
 /// The engine at hand, and what is known of it
 #[derive(Debug, clap::Args)]
 pub struct At {
-    /// Measure on a Ceph cluster, `ceph:/path/ceph.conf[?user=NAME&pool=NAME]`, in objects of its own
+    /// Measure `embedded`, or a Ceph cluster: `ceph:/path/ceph.conf[?user=NAME&pool=NAME]`
     #[arg(long, default_value_t = Engine::Embedded)]
     engine: Engine,
-    /// Else measure the disk of this folder
+    /// With the engine `embedded`: measure the disk of this folder
     #[arg(long, default_value = ".", value_name = "DIR")]
     folder: PathBuf,
-    /// Where the engine's profile is kept
+    /// The file with the engine's profile
     #[arg(long, default_value = "brados-profile.json", value_name = "FILE")]
     profile: PathBuf,
 }
 
-/// What `nacre brados profile` can be told
+/// The arguments of `nacre brados profile`
 #[derive(Debug, clap::Args)]
 pub struct ProfileArguments {
     #[command(flatten)]
     at: At,
-    /// How long each of some hundred and fifty transactions is measured
+    /// Seconds to measure each of about 150 transactions
     #[arg(long, default_value_t = PROBE_SECONDS, value_parser = seconds, value_name = "SECONDS")]
     seconds: f64,
 }
 
-/// What `nacre brados tune` can be told
+/// The arguments of `nacre brados tune`
 #[derive(Debug, clap::Args)]
 pub struct TuneArguments {
     /// The program; `-` is standard input
     file: PathBuf,
-    /// What will be asked of it, as in `programs/workloads/`
+    /// The workload: a file as in `programs/workloads/`
     #[arg(long, value_name = "FILE", required_unless_present = "observed")]
     workload: Option<PathBuf>,
-    /// What this class of the running cluster, which is the program, was asked
+    /// Take as workload the calls that the running cluster has counted for this class, which the
+    /// program is the source of
     #[arg(long, value_name = "CLASS", conflicts_with = "workload")]
     observed: Option<ClassName>,
     #[command(flatten)]
     at: At,
-    /// Measure every layout, which tells what the choice is worth
+    /// Measure every layout, to see how much the choice gains
     #[arg(long)]
     sweep: bool,
-    /// How long each layout is measured in a round
+    /// Seconds to measure each layout in a round
     #[arg(long, default_value_t = 1.0, value_parser = seconds, value_name = "SECONDS")]
     seconds: f64,
-    /// How often each layout is measured; the medians count
+    /// Number of rounds; each round measures every layout, and the medians count
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=100))]
     rounds: u16,
 }

@@ -22,19 +22,21 @@ pub enum ClassCommand {
     /// Run a method of a class on an object; prints its output
     Call {
         object: ObjectId,
-        /// The class; with @VERSION, the version this call was written against: another is refused as stale
+        /// The class; with @VERSION, the call is refused if another version is active
         #[arg(value_name = "CLASS[@VERSION]")]
         class: Versioned<ClassName>,
         method: MethodName,
         #[command(flatten)]
         input: Input,
-        /// The row of a request to a class in Brados, as JSON: `["key", 7, null]`; prints the reply's rows
+        /// The row of a request to a class in Brados, as JSON, such as `["key", 7, null]`; prints
+        /// the rows of the reply
         #[arg(long, value_name = "JSON", conflicts_with_all = ["input", "input_file"])]
         row: Option<Row>,
         /// Read the row from a file; `-` is standard input
         #[arg(long, value_name = "FILE", conflicts_with_all = ["input", "input_file", "row"])]
         row_file: Option<PathBuf>,
-        /// The object is divided among stripes as its class says: those that the row is about are asked
+        /// Call the method on the stripes of the object that the row concerns; for a class that
+        /// divides objects into stripes
         #[arg(long, conflicts_with_all = ["input", "input_file", "class_version"])]
         striped: bool,
         /// The version, as CLASS@VERSION says it
@@ -43,25 +45,26 @@ pub enum ClassCommand {
     },
     /// Show an object's messages that are not delivered yet, and those that could not be delivered
     Outbox { object: ObjectId },
-    /// Retry the delivery of messages that were given up; first remove what prevented it
+    /// Retry messages whose delivery was given up; first remove the cause of the failure
     Resend {
         object: ObjectId,
-        /// Their numbers, as `nacre class outbox` shows them
+        /// Numbers of the messages, as `nacre class outbox` shows them
         #[arg(required_unless_present = "all")]
         numbers: Vec<u64>,
-        /// All of them
+        /// Retry all of the object's messages that were given up
         #[arg(long, conflicts_with = "numbers")]
         all: bool,
     },
-    /// Change an object step by step into the layout of its class in Brados, while the object is used
+    /// Convert an object to the layout of its class in Brados, step by step, while the object is
+    /// used
     Migrate { object: ObjectId, class: ClassName },
     /// Run a handler of a script without storing the script; prints status and output
     Eval {
         object: ObjectId,
-        /// The script, as for Ceph's cls_lua
+        /// The file with the script, in the form that Ceph's cls_lua takes
         #[arg(long, value_name = "FILE")]
         script: PathBuf,
-        /// The registered function to run; the chunk alone is run if it is empty
+        /// The registered function to run; if it is empty, only the script's top level runs
         #[arg(long, default_value = "")]
         handler: String,
         #[command(flatten)]

@@ -41,16 +41,17 @@ MAP, KIND/NAME and LOG may end in '*'. docs/grants.md says what each grant opens
 #[derive(Debug, Subcommand)]
 #[command(after_help = GRANTS)]
 pub enum EntityCommand {
-    /// Add an entity that may connect, and write its identity file (where the cluster's folder is)
+    /// Add an entity that may connect, and write its identity file; needs the cluster's folder
     Add {
         name: EntityName,
-        /// Something it may do, for example 'rw pool=data'; may be repeated (see `nacre entity --help`)
+        /// A right of the entity, for example 'rw pool=data'; may be repeated (see
+        /// `nacre entity --help`)
         #[arg(long = "grant", value_name = "GRANT")]
         grants: Vec<Grant>,
-        /// Whose requests these are: capability programs and balancer policies go by it
+        /// The tenant to which the entity's requests count
         #[arg(long, default_value = "default")]
         tenant: TenantName,
-        /// The identity file [default: NAME.json]
+        /// Write the identity to this file [default: NAME.json]
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
@@ -69,7 +70,7 @@ pub enum EntityCommand {
         #[arg(required = true)]
         grants: Vec<Grant>,
     },
-    /// Count an entity's requests against another tenant
+    /// Assign an entity's requests to another tenant
     Tenant { name: EntityName, tenant: TenantName },
     /// Refuse an entity from now on, and end its sessions
     #[command(alias = "rm")]

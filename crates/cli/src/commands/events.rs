@@ -10,13 +10,13 @@ use crate::reader::while_read;
 
 const SOME_ARE_GONE: &str = "some events are no longer kept";
 
-/// What `nacre events` can be told
+/// The arguments of `nacre events`
 #[derive(Debug, clap::Args)]
 pub struct EventsArguments {
-    /// List the last so many events
+    /// List the last N events
     #[arg(long, default_value_t = 50)]
     limit: usize,
-    /// Go on with every event as it happens, until interrupted
+    /// Then print each new event as it happens, until interrupted
     #[arg(long, short)]
     follow: bool,
 }

@@ -13,15 +13,15 @@ use super::up::TargetArguments;
 use crate::engine::EngineArgument;
 use crate::out::Out;
 
-/// What `nacre init` can be told
+/// The arguments of `nacre init`
 #[derive(Debug, clap::Args)]
 pub struct InitArguments {
     #[command(flatten)]
     targets: TargetArguments,
     #[command(flatten)]
     engine: EngineArgument,
-    /// Listen with mutual TLS on this address, and the nodes after the first on the ports that
-    /// follow; repeat it to give each node its own. Port 0 takes ports that are free now
+    /// Listen with mutual TLS on this address; further nodes take the ports that follow. Repeat the
+    /// option to give each node its own address. Port 0 takes free ports
     #[arg(long, value_name = "HOST:PORT")]
     listen: Vec<String>,
     /// Listen with TLS only, not on Unix sockets

@@ -24,22 +24,24 @@ const FOLLOW_AGAIN: Duration = Duration::from_millis(500);
 /// Work with shared logs
 #[derive(Debug, Subcommand)]
 pub enum LogCommand {
-    /// Make a log
+    /// Create a log
     Create {
         log: String,
-        /// Objects records are spread over side by side; as many as there are targets if left out
+        /// Number of objects over which records are spread (default: the number of targets)
         #[arg(long)]
         width: Option<u32>,
-        /// Records of one object
+        /// Number of records in one object
         #[arg(long, default_value_t = LogOptions::default().slots)]
         slots: u32,
-        /// The class that stores entries: `log`, the program, `log_native`, or `log_brados`, the relations
+        /// The class that stores entries: the program `log`, the Brados program `log_brados`, or
+        /// `log_native`, which is compiled into nacre
         #[arg(long, default_value_t = LogOptions::default().class)]
         class: ClassName,
-        /// The pool of its objects
+        /// The pool of the log's objects
         #[arg(long, default_value_t = LogOptions::default().pool)]
         pool: PoolName,
-        /// The capability program that decides who may issue the log's positions; best effort if left out
+        /// The capability program, which decides which client may issue the log's positions
+        /// (default: best effort)
         #[arg(long, value_name = "PROGRAM")]
         capability: Option<String>,
     },
@@ -51,14 +53,14 @@ pub enum LogCommand {
     Rm { log: String },
     /// Append the lines of a file, each as a record, in order
     Append(AppendArguments),
-    /// Print records, one a line: all there are, or one position
+    /// Print records, one a line: all records, or the record at one position
     Read {
         log: String,
         position: Option<u64>,
         /// Begin at this position
         #[arg(long, conflicts_with = "position", default_value_t = 0)]
         from: u64,
-        /// Read at most so many positions; all if left out
+        /// Read at most N positions (default: all)
         #[arg(long, conflicts_with = "position", value_name = "N")]
         limit: Option<u64>,
         /// Print each record's position before it
@@ -78,7 +80,7 @@ pub enum LogCommand {
         #[arg(long)]
         positions: bool,
     },
-    /// Print the position the next record gets
+    /// Print the position of the next record
     Tail { log: String },
     /// Make sure that a position never holds data
     Fill { log: String, position: u64 },
@@ -86,7 +88,7 @@ pub enum LogCommand {
     Trim {
         log: String,
         position: u64,
-        /// Also everything before it
+        /// Remove all records before the position, too
         #[arg(long)]
         to: bool,
     },
@@ -97,11 +99,12 @@ pub enum LogCommand {
         log: String,
         /// The node, as `nacre status` names it
         node: NodeName,
-        /// Proxy mode: the node that had it passes its clients' questions on, as long as it runs
+        /// Use proxy mode: the former node forwards the requests of its clients, as long as it runs
         #[arg(long)]
         proxy: bool,
     },
-    /// Choose the capability program: who may issue the log's positions, how long, and who is next
+    /// Choose the capability program, which decides which client may issue the log's positions, and
+    /// for how long
     Set {
         log: String,
         /// An active capability program, or `none` for best effort

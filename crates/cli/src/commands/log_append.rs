@@ -31,13 +31,14 @@ use crate::signals::{Interrupts, interrupted};
 #[derive(Debug, clap::Args)]
 pub struct AppendArguments {
     pub log: String,
-    /// The file; `-` is standard input
+    /// The file with the lines; `-` is standard input
     #[arg(default_value = "-")]
     file: PathBuf,
     /// Print the position of each record
     #[arg(long)]
     positions: bool,
-    /// Go on though a record came to lie behind a later one, as a node failed meanwhile
+    /// Continue even if a record gets a position behind a later record, as can happen when a node
+    /// fails
     #[arg(long)]
     any_order: bool,
 }

@@ -20,7 +20,7 @@ pub enum MapCommand {
     /// List the maps
     #[command(alias = "list")]
     Ls {
-        /// Also those that nacre keeps its own things in
+        /// List nacre's own maps as well
         #[arg(long)]
         all: bool,
         #[command(flatten)]
@@ -61,26 +61,26 @@ pub enum MapCommand {
         #[arg(long)]
         epoch: Option<u64>,
     },
-    /// Print what was committed, oldest first
+    /// Print the commits of a map, the oldest first
     History {
         map: MapName,
-        /// List the last so many epochs
+        /// Print the last N commits
         #[arg(long, default_value_t = DEFAULT_HISTORY)]
         limit: usize,
     },
     /// Print every commit as it happens, until interrupted
     Watch {
         map: MapName,
-        /// Begin after this epoch; now if left out
+        /// Begin after this epoch (default: now)
         #[arg(long)]
         from: Option<u64>,
     },
 }
 
-/// Leave to change what nacre itself goes by
+/// Permission to change nacre's own maps
 #[derive(Debug, clap::Args)]
 pub struct SystemArgument {
-    /// Also change a map that nacre keeps its own things in: a wrong entry can break the cluster
+    /// Also change one of nacre's own maps: a wrong entry can break the cluster
     #[arg(long)]
     system: bool,
 }

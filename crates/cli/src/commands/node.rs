@@ -15,7 +15,7 @@ use super::node_set::{self, SetArguments};
 use crate::out::Out;
 use crate::signals::Interrupts;
 
-/// What `nacre node` is told
+/// The arguments of `nacre node`
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct NodeArguments {
@@ -44,13 +44,13 @@ impl NodeArguments {
 /// How to run a node
 #[derive(Debug, clap::Args)]
 struct ServeArguments {
-    /// Which of the cluster's nodes to be
+    /// The name of the node in the cluster's file
     #[arg(long, required = true)]
     name: Option<String>,
-    /// Finish when standard input ends: the supervisor is gone then
+    /// End when standard input ends, because then the supervisor is gone
     #[arg(long)]
     supervised: bool,
-    /// The loopback port for its metrics; 0 for any that is free
+    /// The loopback port for the node's metrics; 0 takes any free port
     #[arg(long, default_value_t = 0)]
     metrics_port: u16,
 }

@@ -21,13 +21,13 @@ const OWN_MAPS: [(&str, &str); 4] = [
     ("layouts", "in which layouts classes keep their objects"),
 ];
 
-/// What `nacre node forget` can be told
+/// The arguments of `nacre node forget`
 #[derive(Debug, clap::Args)]
 pub struct ForgetArguments {
     /// The storage target, as `nacre status` names it
     #[arg(value_name = "NODE")]
     name: String,
-    /// Do it: without this the command only says what would be lost
+    /// Really do it; without this option the command only shows what would be lost
     #[arg(long)]
     yes: bool,
 }

@@ -12,18 +12,18 @@ use crate::out::{Out, printable};
 /// The value of a label that is set without one.
 const YES: &str = "yes";
 
-/// What `nacre node set` can be told
+/// The arguments of `nacre node set`
 #[derive(Debug, clap::Args)]
 pub struct SetArguments {
     /// The node, as `nacre status` names it
     node: NodeName,
-    /// Give it a label for policies, as `rack=r1`; NAME alone is NAME=yes. May be repeated
+    /// Set a label for policies, such as `rack=r1`; NAME alone means NAME=yes. May be repeated
     #[arg(long = "label", value_name = "NAME[=VALUE]")]
     labels: Vec<Label>,
-    /// Take a label away. May be repeated
+    /// Remove a label. May be repeated
     #[arg(long = "unlabel", value_name = "NAME")]
     unlabels: Vec<String>,
-    /// How much it can take in comparison with other nodes; 1 unless it is set
+    /// How much load the node can serve, compared with a node of capacity 1 (default: 1)
     #[arg(long, value_name = "NUMBER")]
     capacity: Option<f64>,
 }

@@ -27,7 +27,7 @@ pub enum ObjectCommand {
     /// Replace an object's byte stream
     Put {
         object: ObjectId,
-        /// The content; standard input if left out
+        /// The file with the content (default: standard input)
         #[arg(default_value = "-")]
         file: PathBuf,
     },
@@ -36,7 +36,7 @@ pub enum ObjectCommand {
         object: ObjectId,
         #[command(flatten)]
         wanted: Wanted,
-        /// Read it as it was at a snapshot
+        /// Read the object as it was at this snapshot
         #[arg(long)]
         at: Option<SnapshotName>,
     },
@@ -48,7 +48,7 @@ pub enum ObjectCommand {
         #[arg(default_value = "-")]
         file: PathBuf,
     },
-    /// Append bytes; prints the offset they went to
+    /// Append bytes; prints the offset of the first one
     Append {
         object: ObjectId,
         #[arg(default_value = "-")]
@@ -57,20 +57,20 @@ pub enum ObjectCommand {
     /// Cut or extend the byte stream
     Truncate {
         object: ObjectId,
-        /// How long it then is, in bytes
+        /// The new size, in bytes
         size: u64,
     },
     /// Make a range read as zeros
     Zero {
         object: ObjectId,
         offset: u64,
-        /// Bytes
+        /// The length of the range, in bytes
         length: u64,
     },
-    /// Make an object exist
+    /// Create an empty object, unless it exists
     Create {
         object: ObjectId,
-        /// Fail if it exists
+        /// Fail if the object exists
         #[arg(long)]
         exclusive: bool,
     },
@@ -86,10 +86,10 @@ pub enum ObjectCommand {
     #[command(alias = "list")]
     Ls {
         pool: String,
-        /// Only names that start so
+        /// List only names that begin with this prefix
         #[arg(long, default_value = "")]
         prefix: String,
-        /// Only names after this one
+        /// List only names after this one
         #[arg(long)]
         after: Option<ObjectName>,
         #[command(flatten)]
@@ -149,13 +149,13 @@ pub enum ObjectMapCommand {
     #[command(alias = "list")]
     Ls {
         object: ObjectId,
-        /// Only keys that start so
+        /// List only keys that begin with this prefix
         #[arg(long, default_value = "")]
         prefix: String,
-        /// Only keys after this one
+        /// List only keys after this one
         #[arg(long, default_value = "")]
         after: String,
-        /// Read it as it was at a snapshot
+        /// Read the map as it was at this snapshot
         #[arg(long)]
         at: Option<SnapshotName>,
         #[command(flatten)]
@@ -178,9 +178,9 @@ pub enum SnapshotCommand {
     /// Remove a snapshot
     #[command(alias = "remove")]
     Rm { object: ObjectId, snapshot: SnapshotName },
-    /// Make the object what it was at a snapshot
+    /// Restore the object to its state at a snapshot
     Rollback { object: ObjectId, snapshot: SnapshotName },
-    /// Make a new object of a snapshot; both names need the same {tag}
+    /// Create a new object from a snapshot; both names need the same {tag}
     Clone {
         object: ObjectId,
         snapshot: SnapshotName,

@@ -26,10 +26,10 @@ const MAX_ATTEMPTS: u32 = 8;
 pub struct Wanted {
     #[arg(long, default_value_t = 0)]
     offset: u64,
-    /// Bytes to print; all if left out
+    /// Print at most this many bytes (default: all)
     #[arg(long)]
     length: Option<u64>,
-    /// Write a file, which appears when it is complete
+    /// Write to this file, which appears only when it is complete
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }

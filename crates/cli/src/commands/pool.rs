@@ -14,7 +14,7 @@ pub enum PoolCommand {
     /// List the pools
     #[command(alias = "list")]
     Ls(Limit),
-    /// Make a pool
+    /// Create an empty pool
     Create { pool: PoolName },
     /// Remove an empty pool
     #[command(alias = "remove")]

@@ -22,28 +22,28 @@ use crate::versioned::Versioned;
 /// Work with programs: KIND/NAME, where KIND is one of `nacre program kinds`
 #[derive(Debug, Subcommand)]
 pub enum ProgramCommand {
-    /// Check a source and keep it as the program's next version
+    /// Check a source, and store it as the program's next version
     Put {
         program: ProgramId,
-        /// The source; `-` is standard input
+        /// The file with the source; `-` is standard input
         file: PathBuf,
-        /// Make it active, and wait until every node runs it
+        /// Activate the version, and wait until every node runs it
         #[arg(long)]
         activate: bool,
     },
     /// Check a source without storing anything
     Check { program: ProgramId, file: PathBuf },
-    /// Run the test script of a Brados program, on an engine of its own
+    /// Run the test script of a Brados program, in an engine of its own
     Test(program_test::TestArguments),
     /// List the kinds of programs: the functions that each kind defines, its environment and its budget
     Kinds {
-        /// Only this kind
+        /// List only this kind
         kind: Option<ProgramKind>,
     },
     /// List programs with their versions
     #[command(alias = "list")]
     Ls {
-        /// Only programs of this kind
+        /// List only programs of this kind
         kind: Option<ProgramKind>,
         #[command(flatten)]
         limit: Limit,
@@ -73,7 +73,7 @@ pub enum ProgramCommand {
         /// Versions: KIND/NAME@VERSION
         #[arg(required = true, value_name = "PROGRAM@VERSION")]
         versions: Vec<Versioned<ProgramId>>,
-        /// Return without waiting until every node runs them
+        /// Return at once, instead of waiting until every node runs the versions
         #[arg(long)]
         no_wait: bool,
     },
@@ -87,13 +87,14 @@ pub enum ProgramCommand {
         /// The version, as PROGRAM@VERSION says it
         #[arg(long, hide = true)]
         program_version: Option<u64>,
-        /// Also if it is active: nodes drop it. One that a log or a rule needs is not removed
+        /// Remove the version even if it is active. A program that a log or a rule needs is never
+        /// removed
         #[arg(long)]
         force: bool,
     },
     /// Remove superseded versions that no rollback reaches, and sources that no version names
     Gc {
-        /// Show what would go, and change nothing
+        /// Show what would be removed, and change nothing
         #[arg(long)]
         dry_run: bool,
     },

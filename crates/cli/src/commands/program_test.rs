@@ -34,15 +34,16 @@ const SLOT_BYTES: [u32; 2] = [16, 256];
 pub struct TestArguments {
     /// The program
     file: PathBuf,
-    /// Its script; by default the file beside it that ends in `.test`
+    /// The test script (default: the file beside the program that ends in `.test`)
     script: Option<PathBuf>,
-    /// In how many layouts at most, evenly from among all that are possible
+    /// Test at most this many layouts, chosen evenly from all possible ones
     #[arg(long, default_value_t = 12)]
     layouts: usize,
-    /// In this layout alone, as a `layout` line has it; may be repeated
+    /// Test only this layout, in the form of a `layout` line; may be repeated
     #[arg(long, conflicts_with = "layouts")]
     layout: Vec<Layout>,
-    /// What keeps the objects: `embedded`, in a scratch folder, or `ceph:/path/ceph.conf[?user=NAME&pool=NAME]`
+    /// The engine of the test's objects: `embedded`, in a scratch folder, or a Ceph cluster:
+    /// `ceph:/path/ceph.conf[?user=NAME&pool=NAME]`
     #[arg(long, default_value_t = Engine::Embedded)]
     engine: Engine,
 }

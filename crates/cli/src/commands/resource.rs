@@ -17,9 +17,10 @@ use crate::reader::while_read;
 /// Work with shared resources: named, typed state that one node serves at a time
 #[derive(Debug, Subcommand)]
 pub enum ResourceCommand {
-    /// Make a resource of a file type: the program filetype/TYPE, or one that is compiled into nacre
+    /// Create a resource of a file type: the program filetype/TYPE, or a type that is compiled into
+    /// nacre
     Create {
-        /// Its path, as /seq/orders
+        /// The resource's path, such as /seq/orders
         resource: ResourceName,
         /// The file type
         #[arg(long = "type", value_name = "TYPE")]
@@ -28,14 +29,14 @@ pub enum ResourceCommand {
     /// List the resources
     #[command(alias = "list")]
     Ls(Limit),
-    /// Show a resource: its file type, where it is served, its methods
+    /// Show a resource: its file type, its node and its methods
     Stat { resource: ResourceName },
     /// Call a method; prints its output in JSON
     Call {
         resource: ResourceName,
-        /// A method of its file type
+        /// A method of the resource's file type
         method: String,
-        /// The input in JSON; null if left out
+        /// The input in JSON (default: null)
         #[arg(
             long,
             value_name = "JSON",
@@ -43,10 +44,10 @@ pub enum ResourceCommand {
             allow_hyphen_values = true
         )]
         input: Option<String>,
-        /// A file that holds the input; `-` is standard input
+        /// Read the input from a file; `-` is standard input
         #[arg(long, value_name = "FILE")]
         input_file: Option<PathBuf>,
-        /// How often to call it, one call after another
+        /// How many times to call the method, one call after another
         #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
         repeat: u64,
     },

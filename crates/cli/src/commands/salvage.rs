@@ -18,13 +18,13 @@ use crate::out::{Out, printable};
 /// The folder of a cluster's storage target is named like this.
 const TARGET_PREFIX: &str = "storage.";
 
-/// What `nacre salvage` is told
+/// The arguments of `nacre salvage`
 #[derive(Debug, clap::Args)]
 pub struct SalvageArguments {
     /// The damaged folder of one storage target; it is only read
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// The new folder, which is made
+    /// The new folder; the command creates it
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
 }

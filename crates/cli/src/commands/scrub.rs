@@ -20,15 +20,14 @@ use crate::out::{Out, note, printable};
 /// A step takes milliseconds. If much is damaged, finding the affected objects may take seconds.
 const STEP_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// What `nacre scrub` is told
+/// The arguments of `nacre scrub`
 #[derive(Debug, clap::Args)]
 pub struct ScrubArguments {
-    /// Examine this storage folder, or each target's in this cluster's folder, while no node runs; nothing
-    /// in it is changed
+    /// Check this storage folder, or the storage folders of this cluster's folder, while no node
+    /// runs; changes nothing
     #[arg(long, value_name = "DIR")]
     pub offline: Option<PathBuf>,
-    /// Remove a stray that a scrub has found: an object on a target that does not hold it, where no client
-    /// looks for it
+    /// Remove a stray object that a scrub has found: it is on a target where no client looks for it
     #[arg(long, num_args = 2, value_names = ["TARGET", "POOL/OBJECT"], conflicts_with = "offline")]
     pub remove_stray: Option<Vec<String>>,
 }

@@ -28,18 +28,18 @@ pub struct TraceArguments {
     command: Option<TraceCommand>,
     /// The trace, as `nacre --trace` or `nacre trace ls` gives it
     id: Option<Id>,
-    /// Print it as OTLP/JSON, which Jaeger and OpenTelemetry's collector import
+    /// Print the trace as OTLP/JSON, which Jaeger and OpenTelemetry's collector import
     #[arg(long)]
     otlp: bool,
 }
 
 #[derive(Debug, clap::Subcommand)]
 enum TraceCommand {
-    /// List the traces that each node remembers, the latest first: those of `--trace`, and one request
-    /// in 1,024
+    /// List the traces that each node keeps, the latest first: requests with `--trace`, and one
+    /// request in 1,024
     #[command(alias = "list")]
     Ls {
-        /// Those that took longest first
+        /// List the longest traces first
         #[arg(long)]
         slow: bool,
         #[command(flatten)]

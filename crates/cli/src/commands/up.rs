@@ -34,12 +34,12 @@ const _: () = assert!(MAX_METRICS_PORT + 2 * MAX_TARGETS < u16::MAX as i64);
 /// How large a new cluster is
 #[derive(Debug, clap::Args)]
 pub struct TargetArguments {
-    /// Storage targets of a new cluster, each a process (3; on Ceph, the nodes that serve it: 1). The
-    /// number of an existing cluster cannot be changed
+    /// Number of storage targets of a new cluster, each a process (default: 3). On Ceph, the number
+    /// of gateways (default: 1). An existing cluster keeps its number
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=MAX_TARGETS))]
     targets: Option<u16>,
-    /// Metadata nodes of a new cluster, each a process that hosts sequencers of logs and other resources (1). On
-    /// Ceph every node hosts them
+    /// Number of metadata nodes of a new cluster, each a process that hosts sequencers of logs and
+    /// other resources (default: 1). On Ceph every node hosts them
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=MAX_TARGETS))]
     metadata: Option<u16>,
 }
@@ -101,14 +101,15 @@ impl TargetArguments {
     }
 }
 
-/// What `nacre up` can be told
+/// The arguments of `nacre up`
 #[derive(Debug, clap::Args)]
 pub struct UpArguments {
     #[command(flatten)]
     targets: TargetArguments,
     #[command(flatten)]
     engine: EngineArgument,
-    /// The first of the loopback ports for metrics, one a process; any free ones if left out
+    /// The first loopback port for metrics; each process takes the next one (default: any free
+    /// ports)
     #[arg(long, default_value_t = 0,
           value_parser = clap::value_parser!(u16).range(0..=MAX_METRICS_PORT))]
     metrics_port: u16,

@@ -58,44 +58,44 @@ const STEP_DEADLINE: Duration = Duration::from_secs(60);
 /// Positions read at a time at the end.
 const READ_PAGE: usize = 1024;
 
-/// What `nacre demo` can be told
+/// The arguments of `nacre demo`
 #[derive(Debug, clap::Args)]
 pub struct DemoArguments {
     /// Append the lines of this file; `-` is standard input. Default: Debian's package database
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
-    /// Writers that append side by side
+    /// Number of concurrent writers
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=256))]
     writers: u16,
-    /// Take at most so many records. Default: as many as are appended here in about 45 s
+    /// Append at most N records (default: as many as this machine appends in about 45 s)
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     records: Option<u32>,
-    /// Take few records: a run of seconds
+    /// Append few records, in a run of some seconds
     #[arg(long, conflicts_with = "records")]
     quick: bool,
-    /// What the log's storage interface is written in
+    /// The program that is the log's storage interface
     #[arg(long, value_enum, default_value_t = Interface::Brados)]
     interface: Interface,
-    /// Show balancing instead: three busy logs whose sequencers all sit on one node, a policy that spreads them while
-    /// clients append, and a node that is killed
+    /// Show balancing instead: the sequencers of three busy logs are on one node, a policy spreads
+    /// them while clients append, and a node is killed
     #[arg(long, conflicts_with_all = ["input", "writers", "records", "quick", "interface"])]
     balance: bool,
-    /// Show tail latencies instead: two tenants that are promised one, a third that is refused, and a fourth that bursts,
-    /// without and with enforcement
+    /// Show tail latencies instead: two tenants get a promise, a third is refused, and a fourth
+    /// bursts, first without and then with enforcement
     #[arg(long, conflicts_with_all = ["input", "writers", "records", "quick", "interface", "balance"])]
     slo: bool,
-    /// Show routes instead: a stock client, a target that is overloaded, and writes that go elsewhere meanwhile, without
-    /// and with routing
+    /// Show routes instead: a target is overloaded and its writes go to other targets, first
+    /// without and then with routing; the client is stock gRPC
     #[arg(long, conflicts_with_all = ["input", "writers", "records", "interface", "balance", "slo", "dev_ceph"])]
     routes: bool,
-    /// Leave the cluster up at the end, until interrupted
+    /// Keep the cluster running at the end, until interrupted
     #[arg(long)]
     keep: bool,
-    /// Keep the data in the Ceph cluster that `scripts/ceph-cluster` runs in this folder, and hit its
-    /// daemons instead of storage targets
+    /// Keep the data in the Ceph cluster that `scripts/ceph-cluster` runs in this folder, and kill
+    /// its daemons instead of storage targets
     #[arg(long, value_name = "DIR", requires = "ceph_cluster")]
     dev_ceph: Option<PathBuf>,
-    /// The script that runs it
+    /// The script `scripts/ceph-cluster`, which starts and stops the daemons
     #[arg(long, value_name = "PROGRAM", requires = "dev_ceph")]
     ceph_cluster: Option<PathBuf>,
 }

@@ -19,10 +19,10 @@ use crate::commands::balancer_cephfs::{self, CephfsCommand};
 use crate::listing::Limit;
 use crate::out::Out;
 
-/// Balance the load of metadata nodes: which node hands out the positions of which log
+/// Balance the load of metadata nodes: decide which node issues the positions of which log
 #[derive(Debug, Subcommand)]
 pub enum BalancerCommand {
-    /// Let a policy balance the cluster: a program balancer/POLICY with an active version
+    /// Balance the cluster with a policy: a program balancer/POLICY with an active version
     Set {
         /// The policy
         policy: ProgramName,
@@ -36,7 +36,7 @@ pub enum BalancerCommand {
     Status,
     /// Show recent decisions of the balancer with their reasons
     History {
-        /// Only what this node decided
+        /// Show only the decisions of this node
         node: Option<NodeName>,
         #[command(flatten)]
         limit: Limit,
@@ -50,7 +50,7 @@ pub enum BalancerCommand {
     Simulate(simulate::SimulateArguments),
     /// Measure the cost of sequencer operations on the running cluster, for `simulate --model`
     Profile(profile::ProfileArguments),
-    /// Show what a policy would have decided at ticks that were recorded
+    /// Show what a policy would have decided at recorded ticks
     Replay(replay::ReplayArguments),
     #[command(subcommand)]
     Cephfs(CephfsCommand),

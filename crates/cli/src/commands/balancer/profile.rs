@@ -15,10 +15,10 @@ const MAX_SPAN: Duration = Duration::from_secs(300);
 /// How to measure
 #[derive(Debug, clap::Args)]
 pub struct ProfileArguments {
-    /// How long load is put on the sequencer, twice
+    /// Seconds to load the sequencer, in each of two measurements
     #[arg(long, value_name = "SECONDS", default_value_t = 3.0)]
     seconds: f64,
-    /// Write the costs to this file, which `nacre balancer simulate --model` reads
+    /// Write the costs to this file, for `nacre balancer simulate --model`
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }

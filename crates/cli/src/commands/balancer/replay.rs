@@ -17,7 +17,8 @@ use crate::out::{Out, table, utc};
 pub struct ReplayArguments {
     /// The policy's source; `-` is standard input
     policy_file: PathBuf,
-    /// Ticks as `nacre balancer history --json` prints them, or `nacre balancer cephfs record` writes them. Without it those that the cluster has kept
+    /// A file of ticks that `nacre balancer history --json` or `nacre balancer cephfs record` wrote
+    /// (default: the ticks that the cluster keeps)
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
 }

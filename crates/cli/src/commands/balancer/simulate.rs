@@ -26,28 +26,30 @@ const SHOWN_FAILURES: usize = 3;
 pub struct SimulateArguments {
     /// The policy's source; `-` is standard input
     policy_file: PathBuf,
-    /// A scenario in JSON (docs/balancing-simulator.md). Without it three sequencers begin on the first of three ranks
+    /// A scenario in JSON, see docs/balancing-simulator.md (default: three sequencers on the first
+    /// of three ranks)
     #[arg(long, value_name = "FILE")]
     scenario: Option<PathBuf>,
-    /// Play the ticks that `nacre balancer history --json` or `nacre balancer cephfs record` have written
+    /// Simulate the operations of ticks that `nacre balancer history --json` or
+    /// `nacre balancer cephfs record` wrote to this file
     #[arg(long, value_name = "FILE", conflicts_with_all = ["scenario", "ranks", "units", "tick"])]
     history: Option<PathBuf>,
-    /// Costs in JSON as `nacre balancer profile` writes them, in place of the scenario's
+    /// Costs in JSON that `nacre balancer profile` wrote, instead of the scenario's costs
     #[arg(long, value_name = "FILE")]
     model: Option<PathBuf>,
-    /// So many ranks that are alike, in place of the scenario's
+    /// The number of equal ranks, instead of the scenario's ranks
     #[arg(long, value_name = "N")]
     ranks: Option<usize>,
-    /// So many sequencers on the first rank, in place of the scenario's units
+    /// The number of sequencers on the first rank, instead of the scenario's units
     #[arg(long, value_name = "N")]
     units: Option<usize>,
-    /// How long the simulation runs, in seconds of the made-up cluster
+    /// How many seconds of the made-up cluster to simulate
     #[arg(long)]
     seconds: Option<f64>,
     /// Seconds from one decision to the next
     #[arg(long, value_name = "SECONDS")]
     tick: Option<f64>,
-    /// What chance depends on
+    /// The seed of the simulation's random numbers
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 }

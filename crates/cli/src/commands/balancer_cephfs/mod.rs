@@ -31,10 +31,11 @@ use crate::listing::{Limit, Listing};
 use crate::out::{Out, note, table, utc};
 use versions::{Index, Version};
 
-/// Manage the balancer policy of a CephFS file system: its metadata servers run it, nacre keeps its versions
+/// Manage the balancer policy of a CephFS file system: metadata servers run it, and nacre keeps its
+/// versions
 #[derive(Debug, clap::Subcommand)]
 pub enum CephfsCommand {
-    /// Check and store a policy, switch all ranks to it, and go back if a rank reports an error
+    /// Check and store a policy, switch all ranks to it, and switch back if a rank reports an error
     Push(push::PushArguments),
     /// Translate a policy from the paper's dialect to Ceph's, and report what is lost
     Translate {
@@ -62,10 +63,10 @@ pub enum CephfsCommand {
 /// Which file system is meant
 #[derive(Debug, clap::Args)]
 pub struct Place {
-    /// The file system; may be left out if the cluster has only one
+    /// The file system (default: the only one of the cluster)
     #[arg(long, value_name = "FS")]
     fs: Option<String>,
-    /// The cluster, as `/path/ceph.conf[?user=NAME]`; where Ceph's clients look if left out
+    /// The cluster, as `/path/ceph.conf[?user=NAME]` (default: where Ceph's clients look)
     #[arg(long, value_name = "CONF", default_value = "", hide_default_value = true, value_parser = conf)]
     ceph: RadosOptions,
 }

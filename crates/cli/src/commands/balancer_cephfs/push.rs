@@ -31,22 +31,24 @@ const REPORT_DELAY: Duration = Duration::from_secs(2);
 /// How often the cluster log is read.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
-/// What `nacre balancer cephfs push` can be told
+/// The arguments of `nacre balancer cephfs push`
 #[derive(Debug, clap::Args)]
 pub struct PushArguments {
-    /// The file with the policy. One in the dialect of the paper is translated; `--dry-run` says what it loses
+    /// The file with the policy. A policy in the paper's dialect is translated; `--dry-run` shows
+    /// what is lost
     #[arg(value_name = "POLICY_FILE")]
     file: PathBuf,
-    /// The policy's name; the file's name without its extension if left out
+    /// The policy's name (default: the file's name without its extension)
     #[arg(long)]
     name: Option<ProgramName>,
-    /// Seconds to watch the ranks' errors and throughput after the switch; three ticks of the MDSs if left out
+    /// Seconds to watch the ranks' errors and throughput after the switch (default: three ticks of
+    /// the MDSs)
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     watch: Option<f64>,
-    /// Take the policy back if the requests that all ranks serve a second become fewer by more than this, for a tick
+    /// Switch back if the requests that all ranks serve fall by more than this, for a whole tick
     #[arg(long, value_name = "PERCENT", default_value_t = DEFAULT_MAX_DROP, value_parser = percent)]
     max_drop: f64,
-    /// Check the policy and say what each rank would do now, and change nothing
+    /// Check the policy and show what each rank would do now, and change nothing
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]

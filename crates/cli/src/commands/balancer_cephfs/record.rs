@@ -17,13 +17,13 @@ use crate::input::seconds;
 use crate::out::{Out, note};
 use crate::signals::Interrupts;
 
-/// What `nacre balancer cephfs record` can be told
+/// The arguments of `nacre balancer cephfs record`
 #[derive(Debug, clap::Args)]
 pub struct RecordArguments {
-    /// The file to write, one tick of one rank a line
+    /// The file to write; it gets one line for each tick of each rank
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// How long to record; until interrupted if left out
+    /// Seconds to record (default: until interrupted)
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     seconds: Option<f64>,
     #[command(flatten)]

@@ -10,7 +10,7 @@ use super::options_of;
 use crate::engine::Engine;
 use crate::out::{Out, table};
 
-/// What `nacre ceph check` can be told
+/// The arguments of `nacre ceph check`
 #[derive(Debug, clap::Args)]
 pub struct CheckArguments {
     /// The cluster, as `ceph:/path/ceph.conf[?user=NAME&pool=NAME]`

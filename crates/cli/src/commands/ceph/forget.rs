@@ -17,7 +17,7 @@ use crate::out::Out;
 /// A node on this machine that lives lets us in by then.
 const LIVES_WITHIN: Duration = Duration::from_secs(1);
 
-/// What `nacre ceph forget` can be told
+/// The arguments of `nacre ceph forget`
 #[derive(Debug, clap::Args)]
 pub struct ForgetArguments {
     /// The node, as `nacre program status` names it

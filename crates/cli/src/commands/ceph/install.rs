@@ -31,13 +31,14 @@ const CLASS_DIRS: [&str; 5] = [
 /// Everybody reads a library.
 const LIBRARY_MODE: u32 = 0o644;
 
-/// What `nacre ceph install` can be told
+/// The arguments of `nacre ceph install`
 #[derive(Debug, clap::Args)]
 pub struct InstallArguments {
-    /// The library that `make ceph-plugin` made; the one beside this command if left out
+    /// The library built by `make ceph-plugin` (default: the one beside this command)
     #[arg(long, value_name = "FILE")]
     plugin: Option<PathBuf>,
-    /// The folder of the OSDs' classes (`osd_class_dir`); where distributions have it if left out
+    /// The folder from which OSDs load classes, `osd_class_dir` (default: where distributions have
+    /// it)
     #[arg(long, value_name = "DIR")]
     class_dir: Option<PathBuf>,
 }

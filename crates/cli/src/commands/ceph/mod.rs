@@ -16,7 +16,8 @@ use crate::out::Out;
 /// Check and prepare a Ceph cluster
 #[derive(Debug, clap::Subcommand)]
 pub enum CephCommand {
-    /// Report what a Ceph cluster lacks, and how to provide it; exit status 1 if it lacks something
+    /// Report what nacre needs and a Ceph cluster lacks, and how to add it; exit status 1 if
+    /// something is missing
     Check(check::CheckArguments),
     /// Install nacre's object class in the folder from which the OSDs of this host load it
     Install(install::InstallArguments),

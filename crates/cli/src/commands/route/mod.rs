@@ -28,11 +28,12 @@ pub enum RouteCommand {
         /// A file of rules; `-` is standard input
         file: PathBuf,
     },
-    /// Check a file of rules and install it; its applications take the place of those of the same names
+    /// Check a file of rules and install it; its applications replace installed ones of the same
+    /// names
     Put {
         /// A file of rules; `-` is standard input
         file: PathBuf,
-        /// Install the rules though something was found; this is an event
+        /// Install the rules even if the check finds something; the cluster log records it
         #[arg(long)]
         force: bool,
     },
@@ -41,10 +42,11 @@ pub enum RouteCommand {
     Ls(Limit),
     /// Print the rules of one application, as a file
     Show { application: ApplicationName },
-    /// End the rules of an application; bytes that they sent elsewhere are brought home
+    /// Remove the rules of an application; bytes that they sent elsewhere are moved back
     #[command(alias = "remove")]
     Rm { application: ApplicationName },
-    /// Show the way of an IO, such as `r data/vm1 0..1MiB`: which rule sends which bytes where
+    /// Show where an IO such as `r data/vm1 0..1MiB` goes: which rule sends which bytes to which
+    /// target
     Trace {
         /// [entity:NAME] [tenant:NAME] r|w|c|d POOL/NAME [RANGE]
         #[arg(required = true)]
@@ -54,32 +56,32 @@ pub enum RouteCommand {
     Status,
     /// Print how the rules changed, oldest first
     History {
-        /// List the last so many changes
+        /// Print the last N changes
         #[arg(long, default_value_t = 20)]
         limit: usize,
     },
-    /// Send the writes of an overloaded target elsewhere, until its load is as usual again
+    /// Send the writes of an overloaded target to other targets, until its load is normal again
     Tail(TailArguments),
 }
 
 /// How the tail-latency application is set
 #[derive(Debug, clap::Args)]
 pub struct TailArguments {
-    /// on: it watches every target; off: its rules end
+    /// on: watch every target; off: remove the rules
     switch: Switch,
-    /// A pool whose writes go elsewhere; may be given several times. Default: data
+    /// A pool whose writes may go to other targets; may be repeated (default: data)
     #[arg(long = "pool", value_name = "POOL")]
     pools: Vec<PoolName>,
-    /// A target is overloaded while its recent rate is above so many times its average rate
+    /// A target is overloaded while its recent rate is more than this many times its average rate
     #[arg(long, default_value_t = 2.0)]
     alpha: f64,
-    /// Over how many seconds the recent rate is taken
+    /// Seconds over which the recent rate is measured
     #[arg(long, default_value_t = 60.0, value_name = "SECONDS")]
     recent: f64,
-    /// Over how many seconds the average rate is taken
+    /// Seconds over which the average rate is measured
     #[arg(long, default_value_t = 3600.0, value_name = "SECONDS")]
     average: f64,
-    /// Below so many requests a second no target is overloaded
+    /// A target with fewer requests a second than this is never overloaded
     #[arg(long, default_value_t = 10.0, value_name = "RATE")]
     least: f64,
 }
@@ -87,9 +89,9 @@ pub struct TailArguments {
 /// On or off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Switch {
-    /// It watches every target
+    /// Watch every target
     On,
-    /// It ends its rules
+    /// Remove the rules
     Off,
 }
 

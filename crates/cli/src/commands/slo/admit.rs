@@ -21,18 +21,19 @@ use crate::out::Out;
 /// Who is to be promised what, for which traffic
 #[derive(Debug, clap::Args)]
 pub struct AdmitArguments {
-    /// The tenant: what `nacre entity tenant` or `nacre slo pool` says of its requests
+    /// The tenant; `nacre entity tenant` and `nacre slo pool` assign requests to it
     tenant: TenantName,
-    /// The latency that its requests must not exceed, as 20ms or 0.5s
+    /// The promised latency of the tenant's requests, such as 20ms or 0.5s
     #[arg(long, value_name = "TIME", value_parser = units::latency)]
     latency: Duration,
-    /// The part of its requests that may take longer, as 0.001; only for tenants that are independent of each other
+    /// The share of the tenant's requests that may take longer, such as 0.001; only for tenants
+    /// that are independent of each other
     #[arg(long, value_name = "PROBABILITY", value_parser = units::violation)]
     violation: Option<f64>,
-    /// The percentage of its requests that is measured against it
+    /// The percentile of the measured latencies that is compared with the promise
     #[arg(long, value_name = "PERCENT", default_value_t = 99.0)]
     percentile: f64,
-    /// How many requests it sends a second
+    /// The tenant's rate, in requests a second
     #[arg(
         long,
         value_name = "PER_SECOND",
@@ -40,37 +41,37 @@ pub struct AdmitArguments {
         requires = "size"
     )]
     rate: Option<f64>,
-    /// The size of each, as 4096 or 4k
+    /// The size of each request, such as 4096 or 4k
     #[arg(long, value_name = "BYTES", value_parser = units::size)]
     size: Option<u64>,
-    /// Whether they read or write
+    /// The kind of the requests
     #[arg(long, value_name = "KIND", default_value = "write", value_parser = ["read", "write"])]
     op: String,
-    /// How many come at once at most
+    /// The most requests that arrive at once
     #[arg(long, value_name = "REQUESTS", default_value_t = 1)]
     burst: u32,
-    /// Take the place of the promise that the tenant has
+    /// Replace the promise that the tenant has
     #[arg(long)]
     replace: bool,
-    /// Its objects are few: all its requests may hit one target
+    /// Assume that all the tenant's requests may hit one target, because it has few objects
     #[arg(long)]
     few_objects: bool,
-    /// A trace of its requests, in place of a rate
+    /// A trace of the tenant's requests, instead of a rate
     #[arg(long = "trace-file", value_name = "FILE", conflicts_with = "rate")]
     trace_file: Option<PathBuf>,
-    /// What `nacre slo watch --json` printed, in place of a rate
+    /// The output of `nacre slo watch --json`, instead of a rate
     #[arg(long, value_name = "FILE", conflicts_with_all = ["rate", "trace_file"])]
     curves: Option<PathBuf>,
-    /// The format of the trace, if its first line does not say it
+    /// The format of the trace (default: the one that its first line names)
     #[arg(long, requires = "trace_file")]
     format: Option<TraceFormat>,
     /// The pool of the trace's objects
     #[arg(long, default_value = "data")]
     pool: PoolName,
-    /// The size of the objects that a traced volume consists of
+    /// The size of the objects of a traced volume
     #[arg(long, value_name = "BYTES", default_value_t = 4 << 20, value_parser = units::size)]
     block_bytes: u64,
-    /// How targets are modelled: per-target, uniform, optimistic, pessimistic
+    /// The model of the targets: per-target, uniform, optimistic or pessimistic
     #[arg(long, value_name = "NAME", default_value_t)]
     estimator: Estimator,
 }

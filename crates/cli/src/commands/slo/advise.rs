@@ -17,31 +17,32 @@ use crate::out::{Out, table};
 /// Whom to advise for, and whether to do it
 #[derive(Debug, clap::Args)]
 pub struct AdviseArguments {
-    /// A tenant that is to be promised something as well, such as one that was refused
+    /// A further tenant that shall get a promise, for example one that was refused
     #[arg(long = "for", value_name = "TENANT", requires_all = ["latency", "rate", "size"])]
     newcomer: Option<TenantName>,
-    /// The latency that its requests must not exceed, as 20ms or 0.5s
+    /// The promised latency of that tenant's requests, such as 20ms or 0.5s
     #[arg(long, value_name = "TIME", value_parser = units::latency, requires = "newcomer")]
     latency: Option<Duration>,
-    /// How many requests it sends a second
+    /// That tenant's rate, in requests a second
     #[arg(long, value_name = "PER_SECOND", requires = "newcomer")]
     rate: Option<f64>,
-    /// The part of its requests that may take longer, as 0.001; only for tenants that are independent of each other
+    /// The share of that tenant's requests that may take longer, such as 0.001; only for tenants
+    /// that are independent of each other
     #[arg(long, value_name = "PROBABILITY", value_parser = units::violation, requires = "newcomer")]
     violation: Option<f64>,
-    /// The size of each, as 4096 or 4k
+    /// The size of each request, such as 4096 or 4k
     #[arg(long, value_name = "BYTES", value_parser = units::size, requires = "newcomer")]
     size: Option<u64>,
-    /// Whether they read or write
+    /// The kind of the requests
     #[arg(long, value_name = "KIND", default_value = "write", value_parser = ["read", "write"])]
     op: String,
-    /// How many come at once at most
+    /// The most requests that arrive at once
     #[arg(long, value_name = "REQUESTS", default_value_t = 1)]
     burst: u32,
-    /// Its objects are few: all its requests may hit one target
+    /// Assume that all that tenant's requests may hit one target, because it has few objects
     #[arg(long, requires = "newcomer")]
     few_objects: bool,
-    /// Do it, where nacre can
+    /// Carry out the moves, if nacre can
     #[arg(long)]
     apply: bool,
 }

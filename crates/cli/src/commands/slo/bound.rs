@@ -14,7 +14,8 @@ use crate::out::{Out, printable, table};
 pub struct BoundArguments {
     /// Queues and tenants with their token buckets, in JSON (docs/slo.md); `-` is standard input
     file: PathBuf,
-    /// The part of their requests that may take longer, as 0.001, of tenants of which the file does not say it
+    /// The share of a tenant's requests that may take longer, such as 0.001, for tenants without
+    /// one in the file
     #[arg(long, value_name = "PROBABILITY", value_parser = units::violation)]
     violation: Option<f64>,
 }

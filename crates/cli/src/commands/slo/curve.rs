@@ -18,20 +18,20 @@ pub struct CurveArguments {
     /// The trace; `-` is standard input
     #[arg(value_name = "TRACE")]
     trace_file: PathBuf,
-    /// The format of the trace, if its first line does not say it: nacre, priority-meister, msr, tencent, alibaba,
-    /// fio, blkparse
+    /// The format of the trace (default: the one that its first line names): nacre,
+    /// priority-meister, msr, tencent, alibaba, fio, blkparse
     #[arg(long)]
     format: Option<TraceFormat>,
-    /// What requests cost on a target, in JSON (docs/slo.md)
+    /// The cost of requests on a target, in JSON (docs/slo.md)
     #[arg(long, value_name = "FILE")]
     profile: PathBuf,
-    /// Over how many targets, all alike, the objects are spread
+    /// The number of equal targets over which the objects are spread
     #[arg(long, value_name = "N", default_value_t = 1)]
     targets: usize,
-    /// How targets are modelled: per-target, uniform, optimistic, pessimistic
+    /// The model of the targets: per-target, uniform, optimistic or pessimistic
     #[arg(long, value_name = "NAME", default_value_t)]
     estimator: Estimator,
-    /// The size of the objects that a traced volume consists of
+    /// The size of the objects of a traced volume
     #[arg(long, value_name = "BYTES", default_value_t = 4 << 20, value_parser = units::size)]
     block_bytes: u64,
 }

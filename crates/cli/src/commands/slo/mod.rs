@@ -32,7 +32,7 @@ const NATIVE_ORDER: &str = "native";
 pub enum SloCommand {
     /// Measure the cost of requests on each target; all other `slo` commands need this profile
     Profile(profile::ProfileArguments),
-    /// Promise a tenant a latency, if all promises can then be kept
+    /// Promise a tenant a latency, if the cluster can then still keep all promises
     Admit(admit::AdmitArguments),
     /// Show what `admit` would do, without doing it
     #[command(name = "whatif")]
@@ -41,7 +41,7 @@ pub enum SloCommand {
     Advise(advise::AdviseArguments),
     /// Watch a tenant's requests, and propose a latency that it could be promised
     Watch(watch::WatchArguments),
-    /// Send the requests of recorded traces at the times at which they were recorded, and measure their latencies
+    /// Send the requests of recorded traces at their recorded times, and measure the latencies
     Replay(replay::ReplayArguments),
     /// End a promise
     Evict { tenant: TenantName },
@@ -52,40 +52,40 @@ pub enum SloCommand {
     Status,
     /// Switch between keeping promises and only measuring latencies
     Enforce {
-        /// on: requests are ordered; off: they go as they come
+        /// on: order requests by promises; off: serve requests in the order of arrival
         switch: Switch,
     },
     /// Choose the program that orders requests, or `native`
     Order {
-        /// The NAME of a program slo/NAME that is active; `native`: no program
+        /// The NAME of an active program slo/NAME; `native` means no program
         program: ProgramName,
     },
     /// Assign all requests on a pool's objects to one tenant, whoever sends them
     Pool {
         pool: PoolName,
-        /// The tenant; without one, requests count for their senders again
+        /// The tenant; without it, requests count for the tenants of their senders again
         tenant: Option<TenantName>,
     },
     /// Set the share of a tenant without a promise
     Weight {
         tenant: TenantName,
-        /// In proportion to other such tenants; the usual 1 without it
+        /// The share in proportion to other tenants without a promise (default: 1)
         weight: Option<f64>,
     },
-    /// Show the most work that a recorded trace asks of each target, in time spans of any length
+    /// Show the most work that a recorded trace causes on each target, in time spans of any length
     Curve(curve::CurveArguments),
-    /// Show the longest latency of tenants that share targets, with the token buckets that they have
+    /// Show the longest latency of tenants that share targets, computed from their token buckets
     Bound(bound::BoundArguments),
-    /// Find a target for each of some tenants, so that all of them keep their latency
+    /// Choose a target for each tenant of a file, so that all tenants keep their latency
     Place(place::PlaceArguments),
 }
 
 /// On or off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Switch {
-    /// Promises are kept
+    /// Keep the promises
     On,
-    /// Requests go as they come
+    /// Serve requests in the order of arrival
     Off,
 }
 

@@ -19,13 +19,15 @@ use crate::out::{Out, printable, table};
 pub struct PlaceArguments {
     /// Targets and tenants, in JSON (docs/slo.md); `-` is standard input
     file: PathBuf,
-    /// What requests of traces cost on a target, in JSON (docs/slo.md)
+    /// The cost of traced requests on a target, in JSON (docs/slo.md)
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
-    /// Solve the linear program for each target, also where a quick check rules it out. The placement is the same
+    /// Solve the linear program even for targets that a quick check rules out. The placement is the
+    /// same
     #[arg(long)]
     plain: bool,
-    /// The part of their requests that may take longer, as 0.001, of tenants of which the file does not say it
+    /// The share of a tenant's requests that may take longer, such as 0.001, for tenants without
+    /// one in the file
     #[arg(long, value_name = "PROBABILITY", value_parser = units::violation)]
     violation: Option<f64>,
 }

@@ -27,13 +27,13 @@ const UNUSABLE: f64 = 0.5;
 /// How long to measure, or what to do instead
 #[derive(Debug, clap::Args)]
 pub struct ProfileArguments {
-    /// How long it takes
+    /// Seconds that the measurement takes
     #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = crate::input::seconds)]
     seconds: f64,
-    /// Show the profiles that are stored, and measure nothing
+    /// Show the stored profiles, and measure nothing
     #[arg(long, conflicts_with_all = ["seconds", "load"])]
     stored: bool,
-    /// Store the profiles of this file, as --json printed them, and measure nothing
+    /// Store the profiles of this file, which --json printed, and measure nothing
     #[arg(long, value_name = "FILE", conflicts_with = "seconds")]
     load: Option<PathBuf>,
 }

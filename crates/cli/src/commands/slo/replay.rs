@@ -42,25 +42,25 @@ const LOG_INTERVAL: Duration = Duration::from_secs(1);
 /// Which traces, and where to
 #[derive(Debug, clap::Args)]
 pub struct ReplayArguments {
-    /// The traces; all begin at the same time
+    /// The traces to replay; all begin at the same time
     #[arg(value_name = "TRACE", required = true)]
     trace_files: Vec<PathBuf>,
-    /// Their format, if their first lines do not say it
+    /// The format of the traces (default: the one that the first line of each names)
     #[arg(long)]
     format: Option<TraceFormat>,
     /// The pool of the objects
     #[arg(long, default_value = "data")]
     pool: PoolName,
-    /// The size of the objects that a traced volume consists of
+    /// The size of the objects of a traced volume
     #[arg(long, value_name = "BYTES", default_value_t = 4 << 20, value_parser = units::size)]
     block_bytes: u64,
-    /// How many times as fast as it was recorded
+    /// Replay this many times as fast as recorded
     #[arg(long, value_name = "TIMES", default_value_t = 1.0)]
     speed: f64,
-    /// Do not write what will be read before the replay begins
+    /// Do not write the data that the traces read before the replay begins
     #[arg(long)]
     no_prepare: bool,
-    /// Write an HdrHistogram log, in microseconds
+    /// Write an HdrHistogram log of the latencies in microseconds to this file
     #[arg(long, value_name = "FILE")]
     hdr_log: Option<PathBuf>,
 }
