@@ -13,8 +13,9 @@ const BEGIN: &str =
     "<!-- the table of all commands; a test compares it with their definitions -->\n";
 const END: &str = "<!-- the end of the table -->";
 
-/// Options whose value has a different kind in different commands. `input` is the input of a method
-/// or a file of lines. `to` is a folder in one command, and a flag without a value in another.
+/// Options that take different kinds of values in different commands. `--input` is the input of a
+/// method, or a file of lines. `--to` is a folder in one command, and a flag without a value in
+/// another.
 const OF_SEVERAL_KINDS: &[&str] = &["input", "to"];
 
 /// Every command that does something, with its whole name.

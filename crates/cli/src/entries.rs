@@ -30,8 +30,8 @@ impl Entries {
     /// Returns each key with its value.
     ///
     /// # Errors
-    /// `Invalid` if a text is no entry, a key is given twice, or a value is too large; `NotFound`
-    /// if a file cannot be read.
+    /// `Invalid` if an argument is not KEY=VALUE, a key is given twice, or a value is too large;
+    /// `NotFound` if a file cannot be read.
     pub fn read(self) -> Result<Vec<(String, Bytes)>> {
         let on_line = self.entries.iter().map(|text| pair(text));
         let on_line = on_line.map(|entry| entry.map(|(key, value)| (key, Bytes::from(value))));

@@ -62,8 +62,8 @@ fn helped(argument: Arg) -> Arg {
     }
 }
 
-/// Names the value of an option in the help, unless the command has named it. Without a name, clap
-/// would use the option's own name in capitals.
+/// Names the value of an option in the help, unless the command has named it. clap's default is the
+/// option's own name in capitals.
 fn named(argument: Arg) -> Arg {
     let id = argument.get_id().as_str();
     let has_no_name =

@@ -2,8 +2,8 @@
 //! minute.
 //!
 //! Reading blocks, so a separate thread reads and passes the lines through a queue. A line may be a
-//! mebibyte long. So the bound is not on the number of queued lines, but on the bytes of all lines
-//! that are not dropped yet.
+//! mebibyte long, so the queue is bounded by the bytes of all lines in memory, and not by their
+//! number.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -15,7 +15,8 @@ use nacre_object::{Error, Result};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-/// The longest line: the longest record of a log, less its frame. A longer line is no record.
+/// The longest line, in bytes: the longest record of a log, without its frame. A longer line cannot
+/// be a record.
 pub const MAX_LINE_BYTES: usize = 1024 * 1024 - 64;
 /// Memory for all lines that were read and are not dropped yet.
 const MAX_HELD_BYTES: usize = 8 * 1024 * 1024;
@@ -23,13 +24,13 @@ const MAX_HELD_BYTES: usize = 8 * 1024 * 1024;
 const MAX_BATCH_BYTES: usize = MAX_HELD_BYTES / 2;
 /// What a line takes besides its text.
 const LINE_OVERHEAD_BYTES: usize = 256;
-/// Lines in the queue: all that have room, however short.
+/// The most lines in the queue: as many empty lines as the memory limit allows.
 const MAX_QUEUED_LINES: usize = MAX_HELD_BYTES / LINE_OVERHEAD_BYTES;
 
 const _: () = assert!(MAX_LINE_BYTES + LINE_OVERHEAD_BYTES <= MAX_BATCH_BYTES);
 const _: () = assert!(MAX_HELD_BYTES <= u32::MAX as usize);
 
-/// A line without its line end. It occupies its part of the memory limit until it is dropped.
+/// A line without its line end. Its bytes count towards the memory limit until it is dropped.
 #[derive(Debug)]
 pub struct Line {
     pub text: Bytes,
@@ -84,7 +85,7 @@ impl Lines {
     }
 
     /// Returns the lines that have arrived, at most `most`. Waits until there is at least one line.
-    /// Returns `None` at the end of the input. Dropping the future loses no line.
+    /// Returns `None` at the end of the input. It is safe to drop the future: no line is lost.
     pub async fn next_batch(&mut self, most: usize) -> Option<LineBatch> {
         let mut batch = LineBatch::default();
         let mut bytes = 0;
@@ -141,8 +142,8 @@ fn send_all(
     Ok(())
 }
 
-/// Reads the next line, without its line end. Of a line that is too long it reads only the
-/// beginning. Returns `None` at the end of the input.
+/// Reads the next line, without its line end; only the beginning if the line is too long. Returns
+/// `None` at the end of the input.
 pub fn next(input: &mut dyn BufRead) -> io::Result<Option<Bytes>> {
     let mut line = Vec::new();
     let mut bounded = input.take(MAX_LINE_BYTES as u64 + 1);

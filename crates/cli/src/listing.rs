@@ -1,7 +1,7 @@
 //! Listings: they print entries as they arrive, and say whether there are more.
 //!
-//! A listing prints all entries unless `--limit` cuts it. A listing that is cut says so: on
-//! standard error, or in JSON by `"more": true` in the last document.
+//! A listing prints all entries unless `--limit` cuts it. A cut listing says so: on standard error,
+//! or in JSON by `"more": true` in the last document.
 
 use nacre_object::Result;
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ pub struct Limit {
 
 impl Limit {
     /// Keeps the last entries, as many as the limit allows. Histories use this, because their
-    /// newest entry is the last.
+    /// newest entry is the last one.
     pub fn latest<T>(self, mut entries: Vec<T>) -> Vec<T> {
         let allowed = self.limit.unwrap_or(usize::MAX);
         entries.drain(..entries.len().saturating_sub(allowed));
@@ -70,8 +70,8 @@ impl Listing {
         self.room
     }
 
-    /// Adds an entry: a JSON document for programs, rows for people. The listing must have room for
-    /// it.
+    /// Adds an entry: a JSON document for programs, rows for people. The caller must not add more
+    /// entries than [`Listing::room`] allows.
     pub fn push(&mut self, json: Value, rows: impl FnOnce() -> Vec<Row>) -> Result<()> {
         debug_assert!(self.room > 0, "the caller asks for no more than there is room for");
         self.room = self.room.saturating_sub(1);
@@ -88,8 +88,8 @@ impl Listing {
         Ok(())
     }
 
-    /// Prints the rows collected so far. A listing that arrives in pages thus keeps only one page
-    /// in memory.
+    /// Prints the rows collected so far, so that a listing that arrives in pages keeps only one
+    /// page in memory.
     pub fn end_page(&mut self) -> Result<()> {
         if self.header.is_empty() || self.out.is_json() {
             return Ok(());

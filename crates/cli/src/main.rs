@@ -1,5 +1,5 @@
-//! The `nacre` command. A command line names a thing first and then an action, for example `object
-//! put`.
+//! The `nacre` command. A command line names first the kind of thing and then the action, for
+//! example `object put`.
 //!
 //! Exit status: 0 the command succeeded, 1 it failed, 2 the command line was wrong, 130 or 143
 //! SIGINT or SIGTERM ended it early.
@@ -43,8 +43,8 @@ use crate::commands::{
 };
 use crate::out::{Out, Sizes};
 
-/// One thread allocates the parts of a request, and another thread frees them. glibc's allocator
-/// takes a lock for each such part, so another allocator is used (docs/append-latency.md).
+/// The threads of a request free memory that other threads have allocated. glibc's allocator takes
+/// a lock for each such piece, so nacre uses another allocator (docs/append-latency.md).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -95,7 +95,7 @@ struct Place {
     identity: Option<PathBuf>,
 }
 
-/// Accepts every path, also an empty one from an empty environment variable: see
+/// Accepts every path, including the empty path of an empty environment variable, see
 /// [`Place::settled`].
 fn path_or_nothing() -> ValueParser {
     OsStringValueParser::new().map(PathBuf::from).into()
@@ -186,7 +186,7 @@ impl Place {
 }
 
 impl Command {
-    /// Whether it asks a cluster that runs without it.
+    /// Whether the command sends requests to a running cluster, so that they can be traced.
     fn is_traceable(&self) -> bool {
         match self {
             Self::Brados(command) => command.asks_a_cluster(),
@@ -201,8 +201,8 @@ impl Command {
     }
 
     /// Whether the command creates files that hold a cluster's data, in this process or in
-    /// processes that it starts. Other commands create only files that the user asks for, with the
-    /// modes that the user's umask gives.
+    /// processes that it starts. These files are for their owner alone. Other commands create only
+    /// files that the user asks for, with the modes of the user's umask.
     fn keeps_data(&self) -> bool {
         match self {
             Self::Init(_) | Self::Up(_) | Self::Node(_) | Self::Salvage(_) => true,
@@ -213,7 +213,7 @@ impl Command {
         }
     }
 
-    /// Whether it asks a running cluster, as somebody.
+    /// Whether the command connects to a running cluster with an identity.
     fn takes_identity(&self) -> bool {
         match self {
             Self::Brados(command) => command.may_ask_a_cluster(),

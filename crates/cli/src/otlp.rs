@@ -1,8 +1,9 @@
 //! Exports spans as OTLP/JSON, the encoding of OpenTelemetry that Jaeger and OpenTelemetry
 //! collectors import.
 //!
-//! Each process is one resource. OpenTelemetry's trace ids have 16 bytes, so ours are padded with
-//! leading zeros. Numbers of 64 bits are strings, as in every JSON form of protocol buffers.
+//! Each process is one resource. OpenTelemetry's trace ids have 16 bytes, so nacre's shorter ids
+//! are padded with leading zeros. Numbers of 64 bits are strings, as in every JSON form of protocol
+//! buffers.
 
 use std::collections::BTreeMap;
 

@@ -58,8 +58,8 @@ pub fn show_rows(reply: &CallReply, out: Out) -> Result<()> {
     out.show(&outputs_as_json(&outputs), || lines(&outputs).join("\n"))
 }
 
-/// Prints the replies of an object's stripes. The combined rows of all stripes come first. Rows
-/// that belong to one stripe follow, each with the name of its stripe.
+/// Prints the replies of an object's stripes: first the rows that combine all stripes, then the
+/// rows of single stripes, each with the name of its stripe.
 pub fn show_striped(reply: &StripedReply, out: Out) -> Result<()> {
     let mut json = outputs_as_json(&reply.outputs);
     let apart: serde_json::Map<_, _> = reply

@@ -1,5 +1,5 @@
-//! Prints the spans of one trace, from all processes: as a tree on a terminal, or as one JSON
-//! document for each span.
+//! Prints the spans of one trace, which come from several processes: as a tree for people, or as
+//! one JSON document for each span.
 
 use std::collections::{HashMap, HashSet};
 
@@ -23,7 +23,7 @@ pub struct Located {
 }
 
 /// Orders the spans as a tree, and adds the depth of each. A span comes before its children, and
-/// siblings are in the order of their start. A span whose parent is unknown stands at the root.
+/// siblings are in the order of their start. A span whose parent is unknown is at the root.
 fn in_order(spans: &[Located]) -> Vec<(usize, &Located)> {
     let known: HashSet<Id> = spans.iter().map(|each| each.span.span_id).collect();
     let mut below: HashMap<Id, Vec<&Located>> = HashMap::new();

@@ -27,8 +27,8 @@ impl<Name: FromStr<Err = Error>> FromStr for Versioned<Name> {
 }
 
 impl<Name: Display> Versioned<Name> {
-    /// Returns the name and the version. `former` is the version from the separate option of
-    /// earlier releases.
+    /// Returns the name and the version. `former` is a version in the syntax of earlier releases,
+    /// outside of NAME@VERSION.
     ///
     /// # Errors
     /// `Invalid` if both forms give a version.
@@ -40,7 +40,7 @@ impl<Name: Display> Versioned<Name> {
         }
     }
 
-    /// Returns the name and the version, which is required here.
+    /// Returns the name and the version; a version is required.
     ///
     /// # Errors
     /// `Invalid` if no version is given, or if both forms give one.

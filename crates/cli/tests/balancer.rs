@@ -225,8 +225,9 @@ async fn in_proxy_mode_the_former_node_forwards_questions_of_its_clients() {
     balanced.cluster.run(&["log", "move", "orders", NODES[0]]);
     let appenders = Appenders::start(&log, "r");
     let forwards = || counter(&balanced.cluster, NODES[0], "nacre_sequencer_forwards_total");
-    // On a busy machine a forwarded question can time out. The client then asks the second node
-    // directly from then on. So the test starts counting forwarded questions before the move.
+    // On a busy machine a forwarded request can time out, and the client then sends further
+    // requests directly to the second node. So the test starts to count forwarded requests before
+    // the move.
     let before = forwards();
     balanced.put("proxy", PROXY);
     eventually("the sequencer is on the second node", async || {

@@ -1,5 +1,5 @@
-//! Tests a change of a class's layout on a real cluster, while clients use the class and a node is
-//! killed. All answers to the clients stay correct.
+//! Tests a change of a class's layout on a real cluster, while clients use the class and the test
+//! kills a node. Clients get only correct answers.
 //!
 //! The cluster counts the calls of the class, and `nacre brados tune` uses these counts as a
 //! workload.
@@ -18,7 +18,8 @@ use common::layouts::{
 };
 use common::{RunningCluster, finish};
 
-/// The number of objects. Moving them takes a second or two, so the test can kill a node meanwhile.
+/// The number of objects. Converting all of them takes a second or two, long enough for the test to
+/// kill a node meanwhile.
 const OBJECTS: usize = 300;
 const LAYOUT: &str = "kv: slots(768)";
 

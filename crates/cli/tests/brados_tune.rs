@@ -1,5 +1,5 @@
-//! Tests that `nacre brados tune` chooses a layout by a profile of the engine at hand, and refuses
-//! another engine's profile.
+//! Tests that `nacre brados tune` chooses a layout with a profile of the engine that it runs on,
+//! and refuses another engine's profile.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,6 @@
-//! Tests clients that issue the positions of their log themselves, as real processes. One client is
-//! stopped for longer than its lease, one is killed, and the sequencer's node is killed too.
+//! Tests clients that hold the capability of a log, and so issue its positions themselves. The
+//! clients are real processes. The test stops one for longer than its lease, kills one, and kills
+//! the sequencer's node.
 
 mod common;
 
@@ -97,8 +98,8 @@ fn epoch(cluster: &RunningCluster) -> u64 {
     cluster.json(&["log", "stat", "l"])["epoch"].as_u64().unwrap()
 }
 
-/// Checks that every acknowledged record is in the log once, and that no two records had the same
-/// position.
+/// Checks that every acknowledged record is in the log once, and that no two records were
+/// acknowledged with the same position.
 fn check(cluster: &RunningCluster, acknowledged: &[(u64, String)]) {
     let positions: BTreeSet<_> = acknowledged.iter().map(|(position, _)| *position).collect();
     assert_eq!(positions.len(), acknowledged.len(), "no position is given twice");
@@ -118,8 +119,8 @@ fn a_holder_that_is_stopped_for_longer_than_its_lease_continues_at_other_positio
     holder.append(1);
     let before = epoch(&cluster);
     let mut acknowledged = vec![];
-    // On a busy machine the holder may be slow, and return the capability before the test stops it.
-    // So the test tries several times.
+    // On a busy machine the client may return the capability before the test stops it. So the test
+    // tries several times.
     for attempt in 0..ATTEMPTS {
         holder.append(ALONE);
         let stopped = suspend(holder.pid());

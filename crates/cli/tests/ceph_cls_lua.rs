@@ -1,5 +1,5 @@
-//! Tests that classes move between nacre and stock Ceph. The foreign client is Debian's
-//! python3-rados. It calls the class `lua`, which every Ceph has.
+//! Tests that a class written for stock Ceph runs on nacre and the other way round. The foreign
+//! client is Debian's python3-rados. It calls the class `lua`, which every Ceph cluster has.
 
 mod common;
 

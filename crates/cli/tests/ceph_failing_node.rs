@@ -1,6 +1,6 @@
-//! Tests a gateway that cannot start, because its key was removed from the Ceph cluster. `nacre up`
-//! and `nacre status` each give the reason, and `nacre up` does so only once. When the key is back,
-//! the gateway serves again.
+//! Tests a gateway that cannot start, because its key was removed from the Ceph cluster.
+//! `nacre status` gives the reason, and `nacre up` prints it only once. When the key is back, the
+//! gateway serves again.
 
 mod common;
 

@@ -1,9 +1,9 @@
 //! Tests a class on Ceph that clients call through two gateways. The class changes to another
-//! layout while a gateway is killed, and a rollback brings the old layout back. All answers to the
-//! clients stay correct.
+//! layout while the test kills a gateway, and a rollback restores the old layout. Clients get only
+//! correct answers.
 //!
-//! The daemons are real. The OSDs run the class's methods in one test, and leave them to the
-//! gateways in the other.
+//! The daemons are real. In one test the OSDs run the class's methods, in the other test the
+//! gateways do.
 
 mod common;
 

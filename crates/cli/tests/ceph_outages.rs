@@ -1,5 +1,6 @@
-//! Tests outages on Ceph. Gateways, OSDs and the monitor are killed while clients append to a log
-//! and call a class. Other tests spoil a gateway's configuration, or keep the Ceph cluster silent.
+//! Tests outages on Ceph. One test kills gateways, OSDs and the monitor while clients append to a
+//! log and call a class. Other tests damage a gateway's configuration, or stop the Ceph cluster
+//! from answering.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! Tests gateways of a Ceph cluster that only accept mutual TLS. An administrator admits or revokes
-//! an entity once, and this holds at every gateway.
+//! Tests gateways of a Ceph cluster that accept only mutual TLS. An administrator admits or revokes
+//! an entity once, and every gateway follows.
 
 mod common;
 
@@ -88,8 +88,8 @@ fn an_identity_reaches_every_object_while_a_gateway_is_away() {
     let engine = format!("ceph:{}", ceph.conf().display());
     let cluster = RunningCluster::start_tls_with(&["--engine", &engine]);
     let alice = Person::add(&cluster, "alice", &["rw pool=data", "rw log=l"]);
-    // This socket is bound and does not listen: it keeps the port occupied, and every connection to
-    // it is refused.
+    // This socket is bound but does not listen. So the port is in use, and every connection to it
+    // is refused.
     let bound = TcpSocket::new_v4().unwrap();
     bound.bind("127.0.0.2:0".parse().unwrap()).unwrap();
     let port = bound.local_addr().unwrap();

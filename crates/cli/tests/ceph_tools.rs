@@ -1,5 +1,5 @@
-//! Tests `nacre ceph check` and `nacre ceph install`, and the OSDs in `nacre status`, on a cluster
-//! without the class.
+//! Tests `nacre ceph check`, `nacre ceph install`, and the OSDs in `nacre status`, on a Ceph
+//! cluster without nacre's class.
 
 mod common;
 
@@ -67,7 +67,7 @@ fn ceph_check_says_how_to_install_a_missing_class_and_then_finds_it() {
     assert_eq!((status, lacks(&found).len()), (Some(0), 0), "{found} {said}");
     assert_eq!(found["cluster"]["osds"][0]["classes"]["nacre"], "yes");
     assert_eq!(methods_run_by(&engine), "by nacre's class");
-    // The OSD has loaded the library by now. It keeps the loaded one if the file is replaced.
+    // By now the OSD has loaded the library, and keeps this version even if the file is replaced.
     assert_eq!(install(&plugin, &folder), ["0"]);
 }
 
@@ -141,8 +141,8 @@ fn status_counts_methods_whose_answers_are_too_long_for_osds() {
     let (before, counted) = told("long_answers_total");
     assert_eq!((before["long_answers"].as_u64(), counted), (Some(0), 0), "{before}");
 
-    // The first call finds out that the answer is too long, and the second call knows it. The node
-    // answers both.
+    // The OSD cannot return an answer this long, so the node runs the method itself. The first call
+    // finds this out, and the second call knows it.
     let source = folder.path().join("long.lua");
     std::fs::write(&source, LONG).unwrap();
     cluster.run(&["program", "put", "class/long", source.to_str().unwrap(), "--activate"]);

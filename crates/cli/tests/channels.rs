@@ -1,4 +1,4 @@
-//! Tests that each message between objects arrives once, while the nodes of the objects are killed.
+//! Tests that each message between objects arrives once, even if the test kills the objects' nodes.
 //! Also tests what an operator sees of undelivered messages.
 
 mod common;

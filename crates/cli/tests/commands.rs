@@ -220,8 +220,8 @@ fn a_log_needs_a_class_of_logs_and_keeps_the_class_from_removal() {
     assert!(status == 1 && said.contains("stores the entries of the log l"), "{said}");
     assert_eq!(cluster.run(&["log", "read", "l"]), "one\n");
 
-    // This removes the class although the log uses it. Until the class is back, the log cannot be
-    // removed, not even partly.
+    // Remove the class with `map rm --system`, although the log uses it. Until the class is back,
+    // the log cannot be removed, not even partly.
     cluster.run(&["map", "rm", "programs", "class/mine", "--system"]);
     for _ in 0..2 {
         let (status, said) = cluster.fails(&["log", "remove", "l"]);

@@ -57,8 +57,8 @@ fn balancing_spreads_three_logs_and_loses_nothing_when_a_node_is_killed() {
     assert!(seconds.len() > 10, "{report}");
 }
 
-/// The test does not check whether the promises were kept, because this depends on the other load
-/// of the machine.
+/// Whether the promises are kept depends on the other load of the machine, so the test does not
+/// check it.
 #[test]
 fn two_tenants_are_promised_a_latency_a_third_is_refused_and_a_fourth_bursts() {
     let (_, printed, said) = demo(&["--slo", "--json"], "");

@@ -1,5 +1,5 @@
-//! Tests the guide in `docs/`: the tutorials print what they show, all links lead to existing
-//! places, and every page is in the contents.
+//! Tests the guide in `docs/`: the commands of the tutorials print the output that the pages show,
+//! no link is broken, and every page is in the contents.
 
 mod guide {
     pub mod links;

@@ -221,8 +221,8 @@ fn another_user_of_the_machine_is_refused_at_the_socket() {
     assert_eq!(cluster.run(&["object", "get", "data/a"]), "x");
 }
 
-/// Asserts that only the owner has access to everything in a folder. Returns the number of files
-/// and folders.
+/// Asserts that only the owner has access to the files and folders in a folder. Returns their
+/// number.
 fn assert_private(folder: &Path) -> usize {
     let mut count = 1;
     assert_eq!(mode(folder), 0o700, "{}", folder.display());

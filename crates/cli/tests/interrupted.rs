@@ -25,7 +25,7 @@ fn send(child: &Child, signal: Signal) {
 }
 
 /// Runs a command in a folder, and interrupts it when it says that it is measuring. Returns its
-/// status and what it printed afterwards.
+/// status, and its output after the interrupt.
 fn interrupt(folder: &Path, arguments: &[&str]) -> (Option<i32>, String) {
     let mut running = Command::new(NACRE)
         .args(arguments)

@@ -191,8 +191,9 @@ fn a_wrong_scrape_gets_an_error_and_silent_scrapers_block_nobody() {
     drop(silent);
 }
 
-/// Stops listening on a port, and waits until the port is free. This can take a moment: a process
-/// that another test has just forked holds a copy of the socket until it executes its own program.
+/// Stops listening on a port, and waits until the port is free. This can take a short time: if
+/// another test has just forked a process, that process holds a copy of the socket until it
+/// executes its own program.
 fn release(listener: TcpListener) {
     let port = listener.local_addr().unwrap().port();
     drop(listener);

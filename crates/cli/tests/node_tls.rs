@@ -1,5 +1,5 @@
-//! Tests nodes that only listen with TLS: they reach each other by it, and other clients are
-//! refused.
+//! Tests nodes that listen only with TLS: they connect to each other, and refuse clients without a
+//! certificate.
 
 mod common;
 
@@ -34,8 +34,8 @@ fn run_as(identity: &Path, arguments: &[&str]) -> Output {
     Command::new(NACRE).args(arguments).env("NACRE_IDENTITY", identity).output().unwrap()
 }
 
-/// The metadata node stores nothing itself. The programs that it runs, the map of a log and the
-/// objects that it seals are on the targets. So it connects to the targets as a client.
+/// The metadata node stores nothing itself. The programs that it runs, the map of a log, and the
+/// objects that it seals are on the targets. So it connects to the targets as a client, with TLS.
 #[test]
 fn nodes_reach_each_other_over_tls() {
     let cluster = RunningCluster::start_tls();
@@ -50,8 +50,8 @@ fn nodes_reach_each_other_over_tls() {
 
     cluster.run(&["log", "create", "shared", "--width", "2"]);
     cluster.run_with_input(&["log", "append", "shared"], "one\n");
-    // A node that takes over the sequencer asks every target of the log for its tail before it
-    // serves.
+    // The node that takes over the sequencer must reach every target, because it asks each for the
+    // log's tail before it serves.
     cluster.kill_node("meta.0");
     let identity = cluster.folder().join("writer.json");
     let path = identity.to_str().unwrap();

@@ -285,8 +285,8 @@ fn list_of_files(target: &Path) -> PathBuf {
     target.join(format!("tree/v{list}"))
 }
 
-/// A way to damage a stopped target so that its store cannot be opened. It says in which files a
-/// bit is flipped and at which offset. `named` is the text with which a report names the files.
+/// A way to damage a stopped target so that its store cannot be opened: a bit is flipped in certain
+/// files at a certain offset. A report about the damage contains the text `named`.
 struct Damage {
     files: Vec<PathBuf>,
     at: fn(&Path) -> usize,
@@ -398,8 +398,8 @@ fn a_target_whose_file_cannot_be_read_does_not_keep_the_others_from_serving() {
     }
 }
 
-/// Starts a cluster with one damaged target, and checks that a report names the file and that the
-/// other targets serve. Then it repairs the target, and checks that it serves again.
+/// Starts a cluster with one damaged target. Checks that a report names the damaged file, and that
+/// the other targets serve. Then repairs the target, and checks that it serves again.
 fn check_only_the_target_is_refused(
     folder: &Path,
     target: &str,

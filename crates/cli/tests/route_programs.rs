@@ -1,5 +1,5 @@
-//! Tests `nacre route` with rules that name a program, on a cluster of real processes. Some of them
-//! are killed.
+//! Tests `nacre route` with rules that name a program, on a cluster of real processes. The test
+//! kills some of them.
 
 mod common;
 

@@ -256,8 +256,8 @@ fn decided(cluster: &RunningCluster) -> u64 {
     targets.iter().map(|target| target["decided_by_program"].as_u64().unwrap()).sum()
 }
 
-/// Lets several clients write concurrently until `is_enough` returns true, or for a minute. Each
-/// round uses its own objects.
+/// Lets several clients write concurrently until `is_enough` returns true, but for at most a
+/// minute. Each round writes objects of its own.
 fn write_until(cluster: &RunningCluster, round: &str, mut is_enough: impl FnMut() -> bool) {
     let clock = SystemClock::default();
     let deadline = clock.monotonic() + Duration::from_secs(60);

@@ -1,4 +1,5 @@
-//! Tests that one trace id leads from the client to the disk, with real nodes and the real command.
+//! Tests that one trace id follows a request from the client to the disk, with real nodes and the
+//! real command.
 
 mod common;
 
@@ -136,7 +137,7 @@ fn an_append_is_followed_from_the_client_to_the_sync_of_its_node() {
 }
 
 /// The structure of an export, with the names from
-/// `opentelemetry/proto/collector/trace/v1/trace_service.proto`. Unknown fields are refused here,
+/// `opentelemetry/proto/collector/trace/v1/trace_service.proto`. The test refuses unknown fields,
 /// because an importer would silently ignore them.
 mod otlp {
     use serde::Deserialize;
@@ -259,8 +260,8 @@ fn nodes_keep_and_export_a_trace_and_keep_no_spans_of_untraced_requests() {
 
     is_export_of(&cluster.run(&["trace", &id, "--otlp"]), &id, &told);
 
-    // A request without `--trace` adds no spans to this trace. A node may still choose the request
-    // for a trace of its own, which has another id.
+    // A request without `--trace` adds no spans to this trace. A node may still trace the request
+    // by itself, under another id.
     cluster.run_with_input(&["object", "put", "data/o"], "more");
     assert_eq!(cluster.run(&["trace", &id, "--json"]), told);
     assert_eq!(cluster.fails(&["trace", "0000000000000001"]).0, 1);
@@ -274,8 +275,8 @@ async fn a_node_traces_some_requests_by_itself_and_not_all() {
     let file = ClusterFile::read(cluster.folder()).unwrap();
     let sessions = Sessions::new(&file).unwrap();
     let session = sessions.session("meta.0").unwrap();
-    // A node traces one request in 1,024 on average, with at most 2,046 untraced requests between
-    // two traced ones. So this many requests of one session give at least three traces.
+    // A node traces one request in 1,024 on average, and at least one of 2,047 successive requests.
+    // So this many requests of one session give at least three traces.
     let asked = 3 * 2_047;
     for _ in 0..asked {
         let patience = Duration::from_secs(30);

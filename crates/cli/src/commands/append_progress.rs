@@ -1,5 +1,5 @@
 //! Tracks the outcome of each line that `nacre log append` has read, and tells the user how to
-//! continue.
+//! append the rest.
 //!
 //! **Invariant:** however the command ends, it reports each line as one of these: in the log,
 //! failed, unknown (the append has no answer yet), or not tried. The lines that were not tried are
@@ -59,7 +59,7 @@ impl fmt::Display for LineRanges {
     }
 }
 
-/// What became of the lines so far.
+/// The outcomes of the lines that have been tried so far.
 #[derive(Debug, Default)]
 pub struct Progress {
     tried: u64,
@@ -70,9 +70,9 @@ pub struct Progress {
     latest: Option<Place>,
     /// The line at the highest position.
     highest: Option<Place>,
-    /// Why the first line failed that did.
+    /// The error of the first failed line.
     failure: Option<Error>,
-    /// The first two lines of which the former lies behind the latter.
+    /// The first two lines that are in the wrong order: the earlier line has the higher position.
     swapped: Option<[Place; 2]>,
 }
 
@@ -125,13 +125,13 @@ impl Progress {
         }
     }
 
-    /// Whether a line may be missing in the log although a later line is there.
+    /// Whether a line may be missing in the log while a later line is in it.
     fn has_holes(&self) -> bool {
         !self.failed.is_empty() || !self.unknown.is_empty()
     }
 
-    /// The messages for a person at the terminal. If the command ended before its input, `go_on`
-    /// describes the command that appends the remaining lines.
+    /// The messages for a person at the terminal. `go_on` is set if the command ended before its
+    /// input did; it gives the command that appends the remaining lines.
     pub fn told(&self, go_on: Option<&GoOn<'_>>) -> Vec<String> {
         let mut told = Vec::new();
         if let (Some(latest), Some(highest)) = (self.latest, self.highest) {

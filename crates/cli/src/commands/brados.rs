@@ -80,10 +80,11 @@ impl BradosCommand {
     }
 }
 
-/// Runs a command of `nacre brados`.
+/// Runs a command of `nacre brados`. It calls `cluster` only for commands that need a running
+/// cluster.
 ///
 /// # Errors
-/// Those of the command. Commands that need a running cluster call `cluster` and return its errors.
+/// Those of the command, and those of `cluster`.
 pub async fn run(
     command: BradosCommand,
     cluster: impl Fn() -> Result<ClusterFile>,
@@ -154,8 +155,8 @@ pub fn compile_in(file: &Path, layout: Option<Layout>) -> Result<(String, Compil
     let mut compiled = compile(file, &source)?;
     if let Some(mut layout) = layout {
         if layout.stripes == Default::default() {
-            // The number of stripes can never change. So a layout without one gets the number of
-            // the program.
+            // An object can never change its number of stripes. So a layout that names no number
+            // gets the number of the program.
             layout = layout.with_stripes(compiled.analysis.program.layout().stripes);
         }
         let former = compiled.analysis.program.former_layouts();
@@ -221,8 +222,8 @@ pub fn write(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).map_err(|error| unwritable(path, &error))
 }
 
-/// Replaces the content of an existing file atomically: at any time the file has the complete old
-/// or the complete new content. Its mode stays.
+/// Replaces the content of an existing file atomically. Even after a crash the file has the
+/// complete old or the complete new content. Its mode stays.
 fn replace(path: &Path, text: &str) -> Result<()> {
     let write = || -> std::io::Result<()> {
         // What a link leads to is replaced, not the link.

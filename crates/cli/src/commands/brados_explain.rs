@@ -1,9 +1,9 @@
 //! `nacre brados explain`: shows how the compiler stores the rows of a program, and why.
 //!
-//! The program's source names its layout; data that the layout does not name is stored in the map.
-//! Whether that is a good choice depends on the workload and on the engine's profile. If both are
-//! given, the command predicts the cost of every layout. Otherwise it names the commands that
-//! provide them.
+//! The program's source names its layout; data that the layout does not name is stored in the
+//! object's map. The best layout depends on the workload and on the engine's profile. If the user
+//! gives both, the command predicts the cost of every layout. If not, it names the commands that
+//! make them.
 
 use std::path::{Path, PathBuf};
 

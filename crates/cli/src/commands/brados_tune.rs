@@ -130,7 +130,7 @@ pub async fn tune(
     cluster: impl Fn() -> Result<ClusterFile>,
     out: Out,
 ) -> Result<()> {
-    // Standard input is read before signals are handled. A blocking read of it would delay the
+    // Read standard input before signals are handled, because a blocking read would delay the
     // reaction to a signal.
     let source = read_text(&arguments.file)?;
     let workload = arguments.workload.as_deref().map(read_workload).transpose()?;
@@ -178,7 +178,7 @@ async fn observed(class: &ClassName, source: &str, file: &ClusterFile) -> Result
     Ok(workload)
 }
 
-/// The outcome for people: the layouts, the best first, the chosen one, and the result of the
+/// The result for people: the layouts from best to worst, the chosen one, and the choice of the
 /// built-in rules.
 fn told(tuned: &Tuned) -> String {
     let mut order: Vec<usize> = (0..tuned.tried.len()).collect();

@@ -1,6 +1,6 @@
-//! `nacre entity …`: which entities may connect, and what each of them may do.
+//! `nacre entity …`: manages which entities may connect, and what each of them may do.
 //!
-//! A change is reported as done only when every node has confirmed that it is in force.
+//! A command that changes an entity succeeds only when every node has confirmed the change.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -173,7 +173,7 @@ fn list(entities: Vec<(EntityName, Entity)>, limit: Limit, out: Out) -> Result<(
     Listing::table(out, limit, header).all(entities, document, row)
 }
 
-/// Waits until every node has the entities of at least this epoch.
+/// Waits until every node uses the entities of this epoch or a later one.
 ///
 /// # Errors
 /// `Unavailable`, with the names of the nodes that have not confirmed it.

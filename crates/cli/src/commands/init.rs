@@ -45,8 +45,8 @@ pub fn run(arguments: &InitArguments, folder: &Path, out: Out) -> Result<()> {
         true => None,
         false => Some(Keys::create(&cluster)?.display().to_string()),
     };
-    // The cluster file is written last. A folder without it is no cluster, and `init` can be
-    // repeated.
+    // Write the cluster file last: a folder without this file is not a cluster, so a failed `init`
+    // can be repeated.
     cluster.store()?;
     let value = json!({ "cluster": folder.display().to_string(), "admin": admin,
         "nodes": cluster.nodes() });
@@ -95,8 +95,8 @@ pub(crate) fn host_and_port(text: &str) -> Result<(&str, u16)> {
     Ok((host, port))
 }
 
-/// Addresses with ports that nobody uses now. The system does not give these ports to outgoing
-/// connections before the nodes start.
+/// Addresses with ports that are free now. Until the nodes start, the system does not give these
+/// ports to outgoing connections.
 fn chosen_ports(host: &str, count: usize) -> Result<Vec<String>> {
     TcpListener::bind(format!("{host}:0")).map_err(|error| {
         Error::unavailable(format!("cannot listen on {host}: {error}"))

@@ -187,8 +187,9 @@ pub async fn run(command: LogCommand, cluster: &Cluster, out: Out) -> Result<()>
 
 /// Prints records in order. The text output skips positions without data.
 ///
-/// If the log was trimmed past the first printed record meanwhile, the command fails with
-/// `Conflict` after printing. If positions were lost, it fails with `Corrupt`.
+/// # Errors
+/// `Conflict` if the log was trimmed past the first printed record during the read; `Corrupt` if
+/// positions were lost. Both come after the records have been printed.
 async fn read(log: &Log, from: u64, limit: Option<u64>, positions: bool, out: Out) -> Result<()> {
     let end = limit.map_or(u64::MAX, |limit| from.saturating_add(limit));
     let mut listing = Listing::lines(out, Limit::default());
@@ -239,8 +240,8 @@ impl Gap {
     }
 
     /// # Errors
-    /// `Conflict` if the first record of the read is trimmed by now, and the read has met a trimmed
-    /// position after it.
+    /// `Conflict` if the read found a trimmed position after its first record, and that first
+    /// record has been trimmed since.
     async fn check(&self, log: &Log) -> Result<()> {
         let (Some(first), Some(trimmed)) = (self.first_data, self.trimmed) else { return Ok(()) };
         match log.read(first).await? {
@@ -313,8 +314,8 @@ fn document(position: u64, entry: Option<&Entry>) -> serde_json::Value {
     }
 }
 
-/// Prints records as they are appended, and returns only on an error. While the cluster does not
-/// answer, it waits.
+/// Prints records as they are appended, and returns only on an error. It waits while the cluster
+/// does not answer.
 async fn follow(log: &Log, from: u64, positions: bool, out: Out) -> Result<()> {
     let mut entries = log.follow(from);
     let (mut is_waiting, mut lost_at) = (false, None::<u64>);
@@ -366,7 +367,7 @@ fn state(entry: &Entry) -> &'static str {
     }
 }
 
-/// The first position that can be read. `None` while an object that it must ask does not answer.
+/// The first position that can be read; `None` while an object that knows it does not answer.
 async fn first_readable(log: &Log) -> Result<Option<u64>> {
     match log.first_readable().await {
         Err(error) if error.kind() == ErrorKind::Unavailable => Ok(None),

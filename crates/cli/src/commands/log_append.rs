@@ -1,17 +1,17 @@
 //! `nacre log append`: appends the lines of a file or a pipe in order, one record a line.
 //!
 //! The command appends every line that it can. If a line cannot be read, it still appends the lines
-//! before it. If the reader of the printed positions is gone, it still appends all lines. If it
-//! stops early, it says on standard error which lines are in the log.
+//! before that line. If the printed positions have no reader any more, it still appends all lines.
+//! If the command stops early, it says on standard error which lines are in the log.
 //!
-//! The records of a batch are sent together. The next batch is sent when every record of this one
-//! has an outcome. So the log holds the first lines of the input without a gap, unless an append of
-//! the last batch failed. For the same reason, on SIGINT or SIGTERM the command first waits for the
-//! batch in flight.
+//! The command sends the records of a batch together, and waits until every record of the batch is
+//! appended or has failed. Then it sends the next batch. So the log holds the first lines of the
+//! input without a gap, except that single lines of the last batch may have failed. On SIGINT or
+//! SIGTERM the command also waits for the batch in flight.
 //!
-//! If a target or the sequencer fails, a record may lose its position and get a later one. It may
-//! then lie behind records that follow it in the input. This cannot be undone. The command reports
-//! it and appends nothing more, unless the user has said that the order does not matter.
+//! If a target or the sequencer fails, a record may be appended at a later position, behind records
+//! that follow it in the input. The command cannot undo this. It reports the record and stops,
+//! unless the user has set `--any-order`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -27,7 +27,7 @@ use crate::lines::{LineBatch, Lines};
 use crate::out::{Out, note, note_json};
 use crate::signals::{Interrupts, interrupted};
 
-/// What `nacre log append` can be told.
+/// The arguments of `nacre log append`.
 #[derive(Debug, clap::Args)]
 pub struct AppendArguments {
     pub log: String,
@@ -45,7 +45,7 @@ pub struct AppendArguments {
 
 /// Records appended by one call: enough to fill the pipe to every target.
 const APPEND_BATCH: usize = 512;
-/// How long an interrupted command waits for the batch in flight. A node that restarts serves again
+/// How long an interrupted command waits for the batch in flight. A restarted node serves again
 /// within this time.
 const INTERRUPT_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -54,7 +54,7 @@ const INTERRUPT_PATIENCE: Duration = Duration::from_secs(10);
 /// # Errors
 /// - The error of the first record that could not be appended.
 /// - `Conflict` if a record lies behind a later one.
-/// - `Invalid` or `NotFound` if the rest of the file cannot be read.
+/// - `Invalid` or `NotFound` if the input cannot be read to its end.
 /// - `Unavailable` if a signal ended the command.
 pub async fn append(log: &Log, arguments: AppendArguments, out: Out) -> Result<()> {
     let AppendArguments { log: name, file, positions, any_order } = arguments;
@@ -66,8 +66,8 @@ pub async fn append(log: &Log, arguments: AppendArguments, out: Out) -> Result<(
         any_order,
     };
     let (progress, end) = run.until_end(Lines::of_file(file.clone())).await;
-    // This process ends. The release lets the next client append without waiting for this one's
-    // share of the sequencer.
+    // Return the sequencer's capability before this process ends. Otherwise the next client would
+    // wait until the lease of this client is over.
     log.release().await;
     let is_interrupted = matches!(end, Err(Ending::Interrupted));
     if out.is_json() {
@@ -109,8 +109,8 @@ impl Run<'_> {
     /// Appends until the input ends or something else ends the run.
     async fn until_end(mut self, mut lines: Lines) -> (Progress, Result<(), Ending>) {
         loop {
-            // Lines that have arrived are sent together. Lines of a slow pipe are sent one by one,
-            // without waiting for more.
+            // Take all lines that have arrived. A line from a slow pipe is sent at once, without
+            // waiting for more lines.
             let batch = tokio::select! {
                 biased;
                 () = self.interrupts.first() => return (self.progress, Err(Ending::Interrupted)),

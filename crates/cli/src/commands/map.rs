@@ -53,8 +53,8 @@ pub enum MapCommand {
     },
     /// Delete a map with its entries and history; prints the new epoch
     ///
-    /// A map in which a program has a say is not deleted. Watchers are shown that the map is empty. The name can
-    /// be used again; its epochs go on from there.
+    /// A map on which a map program runs is not deleted. Watchers see that the map is empty. A new
+    /// map of the same name continues the epochs of the deleted one.
     Delete {
         map: MapName,
         /// Delete only if the map is at this epoch
@@ -87,8 +87,8 @@ pub struct SystemArgument {
 
 impl SystemArgument {
     /// # Errors
-    /// `Invalid` if the map is one of nacre's own. The hint names the command that changes this map
-    /// correctly.
+    /// `Invalid` if the map is one of nacre's own. The hint names the command that should change
+    /// this map.
     fn check(&self, map: &MapName) -> Result<()> {
         if self.system || !is_system_map(map) {
             return Ok(());

@@ -1,5 +1,5 @@
-//! `nacre node`: runs the process of one node, which a supervisor starts. Its subcommands manage a
-//! single node.
+//! `nacre node`: runs one node as a process; the supervisor of `nacre up` starts it. Its
+//! subcommands manage a single node.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -55,8 +55,8 @@ struct ServeArguments {
     metrics_port: u16,
 }
 
-/// Runs a subcommand if one is given. Otherwise it serves as a node until SIGINT or SIGTERM; a
-/// supervised node also ends when standard input ends.
+/// Runs the subcommand, if there is one. Without a subcommand, it serves as a node until SIGINT or
+/// SIGTERM. A supervised node also ends when standard input ends.
 pub async fn run(
     arguments: NodeArguments,
     folder: &Path,

@@ -32,7 +32,7 @@ pub struct ForgetArguments {
     yes: bool,
 }
 
-/// Gives a new identity to a target whose folder is lost.
+/// Gives a target whose folder is lost a new identity, so that it can start empty.
 ///
 /// # Errors
 /// `Unavailable` while the cluster runs; `Invalid` if nothing is lost, the folder holds data, or
@@ -81,15 +81,15 @@ fn lost_with(cluster: &ClusterFile, name: &str) -> Result<Vec<String>> {
     Ok(lost)
 }
 
-/// The logs that are lost completely, because the forgotten target held their view. Their names
-/// come from the log objects that other targets hold.
+/// The logs that are lost completely, because only the forgotten target had their view. Their names
+/// come from the logs' objects on other targets.
 async fn lost_logs(cluster: &ClusterFile, folder: &Path, name: &str) -> Result<Vec<String>> {
     let reached = Cluster::reach(cluster)?;
     let target = cluster.node(name)?.target()?;
     let mut names = BTreeSet::new();
     for other in cluster.with_role(RoleName::Storage).filter(|node| node.name.as_str() != name) {
         let storage = folder.join(other.name.as_str());
-        // What another target has lost as well nobody knows.
+        // Logs on another target that cannot be opened stay unknown.
         if let Ok((engine, _, _scratch)) = open_copy(&storage) {
             names.extend(logs_on(&engine).await?);
             engine.close();

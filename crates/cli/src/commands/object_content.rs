@@ -34,7 +34,7 @@ pub struct Wanted {
     output: Option<PathBuf>,
 }
 
-/// Replaces an object's byte stream by a file's content.
+/// Replaces an object's byte stream by the content of a file.
 ///
 /// # Errors
 /// `Unavailable` if the command is interrupted; those of [`Object::put`].
@@ -82,9 +82,9 @@ pub async fn get(object: &Object, wanted: Wanted, out: Out) -> Result<()> {
     Ok(())
 }
 
-/// Writes a temporary file in the same folder, and renames it to `path` when it is complete. So the
-/// command can start again if the object changes meanwhile. An existing file keeps its mode. If the
-/// path is a symbolic link, the file that it points to is replaced.
+/// Writes a temporary file in the folder of `path`, and renames it to `path` when it is complete.
+/// So the command can start again if the object changes meanwhile. An existing file keeps its mode.
+/// A symbolic link stays, and the file that it points to is replaced.
 async fn get_file(object: &Object, offset: u64, length: Option<u64>, path: &Path) -> Result<()> {
     if path.is_dir() {
         return Err(unwritable(path, &io::ErrorKind::IsADirectory.into()));

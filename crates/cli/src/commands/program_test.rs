@@ -1,5 +1,5 @@
 //! `nacre program test`: runs a Brados program's test script in the possible layouts of the
-//! program. The engine is a fresh one in a scratch folder, or a Ceph cluster, where the test
+//! program. The engine is a new one in a scratch folder, or a Ceph cluster, in which the test
 //! creates its own pools.
 
 use std::path::{Path, PathBuf};
@@ -48,8 +48,8 @@ pub struct TestArguments {
     engine: Engine,
 }
 
-/// Runs the script. The command shows each request whose result differs from the expected one, and
-/// then fails. However it ends, it removes everything that it created.
+/// Runs the script, shows each request whose result differs from the expected one, and fails if
+/// there is one. However it ends, it removes everything that it created.
 pub async fn run(arguments: TestArguments, out: Out) -> Result<()> {
     let source = read_text(&arguments.file)?;
     if !nacre_brados::is_brados(&source) {
@@ -102,7 +102,7 @@ async fn in_layouts(
     Ok(failed)
 }
 
-/// The program's own layout, and others evenly from among those that are possible.
+/// The program's own layout, and others chosen evenly from all possible ones.
 fn some_layouts(compiled: &Compiled, most: usize) -> Vec<Layout> {
     let own = compiled.analysis.program.layout();
     let mut others = Choices::of(compiled, &SLOT_BYTES).layouts;
@@ -112,8 +112,9 @@ fn some_layouts(compiled: &Compiled, most: usize) -> Vec<Layout> {
     [own].into_iter().chain(others).collect()
 }
 
-/// The class name of the program during the test. It is the file's name, so that the program's
-/// objects can send messages to each other. If a native class has this name, `_tested` is appended.
+/// The class name of the program during the test: the file's name, so that objects of the program
+/// can send each other messages. If a class that is compiled into nacre has this name, `_tested` is
+/// appended.
 fn class_name(file: &Path) -> Result<ClassName> {
     let name = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
     match NATIVE_CLASSES.contains(&name) {
@@ -180,8 +181,8 @@ impl Run<'_> {
     }
 }
 
-/// Waits until no object of a case has undelivered messages. A message that was given up is a
-/// failure.
+/// Waits until the objects of a test case have delivered all their messages. A message whose
+/// delivery was given up is an error.
 async fn delivered(pool: &Pool) -> Result<Expected> {
     let too_long = || Error::unavailable(format!("not delivered in {DELIVERY_PATIENCE:?}"));
     let waiting = until_delivered(pool);

@@ -102,8 +102,8 @@ pub async fn run(command: ResourceCommand, cluster: &Cluster, out: Out) -> Resul
     }
 }
 
-/// Calls a method `repeat` times. A client that is alone and calls often gets the resource's
-/// capability, if its type has one.
+/// Calls a method `repeat` times. If no other client uses the resource, and its file type allows
+/// it, this client gets the resource's capability and runs further calls itself.
 async fn call(
     resource: &Resource,
     method: &str,

@@ -1,5 +1,5 @@
-//! `nacre salvage` and `nacre scrub --offline` read storage folders that no node has open. The
-//! first copies the readable data, and the second only checks the data.
+//! `nacre salvage` and `nacre scrub --offline`: they read storage folders that no node has open.
+//! `salvage` copies the readable data; `scrub --offline` only checks the data.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub struct SalvageArguments {
 #[derive(Debug, Default)]
 struct Found {
     damages: Vec<Damage>,
-    /// What was found beyond the damages in full.
+    /// How many further damages were found that are not listed.
     more_damages: u64,
     entries: u64,
     objects_bytes: u64,
@@ -60,8 +60,8 @@ pub fn run(arguments: &SalvageArguments, out: Out) -> Result<()> {
     })
 }
 
-/// Checks a storage folder without changing anything in it. For a cluster's folder it checks the
-/// folder of each target.
+/// Checks a storage folder without changing anything in it. If the folder is a cluster's, it checks
+/// the storage folder of each target.
 ///
 /// # Errors
 /// `Corrupt` if something is damaged; `Unavailable` while a node has a folder open; `NotFound` if

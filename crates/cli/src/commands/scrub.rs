@@ -1,9 +1,9 @@
 //! `nacre scrub`: every storage node reads all its data. The command reports damaged objects, and
 //! objects that are on the wrong target.
 //!
-//! The command scrubs all nodes at the same time, and each node step by step. After each step it
-//! pauses for as long as the step took, so a scrub uses at most half of a disk's time. An
-//! interrupted scrub leaves nothing behind.
+//! All nodes scrub at the same time. Each node proceeds in steps, and pauses after each step for as
+//! long as the step took. So a scrub uses at most half of a disk's time. A scrub has no state to
+//! clean up, so it can be interrupted at any time.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,7 +17,8 @@ use serde_json::json;
 use super::salvage::damaged_places;
 use crate::out::{Out, note, printable};
 
-/// A step takes milliseconds. If much is damaged, finding the affected objects may take seconds.
+/// A step usually takes milliseconds. If much is damaged, it may take seconds to find the affected
+/// objects.
 const STEP_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The arguments of `nacre scrub`
@@ -37,7 +38,7 @@ pub struct ScrubArguments {
 struct Total {
     entries: u64,
     bytes: u64,
-    /// What is damaged and was not made good.
+    /// Damages that the node could not repair.
     damages: u64,
     repaired: u64,
     strays: u64,
@@ -46,7 +47,8 @@ struct Total {
 /// Scrubs all storage nodes.
 ///
 /// # Errors
-/// `Corrupt` if something is damaged; the first node's error if a node could not be scrubbed.
+/// `Corrupt` if something is damaged. If a node could not be scrubbed, the error of the first such
+/// node.
 pub async fn run(file: &ClusterFile, out: Out) -> Result<()> {
     let sessions = Sessions::new(file)?;
     let scrubs = file.with_role(RoleName::Storage).map(async |node| {

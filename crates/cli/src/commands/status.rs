@@ -18,7 +18,7 @@ use crate::out::{Out, table, utc};
 /// A node that says nothing for so long is shown as down.
 const NODE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Asks every node for its status. Nodes that do not answer are shown as such.
+/// Asks every node for its status, and shows all nodes, including those that do not answer.
 ///
 /// # Errors
 /// `Unavailable` if no node answers.
@@ -50,14 +50,14 @@ pub async fn run(file: &ClusterFile, out: Out) -> Result<()> {
     if reports.iter().any(|(_, report)| report.is_ok()) {
         return Ok(());
     }
-    // Who may not ask is told so.
+    // If a node refused this entity, report the refusal.
     let mut errors = reports.iter().filter_map(|(_, report)| report.as_ref().err());
     let denied = errors.find(|error| error.kind() == ErrorKind::Denied).cloned();
     Err(denied.unwrap_or_else(|| nobody_answers(file, &kept)))
 }
 
-/// Whether a node that gave no status is up. `None` means unknown: the node refused the question of
-/// this entity, so it may well be up.
+/// Whether a node that gave no status is up. `None` means unknown: the node refused to tell this
+/// entity its status, so it is probably up.
 fn is_up(error: &Error) -> Option<bool> {
     (error.kind() != ErrorKind::Denied).then_some(false)
 }

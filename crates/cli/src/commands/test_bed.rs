@@ -1,8 +1,8 @@
-//! Provides the cluster on which test scripts run: an engine in a scratch folder, or separate pools
-//! in a Ceph cluster.
+//! Provides the store on which a test script runs: an engine in a scratch folder, or new pools in a
+//! Ceph cluster.
 //!
-//! **Invariant:** a test changes nothing of other users of a shared cluster. It does not replace an
-//! existing class, and it removes everything that it creates: pools, their objects and the class.
+//! **Invariant:** a test never changes data of other users of a shared cluster. It replaces no
+//! existing class, and removes everything that it creates: pools, their objects and the class.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -83,7 +83,7 @@ impl TestBed {
     /// Removes everything that the test created, and disconnects from the cluster.
     ///
     /// # Errors
-    /// `Unavailable` if some of it could not be removed.
+    /// `Unavailable` if something could not be removed.
     pub async fn clear(self) -> Result<()> {
         let cleared = self.remove_all().await;
         self.cluster.close().await;

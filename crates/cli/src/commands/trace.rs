@@ -133,7 +133,7 @@ async fn list(file: &ClusterFile, is_slow: bool, limit: Limit, out: Out) -> Resu
     Listing::table(out, limit, header).all(all, document, row)
 }
 
-/// Collects the answers of all nodes. Nodes that do not answer are named on standard error.
+/// Collects the answers of all nodes, and names the nodes that do not answer on standard error.
 ///
 /// # Errors
 /// The error of a node, if no node answers.

@@ -24,8 +24,8 @@ const PREPARE_AGAIN: Duration = Duration::from_secs(1);
 /// The highest first port: those of all processes must be ports.
 const MAX_METRICS_PORT: i64 = 65_000;
 
-/// This note is printed if the keys come from another authority than the one that the entities
-/// began with. It is also printed if the administrator was revoked.
+/// A note for two cases: the keys were made by another certificate authority than the one that the
+/// cluster began with, or the administrator was revoked.
 const ADMIN_IS_NOBODY: &str = "the identity in tls/admin.json is no entity of this cluster: \
     let somebody in with `nacre entity add` in this folder";
 
@@ -59,8 +59,7 @@ impl TargetArguments {
         self.metadata.unwrap_or(1).into()
     }
 
-    /// Returns the existing cluster if its number of targets equals the requested one, or if no
-    /// number was requested.
+    /// Returns the existing cluster, if the command line gives no other number of targets.
     ///
     /// # Errors
     /// `Invalid` if the numbers differ.
@@ -83,8 +82,7 @@ impl TargetArguments {
 }
 
 impl TargetArguments {
-    /// Returns the existing cluster if its number of metadata nodes equals the requested one, or if
-    /// no number was requested.
+    /// Returns the existing cluster, if the command line gives no other number of metadata nodes.
     fn check_metadata(&self, cluster: ClusterFile) -> Result<ClusterFile> {
         let count = cluster.with_role(RoleName::Metadata).count();
         match self.metadata {
@@ -155,9 +153,9 @@ pub async fn run(arguments: UpArguments, folder: &Path, out: Out) -> Result<()> 
     outcome
 }
 
-/// Prepares the cluster, then waits for ever; returns only on an error. If a target that the
-/// preparation needs does not serve, the cluster runs nevertheless. The preparation is then
-/// repeated until the target serves.
+/// Prepares the cluster, then waits for ever; returns only on an error. If the preparation needs a
+/// target that does not serve, the cluster runs all the same, and the preparation is repeated until
+/// that target serves.
 async fn prepare_and_wait(supervisor: &Supervisor, out: Out) -> Result<()> {
     let file = supervisor.cluster();
     let cluster = Cluster::reach(file)?;

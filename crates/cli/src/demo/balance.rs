@@ -3,7 +3,7 @@
 //!
 //! 1. Clients append to three logs, whose sequencers are all on one node.
 //! 2. The demo installs a balancer policy. The policy moves sequencers to the idle nodes.
-//! 3. The demo kills the node that received a sequencer last. The node comes back.
+//! 3. The demo kills the node that received a sequencer last. Its supervisor starts it again.
 //! 4. The demo reads every record back, and compares it with the acknowledged records.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,8 +62,8 @@ struct BalanceReport {
 #[derive(Debug, Serialize)]
 struct Second {
     at_seconds: u64,
-    /// For each log, the records that it took in this second, and the node of its sequencer at the
-    /// end of the second.
+    /// For each log: the number of records appended in this second, and the node of its sequencer
+    /// at the end of the second.
     logs: BTreeMap<String, (usize, String)>,
 }
 
@@ -138,7 +138,7 @@ fn hosts(file: &ClusterFile) -> Result<Vec<NodeName>> {
     file.with_role(RoleName::Metadata).map(|entry| entry.node_name()).collect()
 }
 
-/// Records, each second, how many records each log took, and where its sequencer is. Returns only
+/// Records for each second how many records each log took, and where its sequencer is. Returns only
 /// on an error.
 async fn second_by_second(
     cluster: &Cluster,

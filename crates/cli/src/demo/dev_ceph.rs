@@ -1,7 +1,7 @@
-//! Controls a development Ceph cluster for the demo: finds the daemons to kill, and kills and
-//! starts them.
+//! Controls a development Ceph cluster for the demo: finds the daemons to kill, kills them, and
+//! starts them again.
 //!
-//! It only uses tools that an operator has: `ceph`, and the repository's `scripts/ceph-cluster`.
+//! It uses only tools that an operator has: `ceph`, and the repository's `scripts/ceph-cluster`.
 
 use std::path::{Path, PathBuf};
 

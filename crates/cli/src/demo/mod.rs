@@ -3,12 +3,12 @@
 //! A cluster of real processes runs in a scratch folder. The log's storage interface is installed
 //! as a program. Writers append the records of a real file. Meanwhile the demo replaces the
 //! program, kills the sequencer's process, and kills a storage target's process. On Ceph it kills
-//! the OSD that serves the log's object, and the leading monitor. At the end it reads all records
-//! back, and compares them with the acknowledged ones.
+//! the OSD that serves the log's object, and the leading monitor, instead of a target. At the end
+//! it reads all records back, and compares them with the acknowledged ones.
 //!
-//! A fault begins when the writers have appended a certain number of records. Until the fault has
-//! happened, the writers may append at most half of the records up to the next fault. So each fault
-//! meets writers at work, however short the input is.
+//! Each fault begins when the writers have appended a certain number of records. Until the fault
+//! has happened, the writers may append at most half of the records up to the next fault. So each
+//! fault meets busy writers, even if the input is short.
 
 mod balance;
 mod dev_ceph;
@@ -272,8 +272,8 @@ impl Stage<'_> {
         Ok(Report::new(Run { bytes, told: &told, events, started, reading, verdict }))
     }
 
-    /// Lets the writers append the records, and causes a fault at each quarter. Returns the
-    /// acknowledgements of each writer, and the faults.
+    /// Lets the writers append the records, and causes a fault after each quarter of them. Returns
+    /// each writer's acknowledgements, and the faults.
     async fn append(
         &self,
         mut writers: Writers,
@@ -365,9 +365,9 @@ impl Stage<'_> {
         Err(Error::corrupt("the storage interface answers as its former version"))
     }
 
-    /// Chooses a target to kill that does not keep the map with the log's view. There is only one
-    /// copy of each map here. Without this map the log would have to wait for the target, instead
-    /// of avoiding it.
+    /// Chooses a target to kill, among those that do not keep the map with the log's view. There is
+    /// only one copy of each map here. Without this map the log could not avoid the killed target,
+    /// and would have to wait for it.
     fn victim(&self, cluster: &Cluster) -> Result<String> {
         let maps = [format!("nacre.system/map/log.{LOG}"), "nacre.system/map/programs".to_owned()];
         let keepers: Vec<_> = maps
@@ -394,7 +394,7 @@ fn first_object(log: &Log) -> Result<ObjectId> {
     object.ok_or_else(|| Error::corrupt("the log's view has no position 0"))
 }
 
-/// Kills the OSD that serves the log's object and the leading monitor. Starts them again when the
+/// Kills the OSD that serves the log's object, and the leading monitor. Starts both again when the
 /// writers have made progress without them.
 async fn hit(ceph: &DevCeph, log: &Log, work: &Work) -> Result<String> {
     let osd = ceph.primary(&first_object(log)?).await?;
@@ -423,14 +423,14 @@ async fn install(cluster: &Cluster, program: &ProgramId, source: &str) -> Result
     Ok(version)
 }
 
-/// How many records the writers may append before the fault at the end of a quarter has happened.
-/// The limit is the middle of the next quarter.
+/// How many records the writers may append before the fault after this quarter has happened: up to
+/// the middle of the next quarter.
 fn gate_before(work: &Work, quarter: usize) -> usize {
     (work.total() * quarter + work.total() * (quarter + 1)) / 8
 }
 
-/// Measures the rate, and limits the run to as many records as take about 45 s. If a quarter of all
-/// records is appended before the measurement ends, the run appends all records.
+/// Measures the rate, and limits the run to as many records as take about 45 s. If the writers
+/// append a quarter of all records during the measurement, the run has no limit.
 async fn measure(work: &Work, progress: Progress) -> Result<()> {
     let (started, first_fault) = (work.now(), work.total() / 4);
     if let Ok(passed) = tokio::time::timeout(MEASURED, passed(work, first_fault)).await {
@@ -452,8 +452,8 @@ async fn passed(work: &Work, mark: usize) -> Result<()> {
     passed.map(drop).map_err(|_| Error::unavailable("the writers ended early"))
 }
 
-/// Waits until the log's records go to other targets: a writer notices the failure and changes the
-/// log's view.
+/// Waits until the log stores no new records on `node`. A writer notices that the node is down, and
+/// changes the log's view.
 async fn stripes_avoid(cluster: &Cluster, log: &Log, node: &str) -> Result<()> {
     let mut changes = cluster.maps().watch(log.name().map(), 0);
     loop {

@@ -1,18 +1,18 @@
 //! Chooses how many records a demo appends if the user gives no number: as many as take about 45
 //! seconds on this machine.
 //!
-//! The rate is measured while the first records are appended, before the first fault. This module
-//! has no side effects.
+//! The demo measures the rate during the first appends, before the first fault. This module has no
+//! side effects.
 
 use std::time::Duration;
 
 /// How long the rate is measured.
 pub const MEASURED: Duration = Duration::from_secs(4);
-/// How long the appends take at the measured rate. The faults and the recovery from them take some
-/// seconds more.
+/// How long the appends take at the measured rate. The faults, and the recovery from them, take
+/// some seconds more.
 const APPENDING: Duration = Duration::from_secs(40);
-/// Records that are appended at any rate. There are enough for each of 256 writers to take part in
-/// each quarter.
+/// The least number of records, however slow the machine is. With so many, each of 256 writers
+/// takes part in each quarter.
 const MIN_RECORDS: usize = 2_000;
 
 /// How many of `available` records to append, if `acknowledged` of them were within `elapsed`.

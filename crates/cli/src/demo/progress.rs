@@ -1,5 +1,5 @@
-//! A line on the terminal that shows the progress of the appends. Without a terminal on standard
-//! error, nothing is shown.
+//! A line on the terminal that shows how far the appends are. Nothing is shown if standard error is
+//! not a terminal.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;

@@ -9,7 +9,8 @@ use nacre_object::{Error, Result};
 
 use crate::lines::{self, MAX_LINE_BYTES};
 
-/// The most records of a run: enough to see rates. The demo keeps all of them in memory.
+/// The most records of a run. The demo keeps all of them in memory; more would not improve the
+/// measured rates.
 const MAX_RECORDS: usize = 200_000;
 /// Debian's package database: what is installed …
 const PACKAGE_STATUS: &str = "/var/lib/dpkg/status";
@@ -28,8 +29,8 @@ pub struct Records {
 }
 
 impl Records {
-    /// Loads the lines of `input` (`-` is standard input), or of Debian's package database without
-    /// an input; at most `limit` lines.
+    /// Loads at most `limit` lines of `input`; `-` is standard input. Without an input, it loads
+    /// Debian's package database.
     ///
     /// # Errors
     /// `NotFound` if the input cannot be read or is empty; `Invalid` if a line is too long.

@@ -1,5 +1,5 @@
-//! The check at the end of the demo: every acknowledged record is in the log once, in the order of
-//! positions.
+//! The check at the end of the demo: every acknowledged record is in the log once, and the
+//! positions of each writer ascend.
 //!
 //! This module has no side effects: it compares the acknowledgements of the writers with the
 //! records that a reader saw, and returns a verdict.
@@ -10,19 +10,19 @@ use bytes::Bytes;
 
 use super::timeline::Ack;
 
-/// What the log holds against what was acknowledged.
+/// The result of comparing the log with the acknowledgements.
 #[derive(Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Verdict {
-    /// Records the writers were told are in the log.
+    /// Records that were acknowledged to a writer.
     pub acknowledged: usize,
-    /// Of these, found at their position with their bytes.
+    /// Acknowledged records that are at their position with the right bytes.
     pub found: usize,
-    /// Not found there, or with other bytes.
+    /// Acknowledged records that are missing at their position, or have other bytes there.
     pub missing: usize,
-    /// Entries whose data no writer was told of, or more than one.
+    /// Records that are in the log more than once, or that no writer got an acknowledgement for.
     pub doubled: usize,
-    /// Positions that do not ascend, in the order of reading or in the order of one writer's
-    /// acknowledgements.
+    /// How often a position is not higher than the one before it, in the order of reading or in the
+    /// order of one writer's acknowledgements.
     pub out_of_order: usize,
     /// Positions without data: filled, where an append was interrupted.
     pub holes: usize,
@@ -36,10 +36,10 @@ impl Verdict {
     }
 }
 
-/// Compares the records that were read with the acknowledgements of each writer, both in their
-/// order.
+/// Compares the records of the log with the acknowledgements of each writer.
 ///
-/// `read` has every position of the log with its data; `None` means that the position has no data.
+/// `read` lists every position of the log in order, with its data or `None`. `told` lists the
+/// acknowledgements of each writer in the order of its appends.
 pub fn verify(records: &[Bytes], told: &[Vec<Ack>], read: &[(u64, Option<Bytes>)]) -> Verdict {
     let descents = |positions: &mut dyn Iterator<Item = u64>| {
         let mut last = None;

@@ -1,5 +1,5 @@
-//! Writers that append the records concurrently. A gate holds them back only so that faults meet
-//! writers at work.
+//! Writers that append the records concurrently. A gate limits how far they get before the next
+//! fault, so that each fault meets busy writers.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -78,7 +78,8 @@ impl Work {
         self.clock.monotonic()
     }
 
-    /// Takes the next record to append, and waits at the gate for it. `None` if no record is left.
+    /// Takes the next record to append, and waits until the gate lets it pass. `None` if no record
+    /// is left.
     async fn take(&self) -> Option<usize> {
         let record = self.next.fetch_add(1, Ordering::Relaxed);
         if record >= self.total() {

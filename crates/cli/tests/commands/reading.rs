@@ -25,8 +25,8 @@ fn large_content() -> Vec<u8> {
         .collect()
 }
 
-/// Starts a command whose input and output are pipes. A pipe holds 64 KiB, so the command blocks in
-/// the middle of a larger output until the test reads it.
+/// Starts a command whose input and output are pipes. A pipe holds 64 KiB, so a command with more
+/// output blocks until the test reads it.
 fn start(cluster: &RunningCluster, arguments: &[&str]) -> Child {
     let mut command = cluster.command(arguments);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
@@ -68,8 +68,8 @@ fn large_content_goes_in_and_comes_out_with_little_memory() {
     assert!(peak < MAX_PEAK_KIB, "the put took {peak} KiB");
 
     let mut get = start(&cluster, &["object", "get", "data/large"]);
-    // The rest of the output does not fit into the pipe. So the command is still running when the
-    // test reads its memory use.
+    // Leave more output unread than fits into the pipe. Then the command still runs when the test
+    // reads its memory use.
     let mut got = vec![0; LARGE - (1 << 20)];
     let mut output = get.stdout.take().unwrap();
     output.read_exact(&mut got).unwrap();

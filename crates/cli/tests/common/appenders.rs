@@ -1,4 +1,5 @@
-//! Clients that append to a log while a test causes faults, and the positions that they were told.
+//! Clients that append to a log while a test causes faults. They keep the positions of all
+//! acknowledged records.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -63,7 +64,8 @@ impl Told {
                 return;
             }
             let record = format!("{name}-{number}");
-            // A record that may be in the log is not sent again. The next record has another name.
+            // After an error the record may be in the log all the same. So it is not sent again,
+            // and the next record gets another name.
             if let Ok(position) = log.append(&record).await {
                 self.positions.lock().await.insert(record, position);
                 self.records.fetch_add(1, Ordering::Relaxed);

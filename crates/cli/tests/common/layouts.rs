@@ -26,7 +26,8 @@ end
 ";
 pub const KEYS: u64 = 4;
 pub const VALUE_BYTES: usize = 500;
-/// The longest wait of a test. Waiting takes seconds, and on a loaded machine some times as long.
+/// The longest wait of a test. A wait usually takes some seconds, and several times as long on a
+/// busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(240);
 pub const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
@@ -45,8 +46,8 @@ pub struct Client {
     random: Random,
 }
 
-/// Starts `count` clients, and divides the objects among them. The clients use their objects until
-/// the test ends them.
+/// Starts `count` clients, and divides the objects among them. Each client uses its objects until
+/// [`Orders::is_over`] is set.
 pub fn clients(objects: &[Object], count: usize, orders: &Arc<Orders>) -> Vec<Running> {
     let start = |(number, objects): (usize, &[Object])| {
         let random = Random::seeded(number as u64);

@@ -168,8 +168,8 @@ impl RunningCluster {
         self.up.wait().unwrap();
     }
 
-    /// Kills `nacre up` and one of its nodes as a loss of power would: neither can report the end
-    /// of the other.
+    /// Kills `nacre up` and one of its nodes at the same time, as a loss of power would. So neither
+    /// can report that the other is down.
     pub fn vanish(&mut self, node: &str) {
         let node = self.pid_of(node).expect("the node is up");
         // Else it would tell of the node's end, or the node of its.
@@ -208,8 +208,8 @@ pub fn finish(child: Child, what: &str) -> Output {
     ended.unwrap()
 }
 
-/// Stops a process as Ctrl-Z does. On a busy machine the signal arrives late, so this waits until
-/// every thread is stopped.
+/// Stops a process as Ctrl-Z does. On a busy machine the signal takes effect late, so this waits
+/// until every thread is stopped.
 pub fn suspend(pid: i32) -> Pid {
     let process = Pid::from_raw(pid).unwrap();
     kill_process(process, Signal::STOP).unwrap();

@@ -64,8 +64,8 @@ pub fn wait_until_home(cluster: &RunningCluster, target: &str) {
     });
 }
 
-/// Finds objects of one target, and another target for their routed bytes. Neither target keeps the
-/// map of rules.
+/// Finds objects of one target, and another target to which a rule can send their bytes. The map of
+/// rules is on neither of these targets.
 pub async fn places(cluster: &RunningCluster, names: usize) -> (Vec<String>, String, String) {
     let client = Cluster::connect(cluster.folder()).await.unwrap();
     let keeper = client.locate(&"nacre.system/map/routes".parse().unwrap()).to_string();
@@ -82,8 +82,8 @@ pub async fn places(cluster: &RunningCluster, names: usize) -> (Vec<String>, Str
     (all.filter(is_at_home).take(names).collect(), home.to_owned(), away.to_owned())
 }
 
-/// The values that an object may hold: for each block, the last acknowledged write and later failed
-/// ones.
+/// For each block of an object, the values that it may hold: the last acknowledged write, and the
+/// failed writes after it.
 struct Checked {
     object: Object,
     blocks: Vec<Vec<u64>>,

@@ -1,4 +1,4 @@
-//! Checks the links of pages: whether the linked file and heading exist in the repository. Links to
+//! Checks that the links of pages lead to existing files and headings of the repository. Links to
 //! other sites are not checked.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,8 +7,8 @@ use std::path::{Component, Path, PathBuf};
 
 use super::page::Page;
 
-/// All pages in a folder of the repository and in its subfolders, except build folders and hidden
-/// folders.
+/// All Markdown pages in a folder of the repository and in its subfolders, except in build folders
+/// and hidden folders.
 pub fn pages(repository: &Path, folder: &str) -> Vec<Page> {
     let mut pages = Vec::new();
     let mut folders = vec![PathBuf::from(folder)];
@@ -75,7 +75,8 @@ fn inside(path: &Path) -> Option<PathBuf> {
     Some(inside)
 }
 
-/// The anchors of a page's headings. GitHub and mdBook make an anchor from the words of a heading.
+/// The anchors of a page's headings, in the form in which GitHub and mdBook make them from the
+/// words of a heading.
 pub fn headings(page: &Page) -> BTreeSet<String> {
     let mut seen = BTreeMap::new();
     let lines = page.prose.iter().filter(|line| line.starts_with('#'));

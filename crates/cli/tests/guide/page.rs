@@ -1,5 +1,5 @@
-//! Parses a Markdown page as far as the tests of the guide need it: its fenced blocks, and the text
-//! around them.
+//! Parses the parts of a Markdown page that the tests of the guide need: the fenced blocks, and the
+//! text around them.
 
 use std::path::{Path, PathBuf};
 

@@ -5,9 +5,9 @@
 //! | --- | --- |
 //! | `sh` | a shell runs it, and it must succeed |
 //! | `sh fails` | a shell runs it, and it must fail |
-//! | `sh background` | a separate shell runs it, and Ctrl-C ends it at the end of the page |
-//! | `output` | the commands before it printed this, errors included; commands without such a block print nothing |
-//! | any other, after a paragraph with "into `NAME`" | it is the content of that file; `sh file` if it is a script |
+//! | `sh background` | a separate shell runs it, and gets Ctrl-C at the end of the page |
+//! | `output` | the commands before it must print this, errors included; commands without such a block must print nothing |
+//! | any other, after a paragraph with "into `NAME`" | the test writes it into that file, with the block `sh file` for a script |
 
 use std::fs::{self, File};
 use std::io::Read;

@@ -7,7 +7,7 @@
 //! | --- | --- |
 //! | `versions` | the index of pushed policies, in the metadata pool |
 //! | `rehearsal` | the translation and the dry run |
-//! | `push` | storing, switching, watching, taking back |
+//! | `push` | stores a policy, switches to it, watches it, and switches back if it fails |
 //! | `throughput` | whether a file system serves fewer requests since the switch |
 //! | `record` | writes the loads at each tick into a file |
 

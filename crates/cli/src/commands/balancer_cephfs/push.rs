@@ -19,14 +19,14 @@ use super::{Place, source_of};
 use crate::input::{read_text, seconds};
 use crate::out::{Out, note};
 
-/// Ticks for which a new policy is watched. The first may have begun before the ranks knew the
-/// policy. Heartbeats report only a tick that is over. A drop must last for one tick to count.
+/// For how many ticks a new policy is watched. The ranks may load the policy only during the first
+/// tick. A drop must then last for a whole tick to count, and heartbeats report a tick only after
+/// its end.
 const WATCHED_TICKS: u32 = 3;
-/// The drop of requests in percent that is allowed unless the operator sets another one. Migrations
-/// and redirected clients cost some throughput for a short time. A loss of half of the requests
-/// does not recover by itself.
+/// The default of `--max-drop`, in percent. Migrations and redirected clients cost some throughput
+/// for a short time. A loss of half of the requests is more than they cost.
 const DEFAULT_MAX_DROP: f64 = 50.0;
-/// The longest time from the beginning of a tick to the arrival of its reports in the cluster log.
+/// How long after the beginning of a tick its reports arrive in the cluster log, at most.
 const REPORT_DELAY: Duration = Duration::from_secs(2);
 /// How often the cluster log is read.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
@@ -60,7 +60,7 @@ pub struct PushArguments {
 /// # Errors
 /// - `Fault`, `Invalid` or `Exhausted` if the policy fails in the dry run.
 /// - `Unsupported` if the file system does not balance.
-/// - `Fault` if a rank reported an error and the policy was taken back.
+/// - `Fault` if a rank reported an error; the former policy is then active again.
 pub async fn run(arguments: PushArguments, out: Out) -> Result<()> {
     let PushArguments { file, name, watch, max_drop, dry_run, place } = arguments;
     let source = read_text(&file)?;
@@ -166,8 +166,8 @@ async fn is_active(fs: &CephFs, map: &FsMap, name: &str, source: &str) -> Result
     Ok(source_of(fs, &map.balancer).await?.is_some_and(|active| active == source.as_bytes()))
 }
 
-/// Stores the policy, and makes the ranks run it. The index must be stored before the switch,
-/// because an active object that is not in the index could not be rolled back.
+/// Stores the policy, and makes the ranks run it. The index is stored before the switch, because
+/// `rollback` finds only objects that are in the index.
 async fn switch(
     fs: &CephFs,
     (mut index, expected): (Index, Expected),
@@ -186,16 +186,16 @@ async fn switch(
     Ok(())
 }
 
-/// What came of watching the ranks.
+/// The result of watching the ranks.
 enum Watched {
     /// Nothing is wrong with the policy.
     Sound(Reports),
-    /// It must be taken back, and why.
+    /// The former policy must become active again, for this reason.
     Bad(String),
 }
 
-/// Watches the cluster log and the loads. It ends when a rank fails, requests become too few, the
-/// time is over, or somebody switches to another policy.
+/// Watches the cluster log and the loads until the time is over. It returns early if a rank fails,
+/// if requests become too few, or if somebody switches to another policy.
 async fn watch_ranks(
     fs: &CephFs,
     object: &str,
@@ -228,8 +228,8 @@ async fn watch_ranks(
     }
 }
 
-/// The mean of the requests a second during a time. A single sample could fall into a moment in
-/// which the ranks serve nothing.
+/// The mean of the requests a second during a time. A single sample could fall into a pause in
+/// which the ranks serve no requests.
 async fn requests_within(fs: &CephFs, map: &FsMap, time: Duration) -> Result<f64> {
     let clock = SystemClock::default();
     let end = clock.monotonic() + time;
@@ -251,14 +251,13 @@ fn percent(text: &str) -> Result<f64> {
     percent.ok_or_else(|| Error::invalid("it is a number from 0 to 100"))
 }
 
-/// Switches back to the object `before`, which was active before. Returns the error with which the
-/// command ends.
+/// Makes the policy `before` active again, and returns the error with which the command ends.
 async fn take_back(fs: &CephFs, pushed: &Version, before: &str, reason: &str) -> Result<Error> {
     let object = &pushed.object;
     if fs.map().await?.balancer == *object {
         fs.set_balancer(before).await?;
     }
-    // The ranks are switched first, so that they run the former policy even if the index cannot be
+    // Switch the ranks first, so that they run the former policy even if the index cannot be
     // changed.
     if let Err(error) = note_failure(fs, object, reason).await {
         note(&format!("the history does not say that {object} was taken back: {error}"));

@@ -1,5 +1,5 @@
-//! The translation and the dry run of a policy: they show what each rank would decide now, before
-//! any rank runs the policy.
+//! Translates a policy and tries it: the dry run shows what each rank would decide now, before any
+//! rank runs the policy.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use nacre_balance::{Decision, Inputs, Policy, RankLoad, Translation, translate};
 use nacre_clock::{Clock, SystemClock};
 use nacre_object::Result;
 
-/// Names that nacre gives to policies and Ceph does not. Ceph opens Lua's libraries, but policies
-/// there see only the basic one.
+/// Names that policies can use on nacre's nodes, but not on Ceph. Of Lua's libraries, Ceph gives
+/// policies only the basic one.
 const NOT_IN_CEPH: &str = "string, math, table, coroutine, utf8, os, debug, bit32, buffer, vector, units, authmetaload, \
     allmetaload, IRD, IWR, READDIR, FETCH, STORE, WRstate, RDstate, WRState, RDState, max, min, Max, Min";
 
@@ -22,8 +22,8 @@ pub struct Checked {
     pub losses: Vec<String>,
 }
 
-/// Translates a policy from the paper's dialect, and compiles it as Ceph would: names that only
-/// nacre offers are nil.
+/// Translates a policy from the paper's dialect, and compiles it as Ceph would. Names that Ceph
+/// does not offer are nil.
 ///
 /// # Errors
 /// Those of [`translate`] and [`Policy::compile`].
@@ -43,7 +43,7 @@ fn as_in_ceph(source: &str) -> String {
     }
 }
 
-/// Runs the policy as each rank in turn: first with invented loads, then with the reported loads.
+/// Runs the policy as each rank in turn: first with made-up loads, then with the reported loads.
 /// Returns the decisions for the reported loads.
 ///
 /// # Errors

@@ -1,9 +1,9 @@
-//! `ThroughputBound`: whether a file system serves clearly fewer requests since a switch of
-//! policies. It has no side effects.
+//! `ThroughputBound`: decides whether a file system serves far fewer requests since a new policy is
+//! active. It has no side effects.
 
 use std::time::Duration;
 
-/// A file system with fewer requests a second is idle. A drop of its requests says nothing about a
+/// Below this rate a file system counts as idle, and a drop of its requests says nothing about a
 /// policy.
 const IDLE_REQUESTS_PER_SECOND: f64 = 10.0;
 
@@ -14,28 +14,29 @@ pub struct ThroughputBound {
     before: f64,
     /// Fewer than these are too few; `None` if the file system was idle before.
     least: Option<f64>,
-    /// How long the requests may be too few. During a migration the moved directories are not
-    /// served for a moment.
+    /// For how long the requests may be too few. A directory is not served for a short time while
+    /// it migrates.
     patience: Duration,
     below_since: Option<Duration>,
 }
 
 impl ThroughputBound {
     /// The bound for a file system that served `before` requests a second. A drop by more than
-    /// `max_drop_percent` is allowed only for less than `patience`.
+    /// `max_drop_percent` must end within `patience`.
     pub fn new(before: f64, max_drop_percent: f64, patience: Duration) -> Self {
         let is_busy = before >= IDLE_REQUESTS_PER_SECOND;
         let least = is_busy.then_some(before * (1.0 - max_drop_percent / 100.0));
         Self { before, least, patience, below_since: None }
     }
 
-    /// Whether the file system was busy before. Otherwise a drop would mean nothing.
+    /// Whether the file system was busy before the switch. On an idle file system a drop means
+    /// nothing.
     pub fn is_watched(&self) -> bool {
         self.least.is_some()
     }
 
     /// Adds a sample; `now` must never go back. Returns a message if the requests have been too few
-    /// for too long.
+    /// for longer than `patience`.
     pub fn hear(&mut self, now: Duration, requests_per_second: f64) -> Option<String> {
         let least = self.least?;
         if requests_per_second >= least {

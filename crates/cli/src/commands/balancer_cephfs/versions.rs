@@ -2,7 +2,7 @@
 //! active.
 //!
 //! The index is stored as JSON in the object `nacre.balancer.index` of the metadata pool. A change
-//! is written only if the object still has the version that was read. So two administrators cannot
+//! is written only if the object still has the version that was read, so two administrators cannot
 //! overwrite each other's entries.
 //!
 //! Each policy has an object of its own, see [`object_name`]. An MDS compares only the names of
@@ -17,7 +17,8 @@ use serde::{Deserialize, Serialize};
 
 /// The object that holds the index.
 const INDEX: &str = "nacre.balancer.index";
-/// The greatest size of the index. A hundred versions with a reason each take a tenth of it.
+/// The greatest size of the index, in bytes. A hundred versions with their reasons take about a
+/// tenth of it.
 const MAX_INDEX_BYTES: usize = 1 << 20;
 /// Versions that are kept. The objects of older ones are removed.
 const MAX_VERSIONS: usize = 100;
@@ -32,8 +33,9 @@ const DIGEST_CHARACTERS: usize = 8;
 pub struct Index {
     /// Every version that is kept, the oldest first.
     pub versions: Vec<Version>,
-    /// The objects that were active, in order; the last one is active now. An empty name means
-    /// Ceph's own balancer. Policies that were taken back or rolled back are not in the list.
+    /// The objects that were active, in order; the last one is active now. The empty name stands
+    /// for Ceph's own balancer. `push` and `rollback` remove a policy from this list when they make
+    /// the former policy active again.
     chain: Vec<String>,
 }
 
@@ -60,8 +62,8 @@ pub fn object_name(name: &str, version: u64, digest: Digest) -> String {
 }
 
 impl Index {
-    /// Reads the index, and the version that the object must still have when the index is stored
-    /// again.
+    /// Reads the index. The second result is the version of its object, which the next write must
+    /// name.
     ///
     /// # Errors
     /// `Corrupt` if the object holds no valid index.

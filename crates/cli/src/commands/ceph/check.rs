@@ -1,5 +1,5 @@
-//! `nacre ceph check`: shows the state of a Ceph cluster, what it lacks, and the commands that
-//! provide it.
+//! `nacre ceph check`: shows the state of a Ceph cluster, what nacre needs and the cluster lacks,
+//! and the commands that add it.
 
 use nacre_object::{Error, Result};
 use nacre_rados::{Examination, Offer, OsdFacts, PoolFacts, examine};
@@ -18,7 +18,7 @@ pub struct CheckArguments {
     engine: Engine,
 }
 
-/// Examines the cluster, and shows the findings.
+/// Examines the cluster, and shows the result.
 ///
 /// # Errors
 /// `Unavailable` if the cluster lacks something that nacre needs.

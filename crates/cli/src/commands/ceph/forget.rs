@@ -1,9 +1,9 @@
-//! `nacre ceph forget`: removes a node that is gone for good and did not report its end.
+//! `nacre ceph forget`: removes a node that vanished without reporting that it is down.
 //!
-//! A node that ends reports that it is down. If a node does not start any more, the supervisor of
-//! its folder reports this. If the node and its supervisor vanish together, with their machine or
-//! folder, the cluster's maps list the node as up for ever. Every activation of a program then
-//! waits for it.
+//! A node that ends reports that it is down. If a node cannot be started again, its supervisor
+//! reports this. If the node and its supervisor vanish together, with their machine or folder,
+//! nobody reports it. The cluster's maps then list the node as up for ever, and every activation of
+//! a program waits for it.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::out::Out;
 
-/// A node on this machine that lives lets us in by then.
+/// How long to wait for a connection. A running node on this machine accepts one within this time.
 const LIVES_WITHIN: Duration = Duration::from_secs(1);
 
 /// The arguments of `nacre ceph forget`
@@ -28,8 +28,8 @@ pub struct ForgetArguments {
 /// Marks a node as gone, so that no command waits for it any more.
 ///
 /// # Errors
-/// `NotFound` if no such node is known, with the names of the known nodes; `Invalid` if the node
-/// belongs to this folder, or is alive.
+/// `NotFound` if the cluster does not know the node; the error lists the known ones. `Invalid` if
+/// the node belongs to this folder, or is alive.
 pub async fn run(arguments: ForgetArguments, file: &ClusterFile, out: Out) -> Result<()> {
     let name = NodeName::new(&arguments.node)?;
     if file.known(&name).is_some() {
@@ -51,8 +51,7 @@ pub async fn run(arguments: ForgetArguments, file: &ClusterFile, out: Out) -> Re
     out.show(&json!({ "forgotten": name.as_str() }), || format!("nobody waits for {name} any more"))
 }
 
-/// Whether a node answers on this machine. For a node on another machine the answer is always
-/// false.
+/// Whether a node answers on this machine; always false for a node on another machine.
 async fn lives(node: &Node) -> bool {
     let endpoint = node.address.parse::<Endpoint>().ok().filter(|place| place.path().is_some());
     let Some(endpoint) = endpoint else { return false };

@@ -1,9 +1,9 @@
 //! `nacre ceph install`: puts the object class into the folder from which the OSDs of this host
 //! load classes.
 //!
-//! An OSD loads a class when a request needs it, and keeps the loaded class until it is restarted.
-//! So the file must appear complete or not at all. The command also names the OSDs that still run
-//! another version.
+//! An OSD loads a class at the first request that needs it, and keeps the loaded class until the
+//! OSD restarts. So the file must appear there only when it is complete. The command also names the
+//! OSDs that still run another version.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -47,8 +47,8 @@ pub struct InstallArguments {
 ///
 /// # Errors
 /// - `NotFound` if the library or the folder is missing.
-/// - `Invalid` if the file is no library, or an incomplete one.
-/// - `Unsupported` if the library is for another version of Ceph than this host has.
+/// - `Invalid` if the file is not a library, or is incomplete.
+/// - `Unsupported` if the library was built for another version of Ceph than this host has.
 /// - `Denied` without the right to write into the folder.
 pub async fn run(arguments: InstallArguments, out: Out) -> Result<()> {
     let plugin = match arguments.plugin {
@@ -190,8 +190,9 @@ fn osd_of(command: &[u8]) -> Option<String> {
     arguments.get(at + 1).map(|id| id.to_string())
 }
 
-/// Whether a process has mapped an earlier file of this path, which has another inode. `maps` has
-/// lines such as `7f… r-xp 00000000 fe:01 1234  /usr/lib/…/libcls_nacre.so (deleted)`.
+/// Whether a process still uses an earlier file of this path, which has another inode. `maps` is
+/// the content of `/proc/PID/maps`, with lines such as `7f… r-xp 00000000 fe:01 1234
+/// /usr/lib/…/libcls_nacre.so (deleted)`.
 fn has_another(maps: &str, path: &str, inode: u64) -> bool {
     let is_it = |line: &&str| line.trim_end_matches(" (deleted)").ends_with(path);
     let inodes = maps.lines().filter(is_it).filter_map(|line| line.split_whitespace().nth(4));

@@ -22,7 +22,7 @@ pub struct Lack {
 }
 
 /// The things that nacre needs and the cluster lacks, the most important first. `pool` is the RADOS
-/// pool that nacre is to use.
+/// pool in which nacre keeps its data.
 pub fn lacks_of(pool: &str, examination: &Examination) -> Vec<Lack> {
     let mut lacks = Vec::new();
     lacks.extend(absent_pool(pool, examination));

@@ -1,15 +1,15 @@
-//! Checks the object class's file: whether it is complete, and for which version of Ceph it is.
+//! Checks the file of the object class before it is installed: whether it is complete, and for
+//! which version of Ceph it was built.
 //!
-//! An OSD maps the library into its memory before any code of the library can refuse to run. If the
-//! file is incomplete, the OSD dies when it touches a missing page. So the file is checked before
-//! it is put where OSDs find it.
+//! An OSD maps the library into its memory. If the file is incomplete, the OSD crashes when it
+//! reads a missing page, and no code of the library can prevent this.
 
 /// The text in the library that precedes the version of Ceph for which it was built.
 const BUILT_FOR: &[u8] = b"nacre-built-for-ceph:";
 /// How an ELF file for 64 bits, least byte first, begins.
 const ELF: &[u8] = b"\x7fELF\x02\x01";
-/// Offsets in the ELF header: the position of the section table, the size of a table entry, and the
-/// number of entries. The section table is the last part of the file.
+/// Offsets of three fields in the ELF header: the position of the section table, the size of a
+/// table entry, and the number of entries. The section table is the last part of the file.
 const TABLE_START: usize = 0x28;
 const ENTRY_BYTES: usize = 0x3a;
 const ENTRIES: usize = 0x3c;

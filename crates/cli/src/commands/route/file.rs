@@ -34,12 +34,12 @@ pub(super) struct Report {
 }
 
 impl Checked {
-    /// Reads a file, and checks it together with the rules of other applications and with the
-    /// programs that the rules name.
+    /// Reads a file of rules. Checks it together with the rules of other applications, and with the
+    /// programs that its rules name.
     ///
     /// # Errors
-    /// `Invalid` if the file is malformed; `Unsupported` if no node executes a rule; `NotFound` if
-    /// a program is not active.
+    /// `Invalid` if the file is malformed; `Unsupported` if no node can execute a rule; `NotFound`
+    /// if a program is not active.
     pub async fn read(path: &Path, cluster: &Cluster, state: &RouteState) -> Result<Self> {
         let text = input::read_text(path)?;
         let targets = targets(cluster);
@@ -125,8 +125,8 @@ fn topology(targets: &[TargetName]) -> Result<Topology> {
     Ok(topology)
 }
 
-/// Refuses lines that describe another network: a file for a cluster holds only rules, because the
-/// cluster itself is the network.
+/// Refuses lines that describe a network. A file for a cluster holds only rules, because the
+/// network is that of the cluster.
 fn check_topology(routes: &Routes, targets: &[TargetName]) -> Result<()> {
     let topology = &routes.topology;
     let is_own =

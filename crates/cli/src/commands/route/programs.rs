@@ -1,5 +1,4 @@
-//! The route programs that rules name: their declared destinations, and whether another version is
-//! safe.
+//! The route programs that rules name: their declared destinations, and the check of a new version.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,10 +14,12 @@ use super::file::{findings, targets};
 /// The destinations that programs declare.
 pub(super) type Declarations = BTreeMap<ProgramName, Vec<Destination>>;
 
-/// The declarations of the active versions of programs. Programs in `needed` must be active.
+/// The destinations that the active versions of programs declare. Programs in `needed` must be
+/// active.
 ///
 /// # Errors
-/// `NotFound` if one is not active; the hint says how to activate it; `Unavailable`.
+/// `NotFound` if a needed program is not active; the hint says how to activate it. `Unavailable` if
+/// the cluster does not answer.
 pub(super) async fn declarations(
     cluster: &Cluster,
     needed: &BTreeSet<ProgramName>,
@@ -58,8 +59,8 @@ async fn destinations(
 /// Refuses versions of programs that would make the installed rules unsafe.
 ///
 /// # Errors
-/// `Invalid` with the first finding that only appears with these versions; `Unsupported` if nodes
-/// do not execute a rule with a version; `Unavailable`.
+/// `Invalid` with the first finding that these versions cause; `Unsupported` if nodes cannot
+/// execute a rule with a version; `Unavailable`.
 pub(crate) async fn check_versions(cluster: &Cluster, versions: &[(ProgramId, u64)]) -> Result<()> {
     let routes = versions.iter().filter(|(program, _)| program.kind == ProgramKind::Route);
     let routes: Vec<_> = routes.collect();

@@ -12,7 +12,7 @@ use crate::out::{Out, note, printable, table};
 /// A node answers this in a moment.
 const NODE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The status of a cluster's switches. Switches of nodes that are down are left out.
+/// The status of a cluster's switches, without those on nodes that are down.
 ///
 /// # Errors
 /// `Unavailable` if no switch answers.

@@ -1,5 +1,5 @@
-//! `nacre slo advise`: says which tenants to move to which targets so that nacre can keep all
-//! promises.
+//! `nacre slo advise`: proposes which tenants to move to which targets, so that the cluster can
+//! keep all promises.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -59,8 +59,10 @@ struct Advised {
     unsupported: Option<String>,
 }
 
-/// Prints the advice. Fails if no moves help, or if `--apply` is given and nacre cannot move
-/// objects.
+/// Prints the proposed moves.
+///
+/// # Errors
+/// `Exhausted` if no moves help; `Unsupported` with `--apply` if nacre cannot move objects.
 pub(super) async fn run(arguments: &AdviseArguments, file: &ClusterFile, out: Out) -> Result<()> {
     let cluster = Cluster::reach(file)?;
     let state = cluster.slos().state().await?;
@@ -96,8 +98,8 @@ impl AdviseArguments {
     }
 }
 
-/// For each target, the ratio of the measured time of a request to the time in the profile, as the
-/// nodes report it.
+/// How much slower each target is than its profile: the ratio of the measured time of a request to
+/// the time in the profile. The nodes measure it.
 async fn slowdowns(targets: &Targets) -> Result<BTreeMap<TargetName, f64>> {
     let mut slowdowns = BTreeMap::new();
     for target in targets.reports().await?.into_iter().flat_map(|(_, targets)| targets) {

@@ -144,8 +144,8 @@ fn latency(seconds: Option<f64>) -> String {
     seconds.map_or_else(|| "no bound".to_owned(), milliseconds)
 }
 
-/// The name of a kind of bound. No request exceeds a deterministic bound; at most the share
-/// `violation` of the requests exceeds the other one.
+/// The name of a bound. Without a violation, no request exceeds the bound (it is *deterministic*).
+/// With one, at most this share of the requests may exceed it.
 fn bound_name(violation: Option<f64>) -> String {
     violation.map_or_else(|| "deterministic".to_owned(), |part| format!("violation {part}"))
 }

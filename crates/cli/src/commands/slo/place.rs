@@ -73,7 +73,8 @@ struct PlacedOne {
     priority: Option<usize>,
     bucket: Option<RateBurst>,
     latency_seconds: Option<f64>,
-    /// Why the tenant fits on no target. The reason is that of the target with the least work.
+    /// Why the tenant fits on no target. Each target has its own reason; this is the reason of the
+    /// one with the least work.
     refusal: Option<String>,
 }
 

@@ -20,8 +20,7 @@ use crate::signals::unless_interrupted;
 
 /// The pool of the objects that are measured with. It is removed afterwards.
 const POOL: &str = "nacre-slo-profile";
-/// If samples differ by more than this share of their mean, nacre can promise little with the
-/// profile.
+/// A profile is nearly useless if its samples differ by more than this share of their mean.
 const UNUSABLE: f64 = 0.5;
 
 /// How long to measure, or what to do instead
@@ -43,8 +42,8 @@ pub struct ProfileArguments {
 #[serde(deny_unknown_fields)]
 struct TargetProfile {
     target: String,
-    /// How long a request may wait for requests that were sent before it. The value follows from
-    /// the profile.
+    /// How long a request may wait for earlier requests that the target already serves. It is
+    /// computed from the profile.
     #[serde(default)]
     blocking_seconds: f64,
     profile: StoredProfile,
@@ -82,7 +81,7 @@ async fn load(path: &Path, cluster: &Cluster) -> Result<Vec<(TargetName, StoredP
     Ok(profiles)
 }
 
-/// Measures all targets for about `time`, and stores the profiles.
+/// Measures all targets for about `time` in total, and stores the profiles.
 ///
 /// # Errors
 /// `Unavailable` if a target does not answer.

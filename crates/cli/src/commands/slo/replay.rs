@@ -1,8 +1,8 @@
 //! `nacre slo replay`: sends the requests of recorded traces at their recorded times.
 //!
-//! The replay is open-loop: it sends a request when the request is due, even if earlier ones have
-//! no answer yet. A latency counts from the time at which the request was due. So a stall shows in
-//! the latency of every request that was due during it.
+//! The replay is open-loop: it sends each request when the request is due, even if earlier ones
+//! have no answer yet. A latency counts from the time at which the request was due. So a stall of
+//! the cluster adds to the latency of every request that was due during the stall.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

@@ -15,8 +15,8 @@ use super::{bound_name, latency, milliseconds};
 use crate::listing::{Limit, Listing};
 use crate::out::{Out, note, printable, table};
 
-/// Lists the promises. Each has its bound as it was computed, and the bound that the current
-/// profiles give.
+/// Lists the promises, each with two bounds: the bound that was computed when the promise was made,
+/// and the bound that the current profiles give.
 pub(super) async fn ls(cluster: &Cluster, limit: Limit, out: Out) -> Result<()> {
     const HEADER: [&str; 8] = [
         "tenant",

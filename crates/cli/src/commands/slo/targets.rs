@@ -1,5 +1,5 @@
-//! The targets of a cluster, and the objects that each keeps. On Ceph the targets are OSDs, and the
-//! gateways know them.
+//! The targets of a cluster, and objects on each target. On Ceph the targets are OSDs, and the
+//! gateways report them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,8 +14,8 @@ use nacre_slo::TargetReport;
 const NODE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Names that are tried to find objects of each target.
 const MAX_TRIED_NAMES: usize = 4096;
-/// Names that are tried at least. A target that has no object by then is an OSD without a placement
-/// group of the pool.
+/// How many object names are tried at least. A target that gets none of these objects is an OSD
+/// without a placement group of the pool.
 const ENOUGH_NAMES: usize = 256;
 
 /// How the targets of a cluster are reached.
@@ -42,7 +42,7 @@ impl Targets {
         })
     }
 
-    /// The measurements of each storage node. Nodes that are down are left out.
+    /// The measurements of each storage node, without nodes that are down.
     ///
     /// # Errors
     /// `Unavailable` if no node answers.
@@ -66,7 +66,7 @@ impl Targets {
     /// Makes all storage nodes record the requests of a tenant.
     ///
     /// # Errors
-    /// `Unavailable` if a node does not answer, because its part of the requests would be missing.
+    /// `Unavailable` if a node does not answer, because the requests to that node would be missing.
     pub async fn watch(&self, tenant: &TenantName, time: Duration) -> Result<()> {
         let request = WatchRequest { tenant: tenant.to_string(), seconds: time.as_secs_f64() };
         let input =

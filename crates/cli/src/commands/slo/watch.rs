@@ -13,13 +13,13 @@ use super::milliseconds;
 use super::targets::Targets;
 use crate::out::{Out, note, table};
 
-/// Nodes watch for this much longer than the command waits, so that no curve ends before the
-/// command reads it.
+/// Nodes watch for this much longer than the command waits, so that their records still exist when
+/// the command reads them.
 const SPARE: Duration = Duration::from_secs(10);
 /// An SLO that nobody can be promised. The refusal says which one fits.
 const IMPOSSIBLE_SECONDS: f64 = 1e-6;
-/// The proposed latency is this many times the shortest latency that fits now. This leaves room for
-/// other tenants.
+/// The proposed latency is this many times the shortest latency that fits now, so that other
+/// tenants fit as well.
 const ROOM: f64 = 1.25;
 
 /// Who is watched, and how long

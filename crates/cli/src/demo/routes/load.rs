@@ -1,9 +1,10 @@
 //! `Load`: sends reads and writes at a fixed rate, and compares each read with the acknowledged
 //! writes.
 //!
-//! A latency counts from the time at which the request was due (no coordinated omission). The
-//! requests on one object are sent one after the other, so a read must return the last acknowledged
-//! write. A failed write may have happened or not; the next read shows which.
+//! A latency counts from the time at which the request was due, so a delayed request is not
+//! measured as fast (no coordinated omission). The requests on one object are sent one after the
+//! other, so a read must return the last acknowledged write. If a write failed, the next read shows
+//! whether it happened.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -19,9 +20,9 @@ use super::stock_client::StockClient;
 const BLOCK_BYTES: usize = 4096;
 /// Blocks of an object. A read is of all of them.
 const BLOCKS: u64 = 8;
-/// A request that failed is sent again after this time.
+/// A failed request is sent again after this time.
 const RETRY: Duration = Duration::from_millis(50);
-/// A request that fails for so long ends the demo.
+/// If a request fails for longer than this, the demo ends with an error.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A request that was answered. Times are since the load began.
@@ -31,8 +32,8 @@ pub(super) struct Served {
     pub latency: Duration,
 }
 
-/// The values that an object may hold: for each block, the last acknowledged write and the failed
-/// writes after it.
+/// For each block of an object, the values that it may hold: the last acknowledged write, and the
+/// failed writes after it.
 struct Object {
     name: String,
     blocks: tokio::sync::Mutex<Vec<Vec<u64>>>,

@@ -5,10 +5,10 @@
 //!    All targets have the same limits.
 //! 2. The load rises above the limit of the target, and falls again. The demo shows the latencies
 //!    of each second.
-//! 3. The demo repeats this with the tail-latency application. During the burst it kills the node
-//!    that keeps routed bytes.
-//! 4. After the burst the bytes return home, and the rules are removed. Every read must have
-//!    returned the last acknowledged write.
+//! 3. The demo repeats this with the tail-latency application, which sends writes to other targets.
+//!    During the burst it kills a node that holds such routed bytes.
+//! 4. After the burst the routed bytes return to their usual target, and the rules are removed.
+//!    Every read must have returned the last acknowledged write.
 
 mod load;
 mod report;
@@ -127,8 +127,8 @@ fn is_home(all: &[RouteStatus]) -> bool {
 
 impl Stage {
     fn new(file: &ClusterFile, cluster: &Cluster) -> Result<Self> {
-        // The killed node must not keep the map of rules. There is only one copy of the map, so no
-        // rule could change while the node is down.
+        // The demo must not kill the node that keeps the map of rules. There is only one copy of
+        // the map, so no rule could change while that node is down.
         let keeper = cluster.locate(&"nacre.system/map/routes".parse()?);
         let mut others = cluster.store().targets().into_iter().filter(|target| *target != keeper);
         let (Some(home), Some(victim)) = (others.next(), others.next()) else {
@@ -172,9 +172,10 @@ impl Stage {
         Ok(())
     }
 
-    /// Runs the usual load, a burst, and the usual load again. With a supervisor, it kills the
-    /// victim during the burst, once the overloaded target has sent bytes elsewhere. It returns how
-    /// many bytes were elsewhere at that time.
+    /// Runs the usual load, a burst, and the usual load again.
+    ///
+    /// With a supervisor, it kills the victim during the burst, once the overloaded target has sent
+    /// bytes to other targets. Returns how many bytes other targets held at that time.
     async fn phase(
         &self,
         load: &Arc<Load>,

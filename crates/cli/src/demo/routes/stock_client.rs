@@ -1,4 +1,4 @@
-//! `StockClient`: a client without any knowledge of routes. It uses only gRPC and the `.proto`
+//! `StockClient`: a client that knows nothing about routes. It uses only gRPC and the `.proto`
 //! files, and no other code of nacre.
 
 use std::path::PathBuf;

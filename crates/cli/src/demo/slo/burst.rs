@@ -1,4 +1,4 @@
-//! `Burst`: a tenant that writes as fast as it can. It has its own thread and its own sessions.
+//! `Burst`: a tenant that writes as fast as it can, from its own thread and over its own sessions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

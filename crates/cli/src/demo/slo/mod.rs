@@ -7,8 +7,8 @@
 //!    enforced, then while they are.
 //! 4. The demo compares the latencies of the two tenants with their promises.
 //!
-//! The rates and latencies follow from the measured profile. So the demo is equally demanding on a
-//! slow machine and on a fast one.
+//! The rates and latencies are computed from the measured profile. So the demo is equally demanding
+//! on slow and fast machines.
 
 mod burst;
 mod report;

@@ -1,6 +1,6 @@
-//! `Steady`: a tenant that sends no more than it asked for. It sends at the times that its rate
-//! sets, even if earlier requests have no answer yet. A latency counts from the time at which the
-//! request was due.
+//! `Steady`: a tenant that stays below the rate of its promise. It sends each request when the
+//! request is due, even if earlier ones have no answer yet. A latency counts from the time at which
+//! the request was due.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
