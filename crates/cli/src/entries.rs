@@ -22,7 +22,7 @@ pub struct Entries {
 fn pair(text: &str) -> Result<(String, String)> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.into(), value.into())),
-        _ => Err(Error::invalid(format!("{text:?} is no entry")).hint("write KEY=VALUE")),
+        _ => Err(Error::invalid(format!("{text:?} is not an entry")).hint("write KEY=VALUE")),
     }
 }
 
@@ -43,7 +43,7 @@ impl Entries {
             return Err(Error::invalid("a key is given twice").hint("give each key one value"));
         }
         if self.value_files.iter().filter(|(_, file)| file == "-").count() > 1 {
-            return Err(Error::invalid("standard input is the value of one key only"));
+            return Err(Error::invalid("only one key can have its value from standard input"));
         }
         let from_file = |(key, file): (String, String)| Ok((key, read_file(Path::new(&file))?));
         let files: Vec<_> = self.value_files.into_iter().map(from_file).collect::<Result<_>>()?;

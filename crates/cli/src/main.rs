@@ -159,18 +159,18 @@ impl Place {
         let is_asked_for = |id| matches.value_source(id) == Some(ValueSource::CommandLine);
         if is_asked_for("identity") && !command.takes_identity() {
             return Err(Error::invalid(format!("`nacre {}` takes no identity", verbs_of(matches)))
-                .hint("leave --identity out: it asks no running cluster"));
+                .hint("leave --identity out: the command needs no running cluster"));
         }
         let is_empty = |path: &PathBuf| path.as_os_str().is_empty();
         if is_empty(&self.cluster) {
             if is_asked_for("cluster") {
-                return Err(Error::invalid("--cluster names no folder"));
+                return Err(Error::invalid("the value of --cluster is empty; it must be a folder"));
             }
             self.cluster = DEFAULT_CLUSTER.into();
         }
         if self.identity.as_ref().is_some_and(is_empty) {
             if is_asked_for("identity") {
-                return Err(Error::invalid("--identity names no file"));
+                return Err(Error::invalid("the value of --identity is empty; it must be a file"));
             }
             self.identity = None;
         }
@@ -260,7 +260,7 @@ fn verbs_of(matches: &ArgMatches) -> String {
 async fn run_traced(arguments: Arguments, verbs: &str, out: Out) -> Result<()> {
     if !arguments.command.is_traceable() {
         return Err(Error::invalid(format!("`nacre {verbs}` cannot be traced"))
-            .hint("trace a command that asks a running cluster"));
+            .hint("use --trace with a command that sends requests to a running cluster"));
     }
     let file = arguments.place.cluster_file()?;
     let spans = Spans::new(Arc::new(SystemClock::default()), Random::from_system());

@@ -36,8 +36,8 @@ impl FromStr for Row {
         let wrong = || {
             let shown: String = text.chars().take(MAX_SHOWN_CHARACTERS).collect();
             let more = if shown.len() < text.len() { "…" } else { "" };
-            Error::invalid(format!("{shown:?}{more} is no row"))
-                .hint("write a JSON array of whole numbers, texts, true, false and null")
+            Error::invalid(format!("{shown:?}{more} is not a row"))
+                .hint("write a JSON array of whole numbers, strings, true, false and null")
         };
         let values: Vec<serde_json::Value> = serde_json::from_str(text).map_err(|_| wrong())?;
         let value = |value: serde_json::Value| match value {
@@ -53,8 +53,9 @@ impl FromStr for Row {
 
 /// Prints the reply of a class in Brados: one row a line, or one JSON object with all rows.
 pub fn show_rows(reply: &CallReply, out: Out) -> Result<()> {
-    let outputs = decode_reply(&reply.output)
-        .map_err(|error| Error::invalid(error.to_string()).hint("is it a class in Brados?"))?;
+    let outputs = decode_reply(&reply.output).map_err(|error| {
+        Error::invalid(error.to_string()).hint("check that the class is written in Brados")
+    })?;
     out.show(&outputs_as_json(&outputs), || lines(&outputs).join("\n"))
 }
 

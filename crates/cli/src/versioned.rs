@@ -34,8 +34,8 @@ impl<Name: Display> Versioned<Name> {
     /// `Invalid` if both forms give a version.
     pub fn or(self, former: Option<u64>) -> Result<(Name, Option<u64>)> {
         match (self.version, former) {
-            (Some(_), Some(_)) => Err(Error::invalid("the version is said twice")
-                .hint(format!("write {}@VERSION alone", self.name))),
+            (Some(_), Some(_)) => Err(Error::invalid("the version is given twice")
+                .hint(format!("write {}@VERSION, and no other version", self.name))),
             (version, former) => Ok((self.name, version.or(former))),
         }
     }
@@ -46,7 +46,7 @@ impl<Name: Display> Versioned<Name> {
     /// `Invalid` if no version is given, or if both forms give one.
     pub fn required(self, former: Option<u64>) -> Result<(Name, u64)> {
         let (name, version) = self.or(former)?;
-        let missing = || Error::invalid(format!("which version? Write {name}@VERSION"));
+        let missing = || Error::invalid(format!("no version is given for {name}"));
         let version = version.ok_or_else(missing)?;
         Ok((name, version))
     }

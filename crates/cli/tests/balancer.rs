@@ -311,7 +311,7 @@ fn invalid_settings_of_a_node_are_refused() {
     assert!(said.contains("no node storage.0 hosts what can be balanced"), "{said}");
     assert!(said.contains("name one of meta.0, meta.1, meta.2"), "{said}");
     let (status, said) = fails(&[NODES[0]]);
-    assert!(status == 2 && said.contains("say --label NAME"), "{said}");
+    assert!(status == 2 && said.contains("give --label NAME"), "{said}");
     for (argument, reason) in [
         ("--capacity=0", "a capacity of 0"),
         ("--capacity=nan", "a capacity of NaN"),

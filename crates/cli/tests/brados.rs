@@ -122,7 +122,7 @@ fn a_test_script_runs_beside_its_program() {
     let lua = write(folder.path(), "c.lua", "function f() end objclass.register(f)");
     let refused = nacre(&["program", "test", &lua, &script]);
     assert_eq!(refused.status.code(), Some(2));
-    assert!(text(&refused.stderr).contains("c.lua is no program in Brados"));
+    assert!(text(&refused.stderr).contains("c.lua is not a program in Brados"));
 }
 
 #[test]

@@ -188,7 +188,7 @@ fn ceph_check_reports_a_missing_pool_and_lists_that_exclude_the_class() {
         ]
     );
     let (status, _, said) = check("embedded");
-    assert!(status == Some(2) && said.contains("no Ceph cluster"), "{said}");
+    assert!(status == Some(2) && said.contains("not a Ceph cluster"), "{said}");
 }
 
 #[test]

@@ -416,7 +416,7 @@ fn a_map_of_nacre_itself_changes_only_with_the_option_system() {
     for map in all.lines().filter(|map| *map != "mine") {
         for change in [&["map", "set", map, "x=y"][..], &["map", "rm", map, "x"]] {
             let (status, said) = cluster.fails(change);
-            assert!(status == 2 && said.contains("keeps its own things"), "{change:?}: {said}");
+            assert!(status == 2 && said.contains("one of nacre's own"), "{change:?}: {said}");
         }
         cluster.run(&["map", "get", map]);
     }
@@ -424,7 +424,7 @@ fn a_map_of_nacre_itself_changes_only_with_the_option_system() {
     let pools = "nacre.system/map/pools";
     for change in [&["object", "rm", pools][..], &["object", "map", "set", pools, "x=y"]] {
         let (status, said) = cluster.fails(change);
-        assert!(status == 2 && said.contains("keeps its own things"), "{change:?}: {said}");
+        assert!(status == 2 && said.contains("one of nacre's own"), "{change:?}: {said}");
     }
     cluster.run(&["map", "set", "pools", "more={}", "--system"]);
     cluster.run(&["map", "rm", "pools", "more", "--system"]);

@@ -108,5 +108,5 @@ fn an_unreadable_input_gives_a_plain_error() {
     assert!(said.contains("cannot read /nonexistent"), "{said}");
     let (worked, _, said) = demo(&["--input", "-"], "");
     assert!(!worked);
-    assert!(said.contains("holds no records"), "{said}");
+    assert!(said.contains("has no records"), "{said}");
 }

@@ -274,7 +274,7 @@ fn an_address_outside_this_machine_requires_keys() {
         (output.status.success(), String::from_utf8(output.stderr).unwrap())
     };
     let (made, said) = init(&["--listen", "0.0.0.0:7000"]);
-    assert!(!made && said.contains("as clients use it"), "{said}");
+    assert!(!made && said.contains("by which clients reach"), "{said}");
     assert!(!folder.path().join("cluster.json").exists());
     let (made, said) = init(&[]);
     assert!(made, "{said}");

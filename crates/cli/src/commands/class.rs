@@ -76,8 +76,9 @@ pub enum ClassCommand {
 pub async fn run(command: ClassCommand, cluster: &Cluster, out: Out) -> Result<()> {
     match command {
         ClassCommand::Call { object, class, method, row, row_file, striped: true, .. } => {
-            let row = row_given(row, row_file)?
-                .ok_or_else(|| Error::invalid("--striped takes a row").hint("give one: --row"))?;
+            let row = row_given(row, row_file)?.ok_or_else(|| {
+                Error::invalid("--striped needs a row").hint("give a row with --row or --row-file")
+            })?;
             call_striped(cluster, &object, class, &method, &row, out).await
         }
         ClassCommand::Call {
@@ -138,11 +139,13 @@ async fn call_striped(
     out: Out,
 ) -> Result<()> {
     let Versioned { name: class, version: None } = class else {
-        return Err(Error::invalid("a call of a striped object takes no version"));
+        return Err(Error::invalid("a call with --striped takes no version; leave @VERSION out"));
     };
     let Some(striped) = Striped::open(cluster, object, &class).await? else {
         let text = format!("the class {class} does not divide objects among stripes");
-        return Err(Error::invalid(text).hint("say `layout stripes: 8` in its source"));
+        return Err(
+            Error::invalid(text).hint("put a line such as `layout stripes: 8` into its source")
+        );
     };
     show_striped(&striped.call(method.as_str(), row.values()).await?, out)
 }

@@ -119,7 +119,7 @@ fn take_back(name: &EntityName, grants: &mut Grants, grant: &Grant) -> Result<()
     match grants.remove(grant) {
         true => Ok(()),
         false => Err(Error::not_found(format!("{name} has no grant '{grant}'"))
-            .hint("see its grants with `nacre entity ls`")),
+            .hint("list its grants with `nacre entity ls`")),
     }
 }
 

@@ -71,13 +71,13 @@ fn addresses(listen: &[String], nodes: usize) -> Result<Vec<String>> {
         [(host, first)] => (0..nodes)
             .map(|n| match u16::try_from(usize::from(*first) + n) {
                 Ok(port) => Ok(format!("{host}:{port}")),
-                Err(_) => Err(Error::invalid(format!("there are no {nodes} ports from {first}"))),
+                Err(_) => Err(Error::invalid(format!("{nodes} ports from {first} on would exceed the port number 65535"))),
             })
             .collect(),
         each if each.len() == nodes && each.iter().all(|(_, port)| *port > 0) => {
             Ok(each.iter().map(|(host, port)| format!("{host}:{port}")).collect())
         }
-        each => Err(Error::invalid(format!("{} addresses for {nodes} nodes", each.len()))
+        each => Err(Error::invalid(format!("there are {} addresses for {nodes} nodes", each.len()))
             .hint("give one, or one with a port for each node: the storage targets and the metadata node; \
                    on Ceph the gateways")),
     }
@@ -89,8 +89,8 @@ pub(crate) fn host_and_port(text: &str) -> Result<(&str, u16)> {
         Error::invalid(format!("{text:?} is not an address")).hint("write HOST:PORT")
     })?;
     if ["0.0.0.0", "[::]"].contains(&host) {
-        return Err(Error::invalid(format!("{host} is no address to connect to"))
-            .hint("name the machine's address, as clients use it"));
+        return Err(Error::invalid(format!("clients cannot connect to the address {host}"))
+            .hint("name the address by which clients reach this machine"));
     }
     Ok((host, port))
 }
@@ -100,7 +100,7 @@ pub(crate) fn host_and_port(text: &str) -> Result<(&str, u16)> {
 fn chosen_ports(host: &str, count: usize) -> Result<Vec<String>> {
     TcpListener::bind(format!("{host}:0")).map_err(|error| {
         Error::unavailable(format!("cannot listen on {host}: {error}"))
-            .hint("is it an address of this machine?")
+            .hint("name an address of this machine")
     })?;
     let first = free_ports(u16::try_from(count).unwrap_or(u16::MAX))?;
     Ok((first..).take(count).map(|port| format!("{host}:{port}")).collect())

@@ -297,7 +297,7 @@ fn lost(log: &Log, text: &str) -> Error {
     Error::corrupt(text)
         .during("read")
         .on(log.name())
-        .hint("all others can be read, and records appended; `--json` shows which are lost")
+        .hint("all other positions can be read, and new records appended; `--json` shows the lost positions")
 }
 
 /// An entry for programs; unwritten ones included.

@@ -93,10 +93,10 @@ impl SystemArgument {
         if self.system || !is_system_map(map) {
             return Ok(());
         }
-        let text = format!("map {map} is one that nacre keeps its own things in");
+        let text = format!("map {map} is one of nacre's own maps");
         let instead = match command_for(map) {
-            Some(command) => format!("change them with `nacre {command}`"),
-            None => "its nodes write it".to_owned(),
+            Some(command) => format!("change it with `nacre {command}`"),
+            None => "the nodes write it".to_owned(),
         };
         Err(Error::invalid(text).hint(format!(
             "{instead}; --system writes the map all the same, and a wrong entry can break the cluster"

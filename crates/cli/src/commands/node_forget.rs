@@ -42,7 +42,7 @@ pub async fn run(arguments: &ForgetArguments, folder: &Path, out: Out) -> Result
     // Before a lock is made for a cluster that is not there.
     let cluster = ClusterFile::read(folder)?;
     let lock = FolderLock::take(folder).map_err(|error| {
-        error.hint("stop the cluster first, and run this as the user who runs it")
+        error.hint("stop the cluster first, and run this command as the user who runs the cluster")
     })?;
     cluster.check_forgettable(name)?;
     let mut lost = lost_with(&cluster, name)?;
@@ -51,7 +51,7 @@ pub async fn run(arguments: &ForgetArguments, folder: &Path, out: Out) -> Result
         let lines: Vec<_> = lost.iter().map(|what| format!("\n  {what}")).collect();
         note(&format!("{name} would start empty. Lost for good would be:{}", lines.concat()));
         return Err(Error::invalid("nothing was changed")
-            .hint(format!("to accept this loss: nacre node forget {name} --yes")));
+            .hint(format!("accept the loss with `nacre node forget {name} --yes`")));
     }
     cluster.forget_target(name, &lock)?;
     out.show(&json!({ "forgotten": name, "lost": lost }), || {

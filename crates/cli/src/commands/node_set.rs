@@ -47,8 +47,8 @@ impl FromStr for Label {
 pub async fn run(arguments: SetArguments, cluster: &Cluster, out: Out) -> Result<()> {
     let SetArguments { node, labels, unlabels, capacity } = arguments;
     if labels.is_empty() && unlabels.is_empty() && capacity.is_none() {
-        return Err(Error::invalid("it is not said what to set")
-            .hint("say --label NAME, --unlabel NAME or --capacity NUMBER"));
+        return Err(Error::invalid("no label and no capacity is given")
+            .hint("give --label NAME, --unlabel NAME or --capacity NUMBER"));
     }
     check_rank(cluster, &node).await?;
     let change = |traits: &mut NodeTraits| {
@@ -79,6 +79,6 @@ async fn check_rank(cluster: &Cluster, node: &NodeName) -> Result<()> {
         return Ok(());
     }
     let names: Vec<_> = hosts.iter().map(NodeName::as_str).collect();
-    Err(Error::not_found(format!("no node {node} hosts what can be balanced"))
+    Err(Error::not_found(format!("no node {node} hosts units that a balancer can move"))
         .hint(format!("name one of {}", names.join(", "))))
 }

@@ -227,7 +227,7 @@ impl ObjectCommand {
         match self.changed().into_iter().find(|object| object.pool == PoolName::system()) {
             None => Ok(()),
             Some(object) => {
-                let text = format!("{object} is one of those that nacre keeps its own things in");
+                let text = format!("{object} is one of nacre's own objects");
                 Err(Error::invalid(text).hint(
                     "change maps with `nacre map`, programs with `nacre program`, logs with `nacre log`",
                 ))

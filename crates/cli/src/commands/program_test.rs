@@ -54,7 +54,7 @@ pub async fn run(arguments: TestArguments, out: Out) -> Result<()> {
     let source = read_text(&arguments.file)?;
     if !nacre_brados::is_brados(&source) {
         let file = arguments.file.display();
-        return Err(Error::invalid(format!("{file} is no program in Brados"))
+        return Err(Error::invalid(format!("{file} is not a program in Brados"))
             .hint("only those have test scripts; try a class in Lua by `nacre class eval` or `class call`"));
     }
     let path = arguments.script.unwrap_or_else(|| arguments.file.with_extension("test"));
@@ -184,7 +184,8 @@ impl Run<'_> {
 /// Waits until the objects of a test case have delivered all their messages. A message whose
 /// delivery was given up is an error.
 async fn delivered(pool: &Pool) -> Result<Expected> {
-    let too_long = || Error::unavailable(format!("not delivered in {DELIVERY_PATIENCE:?}"));
+    let too_long =
+        || Error::unavailable(format!("a message was not delivered within {DELIVERY_PATIENCE:?}"));
     let waiting = until_delivered(pool);
     tokio::time::timeout(DELIVERY_PATIENCE, waiting).await.map_err(|_| too_long())??;
     Ok(Expected::Reply(vec![]))
@@ -205,7 +206,10 @@ async fn has_messages(pool: &Pool) -> Result<bool> {
             match pool.object(name.as_str())?.outbox().await {
                 Ok(outbox) => match outbox.dead.first() {
                     Some(dead) => {
-                        return Err(Error::conflict(format!("given up: {}", dead.reason)));
+                        return Err(Error::conflict(format!(
+                            "the delivery of a message was given up: {}",
+                            dead.reason
+                        )));
                     }
                     None if !outbox.waiting.is_empty() || !outbox.resent.is_empty() => {
                         return Ok(true);

@@ -80,7 +80,7 @@ pub fn examine(folder: &Path, out: Out) -> Result<()> {
         return Ok(());
     }
     Err(Error::corrupt(damaged_places(count))
-        .hint("`nacre salvage DIR --to NEW_DIR` saves all that is not damaged"))
+        .hint("copy the readable data with `nacre salvage DIR --to NEW_DIR`"))
 }
 
 /// The folders of a cluster's targets, in their order; else the folder itself.

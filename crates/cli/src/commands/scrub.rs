@@ -70,7 +70,7 @@ pub async fn run(file: &ClusterFile, out: Out) -> Result<()> {
             .hint("`nacre scrub --remove-stray TARGET POOL/OBJECT` removes one; docs/damage.md says more"));
     }
     Err(Error::corrupt(damaged_places(damages))
-        .hint("the rest goes on being served; write what is damaged again, or remove it"))
+        .hint("all other data is still served; write the damaged objects again, or remove them"))
 }
 
 /// Removes a stray object from a target on which it does not belong.
@@ -99,8 +99,9 @@ async fn scrub(sessions: &Sessions, node: &NodeEntry, out: Out) -> Result<Total>
         let began = clock.monotonic();
         let answer = session.ask(STORAGE_SERVICE, "scrub", cursor.into(), STEP_TIMEOUT).await?;
         let took = clock.monotonic().saturating_sub(began);
-        let step: ScrubReport = serde_json::from_slice(&answer)
-            .map_err(|error| Error::new(ErrorKind::Corrupt, format!("its report: {error}")))?;
+        let step: ScrubReport = serde_json::from_slice(&answer).map_err(|error| {
+            Error::new(ErrorKind::Corrupt, format!("its report cannot be read: {error}"))
+        })?;
         total.add(&step);
         for damage in &step.damages {
             show(node, damage, out)?;

@@ -67,11 +67,11 @@ fn nobody_answers(file: &ClusterFile, kept: &[KeptReport]) -> Error {
         let places: Vec<_> =
             file.nodes().iter().filter_map(|node| node.address.as_deref()).collect();
         return Error::unavailable(format!("no node answers at {}", places.join(", ")))
-            .hint("do they run, and are these addresses reached from here?");
+            .hint("check that the nodes run, and that this machine reaches these addresses");
     }
     let hint = match kept.is_empty() {
         true => "start the cluster with `nacre up`",
-        false => "`nacre up` runs, and starts those that end again",
+        false => "`nacre up` runs, and restarts the nodes; its output says why they end",
     };
     Error::unavailable(format!("no node of {} answers", file.folder().display())).hint(hint)
 }

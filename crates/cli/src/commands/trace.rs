@@ -57,12 +57,13 @@ pub async fn run(arguments: TraceArguments, file: &ClusterFile, out: Out) -> Res
         (None, Some(id)) => {
             let spans = spans_of(file, id).await?;
             if spans.is_empty() {
-                return Err(Error::not_found(format!("no node remembers trace {id}"))
-                    .hint("nodes remember the latest some thousand spans"));
+                return Err(Error::not_found(format!("no node has the trace {id} any more"))
+                    .hint("each node keeps only its latest few thousand spans"));
             }
             print(id, &spans, arguments.otlp, out)
         }
-        (None, None) => Err(Error::invalid("which trace?").hint("see `nacre trace --help`")),
+        (None, None) => Err(Error::invalid("no trace is named")
+            .hint("name a trace, or list them with `nacre trace ls`")),
     }
 }
 
@@ -85,7 +86,7 @@ pub async fn show(file: &ClusterFile, id: Id, own: Vec<Span>, out: Out) -> Resul
     let mut spans: Vec<_> = own.collect();
     match spans_of(file, id).await {
         Ok(told) => spans.extend(told),
-        Err(error) => note(&format!("the nodes' part is missing: {error}")),
+        Err(error) => note(&format!("the spans of the nodes are missing: {error}")),
     }
     if !out.is_json() {
         note(&render(id, &spans));
@@ -155,7 +156,7 @@ async fn ask_all<T: DeserializeOwned>(
     {
         return Err(error);
     }
-    failed.iter().for_each(|(node, error)| note(&format!("{node} does not tell: {error}")));
+    failed.iter().for_each(|(node, error)| note(&format!("{node} does not answer: {error}")));
     Ok(told)
 }
 
@@ -167,6 +168,7 @@ async fn ask<T: DeserializeOwned>(
     let session = sessions.session(&node.name)?;
     let input = Bytes::copy_from_slice(input.as_bytes());
     let answer = session.query(NODE_SERVICE, "traces", input, NODE_TIMEOUT).await?;
-    serde_json::from_slice(&answer)
-        .map_err(|error| Error::new(ErrorKind::Corrupt, format!("its traces: {error}")))
+    serde_json::from_slice(&answer).map_err(|error| {
+        Error::new(ErrorKind::Corrupt, format!("its traces cannot be read: {error}"))
+    })
 }

@@ -27,7 +27,7 @@ const MAX_METRICS_PORT: i64 = 65_000;
 /// A note for two cases: the keys were made by another certificate authority than the one that the
 /// cluster began with, or the administrator was revoked.
 const ADMIN_IS_NOBODY: &str = "the identity in tls/admin.json is no entity of this cluster: \
-    let somebody in with `nacre entity add` in this folder";
+    add an administrator with `nacre entity add` in this folder";
 
 const _: () = assert!(MAX_METRICS_PORT + 2 * MAX_TARGETS < u16::MAX as i64);
 

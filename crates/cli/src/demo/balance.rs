@@ -108,7 +108,7 @@ pub(super) async fn play(supervisor: &Supervisor, out: Out) -> Result<()> {
         never = second_by_second(&cluster, &watched, &mut seconds) => never?,
     }
     stage.busy.iter().for_each(|busy| busy.work.stop());
-    note("reading everything back");
+    note("reading all records back");
     let mut logs = BTreeMap::new();
     for (busy, writers) in stage.busy.iter().zip(writers) {
         let told = writers.finish().await?;
@@ -119,7 +119,7 @@ pub(super) async fn play(supervisor: &Supervisor, out: Out) -> Result<()> {
     if report.holds() {
         return Ok(());
     }
-    Err(Error::corrupt("what was read back is not what was acknowledged"))
+    Err(Error::corrupt("the records that were read back differ from the acknowledged ones"))
 }
 
 /// Returns the error of the first writer that gives up.
@@ -129,7 +129,7 @@ async fn all_writers(writers: &mut [Writers]) -> Error {
         .map(|writers| Box::pin(writers.during(std::future::pending::<Result<()>>())));
     match futures::future::select_all(never).await.0 {
         Err(error) => error,
-        Ok(()) => Error::unavailable("the writers ended early"),
+        Ok(()) => Error::unavailable("the writers ended before the demo did"),
     }
 }
 
@@ -208,7 +208,8 @@ impl Stage<'_> {
         let node = node.ok_or_else(|| Error::not_found("the log has no sequencer"))?;
         self.event(started, "the sequencers are on three nodes".to_owned());
         let entry = self.supervisor.cluster().known(&node);
-        let name = entry.ok_or_else(|| Error::not_found("the node is none of this folder"))?;
+        let name =
+            entry.ok_or_else(|| Error::not_found("the sequencer's node is not in this folder"))?;
         // It stays down until another node has taken the sequencer over.
         self.supervisor.kill(&name.name, true).await?;
         let log = self.busy[last].log.name().clone();

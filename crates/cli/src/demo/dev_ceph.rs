@@ -81,7 +81,7 @@ async fn output(mut command: Command) -> Result<Vec<u8>> {
     let name = command.as_std().get_program().to_string_lossy().into_owned();
     let failed = |why: String| {
         Err(Error::unavailable(format!("{name}: {}", why.trim()))
-            .hint("the demo needs scripts/ceph-cluster and ceph-common"))
+            .hint("check --ceph-cluster, and that ceph-common is installed"))
     };
     match command.kill_on_drop(true).output().await {
         Ok(output) if output.status.success() => Ok(output.stdout),
@@ -91,5 +91,5 @@ async fn output(mut command: Command) -> Result<Vec<u8>> {
 }
 
 fn senseless(question: &str) -> Error {
-    Error::unavailable(format!("ceph {question} answers what cannot be read"))
+    Error::unavailable(format!("the answer of `ceph {question}` cannot be read"))
 }

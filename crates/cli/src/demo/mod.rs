@@ -218,7 +218,7 @@ fn conclude(report: &Report, out: Out) -> Result<()> {
     if report.verdict().holds() {
         return Ok(());
     }
-    Err(Error::corrupt("what was read back is not what was acknowledged"))
+    Err(Error::corrupt("the records that were read back differ from the acknowledged ones"))
 }
 
 struct Stage<'a> {
@@ -261,7 +261,7 @@ impl Stage<'_> {
             never = progress.follow(&work) => never,
         };
 
-        progress.note("reading everything back");
+        progress.note("reading all records back");
         let reading = work.now();
         let read = read_all(folder, LOG).await?;
         let reading = work.now() - reading;
@@ -349,7 +349,9 @@ impl Stage<'_> {
     async fn sequencer(&self, log: &Log) -> Result<String> {
         let known = log.stat().await?.sequencer;
         let node = known.and_then(|known| self.supervisor.cluster().known(&known));
-        let node = node.ok_or_else(|| Error::not_found("the log has no sequencer here"))?;
+        let node = node.ok_or_else(|| {
+            Error::not_found("none of this cluster's nodes has the log's sequencer")
+        })?;
         Ok(node.name.clone())
     }
 
@@ -362,7 +364,7 @@ impl Stage<'_> {
         if interface.is_answer(&reply.output) {
             return Ok(());
         }
-        Err(Error::corrupt("the storage interface answers as its former version"))
+        Err(Error::corrupt("the storage interface still behaves like its former version"))
     }
 
     /// Chooses a target to kill, among those that do not keep the map with the log's view. There is
@@ -376,7 +378,14 @@ impl Stage<'_> {
             .collect::<Result<_>>()?;
         let mut targets = self.supervisor.cluster().with_role(RoleName::Storage);
         let victim = targets.find(|node| !keepers.contains(&node.name));
-        Ok(victim.ok_or_else(|| Error::not_found("no target to spare"))?.name.clone())
+        Ok(victim
+            .ok_or_else(|| {
+                Error::not_found(
+                    "every target keeps a map that the demo needs, so none can be killed",
+                )
+            })?
+            .name
+            .clone())
     }
 }
 
@@ -411,7 +420,7 @@ async fn hit(ceph: &DevCeph, log: &Log, work: &Work) -> Result<String> {
 
 fn hangs(fault: Fault) -> Error {
     let limit = STEP_DEADLINE.as_secs();
-    Error::unavailable(format!("the cluster was not whole again {limit} s after: {fault:?}"))
+    Error::unavailable(format!("the cluster had not recovered {limit} s after the fault {fault:?}"))
 }
 
 /// Puts and activates a version of the storage interface, and waits until every node runs it.
@@ -449,7 +458,7 @@ async fn measure(work: &Work, progress: Progress) -> Result<()> {
 async fn passed(work: &Work, mark: usize) -> Result<()> {
     let mut acknowledged = work.acknowledged();
     let passed = acknowledged.wait_for(|&count| count >= mark).await;
-    passed.map(drop).map_err(|_| Error::unavailable("the writers ended early"))
+    passed.map(drop).map_err(|_| Error::unavailable("the writers ended before the demo did"))
 }
 
 /// Waits until the log stores no new records on `node`. A writer notices that the node is down, and
@@ -459,7 +468,7 @@ async fn stripes_avoid(cluster: &Cluster, log: &Log, node: &str) -> Result<()> {
     loop {
         changes.next().await?;
         let view = cluster.log_env().views.current(log.name()).await?;
-        let view = view.ok_or_else(|| Error::not_found("the log is gone"))?;
+        let view = view.ok_or_else(|| Error::not_found("the log has been removed"))?;
         let targets = view.current_targets(&**cluster.store());
         if targets.iter().all(|target| target.as_str() != node) {
             return Ok(());

@@ -52,7 +52,7 @@ impl Records {
             records.take_lines(BufReader::new(file), &name, limit)?;
         }
         if records.lines.is_empty() {
-            return Err(Error::not_found(format!("{} holds no records", records.origin))
+            return Err(Error::not_found(format!("{} has no records", records.origin))
                 .hint("name a file with --input FILE; each line is a record"));
         }
         Ok(records)

@@ -115,12 +115,14 @@ async fn pull(fs: &CephFs, out: Out) -> Result<()> {
     let object = fs.map().await?.balancer;
     if object.is_empty() {
         return Err(Error::not_found(format!("{} has no policy", fs.name()))
-            .hint("it runs Ceph's own balancer; push a policy"));
+            .hint("push a policy; until then the ranks run Ceph's own balancer"));
     }
     let Some(source) = source_of(fs, &object).await? else {
-        return Err(Error::not_found("the object of the active policy is not there")
+        return Err(Error::not_found("the object of the active policy is missing")
             .on(object)
-            .hint("the ranks cannot run it: go back with `rollback`, or push another"));
+            .hint(
+                "the ranks cannot run the policy: go back with `rollback`, or push another one",
+            ));
     };
     match out.is_json() {
         true => {

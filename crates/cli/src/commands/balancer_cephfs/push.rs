@@ -152,7 +152,8 @@ fn check_ready(fs: &CephFs, map: &FsMap) -> Result<()> {
     match map.ranks.iter().position(|rank| rank.state != "up:active") {
         Some(rank) => {
             let text = format!("rank {rank} of {name} is {}, not active", map.ranks[rank].state);
-            Err(Error::unavailable(text).hint("ranks balance only when all are active; try again"))
+            Err(Error::unavailable(text)
+                .hint("ranks balance only when all of them are active; try again later"))
         }
         None => Ok(()),
     }
@@ -205,7 +206,9 @@ async fn watch_ranks(
     let clock = SystemClock::default();
     let end = clock.monotonic() + watched;
     loop {
-        let unwatched = |error: Error| error.hint(format!("{object} stays active; see `rollback`"));
+        let unwatched = |error: Error| {
+            error.hint(format!("{object} stays active; `rollback` makes the former policy active"))
+        };
         let reports = fs.reports(object).await.map_err(unwatched)?;
         if !reports.failures.is_empty() {
             let reason = reports.failures.join("; ");
@@ -248,7 +251,7 @@ fn requests_per_second(loads: &[RankLoad]) -> f64 {
 
 fn percent(text: &str) -> Result<f64> {
     let percent = text.parse().ok().filter(|percent| (0.0..=100.0).contains(percent));
-    percent.ok_or_else(|| Error::invalid("it is a number from 0 to 100"))
+    percent.ok_or_else(|| Error::invalid("give a number from 0 to 100"))
 }
 
 /// Makes the policy `before` active again, and returns the error with which the command ends.
@@ -267,7 +270,7 @@ async fn take_back(fs: &CephFs, pushed: &Version, before: &str, reason: &str) ->
         FaultSite { program: pushed.name.clone(), version: pushed.version, ..FaultSite::default() };
     let text = format!("{object} was taken back: {reason}");
     Ok(Error::fault_at(site, text).hint(format!(
-        "{active} is active again; if a rank failed, the log of its MDS tells the line, after `mantle could not`"
+        "{active} is active again; if a rank failed, the log of its MDS has the line of the error, after `mantle could not`"
     )))
 }
 

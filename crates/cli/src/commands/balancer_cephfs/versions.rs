@@ -71,8 +71,9 @@ impl Index {
         let Some((content, version)) = pool.read(INDEX, MAX_INDEX_BYTES).await? else {
             return Ok((Self::default(), Expected::Absent));
         };
-        let index = serde_json::from_slice(&content)
-            .map_err(|error| Error::corrupt(format!("it makes no sense: {error}")).on(INDEX))?;
+        let index = serde_json::from_slice(&content).map_err(|error| {
+            Error::corrupt(format!("the index of policies cannot be read: {error}")).on(INDEX)
+        })?;
         Ok((index, Expected::Version(version)))
     }
 
@@ -81,8 +82,9 @@ impl Index {
     /// # Errors
     /// `Conflict` if it was changed since it was read.
     pub async fn store(&self, pool: &PoolObjects, expected: Expected) -> Result<()> {
-        let content = serde_json::to_vec(self)
-            .map_err(|error| Error::corrupt(format!("it cannot be written: {error}")).on(INDEX))?;
+        let content = serde_json::to_vec(self).map_err(|error| {
+            Error::corrupt(format!("the index of policies cannot be written: {error}")).on(INDEX)
+        })?;
         pool.write(INDEX, expected, Bytes::from(content)).await
     }
 

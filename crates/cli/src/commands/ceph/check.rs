@@ -35,7 +35,7 @@ pub async fn run(arguments: CheckArguments, out: Out) -> Result<()> {
         lacking => {
             let text = if lacking == 1 { "one thing is" } else { &format!("{lacking} things are") };
             Err(Error::unavailable(format!("{text} lacking"))
-                .hint("do what is said above, then check again"))
+                .hint("run the commands shown above, then check again"))
         }
     }
 }

@@ -34,21 +34,23 @@ pub async fn run(arguments: ForgetArguments, file: &ClusterFile, out: Out) -> Re
     let name = NodeName::new(&arguments.node)?;
     if file.known(&name).is_some() {
         return Err(Error::invalid(format!("{name} is a node of this folder"))
-            .hint("nobody waits for one that has ended, or that `nacre up` cannot start"));
+            .hint("nothing to do: no command waits for a node of this folder that is down"));
     }
     let cluster = Cluster::reach(file)?;
     let known = cluster.nodes().list().await?;
     let Some(node) = known.iter().find(|node| node.name == name) else {
         let names: Vec<_> = known.iter().map(|node| node.name.as_str()).collect();
         return Err(Error::not_found(format!("no node {name} is known"))
-            .hint(format!("known are {}", names.join(", "))));
+            .hint(format!("name one of the known nodes: {}", names.join(", "))));
     };
     if lives(node).await {
-        return Err(Error::invalid(format!("{name} lives: it answers at {}", node.address))
-            .hint("end it first, and it says itself that it is down"));
+        return Err(Error::invalid(format!("{name} is up: it answers at {}", node.address))
+            .hint("stop the node first; it then reports itself that it is down"));
     }
     cluster.nodes().forget(&name).await?;
-    out.show(&json!({ "forgotten": name.as_str() }), || format!("nobody waits for {name} any more"))
+    out.show(&json!({ "forgotten": name.as_str() }), || {
+        format!("no command waits for {name} any more")
+    })
 }
 
 /// Whether a node answers on this machine; always false for a node on another machine.

@@ -83,15 +83,16 @@ fn text(installed: &Path, stale: &[String]) -> String {
 }
 
 fn beside_this_command() -> Result<PathBuf> {
-    let this = std::env::current_exe()
-        .map_err(|error| Error::not_found(format!("this command's own file: {error}")))?;
+    let this = std::env::current_exe().map_err(|error| {
+        Error::not_found(format!("cannot find this command's own file: {error}"))
+    })?;
     Ok(this.with_file_name(LIBRARY))
 }
 
 fn class_dir() -> Result<PathBuf> {
     let folders = CLASS_DIRS.iter().map(PathBuf::from);
     folders.into_iter().find(|folder| folder.is_dir()).ok_or_else(|| {
-        Error::not_found("there are no object classes of Ceph on this host")
+        Error::not_found("this host has no folder with object classes of Ceph")
             .hint("install ceph-osd, or name the folder: --class-dir DIR")
     })
 }
@@ -153,7 +154,7 @@ fn put(library: &[u8], place: &Path) -> Result<()> {
         match error.kind() {
             std::io::ErrorKind::PermissionDenied => Error::denied(text).hint("run it as root"),
             std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => {
-                Error::not_found(text).hint("--class-dir names the folder of the OSDs' classes")
+                Error::not_found(text).hint("name the folder of the OSDs' classes with --class-dir")
             }
             _ => Error::unavailable(text),
         }
@@ -162,7 +163,9 @@ fn put(library: &[u8], place: &Path) -> Result<()> {
 
 /// The OSDs of this host that have loaded an earlier version of the library.
 fn osds_with_another(installed: &Path) -> Result<Vec<String>> {
-    let unseen = |error: std::io::Error| Error::unavailable(format!("the processes: {error}"));
+    let unseen = |error: std::io::Error| {
+        Error::unavailable(format!("the processes of this host cannot be listed: {error}"))
+    };
     let inode = fs::metadata(installed).map_err(unseen)?.ino();
     let path = installed.canonicalize().map_err(unseen)?.display().to_string();
     let processes = fs::read_dir("/proc").map_err(unseen)?;

@@ -42,7 +42,7 @@ pub async fn run(
 fn options_of(engine: &Engine) -> Result<RadosOptions> {
     match engine {
         Engine::Ceph(entry) => entry.parse(),
-        Engine::Embedded => Err(Error::invalid("the embedded engine is no Ceph cluster")
+        Engine::Embedded => Err(Error::invalid("the embedded engine is not a Ceph cluster")
             .hint("write --engine ceph:/path/ceph.conf")),
     }
 }

@@ -48,7 +48,7 @@ pub(super) async fn show(map: &RouteMap, name: &ApplicationName, out: Out) -> Re
     let application = state.applications.get(name).ok_or_else(|| {
         Error::not_found("there is no such application")
             .on(name)
-            .hint("see which there are: nacre route ls")
+            .hint("list the applications with `nacre route ls`")
     })?;
     out.show(application, || {
         let mut text = "nacre routes 1".to_owned();

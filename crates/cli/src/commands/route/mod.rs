@@ -128,8 +128,8 @@ pub async fn run(
 fn check_engine(file: &ClusterFile) -> Result<()> {
     match file.engine() {
         None => Ok(()),
-        Some(_) => Err(Error::unsupported("gateways to a Ceph cluster send no IO elsewhere yet")
-            .hint("use routes on a cluster whose nodes keep the objects")),
+        Some(_) => Err(Error::unsupported("gateways to a Ceph cluster do not support routes yet")
+            .hint("use routes on a cluster with the embedded engine")),
     }
 }
 
@@ -145,7 +145,7 @@ async fn put(rules: &Path, is_forced: bool, cluster: &Cluster, out: Out) -> Resu
     let verdict = checked.verdict();
     if let Err(error) = verdict {
         if !is_forced {
-            return Err(error.hint("mend the rules, or install them all the same: --force"));
+            return Err(error.hint("correct the rules, or install them all the same with --force"));
         }
         let names: Vec<_> = checked.applications.keys().map(ToString::to_string).collect();
         let text =

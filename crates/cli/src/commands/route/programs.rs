@@ -91,7 +91,9 @@ pub(crate) async fn check_versions(cluster: &Cluster, versions: &[(ProgramId, u6
     let new = findings(&state, &targets, &after)?;
     match new.iter().find(|finding| !old.contains(finding)) {
         None => Ok(()),
-        Some(finding) => Err(Error::invalid(format!("rules would not be safe with it: {finding}"))
-            .hint("mend the program, or end the rules that name it: nacre route rm APPLICATION")),
+        Some(finding) => Err(Error::invalid(format!(
+            "the installed rules would be unsafe with this version: {finding}"
+        ))
+        .hint("correct the program, or remove the rules that name it: nacre route rm APPLICATION")),
     }
 }

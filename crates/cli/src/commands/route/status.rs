@@ -24,12 +24,12 @@ pub(crate) async fn statuses(file: &ClusterFile, sessions: &Sessions) -> Result<
         match session.ask(ROUTE_SERVICE, "status", Bytes::new(), NODE_TIMEOUT).await {
             Ok(answer) => {
                 let status = serde_json::from_slice(&answer).map_err(|cause| {
-                    Error::corrupt(format!("what {} says makes no sense: {cause}", node.name))
+                    Error::corrupt(format!("the answer of {} cannot be read: {cause}", node.name))
                 })?;
                 all.push(status);
             }
             Err(error) => {
-                note(&format!("{} does not say what its switch does: {error}", node.name));
+                note(&format!("{} does not report the status of its switch: {error}", node.name));
                 failure = Some(error);
             }
         }

@@ -24,7 +24,7 @@ pub(super) async fn trace(file: &ClusterFile, cluster: &Cluster, io: &str, out: 
     let input = Bytes::copy_from_slice(io.as_bytes());
     let asked = sessions.session(&node.name)?.ask(ROUTE_SERVICE, "trace", input, NODE_TIMEOUT);
     let ways: Vec<RouteWay> = serde_json::from_slice(&asked.await?)
-        .map_err(|cause| Error::corrupt(format!("the trace makes no sense: {cause}")))?;
+        .map_err(|cause| Error::corrupt(format!("the node's answer cannot be read: {cause}")))?;
     out.show(&ways, || {
         let row = |way: &RouteWay| {
             let why = match (&way.rule, way.is_made) {

@@ -74,8 +74,10 @@ pub(super) async fn run(arguments: &AdviseArguments, file: &ClusterFile, out: Ou
     let advised = Advised { advice, commands, unsupported };
     out.show(&advised, || text(&advised, &state))?;
     match (&advised.unsupported, advised.advice.is_solved) {
-        (_, false) => Err(Error::exhausted("no moves were found with which everybody fits")
-            .hint("add a target, promise less, or end a promise")),
+        (_, false) => {
+            Err(Error::exhausted("no moves were found after which all promises can be kept")
+                .hint("add a target, promise less, or end a promise"))
+        }
         (Some(reason), true) if arguments.apply => Err(Error::unsupported(reason.clone())),
         _ => Ok(()),
     }

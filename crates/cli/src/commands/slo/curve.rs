@@ -89,9 +89,8 @@ impl Layout for Spread {
                 let at = self.placement.targets().iter().position(|own| own.name == *target);
                 Ok(at.into_iter().collect())
             }
-            (None, _) => Err(Error::invalid("the trace names no objects").hint(
-                "without objects nobody knows which target serves a request: use --targets 1",
-            )),
+            (None, _) => Err(Error::invalid("the trace names no objects")
+                .hint("without object names the target of a request is unknown: use --targets 1")),
         }
     }
 }

@@ -15,8 +15,8 @@ use serde::de::DeserializeOwned;
 pub(super) fn read_json<T: DeserializeOwned>(path: &Path, what: &str) -> Result<T> {
     let name = path.display();
     serde_json::from_reader(open(path)?).map_err(|cause| {
-        Error::invalid(format!("{name} is no {what}: {cause}"))
-            .hint("docs/slo.md says what one consists of")
+        Error::invalid(format!("{name} is not a valid {what}: {cause}"))
+            .hint("see the format in docs/slo.md")
     })
 }
 

@@ -117,12 +117,11 @@ impl Tenant {
             (None, Some(_), None) => {
                 return Err(Error::invalid("a tenant with a trace needs a profile")
                     .on(&self.tenant)
-                    .hint("name one by --profile FILE"));
+                    .hint("name a profile with --profile FILE"));
             }
             _ => {
-                return Err(
-                    Error::invalid("a tenant has either a curve or a trace").on(&self.tenant)
-                );
+                return Err(Error::invalid("a tenant can have a curve or a trace, not both")
+                    .on(&self.tenant));
             }
         };
         let tenant = TenantName::new(&self.tenant)?;

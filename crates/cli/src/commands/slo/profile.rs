@@ -132,7 +132,7 @@ async fn tell_what_to_do(
     let promises = cluster.slos().state().await?.promises;
     if !promises.is_empty() {
         note(&format!(
-            "{} tenants were promised a latency with the former profile: admit them again with --replace",
+            "{} tenants have promises from the former profile: admit them again with --replace",
             promises.len()
         ));
     }

@@ -48,12 +48,12 @@ impl Targets {
     /// `Unavailable` if no node answers.
     pub async fn reports(&self) -> Result<Vec<(String, Vec<TargetReport>)>> {
         let mut reports = vec![];
-        let mut failure = Error::unavailable("there is no storage node");
+        let mut failure = Error::unavailable("the cluster has no storage node");
         for node in &self.nodes {
             match self.ask(node, "report", Bytes::new()).await {
                 Ok(answer) => {
                     let report = serde_json::from_slice(&answer).map_err(|cause| {
-                        Error::corrupt(format!("what {node} reports makes no sense: {cause}"))
+                        Error::corrupt(format!("the report of {node} cannot be read: {cause}"))
                     })?;
                     reports.push((node.clone(), report));
                 }
@@ -85,7 +85,7 @@ impl Targets {
         if !self.are_gateways {
             return Ok(self.cluster.locate(object));
         }
-        let mut failure = Error::unavailable("there is no gateway");
+        let mut failure = Error::unavailable("the cluster has no gateway");
         for node in &self.nodes {
             match self.ask(node, "locate", Bytes::from(object.to_string())).await {
                 Ok(answer) => {

@@ -99,7 +99,7 @@ pub(super) async fn play(supervisor: &Supervisor, is_quick: bool, out: Out) -> R
         least_rate: f64::from(USUAL_RATE) * 1.5,
     };
     stage.map.set_tail(Some(&settings)).await?;
-    note("the same again; the writes of an overloaded target go elsewhere now");
+    note("once more, with routing: the writes of an overloaded target go to other targets");
     let (with, routed_bytes) = stage.phase(&load, times, Some(supervisor)).await?;
     let began = clock.monotonic();
     stage.until("all bytes are home and the rules gone", is_home).await?;
@@ -132,7 +132,7 @@ impl Stage {
         let keeper = cluster.locate(&"nacre.system/map/routes".parse()?);
         let mut others = cluster.store().targets().into_iter().filter(|target| *target != keeper);
         let (Some(home), Some(victim)) = (others.next(), others.next()) else {
-            return Err(Error::not_found("there are too few targets"));
+            return Err(Error::not_found("the cluster has too few targets for this demo"));
         };
         let map = RouteMap::new(cluster.maps().clone());
         Ok(Self { file: file.clone(), sessions: Sessions::new(file)?, map, home, victim })
@@ -208,14 +208,14 @@ impl Stage {
         };
         let all = self.until("the overloaded target sends writes elsewhere", routed).await?;
         let bytes = all.iter().find(is_of_home).map_or(0, |one| one.routed_bytes);
-        note(&format!("{bytes} bytes lie elsewhere; {} is killed", self.victim));
+        note(&format!("{bytes} bytes are on other targets; killing {}", self.victim));
         supervisor.kill(self.victim.as_str(), false).await?;
         supervisor.up(self.victim.as_str()).await?;
         // The new process must get the same limit as the former one.
         let session = self.sessions.session(self.victim.as_str())?;
         let input = Bytes::from(DEVICE_RATE.to_string());
         session.ask(STORAGE_SERVICE, "limit", input, NODE_TIMEOUT).await?;
-        note(&format!("{} is back", self.victim));
+        note(&format!("{} serves again", self.victim));
         Ok(bytes)
     }
 
@@ -236,7 +236,7 @@ impl Stage {
         };
         let late = |_| {
             let limit = STEP_DEADLINE.as_secs();
-            Error::unavailable(format!("not so after {limit} s: {what}"))
+            Error::unavailable(format!("waited {limit} s in vain until {what}"))
         };
         timeout(STEP_DEADLINE, looking).await.map_err(late)?
     }

@@ -56,7 +56,9 @@ impl Burst {
     /// That which ended it before.
     pub fn stop(self) -> Result<()> {
         self.is_over.store(true, Ordering::Relaxed);
-        self.thread.join().unwrap_or_else(|_| Err(Error::unavailable("the burst was cut off")))
+        self.thread
+            .join()
+            .unwrap_or_else(|_| Err(Error::unavailable("the bursting tenant panicked")))
     }
 }
 

@@ -86,7 +86,8 @@ pub(super) async fn play(supervisor: &Supervisor, out: Out) -> Result<()> {
             }
         }
     }
-    let refusal = refusal.ok_or_else(|| Error::corrupt("nobody was refused"))?;
+    let refusal =
+        refusal.ok_or_else(|| Error::corrupt("no tenant was refused, but one should have been"))?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
     let mut steady = vec![];
     for (name, promise, rate) in promised {
@@ -167,7 +168,7 @@ async fn phase(
     bulk: &[ObjectId],
 ) -> Result<Phase> {
     let word = if is_enforced { "on" } else { "off" };
-    note(&format!("enforcement {word}; {BULK} writes as hard as it can"));
+    note(&format!("enforcement {word}; {BULK} writes as fast as it can"));
     let burst = Burst::start(file, bulk)?;
     tokio::time::sleep(SETTLE).await;
     let started: Vec<_> = steady.iter().map(Steady::start).collect();
