@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_version_is_said_behind_the_name_once() {
+    fn a_version_is_given_once_after_the_name() {
         let parse = |text: &str| text.parse::<Versioned<ClassName>>();
         let name = ClassName::new("counter").unwrap();
         let counter = parse("counter").unwrap();

@@ -69,7 +69,7 @@ impl Balanced {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_sequencer_moves_by_hand_to_nodes_that_host_sequencers() {
+async fn an_operator_moves_a_sequencer_only_to_nodes_that_host_sequencers() {
     let balanced = Balanced::start();
     let client = balanced.client().await;
     let log = client.create_log("orders", LogOptions::default()).await.unwrap();
@@ -89,7 +89,7 @@ async fn a_sequencer_moves_by_hand_to_nodes_that_host_sequencers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_policy_spreads_busy_sequencers_and_the_history_tells_why() {
+async fn a_policy_spreads_busy_sequencers_and_the_history_says_why() {
     let balanced = Balanced::start();
     let client = balanced.client().await;
     let logs = balanced.logs(&client).await;
@@ -180,7 +180,7 @@ fn a_policy_moves_a_busy_resource() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_policy_moves_busy_sequencers_to_labelled_nodes_alone() {
+async fn a_policy_moves_busy_sequencers_only_to_labelled_nodes() {
     let balanced = Balanced::start();
     let client = balanced.client().await;
     let logs = balanced.logs(&client).await;
@@ -217,7 +217,7 @@ const PROXY: &str = "mode = 'proxy'\n\
     howmuch = { function(units) local all = {} for at in ipairs(units) do all[at] = at end return all end }\n";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn in_proxy_mode_the_former_node_forwards_questions_of_its_clients() {
+async fn in_proxy_mode_the_former_node_forwards_requests_of_its_clients() {
     let balanced = Balanced::start();
     let client = balanced.client().await;
     let log = client.create_log("orders", LogOptions::default()).await.unwrap();
@@ -246,7 +246,7 @@ async fn in_proxy_mode_the_former_node_forwards_questions_of_its_clients() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_sequencer_that_is_moved_by_hand_in_proxy_mode_leaves_its_clients_where_they_are() {
+async fn clients_of_a_sequencer_moved_by_hand_in_proxy_mode_stay_with_the_former_node() {
     let balanced = Balanced::start();
     let client = balanced.client().await;
     let log = client.create_log("orders", LogOptions::default()).await.unwrap();

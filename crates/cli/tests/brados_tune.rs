@@ -43,7 +43,7 @@ fn says_what_to_run(why: &serde_json::Value, what: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_layout_is_chosen_by_the_profile_of_this_engine() {
+async fn the_tuner_chooses_a_layout_with_the_profile_of_this_engine() {
     let folder = tempfile::tempdir().unwrap();
     let engine = OwnEngine::embedded(folder.path()).unwrap();
     let fingerprint = engine.fingerprint().clone();

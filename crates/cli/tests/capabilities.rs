@@ -113,7 +113,7 @@ fn check(cluster: &RunningCluster, acknowledged: &[(u64, String)]) {
 }
 
 #[test]
-fn a_holder_that_is_stopped_for_longer_than_its_lease_continues_at_other_positions() {
+fn a_capability_holder_stopped_for_longer_than_its_lease_continues_at_other_positions() {
     let (cluster, _folder) = cluster();
     let mut holder = Appender::start(&cluster, "a");
     holder.append(1);
@@ -145,7 +145,7 @@ fn a_holder_that_is_stopped_for_longer_than_its_lease_continues_at_other_positio
 }
 
 #[test]
-fn other_clients_wait_only_briefly_for_a_killed_holder() {
+fn other_clients_wait_only_briefly_for_a_killed_capability_holder() {
     let (cluster, _folder) = cluster();
     let mut holder = Appender::start(&cluster, "a");
     holder.append(ALONE);
@@ -157,7 +157,7 @@ fn other_clients_wait_only_briefly_for_a_killed_holder() {
 }
 
 #[test]
-fn a_holder_whose_authority_is_killed_goes_on_with_another() {
+fn a_capability_holder_whose_authority_is_killed_continues_with_another_authority() {
     let (cluster, _folder) = cluster();
     let mut holder = Appender::start(&cluster, "a");
     holder.append(ALONE);

@@ -15,7 +15,7 @@ fn lines(numbers: std::ops::Range<u32>) -> String {
 }
 
 #[test]
-fn objects_classes_and_a_log_live_on_ceph_and_outlive_a_node_an_osd_and_the_folder() {
+fn objects_classes_and_a_log_on_ceph_survive_the_loss_of_a_node_an_osd_and_the_folder() {
     let ceph = CephCluster::start(&["--osds", "3", "--store", "bluestore", "--size", "2"]);
     let engine = format!("ceph:{}", ceph.conf().display());
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];

@@ -51,7 +51,7 @@ fn direct(cluster: &RunningCluster) -> Vec<Option<f64>> {
 }
 
 #[test]
-fn gateways_notice_clients_that_pass_no_gateway() {
+fn gateways_notice_clients_that_bypass_them() {
     let class_dir = ceph_plugin_folder();
     let ceph = CephCluster::start(&["--osds", "1", "--class-dir", class_dir.to_str().unwrap()]);
     let folder = tempfile::tempdir().unwrap();

@@ -89,7 +89,7 @@ impl Load {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_acknowledged_record_is_there_once_after_daemons_are_killed() {
+async fn every_acknowledged_record_is_in_the_log_once_after_daemons_are_killed() {
     let ceph = CephCluster::start(&["--osds", "3", "--store", "bluestore", "--size", "2"]);
     let engine = format!("ceph:{}", ceph.conf().display());
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];

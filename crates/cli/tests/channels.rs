@@ -109,7 +109,7 @@ async fn until_sent(cluster: &Cluster, number: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn amounts_arrive_once_while_nodes_are_killed() {
+async fn messages_arrive_once_while_nodes_are_killed() {
     let running = RunningCluster::start();
     running.run(&["program", "put", "class/account", ACCOUNT, "--activate"]);
     let cluster = Cluster::connect(running.folder()).await.unwrap();

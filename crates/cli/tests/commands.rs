@@ -270,7 +270,7 @@ fn a_capability_program_stays_while_a_log_or_a_file_type_uses_it() {
 }
 
 #[test]
-fn the_lines_before_a_line_that_is_no_record_are_appended() {
+fn lines_before_an_invalid_line_are_appended() {
     let cluster = RunningCluster::start();
     cluster.run(&["log", "create", "l"]);
     let good: String = (0..700).map(|n| format!("line {n}\n")).collect();

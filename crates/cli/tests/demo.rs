@@ -24,7 +24,7 @@ fn demo(arguments: &[&str], input: &str) -> (bool, String, String) {
 }
 
 #[test]
-fn every_acknowledged_record_is_there_once_after_all_faults() {
+fn every_acknowledged_record_is_in_the_log_once_after_all_faults() {
     for interface in ["brados", "luau"] {
         let arguments = ["--records", "5000", "--interface", interface, "--json"];
         let (worked, printed, said) = demo(&arguments, "");
@@ -76,7 +76,7 @@ fn two_tenants_are_promised_a_latency_a_third_is_refused_and_a_fourth_bursts() {
 }
 
 #[test]
-fn a_few_lines_from_a_pipe_are_enough() {
+fn a_demo_runs_with_a_few_lines_from_a_pipe() {
     let (worked, printed, said) = demo(&["--input", "-"], "a\nb\na\n\nc\nd\ne\nf\n");
     assert!(worked, "{said}");
     let last = printed.lines().last().unwrap();

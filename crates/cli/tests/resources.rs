@@ -178,7 +178,7 @@ fn assert_none_twice(positions: &[u64]) {
 }
 
 #[test]
-fn a_holder_that_is_stopped_for_longer_than_its_lease_gives_no_position_twice() {
+fn a_capability_holder_stopped_for_longer_than_its_lease_gives_no_position_twice() {
     let (cluster, _folder) = cluster();
     sequencer(&cluster);
     let mut holder = Holder::start(&cluster);
@@ -194,7 +194,7 @@ fn a_holder_that_is_stopped_for_longer_than_its_lease_gives_no_position_twice() 
 }
 
 #[test]
-fn a_holder_that_is_killed_gives_no_position_twice() {
+fn a_killed_capability_holder_gives_no_position_twice() {
     let (cluster, _folder) = cluster();
     sequencer(&cluster);
     let mut positions = Holder::start(&cluster).end();
@@ -203,7 +203,7 @@ fn a_holder_that_is_killed_gives_no_position_twice() {
 }
 
 #[test]
-fn a_holder_whose_authority_is_killed_gives_no_position_twice() {
+fn a_capability_holder_whose_authority_is_killed_gives_no_position_twice() {
     let (cluster, _folder) = cluster();
     sequencer(&cluster);
     let mut holder = Holder::start(&cluster);

@@ -83,7 +83,7 @@ fn a_killed_node_is_started_again_with_its_data() {
 }
 
 #[test]
-fn the_cluster_log_tells_that_a_node_ended_and_that_it_serves_again() {
+fn the_cluster_log_reports_that_a_node_ended_and_that_it_serves_again() {
     let cluster = RunningCluster::start();
     cluster.kill_node("storage.1");
     // The procedure of docs/operations.md to restart a node.
@@ -426,7 +426,7 @@ fn check_only_the_target_is_refused(
 }
 
 #[test]
-fn a_target_with_a_damaged_vital_file_serves_from_the_copy_and_an_event_tells() {
+fn a_target_with_a_damaged_vital_file_serves_from_the_copy_and_an_event_reports_it() {
     let scratch = tempfile::tempdir().unwrap();
     let mut cluster = RunningCluster::start_in(scratch.path());
     let Spread { target, on_it, .. } = Spread::of(&cluster);

@@ -94,7 +94,7 @@ async fn a_program_decides_where_writes_go_until_a_new_version_takes_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_that_fails_fails_its_own_io_and_is_reported_once() {
+async fn a_failing_program_fails_only_its_own_io_and_is_reported_once() {
     let (folder, cluster) = cluster();
     let folder = folder.path();
     let (names, home, away) = places(&cluster, 2).await;

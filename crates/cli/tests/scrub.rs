@@ -31,7 +31,7 @@ fn damage(journal: &Path, content: &[u8]) {
 }
 
 #[test]
-fn a_scrub_says_which_objects_are_damaged_and_the_rest_goes_on() {
+fn a_scrub_names_damaged_objects_and_all_others_are_still_served() {
     let cluster = RunningCluster::start();
     let content = |letter: &str| letter.repeat(20_000);
     cluster.run_with_input(&["object", "put", "data/a"], &content("a"));

@@ -283,7 +283,7 @@ fn write_until(cluster: &RunningCluster, round: &str, mut is_enough: impl FnMut(
 }
 
 #[test]
-fn a_program_orders_requests_until_another_one_is_chosen_or_none() {
+fn a_program_orders_requests_until_another_program_or_none_is_chosen() {
     let folder = tempfile::tempdir().unwrap();
     let cluster = RunningCluster::start_with(folder.path(), &["--targets", "1", "--metadata", "1"]);
     // One request at a time: so several wait.

@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_column_the_caret_stands_at_the_first_word() {
+    fn without_a_column_the_caret_is_at_the_first_word() {
         let mistake = SourceError { line: Some(1), column: None, message: "oops".into() };
         assert_eq!(excerpt(&mistake, "a", "  x"), "a:1: oops\n1 |   x\n  |   ^");
     }

@@ -57,7 +57,7 @@ fn the_counter_of_the_readme_counts_whole_numbers_and_refuses_others_in_its_own_
 }
 
 #[test]
-fn a_name_that_programs_lack_is_reported_by_a_call_and_by_a_check() {
+fn an_unknown_name_in_a_program_is_reported_by_a_call_and_by_a_check() {
     let cluster = RunningCluster::start();
     let source = "function f()\n  return load('x')\nend\nobjclass.register(f)\n";
     let path = file(&cluster, "f.lua", source);

@@ -36,7 +36,7 @@ impl Spread {
 }
 
 #[test]
-fn a_target_whose_folder_is_lost_is_refused_while_the_others_serve_until_it_is_back_or_forgotten() {
+fn a_target_with_a_lost_folder_is_refused_until_the_folder_is_back_or_the_target_is_forgotten() {
     let scratch = tempfile::tempdir().unwrap();
     let mut cluster = RunningCluster::start_in(scratch.path());
     let Spread { target, on_it, elsewhere } = Spread::of(&cluster);

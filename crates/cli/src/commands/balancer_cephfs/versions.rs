@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rollback_restores_a_policy_that_somebody_else_had_set() {
+    fn a_rollback_restores_a_policy_that_another_tool_had_set() {
         let mut index = Index::default();
         push(&mut index, "a", "");
         let pushed = push(&mut index, "b", "manual.lua");
