@@ -165,7 +165,8 @@ pub struct Setup {
     pub program: PathBuf,
     /// The Ceph cluster to measure on, rather than on nodes of its own.
     pub ceph: Option<RadosOptions>,
-    /// A cluster in this process on top of the Ceph cluster, from the first bench that needs it.
+    /// A cluster in this process whose data is in the Ceph cluster. The first bench that needs it
+    /// creates it.
     pub in_process: OnceCell<LocalCluster>,
     /// How long each side is measured in a round.
     pub span: Duration,

@@ -46,8 +46,8 @@ pub(crate) async fn run(folder: &Path, writers: usize, size: usize, span: Durati
     behind(folder, AtItsEnd::StartsOver, &[], writers, size, span).await
 }
 
-/// Measures the same as [`run`]. In addition, the writer makes these exchanges on the wire before
-/// each record, one after the other.
+/// Measures the same as [`run`]. In addition, before each record the writer sends these requests
+/// over the wire and waits for each answer.
 ///
 /// # Errors
 /// As [`run`] and [`Exchange::once`].

@@ -1,9 +1,8 @@
 //! `RecordedBuild`: the requests that a real build sent to a file system's metadata servers.
 //! `scripts/record-build` writes such a recording.
 //!
-//! Compilation figures can replay a recording instead of a generated compilation. The build took a
-//! second for the operations that were recorded in that second, and so does a client, unless a rank
-//! slows it down.
+//! Compilation figures can replay a recording instead of a generated compilation. A client takes
+//! one second for the operations that the build did in one second, unless a rank slows it down.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -55,8 +55,8 @@ fn everything_is_drawn(report: &Report) {
     for text in [&report.x, "entries a second", &report.measurement.title, &report.engine.engine] {
         assert!(svg.contains(text), "{text} in {}", report.measurement.experiment);
     }
-    // Each point has a whisker, and a dot if the plot has lines. The colour of both is that of the
-    // strategy.
+    // Each point has a whisker, and a dot if the plot has lines. The whisker and the dot have the
+    // colour of the strategy.
     let marks = tags.iter().filter(|tag| ["circle", "rect", "polyline"].contains(tag)).count();
     let points: usize = report.series.iter().map(|series| series.points.len()).sum();
     assert!(marks >= 2 * points, "{marks} marks for {points} points");

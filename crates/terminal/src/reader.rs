@@ -1,8 +1,8 @@
 //! Detects whether the output of a command still has a reader.
 //!
 //! A reader that goes away (`nacre … | head`) is no failure: the command ends quietly. A command
-//! that waits for events asks the kernel whether the reader is there. Without that question it
-//! would notice only when it prints the next line, which may never come.
+//! that waits for events also asks the kernel whether the reader is still there. Otherwise it would
+//! notice only when it prints the next line, which may never come.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -133,7 +133,8 @@ impl SimulatedFigure {
     /// Simulates the figure with clients that do a recorded build.
     ///
     /// # Errors
-    /// `Invalid` if a policy fails, or if the figure is not about compilations.
+    /// `Invalid` if a policy fails, or if a recorded build cannot replace the jobs of this figure's
+    /// clients.
     pub fn simulate_build(self, build: &RecordedBuild) -> Result<SimulatedReport> {
         let workload = |clients, seed| build.workload(clients, seed);
         let computed = match self {

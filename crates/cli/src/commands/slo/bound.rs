@@ -14,8 +14,8 @@ use crate::out::{Out, printable, table};
 pub struct BoundArguments {
     /// Queues and tenants with their token buckets, in JSON (docs/slo.md); `-` is standard input
     file: PathBuf,
-    /// The share of a tenant's requests that may take longer, such as 0.001, for tenants without
-    /// one in the file
+    /// The share of a tenant's requests that may take longer, such as 0.001, for tenants whose
+    /// entry in the file names none
     #[arg(long, value_name = "PROBABILITY", value_parser = units::violation)]
     violation: Option<f64>,
 }

@@ -26,8 +26,8 @@ pub struct PlaceArguments {
     /// same
     #[arg(long)]
     plain: bool,
-    /// The share of a tenant's requests that may take longer, such as 0.001, for tenants without
-    /// one in the file
+    /// The share of a tenant's requests that may take longer, such as 0.001, for tenants whose
+    /// entry in the file names none
     #[arg(long, value_name = "PROBABILITY", value_parser = units::violation)]
     violation: Option<f64>,
 }
