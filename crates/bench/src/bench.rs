@@ -12,13 +12,13 @@ use tokio::sync::OnceCell;
 use crate::{
     Figure, append, balance_sequencers, balancer_model, balancer_tick, brados_call, brados_choose,
     brados_compile, brados_corfu, brados_scale, brados_stripes, call, ceph_append, ceph_call,
-    handover, migrate, object, propagate, read, recover, scale, sequencer, sequencer_caps,
-    slo_decide, slo_overhead, slo_place, start,
+    handover, migrate, object, propagate, read, recover, route_recover, route_switch, scale,
+    sequencer, sequencer_caps, slo_decide, slo_overhead, slo_place, start,
 };
 
-/// Objects to which `scale` fills a pool by default: about half a minute of writes.
+/// Objects that `scale` grows to unless told otherwise: what is written in half a minute.
 pub const DEFAULT_SCALE_OBJECTS: u64 = 100_000;
-/// GiB to which `scale` fills a pool by default: about half a minute of writes.
+/// The pool that `scale` grows to unless told otherwise, in GiB, for the same reason.
 pub const DEFAULT_SCALE_POOL_GIB: u64 = 1;
 
 /// What can be measured.
@@ -60,23 +60,27 @@ pub enum Bench {
     SloDecide,
     /// Targets for many tenants.
     SloPlace,
-    /// The layer that keeps latency promises, while it limits no tenant.
+    /// The layer that keeps promises, while nobody is limited.
     SloOverhead,
-    /// The time until an activated program runs on all subscribers.
+    /// Rules of routes, matched.
+    RouteSwitch,
+    /// A switch with many rules, killed.
+    RouteRecover,
+    /// Programs on their way to their subscribers.
     Propagate,
-    /// How long clients cannot write to a log after a process was killed.
+    /// Logs after a process was killed.
     Recover,
-    /// Many clients, objects and bytes, compared with few.
+    /// Clients, objects, bytes: much beside little.
     Scale,
     /// A cluster's start, and its memory.
     Start,
-    /// How long the machine takes to wake a thread.
+    /// What the machine takes to wake a thread.
     Handover,
 }
 
 impl Bench {
     /// Every bench, in the order of the README's table.
-    pub const ALL: [Bench; 24] = [
+    pub const ALL: [Bench; 26] = [
         Self::Append,
         Self::Read,
         Self::Object,
@@ -96,6 +100,8 @@ impl Bench {
         Self::SloDecide,
         Self::SloPlace,
         Self::SloOverhead,
+        Self::RouteSwitch,
+        Self::RouteRecover,
         Self::Propagate,
         Self::Recover,
         Self::Scale,
@@ -103,7 +109,7 @@ impl Bench {
         Self::Handover,
     ];
 
-    /// The benches that also run on a Ceph cluster.
+    /// Those that can also be measured on a Ceph cluster.
     pub const ON_CEPH: [Bench; 7] = [
         Self::Append,
         Self::Call,
@@ -136,6 +142,8 @@ impl Bench {
             Self::SloDecide => "slo-decide",
             Self::SloPlace => "slo-place",
             Self::SloOverhead => "slo-overhead",
+            Self::RouteSwitch => "route-switch",
+            Self::RouteRecover => "route-recover",
             Self::Propagate => "propagate",
             Self::Recover => "recover",
             Self::Scale => "scale",
@@ -151,7 +159,7 @@ impl FromStr for Bench {
     fn from_str(text: &str) -> Result<Self> {
         Self::ALL.into_iter().find(|bench| bench.name() == text).ok_or_else(|| {
             let names = Self::ALL.map(Self::name).join(", ");
-            Error::invalid(format!("no bench {text:?}")).hint(format!("choose one of {names}"))
+            Error::invalid(format!("no bench {text:?}")).hint(format!("there are {names}"))
         })
     }
 }
@@ -165,8 +173,7 @@ pub struct Setup {
     pub program: PathBuf,
     /// The Ceph cluster to measure on, rather than on nodes of its own.
     pub ceph: Option<RadosOptions>,
-    /// A cluster in this process whose data is in the Ceph cluster. The first bench that needs it
-    /// creates it.
+    /// What it keeps, as a cluster in this process, once a bench has asked for that.
     pub in_process: OnceCell<LocalCluster>,
     /// How long each side is measured in a round.
     pub span: Duration,
@@ -201,7 +208,7 @@ impl Setup {
         figure.contains(&self.only)
     }
 
-    /// A cluster in this process whose data is in a Ceph cluster.
+    /// What a Ceph cluster keeps, as a cluster in this process.
     ///
     /// # Errors
     /// As [`LocalCluster::ceph`].
@@ -210,7 +217,7 @@ impl Setup {
         self.in_process.get_or_try_init(connecting).await.cloned()
     }
 
-    /// Closes what benches have left open, including benches that failed or were dropped.
+    /// Ends what benches have left open, also those that failed or were dropped.
     pub async fn close(&self) {
         if let Some(cluster) = self.in_process.get() {
             cluster.close().await;
@@ -257,6 +264,8 @@ pub async fn run(bench: Bench, setup: &Setup, report: &mut dyn FnMut(Figure)) ->
         Bench::SloDecide => slo_decide::run(setup, report),
         Bench::SloPlace => slo_place::run(setup, report),
         Bench::SloOverhead => slo_overhead::run(setup, report).await,
+        Bench::RouteSwitch => route_switch::run(setup, report).await,
+        Bench::RouteRecover => route_recover::run(setup, report).await,
         Bench::Propagate => propagate::run(setup, report).await,
         Bench::Recover => recover::run(setup, report).await,
         Bench::Scale => scale::run(setup, report).await,

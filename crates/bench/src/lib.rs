@@ -40,6 +40,8 @@ mod raw_file;
 mod read;
 mod recover;
 mod redis_server;
+mod route_recover;
+mod route_switch;
 mod scale;
 mod scratch;
 mod sequencer;

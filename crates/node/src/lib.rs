@@ -43,8 +43,9 @@ pub use roles::{
     StorageReport, StrayReport, WatchRequest,
 };
 pub use routes::{
-    AppliedProgram, AppliedRule, EVERY_SWITCH, ROUTE_SERVICE, RouteMap, RouteState, RouteStatus,
-    RouteWay, TailSettings, check_declared, check_supported,
+    AppliedProgram, AppliedRule, EVERY_SWITCH, NodeSwitch, Places, ROUTE_SERVICE, RouteMap,
+    RoutePrograms, RouteState, RouteStatus, RouteWay, SwitchLayer, TailSettings, check_declared,
+    check_supported,
 };
 pub use scrape_targets::ScrapeTargets;
 pub use supervisor::{

@@ -78,6 +78,15 @@ pub(super) async fn run(switch: Arc<NodeSwitch>, maps: Maps) {
     }
 }
 
+impl NodeSwitch {
+    /// Installs rules in a switch of a node that has not joined a cluster. On a node in a cluster
+    /// the map says which rules there are, and this call has no lasting effect.
+    pub async fn install(self: &Arc<Self>, insertions: Vec<Vec<Rule>>) {
+        let mut control = Control { switch: Arc::clone(self), controller: None };
+        control.apply(insertions).await;
+    }
+}
+
 struct Control {
     switch: Arc<NodeSwitch>,
     /// The controller; `None` until the node has rules.
