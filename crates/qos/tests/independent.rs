@@ -1,4 +1,4 @@
-//! Stochastic promises of independent tenants, in simulations. Not more requests are late than was
+//! Stochastic promises of independent tenants, in simulations. No more requests are late than
 //! promised, more tenants are admitted than by the deterministic bound, and no deterministic
 //! promise is weakened.
 

@@ -14,7 +14,8 @@ pub const MAX_OUTSTANDING: DeviceLimits = DeviceLimits {
 };
 /// How many requests may be outstanding at a target that commits writes in groups. The 64 writes
 /// are two groups of 32: one is synced while the other gathers. A sync then costs about a third as
-/// much as its group. A write may wait for twice these bytes, so they are half of the bytes above.
+/// much as its group. A write may wait for twice as many bytes as may be outstanding, so their
+/// number is half of that in [`MAX_OUTSTANDING`].
 pub const MAX_OUTSTANDING_IN_GROUPS: DeviceLimits = DeviceLimits {
     reads: KindLimits { requests: 16, bytes: 3 << 19 },
     writes: KindLimits { requests: 64, bytes: 3 << 19 },

@@ -204,8 +204,8 @@ impl Layout for Placed<'_> {
     }
 }
 
-/// A profile with the lowest bandwidth of all targets at each size. So it underestimates the work
-/// on no target.
+/// A profile that has the lowest bandwidth of all targets at each size. So it underestimates the
+/// work of a request on none of them.
 fn slowest<'a>(profiles: impl Iterator<Item = &'a StoredProfile> + Clone) -> Result<Profile> {
     let rows = profiles.clone().flat_map(|stored| stored.profile.rows());
     let mut sizes: Vec<_> = rows.map(|row| row.bytes).collect();

@@ -56,8 +56,9 @@ impl<'a> Check<'a> {
         meets(bound, tenant.slo_seconds) || tenant.violation.is_some_and(is_likely)
     }
 
-    /// The latency bound of each tenant; `None` if there is no bound. No request exceeds the bound.
-    /// With a stochastic promise, only the promised fraction of requests does.
+    /// The latency bound of each tenant; `None` if there is no bound. No request of a tenant with a
+    /// deterministic promise exceeds the bound. With a stochastic promise, at most the promised
+    /// fraction of requests does.
     pub(super) fn latencies(&self) -> Vec<Option<f64>> {
         let bounds = self.bounds().into_iter().zip(self.tenants).enumerate();
         let latency =

@@ -143,8 +143,8 @@ impl Admission {
     }
 
     /// The latency bound of each tenant, in the order of admission; `None` if there is no bound. No
-    /// request exceeds the bound. With a stochastic promise, only the promised fraction of requests
-    /// does.
+    /// request of a tenant with a deterministic promise exceeds the bound. With a stochastic
+    /// promise, at most the promised fraction of requests does.
     pub fn latencies(&self) -> Vec<Option<f64>> {
         self.checked(|check| check.latencies())
     }

@@ -16,8 +16,8 @@ const ROUNDING: f64 = 1e-9;
 pub struct PlacedTenant {
     /// The tenant.
     pub tenant: TenantName,
-    /// The promised latency. No request exceeds it; with a stochastic promise, only the fraction
-    /// `violation` does.
+    /// The promised latency. No request exceeds it if the promise is deterministic. If it is
+    /// stochastic, at most the fraction `violation` of the requests does.
     pub slo_seconds: f64,
     /// The fraction of the tenant's requests that may take longer ([`Candidate::violation`]).
     pub violation: Option<f64>,

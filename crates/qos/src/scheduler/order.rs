@@ -214,8 +214,8 @@ impl Order {
     }
 
     /// At most `most` tenants in the native order: first those within their limits, then one from
-    /// each of the two other groups in turn. Of the latter, only tenants whose next request is of
-    /// one of these kinds.
+    /// each of the two other groups in turn. From these groups it takes only tenants whose next
+    /// request is of one of these kinds.
     pub(super) fn foremost(&self, most: usize, kinds: &[IoKind]) -> Vec<TenantId> {
         let within = self.within.iter().take(most).map(|(.., tenant)| *tenant);
         let mut foremost: Vec<_> = within.collect();

@@ -23,9 +23,9 @@ use serde::{Deserialize, Serialize};
 
 /// How long a gateway uses a claim if it cannot renew it.
 pub const LEASE: Duration = Duration::from_secs(5);
-/// After the other gateways have seen a claim unchanged for this long, they ignore it. They first
-/// see the claim after its gateway began to publish it, so this time ends later than [`LEASE`] even
-/// with equal clocks. It is a tenth longer to allow for clocks that run at different rates.
+/// The other gateways ignore a claim that they have seen unchanged for this long. The gateway
+/// itself counts its [`LEASE`] from before it publishes the claim, so it stops using the claim
+/// first. This time is a tenth longer than the lease, because clocks may run at different rates.
 pub const IGNORED_AFTER: Duration = Duration::from_millis(5500);
 /// The time between two claims of a gateway.
 pub const CLAIM_INTERVAL: Duration = Duration::from_secs(1);

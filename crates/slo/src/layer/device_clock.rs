@@ -75,8 +75,8 @@ impl DeviceClock {
         self.end(Share::default(), now);
     }
 
-    /// For how long the target was busy. While it has fewer than `depth` requests, it counts as
-    /// busy only for that fraction of the time.
+    /// For how long the target was busy. While it has only `n` requests, fewer than `depth`, the
+    /// fraction `n / depth` of the time counts.
     pub fn busy_seconds(&mut self, now: Duration) -> f64 {
         self.advance(now);
         self.busy_seconds

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Promise {
-    /// The promised latency in seconds. No request exceeds it; with a stochastic promise, only the
-    /// fraction `violation` does.
+    /// The promised latency in seconds. No request exceeds it if the promise is deterministic. If
+    /// it is stochastic, at most the fraction `violation` of the requests does.
     pub slo_seconds: f64,
     /// For a stochastic promise: the fraction of requests that may take longer. `None` for a
     /// deterministic promise.
@@ -19,7 +19,8 @@ pub struct Promise {
     /// latency. The promise itself holds for all requests.
     pub percentile: f64,
     /// The latency bound in seconds, computed at the last admission of any tenant. No request
-    /// exceeds it; with a stochastic promise, only the fraction `violation` does.
+    /// exceeds it if the promise is deterministic. If it is stochastic, at most the fraction
+    /// `violation` of the requests does.
     pub bound_seconds: f64,
     /// Lower numbers are served first.
     pub priority: u32,
