@@ -1,8 +1,10 @@
--- The rank that has most of the cluster's load fills up all ranks that are below the average.
+-- The rank (metadata server) that has more than half of the cluster's load sends load to every rank below the
+-- average, until each of them has the average.
 --
--- For: loads that change, as a compilation does, on ranks that the load needs.
--- Not for: a load that one rank can serve. See `adaptable_conservative.lua`.
--- Source: Mantle (SC'15), listing 4, the middle of figure 10. Only one rank at a time can have more than half.
+-- For: loads that change, such as a compilation, and that need all ranks.
+-- Not for: a load that one rank can serve. For that see `adaptable_conservative.lua`.
+-- Source: Mantle (SC'15), listing 4, the middle of figure 10. At most one rank can have more than half of the
+-- load.
 
 metaload = "IWR"
 

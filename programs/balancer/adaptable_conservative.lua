@@ -1,11 +1,11 @@
--- The rank that has most of the cluster's load fills up all ranks that are below the average, but only once its load is
--- more than one rank should have.
+-- The rank (metadata server) that has more than half of the cluster's load sends load to every rank below the
+-- average. It does so only if its load is greater than `minimum`, the load that one rank should serve.
 --
 -- For: loads that one rank serves well most of the time, with a peak now and then.
--- Not for: peaks that are over before the load has moved.
+-- Not for: peaks that end before the load has moved.
 -- Source: Mantle (SC'15), listing 4, with the minimum of the top of figure 10.
 
--- The load up to which a rank keeps everything. Set it to what one rank of yours serves well.
+-- Up to this load a rank sends nothing. Set it to the load that one of your ranks serves well.
 minimum = 1000
 
 metaload = "IWR"

@@ -1,8 +1,9 @@
--- The balancer that CephFS has built in, in its CPU mode: ranks are compared by the CPU use of their nodes.
+-- The built-in balancer of CephFS in its CPU mode: it compares ranks (metadata servers) by the CPU use of their
+-- nodes.
 --
--- For: nodes that do nothing else, under a load that lasts. For: a comparison with other policies.
--- Not for: short bursts, or nodes that other services share. CPU use is one reading at one moment, and Malacology
--- found that it varies more from run to run than the other modes.
+-- For: nodes that do nothing else, under a steady load; and for a comparison with other policies.
+-- Not for: short bursts, or nodes that other services share. CPU use is a single reading. Malacology found that
+-- results vary more from run to run than in the other modes.
 -- Source: Mantle (SC'15), table 1; Malacology (EuroSys'17), section "Balancing modes".
 
 metaload = "IRD + 2*IWR + READDIR + 2*FETCH + 4*STORE"

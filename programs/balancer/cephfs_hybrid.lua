@@ -1,9 +1,11 @@
--- The built-in balancer of CephFS in its hybrid mode: a rank's load is that of its units plus its requests and queue.
+-- The built-in balancer of CephFS in its hybrid mode. The load of a rank (metadata server) is the load of its
+-- units plus its requests and its queue. (A unit is what can move, such as a directory.)
 --
--- For: a comparison with other policies, and as a start for your own. A hook that a policy leaves out is the one here.
--- Not for: few units of very different load: each rank levels by itself, from heartbeats that are a tick old, so units
--- move more often than they should. Not for ranks of many cheap requests: targets are differences of the loads of
--- ranks, which count requests, and units are weighed by their own loads, so more moves than should.
+-- For: a comparison with other policies, and as a start for your own. If a policy leaves out a hook, nacre uses
+-- the hook of this one.
+-- Not for: few units of very different load. Each rank decides by itself, from heartbeats that are a tick old, so
+-- units move more often than they should. Not for ranks with many cheap requests: the load of a rank counts
+-- requests, the load of a unit does not, so too many units move.
 -- Source: Mantle (SC'15), table 1.
 
 metaload = "IRD + 2*IWR + READDIR + 2*FETCH + 4*STORE"

@@ -1,7 +1,7 @@
--- The balancer that CephFS has built in, in its workload mode: ranks are compared by the requests that they serve, and
--- those that wait.
+-- The built-in balancer of CephFS in its workload mode. It compares ranks (metadata servers) by the requests that
+-- they serve and the requests that wait.
 --
--- For: requests that all cost about the same. For: a comparison with other policies.
+-- For: requests that all cost about the same; and for a comparison with other policies.
 -- Not for: ranks whose requests differ much in cost, as listings and reads do.
 -- Source: Mantle (SC'15), table 1; Malacology (EuroSys'17), section "Balancing modes".
 

@@ -1,10 +1,10 @@
--- A rank keeps its load until its node is overloaded. Then it sends a quarter to the next rank, and waits to see
--- whether that was enough.
+-- A rank (metadata server) keeps its load until its node is overloaded. Then it sends a quarter of its load to
+-- the next rank, and waits to see whether that was enough.
 --
--- For: a load that should stay on as few ranks as can serve it, since locality saves forwarded requests.
+-- For: a load that should stay on as few ranks as can serve it, because locality saves forwarded requests.
 -- Not for: nodes that other services share, and loads that come and go within a few ticks.
--- Source: Mantle (SC'15), listing 3, and section 5.1.2 for the numbers. Added: the state counts as 0 before it is
--- written, and the last rank keeps what it has.
+-- Source: Mantle (SC'15), listing 3, and section 5.1.2 for the numbers. Two additions: the state is 0 before it
+-- is first written, and the last rank sends nothing.
 
 -- CPU use in percent from which on a node is overloaded. In Mantle three clients caused it.
 cpu_limit = 48

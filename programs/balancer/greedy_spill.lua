@@ -1,9 +1,9 @@
--- A rank with load sends half of it to the next rank as soon as that one has none.
+-- A rank (metadata server) with load sends half of it to the next rank, as soon as the next rank has none.
 --
--- For: many clients that create files in one directory (as GIGA+ does), and loads that should spread at once.
--- Not for: a load that one rank can serve: spreading it costs more than it gains. The ranks end up with 1/2, 1/4, 1/8
--- and so on of the load; `greedy_spill_even.lua` spreads it evenly.
--- Source: Mantle (SC'15), listing 1. Added: the last rank has no next one, and keeps what it has.
+-- For: many clients that create files in one directory (as in GIGA+), and loads that should spread at once.
+-- Not for: a load that one rank can serve, because spreading it costs more than it gains. The ranks end up with
+-- 1/2, 1/4, 1/8 and so on of the load; `greedy_spill_even.lua` spreads it evenly.
+-- Source: Mantle (SC'15), listing 1. One addition: the last rank, which has no next one, sends nothing.
 
 metaload = "IWR"
 

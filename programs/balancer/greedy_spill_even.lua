@@ -1,10 +1,11 @@
--- A rank with load sends half of it to an idle rank. It looks in the middle of the ranks behind it first, so that the
--- load ends up even.
+-- A rank (metadata server) with load sends half of it to an idle rank. It begins its search in the middle of the
+-- ranks behind it, so that the load ends up even.
 --
--- For: many clients that create files in one directory, on a number of ranks that is a power of two.
--- Not for: a load that fewer ranks can serve. Mantle measured up to 40 % less throughput on four ranks than on one.
--- Source: Mantle (SC'15), listing 2. Corrected: the listing compares `MDSs[t]` where its load is meant, passes over
--- idle ranks instead of busy ones, and finds half a rank where the number of ranks behind is odd.
+-- For: many clients that create files in one directory, if the number of ranks is a power of two.
+-- Not for: a load that fewer ranks can serve. Mantle measured up to 40 % less throughput on four ranks than on
+-- one.
+-- Source: Mantle (SC'15), listing 2, with three corrections. The listing compares `MDSs[t]` instead of its load.
+-- It skips idle ranks instead of busy ones. If the number of ranks behind is odd, it computes half a rank.
 
 metaload = "IWR"
 

@@ -1,8 +1,9 @@
--- Every unit has a home, the rank that its name hashes to. Each rank sends home what belongs to others.
+-- Every unit (directory, sequencer or the like) has a home: the rank that its name hashes to. Each rank sends
+-- units that belong to another rank to their home.
 --
 -- For: very many units of about the same load. It needs no measurement, and a client can compute where a unit is.
--- Not for: units of different load, since the busiest may meet on one rank. Not for a number of ranks that changes:
--- then most units move.
+-- Not for: units of different load, because the busiest may have the same home. Not for a number of ranks that
+-- changes, because then most units move.
 -- Source: hash-based distribution, as Mantle (SC'15), section 2, describes it.
 
 local function home_of(unit)

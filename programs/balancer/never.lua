@@ -1,6 +1,7 @@
 -- Moves nothing.
 --
--- For: maintenance, and as the baseline of an experiment. To pause balancing, activate this and roll back later.
+-- For: maintenance, and as the baseline of an experiment. To pause balancing, activate this policy, and roll back
+-- later.
 -- Not for: anything else.
 -- Source: "No Balancing" in Malacology (EuroSys'17).
 

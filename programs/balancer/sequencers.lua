@@ -1,11 +1,14 @@
--- Spreads busy sequencers over the ranks, a few at a time, and leaves everything else where it is.
+-- Spreads busy sequencers over the ranks, a few at a time, and moves nothing else.
 --
--- For: logs with many clients each, whose sequencers began on one rank.
--- Not for: a single sequencer that overloads its node; another node would be as busy with it. Not for directories.
--- Source: Malacology (EuroSys'17), section "Load balancing ZLog sequencers with Mantle": migration units and back-off.
+-- For: several logs with many clients each, if their sequencers began on one rank.
+-- Not for: a single sequencer that overloads its node, because another node would be just as busy. Not for
+-- directories.
+-- Source: Malacology (EuroSys'17), section "Load balancing ZLog sequencers with Mantle": migration units and
+-- back-off.
 --
--- It does not thrash. Only the busiest rank sends. It moves a unit only if the rank that takes it stays clearly below
--- what the sender had, so the load of the busiest rank falls with every move. Then it waits.
+-- The policy does not move sequencers back and forth. Only the busiest rank sends. It moves a sequencer only if
+-- the receiving rank stays clearly less busy than the sender was. So the greatest load falls with every move.
+-- Then the policy waits some ticks.
 
 -- What may move.
 local KIND = "sequencer"
@@ -13,7 +16,7 @@ local KIND = "sequencer"
 local MIGRATION = "full"
 -- Ticks to wait after each migration, until the counters show what it did.
 local BACK_OFF_TICKS = 3
--- How much less busy the taker must be after a move than the sender was before: 0.1 is 10 %.
+-- How much less busy the receiving rank must be after a move than the sender was before it: 0.1 means 10 %.
 local MARGIN = 0.1
 -- Requests a second below which a unit is not worth moving.
 local BUSY = 1
@@ -88,7 +91,8 @@ local function make_plan()
   local extra = {}
   for _, unit in ipairs(busy) do
     local taker, taken = best_taker(extra, unit.load)
-    -- The last unit may cross the allowance by half of its load: then the sum is nearest to it.
+    -- The last unit may exceed the allowance by up to half of its load, so that the sum comes closest to the
+    -- allowance.
     if taker and taken < (1 - MARGIN) * left / capacity and unit.load / 2 <= allowance then
       extra[taker] = (extra[taker] or 0) + unit.load
       plan[taker] = plan[taker] or {}

@@ -1,9 +1,11 @@
--- Best effort: what clients get without a program, too (CephFS's capabilities work so).
+-- Best effort: the policy of CephFS's capabilities, which resources without a program also have.
 --
--- A client that is alone gets the capability and gives it up as soon as another needs it. Then all are served by round
--- trips until one has been alone for a second. Clients that only read are alone together.
+-- A client that is alone gets the capability, and gives it up as soon as another client needs it. Then every
+-- operation is a round trip to the authority, until one client has been alone for a second. Several clients that
+-- only read count as one.
 --
--- For resources with one busy client at a time. With several busy clients each operation is a round trip: see `quota`.
+-- Use it for resources with one busy client at a time. With several busy clients each operation is a round trip;
+-- use `quota` for those.
 
 local ALONE = 1
 

@@ -1,9 +1,9 @@
--- Fair: the tenant that has done least by earlier grants is served next.
+-- Fair: next comes the tenant that has done the fewest operations under earlier grants.
 --
--- Each grant is for HOLD seconds at most, so every tenant has its turn. The operations of a tenant are counted since the
--- resource was last taken over by a node.
+-- Each grant lasts HOLD seconds at most, so every tenant gets its turn. Operations are counted from when the
+-- present authority took the resource over.
 --
--- Not for a mix of tenants some of which must not wait: see `priority`.
+-- Do not use it if some tenants must not wait; use `priority` for those.
 
 local HOLD = 0.05
 

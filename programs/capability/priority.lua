@@ -1,10 +1,10 @@
--- Priority: tenants are served in the order of their priorities.
+-- Priority: tenants get the capability in the order of their priorities.
 --
--- A holder gives the capability up at once to a tenant of a greater priority. To others it gives it up after HOLD seconds.
--- Among equals the one that has waited longest is next. Write your tenants into PRIORITY and put the program under a name
--- of your own.
+-- A client gives the capability up at once to a tenant of greater priority, and to any other tenant after HOLD
+-- seconds. Among equal priorities the tenant that has waited longest is next. Write your tenants into PRIORITY
+-- and put the program under a name of your own.
 --
--- A tenant of a low priority waits as long as others ask all the time: see `fair`.
+-- A tenant of low priority waits as long as others keep asking; `fair` avoids that.
 
 local PRIORITY = { interactive = 10, batch = 1 }
 local OTHERS = 5

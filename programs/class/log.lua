@@ -1,10 +1,10 @@
--- The storage interface of the shared log: what an object of a stripe can do.
+-- The storage interface of the shared log: the methods of the objects that store a log's entries.
 --
--- crates/log/src/storage/mod.rs describes methods, inputs and what is stored; the native class
--- log_native does the same in Rust, and either can take over the other's objects.
+-- crates/log/src/storage/mod.rs describes the methods, their inputs and the stored data. The native class
+-- log_native does the same in Rust, and each class can use objects of the other.
 --
--- Written in what Luau and Lua 5.3 have in common. Where objclass lacks what nacre adds to it, as in
--- a stock OSD, the functions under "the map" do without.
+-- The code is in the common subset of Luau and Lua 5.3. The functions under "the map" also work where objclass
+-- lacks nacre's additions, as in a stock OSD.
 
 local EINVAL, EIO, ENOENT = objclass.EINVAL, objclass.EIO, objclass.ENOENT
 local EROFS, ERANGE, ESPIPE = objclass.EROFS, objclass.ERANGE, objclass.ESPIPE
@@ -81,14 +81,14 @@ local function key_after(position)
   return (next(objclass.map_get_keys(key_of(position), 1)))
 end
 
--- The last position in the map, nil if there is none; false if its key makes no sense.
+-- The last position in the map. nil if there is none; false if the last key is malformed.
 local function last_position()
   if objclass.map_last then
     local key = objclass.map_last(KEY_PREFIX)
     return key and (position_of(key) or false)
   end
-  -- A stock OSD finds keys forwards only. Halving the rest takes some fifty steps, in a method
-  -- that is called once a recovery.
+  -- A stock OSD can only search keys forwards. So a binary search takes some fifty steps. Only recovery calls
+  -- this method.
   local last = next(objclass.map_get_keys(KEY_PREFIX, 1))
   if not last or sub(last, 1, 1) ~= KEY_PREFIX then
     return nil
@@ -312,8 +312,8 @@ local function fill_entry(position, trim_end)
   return 0
 end
 
--- Removes some of the entries below the trim limit and remembers how far it came. Answers the new
--- reclaim end.
+-- Removes a bounded number of entries below the trim limit. Returns the new reclaim end, that is, the position up
+-- to which entries are removed.
 local function reclaim(epoch, trim_end, reclaim_end)
   if reclaim_end >= trim_end then
     return reclaim_end
@@ -458,8 +458,8 @@ function write(input)
   return write_entry(position, sub(text, 17), trim_end)
 end
 
--- What a batch answers: nothing where everything was done. A reply that short fits what an OSD returns
--- of a change.
+-- Appends the statuses of a batch to the reply, or nothing if all requests succeeded. An OSD returns only short
+-- replies to writes, and this reply is short enough.
 local function append_statuses(output, statuses)
   for _, status in ipairs(statuses) do
     if status ~= 0 then

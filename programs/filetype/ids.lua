@@ -1,9 +1,9 @@
--- An allocator of numbers: each is handed out once, in order.
+-- An allocator of numbers: gives out each number once, in order.
 --
---   next count    the first of `count` numbers that follow each other; one if nothing is said
---   peek          the number that is next
+--   next count    the first of `count` consecutive numbers; without `count`, one number
+--   peek          the number that comes next
 --
--- A client that takes many at a time and uses some leaves gaps, as a client does that dies.
+-- A client that takes several numbers and does not use all of them, for example because it dies, leaves gaps.
 
 local MAX_COUNT = 1000000
 

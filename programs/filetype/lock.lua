@@ -1,16 +1,18 @@
--- A lock service: locks by name, held by clients for a time, with fencing tokens.
+-- A lock service: named locks that a client holds for a limited time, with fencing tokens.
 --
--- A resource of this type is a namespace of locks, as /locks/backup. A lock belongs to a client, which renews it before
--- it expires. Each grant of a lock has a token that is greater than all before. A store that is given the token with each
--- write, and refuses one that is less than the greatest it has seen, is safe from a client that was paused for longer
--- than its lease. (Burrows, The Chubby lock service, OSDI 2006: sequencers.)
+-- A resource of this type is a namespace of locks, such as /locks/backup. A lock belongs to a client, which
+-- renews it before it expires. Each grant of a lock has a token greater than all earlier ones. A client can send
+-- its token with each write to a store. If the store refuses tokens less than the greatest it has seen, it is
+-- safe from a client that was paused for longer than its lease. (Burrows, The Chubby lock service, OSDI 2006:
+-- sequencers.)
 --
---   acquire {name, seconds}   {token}; `conflict` while another client holds it
---   renew {name, seconds}     {token}; `not found` if the client does not hold it any more
---   release {name}            true if the client held it
+--   acquire {name, seconds}   {token}; `conflict` while another client holds the lock
+--   renew {name, seconds}     {token}; `not found` if the client no longer holds the lock
+--   release {name}            true if the client held the lock
 --   holder {name}             {client, token, seconds} | nil
 --
--- Times are those of the authority's clock. After a take-over another node's clock counts: leave a margin.
+-- Times are those of the authority's clock. After a take-over they are those of another node's clock, so leave a
+-- margin.
 
 local MAX_SECONDS = 3600
 

@@ -1,13 +1,13 @@
--- A sequencer: hands out positions from 0 on, none of them twice.
+-- A sequencer: gives out positions from 0 on, each once.
 --
---   next count    the tail, which then advances by `count`; by one if nothing is said
---   read          the tail: the position that is next
+--   next count    the tail; then advances the tail by `count`, or by one without `count`
+--   read          the tail, which is the position that comes next
 --
--- The state is recovered: positions are answered without being stored. All that are handed out lie below `reserved`,
--- which is stored before the first of them is answered. After a crash the tail continues at `reserved`; the positions
--- in between stay unused. A call that is asked again after a crash gets positions of its own.
+-- The sequencer replies without storing each position. Instead it stores `reserved`, an upper bound of all
+-- positions that it has given out, before it gives out the first of them. After a crash the tail continues at
+-- `reserved`, so the positions in between stay unused. A call that is repeated after a crash gets new positions.
 --
--- A client that is alone holds the exclusive capability and hands out positions itself.
+-- A client that is alone holds the exclusive capability and gives out positions itself.
 
 local RESERVE = 1000000
 local MAX_COUNT = 1000000

@@ -1,11 +1,11 @@
--- Sends an object elsewhere from the first write that reaches past LIMIT bytes, and asks about it no more: the program
--- inserts a rule, by which all further writes of the object go to the same place.
+-- Sends an object to another target from the first write that reaches past LIMIT bytes. The program then inserts
+-- a rule that sends all further writes of the object there, so it is asked only once for each object.
 --
--- For objects of which most stay small and some grow large, when it cannot be told from their names which. Set LIMIT and
--- the target.
+-- Use it if most objects stay small and some grow large, and their names do not tell which. Set LIMIT and the
+-- target.
 --
--- Not to keep a target below a size: the first bytes stay at home until they are written again. A node that restarts, or
--- gets another version of this program, forgets its rules and decides anew; no byte is lost by that.
+-- It does not keep a target below a size, because the first bytes stay home until they are written again. A node
+-- that restarts, or gets another version of this program, loses its rules and decides anew. No data is lost then.
 --
 --   * w data/* -> program growing_objects follow
 

@@ -1,10 +1,11 @@
--- Sends large writes to a target of their own, and keeps small ones home.
+-- Sends large writes to a target of their own, and keeps small writes home.
 --
--- For one pool with two kinds of work: short writes whose latency matters, and long ones that would delay them on the same
--- disk. Set LARGE and the target. A small write within a large one lies at home, so a read over both is split and joined.
+-- Use it for a pool with short writes whose latency matters, and long writes that would delay them on the same
+-- disk. Set LARGE and the target. A small write into a range of a large one is stored home, so a read over both
+-- is split and joined.
 --
--- Not if small and large writes overwrite each other all the time: the bytes change their place with each. Not in place of
--- a promise: `nacre slo` says whose request is next on one target.
+-- Do not use it if small and large writes overwrite each other all the time, because the bytes then move with
+-- each write. It gives no latency promise; `nacre slo` decides whose request is next on one target.
 --
 --   * w data/* -> program large_writes follow
 

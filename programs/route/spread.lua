@@ -1,10 +1,10 @@
--- Spreads objects over the targets below by a hash of their names: all writes of one object go to one target.
+-- Spreads objects over the targets below by a hash of their names. All writes of one object go to one target.
 --
--- For objects whose names hold one {tag}, which placement keeps on one target, when that target has become too busy. Put
--- the names of your targets into the list.
+-- Use it for objects whose names contain the same {tag} if their target has become too busy: placement keeps them
+-- on one target. Put the names of your targets into the list.
 --
--- Not for objects that placement spreads already: their requests only take one hop more. Not to free a target for good:
--- what lies elsewhere comes home when the rule ends.
+-- Do not use it for objects that placement already spreads, because their requests would only take one more hop.
+-- Do not use it to free a target for good: the objects come home when the rule ends.
 --
 --   * w data/{batch}* -> program spread follow
 

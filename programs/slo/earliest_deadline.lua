@@ -1,10 +1,13 @@
--- Earliest deadline first: the request goes next whose promised latency ends soonest, whatever its tenant's buckets say.
+-- Earliest deadline first: next comes the request whose promised latency ends soonest, whatever its tenant's
+-- token buckets say.
 --
--- For tenants that all have promises and together never ask for more than the device does: then it misses no deadline
--- that any order keeps. A request without a promise goes when none with a promise waits, by weight.
+-- Use it if all tenants have promises and together never ask for more than the device can do. Then it misses no
+-- deadline that any order could meet. Requests without a promise come only when no request with a promise waits;
+-- their tenants share by weight.
 --
--- Not where a tenant may ask for more than it was promised: its overdue requests precede everybody's, and all tenants
--- miss. Not for bounds: what `nacre slo admit` promises is computed for the native order.
+-- Do not use it if a tenant may ask for more than it was promised: its overdue requests come first, and all
+-- tenants miss their deadlines. The latencies of `nacre slo admit` are computed for the native order and do not
+-- hold for this one.
 
 local function deadline(entry)
   return entry.slo and entry.slo - entry.waited or math.huge

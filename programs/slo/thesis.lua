@@ -1,10 +1,12 @@
--- The thesis's order (appendix A), with weights for tenants without a promise: what nacre does without a program.
+-- The order of the thesis (appendix A), with weights for tenants without a promise. It is the order that nacre
+-- has without a program.
 --
--- Tenants within their token buckets go first, by priority; among equals the one whose request has been within them
--- longest. Then tenants outside their buckets take turns, and tenants without a promise share by weight beside them.
+-- First come tenants within their token buckets, by priority. Among equal priorities, first comes the request
+-- that has been within the buckets longest. Then tenants outside their buckets take turns. Beside these, tenants
+-- without a promise share by weight.
 --
--- Read it to write an order of your own. To have this order, set none: the native one decides alike, and a hundred times
--- as fast.
+-- Read it to write an order of your own. If you want this order, set no program: the native order decides the
+-- same, a hundred times as fast.
 
 local function is_before(a, b)
   if a.within ~= b.within then

@@ -1,10 +1,11 @@
 -- Weighted fair: each tenant gets work in proportion to its weight, whether it has a promise or not.
 --
--- For machines on which nobody is promised a latency that matters, and nobody may crowd out others. `nacre slo weight
--- TENANT W` sets the weight; a tenant with a promise counts 1, unless WEIGHT says otherwise. A tenant that had nothing to do
--- gets no more for it.
+-- Use it on machines without latency promises, where no tenant may crowd out the others. `nacre slo weight TENANT
+-- W` sets the weight. A tenant with a promise has weight 1, unless WEIGHT says otherwise. A tenant that was idle
+-- gets nothing extra for it.
 --
--- Not for promises: a tenant with a small burst waits for its turn like all others. Token buckets mean nothing.
+-- Do not use it for promises: a tenant with a small burst waits for its turn like all others. Token buckets have
+-- no effect.
 
 local WEIGHT = {}
 

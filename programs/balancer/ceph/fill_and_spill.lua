@@ -1,13 +1,15 @@
 --!mantle
--- A rank keeps its load until clients ask more of it than it should serve. Then it sends a quarter to the next rank, if
--- that one is idle.
+-- A rank (metadata server) keeps its load until clients send more requests than it should serve. Then it sends a
+-- quarter of its load to the next rank, if that rank is idle.
 --
--- For: a load that should stay on as few ranks as can serve it, since locality saves forwarded requests.
+-- For: a load that should stay on as few ranks as can serve it, because locality saves forwarded requests.
 -- Not for: loads that come and go within a few ticks.
--- Source: Mantle (SC'15), listing 3, in the dialect of Ceph 12 and later. A policy there knows no CPU use of its rank, and
--- keeps no state. So requests a second stand for CPU use, and an idle neighbour for the ticks that the listing waits.
+-- Source: Mantle (SC'15), listing 3, in the dialect of Ceph 12 and later. In that dialect a policy cannot read
+-- the CPU use of its rank and keeps no state. So this policy uses requests a second instead of CPU use. Instead
+-- of waiting some ticks, as the listing does, it checks that the next rank is idle.
 
--- Requests a second from which on a rank is overloaded. Measure how many it serves for as many clients as it serves well.
+-- A rank with more requests a second than this is overloaded. To set it, measure how many requests a rank serves
+-- well.
 local request_limit = 1000
 -- The part of its load that a rank sends: 1/4 was best in Mantle, 1/10 too little.
 local divisor = 4

@@ -1,10 +1,10 @@
 --!mantle
--- A rank with load sends half of it to the next rank as soon as that one has none.
+-- A rank (metadata server) with load sends half of it to the next rank, as soon as the next rank has none.
 --
--- For: Ceph's own Mantle, and nacre, which runs it unchanged: it uses nothing that Ceph leaves out.
+-- For: Ceph's own Mantle, and nacre. Both run it unchanged, because it uses only what both have.
 -- Not for: a load that one rank can serve, see `../greedy_spill.lua`.
--- Source: Mantle (SC'15), listing 1, in the dialect of Ceph 12 and later: ranks count from 0, and each has a
--- target.
+-- Source: Mantle (SC'15), listing 1, in the dialect of Ceph 12 and later: ranks are counted from 0, and each has
+-- a target.
 
 local function load_of(rank)
   return mds[rank]["all.meta_load"]
