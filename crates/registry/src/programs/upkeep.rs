@@ -9,8 +9,8 @@ use tokio::task::AbortHandle;
 use super::{Garbage, Programs};
 use crate::events::{Event, Severity};
 
-/// The shortest time between two collections by a node. The actual time is drawn between this and
-/// twice this, so that several nodes do not collect at the same time. A long time only costs the
+/// The longest time between two collections by a node. The actual time is drawn between half of
+/// this and this, so that several nodes do not collect at the same time. A long time only costs the
 /// space of some sources.
 const EVERY: Duration = Duration::from_secs(6 * 3600);
 
