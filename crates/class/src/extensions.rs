@@ -232,8 +232,8 @@ fn set_rest(arguments: &QuickArguments<'_>) -> mlua::Result<QuickAnswer> {
     Ok(QuickAnswer::Done)
 }
 
-/// Sets a value that consists of two parts: `first`, and the rest of the method's input from byte
-/// `from` on (counted from 1). If `is_counted`, the length of the rest is stored before the rest.
+/// Sets a value that consists of two parts: `first`, and the method's input from byte `from` on
+/// (counted from 1). If `is_counted`, the length of the second part is stored between them.
 pub(crate) fn set_with_rest(
     key: &[u8],
     first: &[u8],

@@ -102,7 +102,7 @@ impl Nodes {
     /// nothing if a later incarnation is registered, or if the node is unknown.
     ///
     /// # Errors
-    /// Those of [`Maps::update`].
+    /// Errors of [`Maps::update`].
     pub async fn mark_down(&self, name: &NodeName, incarnation: u64) -> Result<()> {
         let update = |state: &MapState| {
             let known = Node::find(state, name)?;
@@ -116,7 +116,7 @@ impl Nodes {
     /// Forgets a node. Succeeds if the node is unknown.
     ///
     /// # Errors
-    /// Those of [`Maps::update`].
+    /// Errors of [`Maps::update`].
     pub async fn forget(&self, name: &NodeName) -> Result<()> {
         let update = |state: &MapState| {
             let known = state.entries.contains_key(name.as_str());

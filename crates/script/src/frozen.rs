@@ -14,7 +14,7 @@ use mlua::{Function, Lua, MultiValue, Table, Value, ffi};
 /// false if a function may still keep state between calls.
 ///
 /// # Errors
-/// Those of the VM.
+/// Errors of the VM.
 pub fn freeze<'a>(
     lua: &Lua,
     globals: &Table,

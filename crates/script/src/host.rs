@@ -41,7 +41,7 @@ impl<'a> Host<'a> {
     /// traceback costs ten times as much as the rest of such a call.
     ///
     /// # Errors
-    /// Those of the VM.
+    /// Errors of the VM.
     pub fn function<A: FromLuaMulti, R: IntoLuaMulti>(
         &self,
         run: impl Fn(&Lua, A) -> mlua::Result<R> + 'static,
@@ -56,7 +56,7 @@ impl<'a> Host<'a> {
     /// The same, which `quick` is asked before, see [`QuickAnswer`].
     ///
     /// # Errors
-    /// Those of the VM.
+    /// Errors of the VM.
     pub fn quick_function<A: FromLuaMulti, R: IntoLuaMulti>(
         &self,
         quick: impl Fn(&QuickArguments<'_>) -> mlua::Result<QuickAnswer> + 'static,

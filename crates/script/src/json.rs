@@ -46,7 +46,7 @@ impl JsonBounds {
 /// Copies a value into a VM.
 ///
 /// # Errors
-/// Those of the VM.
+/// Errors of the VM.
 pub fn json_to_lua(lua: &Lua, value: &serde_json::Value) -> mlua::Result<Value> {
     Ok(match value {
         serde_json::Value::Null => Value::Nil,

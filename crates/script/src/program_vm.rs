@@ -17,7 +17,7 @@ pub trait Library: Sized {
     /// Installs it into a VM that is being made.
     ///
     /// # Errors
-    /// Those of the VM.
+    /// Errors of the VM.
     fn install(host: &Host<'_>) -> mlua::Result<Self>;
 }
 
@@ -53,7 +53,7 @@ impl<L: Library> ProgramVm<L> {
     /// Runs `body` with the thread's VM. A nested call gets a VM of its own.
     ///
     /// # Errors
-    /// Those of `body`; `Fault` if the library cannot be installed.
+    /// Errors of `body`; `Fault` if the library cannot be installed.
     pub fn with<R>(&self, body: impl FnOnce(&mut LoadedVm<L>) -> Result<R>) -> Result<R> {
         let mut loaded = match self.0.take() {
             Some(loaded) => loaded,

@@ -25,8 +25,8 @@ const MANY: u8 = 4;
 const DEPTH: usize = 32;
 /// Sizes that are measured.
 const SIZES: [usize; 5] = [16, 1024, 4096, 16384, 131_072];
-/// The lowest cost of an access in seconds. Because of noise, a measurement could give a lower and
-/// even a negative cost.
+/// The lowest cost of an access in seconds. Without it, noise in a measurement could give a lower
+/// and even a negative cost.
 const LEAST_SECONDS: f64 = 1e-8;
 
 /// What an engine takes.
@@ -82,7 +82,7 @@ impl Profile {
     /// Calls `progress` with the share of the work that is done.
     ///
     /// # Errors
-    /// Those of the engine.
+    /// Errors of the engine.
     pub async fn measure(
         bench: &Workbench,
         engine: Fingerprint,

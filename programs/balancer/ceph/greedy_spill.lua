@@ -1,7 +1,7 @@
 --!mantle
 -- A rank (metadata server) with load sends half of it to the next rank, as soon as the next rank has none.
 --
--- For: Ceph's own Mantle, and nacre. Both run it unchanged, because it uses only what both have.
+-- For: Ceph's own Mantle, and nacre. Each runs this policy unchanged.
 -- Not for: a load that one rank can serve, see `../greedy_spill.lua`.
 -- Source: Mantle (SC'15), listing 1, in the dialect of Ceph 12 and later: ranks are counted from 0, and each has
 -- a target.

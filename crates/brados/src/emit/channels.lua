@@ -113,8 +113,8 @@ _G["channel_delivered"] = function(input)
   if at ~= #text + 1 then
     fail(-22, "the request is no row of channel_delivered, [:number:int]")
   end
-  -- Reads only keys, so that the deleted messages need not fit into memory. No key of the map comes after those
-  -- of messages.
+  -- Reads only keys, so that the deleted messages need not fit into memory. The keys of messages are the last
+  -- keys of the map, so the loop reads nothing else.
   local after, count, stays = "~", 0, false
   repeat
     local keys = objclass.map_get_keys(after, PAGE)

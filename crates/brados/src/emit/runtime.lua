@@ -251,8 +251,8 @@ local function shown(row, first, last)
 end
 
 --- conflict: fail shown
--- Fails the request because two different rows have the same key. The columns from `first` to `last` are those
--- that are not in the key.
+-- Fails the request because two different rows have the same key. The columns from `first` to `last` are not in
+-- the key.
 local function conflict(name, known, row, first, last)
   local key, values = shown(row, 1, first - 1), shown(known, first, last)
   fail(-125, "two rows of " .. name .. " have the key " .. key .. ": " .. values .. " and "
@@ -260,7 +260,7 @@ local function conflict(name, known, row, first, last)
 end
 
 --- add: same conflict
--- Adds a row to a set. The columns from `first` to `last` are those that are not in the key.
+-- Adds a row to a set. The columns from `first` to `last` are not in the key.
 local function add(set, key, row, first, last, name)
   local known = set.by[key]
   if known == nil then
@@ -357,7 +357,7 @@ local set_parts = objclass.map_set_parts or function(key, first, second)
 end
 
 --- set_rest: names set
--- Stores a value of two parts. The second part is the rest of the request, from byte `from` on.
+-- Stores a value of two parts: `first`, then all bytes of the request from byte `from` on.
 local set_rest = objclass.map_set_rest or function(key, first, from, input)
   set(key, first .. sub(input:str(), from))
 end
@@ -374,8 +374,7 @@ local set_int = objclass.map_set_int or function(prefix, number, value)
 end
 
 --- set_int_rest: names set_int
--- Stores a value that ends in the rest of the request from byte `from` on. The length of the rest comes before
--- the rest.
+-- Stores a value of three parts: `first`, then the number of request bytes from byte `from` on, then these bytes.
 local set_int_rest = objclass.map_set_int_rest or function(prefix, number, first, from, input)
   set_int(prefix, number, first .. pack("<s4", sub(input:str(), from)))
 end

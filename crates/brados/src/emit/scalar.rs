@@ -39,7 +39,8 @@ impl MethodWriter<'_> {
     }
 
     /// Whether a method keeps the only row that it may write into a table in local variables. It
-    /// does unless an aggregate or a place needs the row as a Lua table.
+    /// does, unless an aggregate needs the row as a Lua table or the table is stored outside the
+    /// map.
     pub(super) fn is_pending_scalar(&self, table: CollectionId) -> bool {
         self.has_scalars
             && self.only_change(table).is_some()

@@ -72,11 +72,11 @@ impl Spread<'_> {
         }
     }
 
-    /// Finds which share of each relation of a phase a stripe has. If several rules produce rows of
-    /// a relation, the worst of their shares counts.
+    /// Finds for each relation of a phase whether every stripe has all of its rows, only a part, or
+    /// neither. If several rules produce rows of a relation, the worst case counts.
     fn phase(&mut self, phase: &crate::plan::Phase) {
-        // Each round of repeated rules can make the share of one more relation worse, so there are
-        // as many rounds as relations.
+        // Each round of repeated rules can change the result of one more relation to a worse case.
+        // So there are as many rounds as relations.
         for _ in 0..=phase.relations.len() {
             for plan in phase.once.iter().chain(&phase.repeated) {
                 let head = Relation::Local(self.attempt.program.rules[plan.rule].head);

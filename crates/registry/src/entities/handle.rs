@@ -61,7 +61,7 @@ impl Entities {
     /// whether this administrator is an entity afterwards.
     ///
     /// # Errors
-    /// Those of [`Maps::update`].
+    /// Errors of [`Maps::update`].
     pub async fn found(
         &self,
         name: &EntityName,
@@ -89,7 +89,7 @@ impl Entities {
     /// Changes an entity.
     ///
     /// # Errors
-    /// `NotFound`; that of `change`; those of [`Maps::update`].
+    /// `NotFound`; that of `change`; errors of [`Maps::update`].
     pub async fn change(
         &self,
         name: &EntityName,
@@ -109,7 +109,7 @@ impl Entities {
     /// an entity of the same name is added later.
     ///
     /// # Errors
-    /// `NotFound`; those of [`Maps::update`].
+    /// `NotFound`; errors of [`Maps::update`].
     pub async fn revoke(&self, name: &EntityName) -> Result<u64> {
         let update = |state: &MapState| {
             find(state, name)?;

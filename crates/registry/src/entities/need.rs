@@ -155,8 +155,8 @@ pub fn needs_of<Refusal>(
 
 /// The rights that are needed to notify the watchers of an object in the system pool: an entity may
 /// notify if it may change the object. Some stores do not notify by themselves, so the committer
-/// does. A watcher trusts nothing in such a notification; it only reads the object. Notifications
-/// with the changes come only from the node's [`ChangeFeed`](crate::ChangeFeed).
+/// does. A watcher trusts nothing in such a notification; it only reads the object. For maps that
+/// everybody may read, the node's [`ChangeFeed`](crate::ChangeFeed) sends the changes.
 fn announce_need<Refusal>(
     object: SystemObject<'_>,
     each: &mut impl FnMut(Need<'_>) -> Result<(), Refusal>,
@@ -230,9 +230,9 @@ fn map_call_need<Refusal>(
         "commit" => match commit_keys(&call.input) {
             // Only nodes and administrators carry out commits that another map triggered.
             Some(commit) if commit.triggered => each(Need::Admin),
-            // The commit names another map than the one whose object it changes. The map's object
-            // would show the wrong name to its program, and count the commit's triggers as those of
-            // the other map.
+            // The commit names a map, but is sent to the object of another map. That object's
+            // program would get the wrong map name, and the commit's triggers would be numbered
+            // with those of the named map.
             Some(commit) if commit.map != map => each(Need::Admin),
             Some(commit) if map == PROGRAMS_MAP => {
                 commit.keys.iter().try_for_each(|program| program_need(program, each))

@@ -65,7 +65,7 @@ impl Hooks {
     /// Makes a program live, see [`Hook::install`].
     ///
     /// # Errors
-    /// Those of the hook; `Unsupported` if there is none.
+    /// Errors of the hook; `Unsupported` if there is none.
     pub fn install(&self, program: &LiveProgram) -> Result<()> {
         self.of(program.id.kind)?.install(program)
     }
@@ -74,7 +74,7 @@ impl Hooks {
     /// such a kind has no live programs.
     ///
     /// # Errors
-    /// Those of the hook.
+    /// Errors of the hook.
     pub fn uninstall(&self, program: &ProgramId) -> Result<()> {
         self.0.get(&program.kind).map_or(Ok(()), |hook| hook.uninstall(program))
     }

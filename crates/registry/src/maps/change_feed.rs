@@ -135,7 +135,7 @@ async fn tell(
 
 impl Inner {
     /// Returns the changes since the last notification, encoded as a notification. Returns nothing
-    /// if the layer cannot tell these changes.
+    /// if the layer does not know these changes.
     async fn news(&self, object: &ObjectId, state: &mut FeedState) -> Bytes {
         let Some(question) = state.question() else {
             self.catch_up(object, state).await;

@@ -161,7 +161,7 @@ impl Maps {
     /// effect.
     ///
     /// # Errors
-    /// Those of [`Maps::commit`], except `Conflict`.
+    /// Errors of [`Maps::commit`], except `Conflict`.
     pub async fn apply(&self, name: &MapName, changes: Vec<Change>) -> Result<u64> {
         self.commit_at(name, None, changes).await
     }
@@ -170,7 +170,7 @@ impl Maps {
     /// commits: see [`EntryGuard`].
     ///
     /// # Errors
-    /// Those of [`Maps::commit`]; `Conflict` if the guard's entry does not have the value that the
+    /// Errors of [`Maps::commit`]; `Conflict` if the guard's entry does not have the value that the
     /// writer expects.
     pub(crate) async fn apply_guarded(
         &self,
@@ -286,7 +286,7 @@ impl Maps {
     /// epoch at the end.
     ///
     /// # Errors
-    /// Those of `decide`, [`Maps::get`] and [`Maps::commit`]; `Conflict` only if other committers
+    /// Errors of `decide`, [`Maps::get`] and [`Maps::commit`]; `Conflict` only if other committers
     /// were faster a hundred times.
     pub async fn update(
         &self,

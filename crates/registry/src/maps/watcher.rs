@@ -54,9 +54,9 @@ struct MapHistory {
 impl Source for MapHistory {
     type Item = MapEvent;
 
-    /// Only the change feed's notifications carry changes, and only for common maps. An entity that
-    /// may not write another map may still be able to notify its watchers, so the content of such a
-    /// notification is ignored.
+    /// The changes in a notification are used only for common maps. For other maps, an entity may
+    /// be allowed to notify watchers without being allowed to write the map, so its notifications
+    /// are not trusted.
     fn told(&self, payload: &Bytes) -> Option<Page<MapEvent>> {
         let is_common = COMMON_MAPS.contains(&self.name.as_str());
         let (reply, page) = feed_state::told(payload).filter(|_| is_common)?;

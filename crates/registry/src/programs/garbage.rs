@@ -84,7 +84,7 @@ impl Programs {
     /// that no version names. Returns what it removed.
     ///
     /// # Errors
-    /// Those of [`Programs::garbage`] and [`Maps::update`](crate::Maps::update). Whatever it
+    /// Errors of [`Programs::garbage`] and [`Maps::update`](crate::Maps::update). Whatever it
     /// removed before the error stays removed.
     pub async fn collect(&self) -> Result<Garbage> {
         let mut versions = Vec::new();

@@ -125,7 +125,7 @@ impl Programs {
     ///
     /// # Errors
     /// `Invalid` with the line of the mistake if [`Programs::check`] fails; nothing is stored then.
-    /// `Unsupported` if this process has no hook for programs of this kind. Those of
+    /// `Unsupported` if this process has no hook for programs of this kind. Errors of
     /// [`Maps::update`].
     pub async fn put(&self, program: &ProgramId, source: &str) -> Result<u64> {
         self.hooks.of(program.kind)?;
@@ -213,7 +213,7 @@ impl Programs {
     /// equal.
     ///
     /// # Errors
-    /// Those of [`Programs::show`].
+    /// Errors of [`Programs::show`].
     pub async fn diff(&self, program: &ProgramId, from: u64, to: u64) -> Result<String> {
         let (old, new) =
             futures::try_join!(self.show(program, Some(from)), self.show(program, Some(to)))?;
@@ -232,7 +232,7 @@ impl Programs {
     ///
     /// # Errors
     /// `NotFound` if there is no such version, or if it uses a program that has no active version;
-    /// those of [`Maps::update`].
+    /// errors of [`Maps::update`].
     pub async fn activate(&self, program: &ProgramId, version: u64) -> Result<u64> {
         self.activate_all(&[(program.clone(), version)]).await
     }
@@ -241,7 +241,7 @@ impl Programs {
     /// change if the version is already active.
     ///
     /// # Errors
-    /// `Conflict` if another version or none is active; those of [`Programs::activate`].
+    /// `Conflict` if another version or none is active; errors of [`Programs::activate`].
     pub async fn activate_instead(
         &self,
         program: &ProgramId,
@@ -269,7 +269,7 @@ impl Programs {
     /// none.
     ///
     /// # Errors
-    /// Those of [`Programs::activate`]; no version is activated then.
+    /// Errors of [`Programs::activate`]; no version is activated then.
     pub async fn activate_all(&self, versions: &[(ProgramId, u64)]) -> Result<u64> {
         self.check_used(versions).await?;
         let mut switches = Vec::new();
@@ -297,7 +297,7 @@ impl Programs {
     /// step further back.
     ///
     /// # Errors
-    /// `Invalid` if no version was active before; those of [`Maps::update`].
+    /// `Invalid` if no version was active before; errors of [`Maps::update`].
     pub async fn rollback(&self, program: &ProgramId) -> Result<u64> {
         let before = self.known(program).await?.before.last().copied();
         let versions: Vec<_> = before.into_iter().map(|before| (program.clone(), before)).collect();
@@ -319,7 +319,7 @@ impl Programs {
     /// may name them.
     ///
     /// # Errors
-    /// `NotFound`; `Invalid` if the version is active and `removal` does not force it; those of
+    /// `NotFound`; `Invalid` if the version is active and `removal` does not force it; errors of
     /// [`Maps::update`].
     pub async fn remove(
         &self,

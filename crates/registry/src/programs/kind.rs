@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use nacre_object::{Error, Result};
 
-/// The kind of a program: which hook it fills. Each kind has its own names. [`super::Programs`]
-/// refuses kinds without a hook.
+/// The kind of a program, which says for which hook it is. Programs of different kinds may have the
+/// same name. [`super::Programs`] refuses kinds without a hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ProgramKind {
     /// Methods of objects.

@@ -55,9 +55,9 @@ impl Default for ProgramRecord {
 }
 
 impl ProgramRecord {
-    /// Parses the entry of a program as it was in an epoch of the map `programs`. Lowers an
-    /// activation number above that epoch to the epoch, because later activations must have greater
-    /// numbers.
+    /// Parses the entry of a program as it was in an epoch of the map `programs`. The activation
+    /// number of a correct record is at most this epoch. A greater one is lowered to the epoch,
+    /// because later activations must have greater numbers.
     pub(crate) fn parse(program: &str, value: &[u8], epoch: u64) -> Result<Self> {
         let mut record: Self = serde_json::from_slice(value)
             .map_err(|cause| Error::corrupt(format!("the record of {program}: {cause}")))?;

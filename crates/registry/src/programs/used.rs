@@ -14,7 +14,7 @@ impl Programs {
     /// Refuses to activate a version that uses a program without an active version.
     ///
     /// # Errors
-    /// `NotFound` with the name of the program to put; those of [`Programs::show`].
+    /// `NotFound` with the name of the program to put; errors of [`Programs::show`].
     pub(super) async fn check_used(&self, versions: &[(ProgramId, u64)]) -> Result<()> {
         for (program, version) in versions {
             let hook = self.hooks().of(program.kind)?;
@@ -39,7 +39,7 @@ impl Programs {
     /// The active programs that use this one.
     ///
     /// # Errors
-    /// Those of [`Programs::list`] and [`Programs::show`].
+    /// Errors of [`Programs::list`] and [`Programs::show`].
     pub async fn users(&self, program: &ProgramId) -> Result<Vec<ProgramId>> {
         let mut users = vec![];
         for hook in self.hooks().iter().filter(|hook| hook.used_kind() == Some(program.kind)) {

@@ -103,8 +103,9 @@ pub(super) fn column_of(
     }
 }
 
-/// Adapts a column to requests that fill an object. Such an object has no rows yet, so `used` has
-/// no number to choose from. In a column that is no key, the greatest observed number replaces it.
+/// Adapts a column to requests that fill an object. Such an object has no rows yet, so `used` (an
+/// earlier number of the object) has nothing to choose from. In a column that is no key, the
+/// greatest observed number replaces it.
 pub(super) fn settled(
     asking: &Asking<'_>,
     column: Column,

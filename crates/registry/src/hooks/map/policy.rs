@@ -39,7 +39,7 @@ thread_local! {
 ///
 /// # Errors
 /// `Denied` or `Invalid` if the program refuses the commit; `Fault` if the program fails;
-/// `Exhausted` if it exceeds its budget; those of reading the map.
+/// `Exhausted` if it exceeds its budget; errors of reading the map.
 pub(crate) fn run_policy(
     policy: &Policy<'_>,
     proposal: Proposal<'_>,
