@@ -48,7 +48,8 @@ impl CallAllowance for Allowance<'_> {
             return Ok(());
         }
         if took >= WALL_TIME || self.used(took) >= CPU_TIME {
-            let text = format!("the calls of the request took {} ms", took.as_millis());
+            let text =
+                format!("the calls of the request took {} ms, which is too long", took.as_millis());
             return Err(Error::exhausted(text).hint("send fewer calls at a time"));
         }
         Ok(())

@@ -368,10 +368,10 @@ fn check_unversioned(call: &ClassCall) -> Result<()> {
     match call.version {
         None | Some(0) => Ok(()),
         Some(asked) => Err(Error::invalid(format!(
-            "version {asked} is asked of the native class {}",
+            "the call names version {asked} of the native class {}",
             call.class
         ))
-        .hint("native classes have no versions: leave the version out")),
+        .hint("leave the version out: native classes have none")),
     }
 }
 

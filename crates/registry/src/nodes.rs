@@ -89,10 +89,10 @@ impl Nodes {
         let update = |state: &MapState| match Node::find(state, &node.name)? {
             Some(known) if known == *node => Ok(vec![]),
             Some(known) if known.incarnation > node.incarnation => Err(Error::stale(format!(
-                "node {} is registered as incarnation {}, this is {}",
+                "node {} is registered as incarnation {}, but this process is incarnation {}",
                 node.name, known.incarnation, node.incarnation
             ))
-            .hint("another process runs under this name")),
+            .hint("stop this process: a later one runs under this name")),
             _ => Ok(vec![Change::set(node.name.as_str(), node.to_value())]),
         };
         self.maps.update(&nodes_map(), update).await

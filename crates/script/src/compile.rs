@@ -32,7 +32,7 @@ impl Script {
     pub fn compile(name: &str, version: u64, source: &[u8]) -> Result<Self, CompileError> {
         if source.len() > MAX_SOURCE_BYTES {
             let length = source.len();
-            let message = format!("a source of {length} bytes; at most {MAX_SOURCE_BYTES} fit");
+            let message = format!("the source has {length} bytes; at most {MAX_SOURCE_BYTES} fit");
             return Err(CompileError { line: 1, column: None, message });
         }
         let digest = Digest::of(source);

@@ -98,14 +98,16 @@ fn split(lua: &Lua, (subject, separator): (LuaString, LuaString)) -> mlua::Resul
 fn check_pattern(_: &Lua, (subject, pattern): (LuaString, LuaString)) -> mlua::Result<()> {
     let pattern = pattern.as_bytes();
     if pattern.len() > MAX_PATTERN_BYTES {
-        let text = format!("a pattern of {} bytes", pattern.len());
-        return Err(mlua::Error::runtime(format!("{text}; at most {MAX_PATTERN_BYTES} work")));
+        let text = format!("the pattern has {} bytes", pattern.len());
+        return Err(mlua::Error::runtime(format!("{text}; at most {MAX_PATTERN_BYTES} fit")));
     }
     let length = subject.as_bytes().len();
     let per_byte = 1 + longest_set(&pattern);
     if length.saturating_mul(per_byte) > MAX_PATTERN_WORK {
-        let text = format!("a set of {per_byte} bytes over a subject of {length} bytes");
-        return Err(mlua::Error::runtime(format!("{text} is too much work; match parts of it")));
+        let text = format!("matching a set of {per_byte} bytes over a subject of {length} bytes");
+        return Err(mlua::Error::runtime(format!(
+            "{text} takes too long; match parts of the subject"
+        )));
     }
     Ok(())
 }

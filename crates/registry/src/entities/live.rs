@@ -88,7 +88,7 @@ impl LiveEntities {
             Error::unavailable(format!(
                 "epoch {epoch} of the map {ENTITIES_MAP} is not known here yet"
             ))
-            .hint(format!("the newest that is: {known}"))
+            .hint(format!("try again; the newest epoch known here is {known}"))
         })
     }
 

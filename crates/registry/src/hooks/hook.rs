@@ -58,5 +58,5 @@ pub trait Hook: Send + Sync {
 
 /// The error of a process that does not run programs of this kind.
 pub(super) fn runs_none(kind: ProgramKind) -> Error {
-    Error::unsupported(format!("nothing here runs programs of kind {kind}"))
+    Error::unsupported(format!("this process runs no programs of kind {kind}"))
 }

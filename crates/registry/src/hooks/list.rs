@@ -56,7 +56,7 @@ impl Hooks {
         let hook = self.of(program.kind)?;
         if source.len() > MAX_SOURCE_BYTES {
             let bytes = source.len();
-            let text = format!("a source of {bytes} bytes; at most {MAX_SOURCE_BYTES} fit");
+            let text = format!("the source has {bytes} bytes; at most {MAX_SOURCE_BYTES} fit");
             return Err(SourceError::new(text));
         }
         hook.check(program, source)

@@ -44,7 +44,7 @@ impl Maps {
         bound.unwrap_or_else(|_| {
             Err(Error::unavailable(format!("no node has bound the program of the map {map} yet"))
                 .during("bind")
-                .hint("it is active, and bound as soon as a node has heard of it"))
+                .hint("the program is active; wait until a node has bound it"))
         })
     }
 

@@ -219,7 +219,7 @@ fn check_names(request: &CommitRequest) -> Result<()> {
     if request.commit_id.len() > MAX_COMMIT_ID_BYTES {
         let bytes = request.commit_id.len();
         return Err(Error::invalid(format!("the id of a commit cannot have {bytes} bytes"))
-            .hint(format!("use at most {MAX_COMMIT_ID_BYTES}")));
+            .hint(format!("use at most {MAX_COMMIT_ID_BYTES} bytes")));
     }
     let Some(origin) = &request.origin else { return Ok(()) };
     check_triggered(&request.map)?;
@@ -228,7 +228,7 @@ fn check_names(request: &CommitRequest) -> Result<()> {
             "a chain of {} maps that trigger each other is too long",
             origin.chain.len()
         ))
-        .hint(format!("at most {MAX_TRIGGER_CHAIN} may")));
+        .hint(format!("trigger commits to at most {MAX_TRIGGER_CHAIN} maps in a row")));
     }
     origin.chain.iter().try_for_each(|map| MapName::new(map).map(drop))
 }
@@ -237,7 +237,7 @@ fn check_names(request: &CommitRequest) -> Result<()> {
 fn check_changes(changes: &[Change]) -> Result<()> {
     if changes.is_empty() || changes.len() > MAX_CHANGES {
         return Err(Error::invalid(format!("a commit cannot have {} changes", changes.len()))
-            .hint(format!("commit 1 to {MAX_CHANGES}")));
+            .hint(format!("commit 1 to {MAX_CHANGES} changes at a time")));
     }
     changes.iter().try_for_each(check_change)?;
     check_commit_bytes(changes.iter().map(Change::payload_bytes).sum())
@@ -247,7 +247,7 @@ fn check_changes(changes: &[Change]) -> Result<()> {
 pub(crate) fn check_commit_bytes(bytes: usize) -> Result<()> {
     if bytes > MAX_COMMIT_BYTES {
         return Err(Error::invalid(format!("a commit of {bytes} bytes is too long"))
-            .hint(format!("at most {MAX_COMMIT_BYTES} bytes fit; split it")));
+            .hint(format!("commit at most {MAX_COMMIT_BYTES} bytes at a time")));
     }
     Ok(())
 }
@@ -262,7 +262,7 @@ fn check_change(change: &Change) -> Result<()> {
     if bytes > MAX_VALUE_BYTES {
         return Err(Error::invalid(format!("the value of {key:?} has {bytes} bytes")).hint(
             format!(
-                "use at most {MAX_VALUE_BYTES}; keep larger values in an object and name it here"
+                "use at most {MAX_VALUE_BYTES} bytes; store a larger value in an object and its name here"
             ),
         ));
     }
@@ -316,7 +316,7 @@ fn bind(input: Bytes, view: &mut dyn ObjectView, context: &CallContext) -> Resul
             "a source of {} bytes is too long",
             request.source.len()
         ))
-        .hint(format!("use at most {MAX_SOURCE_BYTES}")));
+        .hint(format!("use at most {MAX_SOURCE_BYTES} bytes")));
     }
     let mut map = MapObject::open(view)?;
     let is_pending = request.activation > map.head.activation;

@@ -49,7 +49,7 @@ fn check(request: &DeleteRequest) -> Result<()> {
     match request.commit_id.len() {
         1..=MAX_COMMIT_ID_BYTES => Ok(()),
         bytes => Err(Error::invalid(format!("the id of a deletion cannot have {bytes} bytes"))
-            .hint(format!("use 1 to {MAX_COMMIT_ID_BYTES}"))),
+            .hint(format!("use 1 to {MAX_COMMIT_ID_BYTES} bytes"))),
     }
 }
 

@@ -272,7 +272,7 @@ impl Maps {
         Err(Error::unavailable(format!("the {method} may have happened: {cause}"))
             .during(method)
             .on(object)
-            .hint("read the map to see"))
+            .hint("read the map to see whether it did"))
     }
 
     fn fresh_id(&self) -> Bytes {

@@ -198,8 +198,10 @@ impl<'a> MapObject<'a> {
         chain: Vec<String>,
     ) -> Result<()> {
         if self.head.pending_triggers >= MAX_PENDING_TRIGGERS {
-            return Err(Error::exhausted(format!("{MAX_PENDING_TRIGGERS} triggers are waiting"))
-                .hint("they are carried out when their maps can be committed to"));
+            return Err(Error::exhausted(format!(
+                "{MAX_PENDING_TRIGGERS} triggers of the map are waiting"
+            ))
+            .hint("wait until the triggered maps accept commits"));
         }
         self.head.last_trigger += 1;
         self.head.pending_triggers += 1;

@@ -151,7 +151,7 @@ impl Programs {
         let looked = self.maps().system().submit(&object(&digest), vec![Op::Stat]).await;
         let stat = match looked.map(|results| results.into_iter().next()) {
             Ok(Some(OpResult::Stat(stat))) => stat,
-            Ok(_) => return Err(Error::corrupt("the store answered a stat with something else")),
+            Ok(_) => return Err(Error::corrupt("the store did not answer a stat with a version")),
             // Another node is collecting.
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),

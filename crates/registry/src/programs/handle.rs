@@ -339,7 +339,8 @@ impl Programs {
                 former = record.active.filter(concerned);
                 if let (Some(active), Removal::UnlessActive) = (former, removal) {
                     let text = format!("version {active} of {program} is active");
-                    return Err(Error::invalid(text).hint("activate another one, or force it"));
+                    return Err(Error::invalid(text)
+                        .hint("activate another version first, or remove it with --force"));
                 }
                 record.remove(version, epoch);
                 Ok(())

@@ -43,13 +43,13 @@ pub(crate) async fn fetch_source(system: &System, digest: &Digest) -> Result<Str
     // source.
     let read = Op::Read { offset: 0, length: MAX_SOURCE_BYTES as u64 + 1 };
     let results = system.submit(&id, vec![read]).await.map_err(|error| match error.kind() {
-        ErrorKind::NotFound => Error::not_found("the source is lost: no object holds it any more")
+        ErrorKind::NotFound => Error::not_found("the source is lost: its object no longer exists")
             .on(&id)
             .hint("put the same source again"),
         _ => error,
     })?;
     let Some(OpResult::Data(data)) = results.into_iter().next() else {
-        return Err(Error::corrupt("the store answered a read with something else").on(id));
+        return Err(Error::corrupt("the store did not answer a read with bytes").on(id));
     };
     let source = String::from_utf8(data.to_vec())
         .map_err(|_| Error::corrupt("the stored source is not UTF-8").on(&id))?;

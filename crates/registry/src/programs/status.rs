@@ -205,7 +205,7 @@ pub(super) async fn wait_until_live(
         let lagging = match progress(&heard(maps, program).await?, version, record.activation) {
             Progress::Live => return Ok(()),
             Progress::Failed(node, error) => {
-                let text = format!("node {node} cannot make it live: {error}");
+                let text = format!("node {node} cannot make the program live: {error}");
                 return Err(Error::fault_at(site(program, version), text));
             }
             Progress::Lagging(nodes) => nodes,

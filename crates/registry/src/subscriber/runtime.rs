@@ -140,7 +140,7 @@ impl Subscriber {
             Some(error) if state.wanted == Some(version) => {
                 let site =
                     FaultSite { program: program.to_string(), version, ..Default::default() };
-                let text = format!("node {} cannot make it live: {error}", self.node);
+                let text = format!("node {} cannot make the program live: {error}", self.node);
                 Err(Error::fault_at(error.fault().cloned().unwrap_or(site), text))
             }
             _ => Err(not_active(program, version, state.wanted)),

@@ -33,7 +33,7 @@ impl Hook for MapHook {
     fn check(&self, program: &ProgramId, source: &str) -> Result<(), SourceError> {
         if program.name.as_str() == PROGRAMS_MAP {
             // A program there that fails could not be rolled back.
-            return Err(SourceError::new("the map of programs takes no program itself"));
+            return Err(SourceError::new("the map `programs` cannot have a program of its own"));
         }
         let script = Script::compile(&program.to_string(), 0, source.as_bytes())?;
         Ok(policy::dry_run(&script)?)

@@ -69,7 +69,7 @@ fn with_run<R>(
     let terms = Terms { budget: &MAP_INTERFACE.budget, clock: &clock, seed };
     let run = vm.start(script, &terms)?;
     let [commit] = &run.load_functions(&MAP_INTERFACE)?[..] else {
-        return Err(Error::invalid("the map program does not define its function"));
+        return Err(Error::invalid("the map program does not define the function `commit`"));
     };
     body(&run, commit)
 }
@@ -140,7 +140,7 @@ fn map_table<'scope, 'env>(
         let name = MapName::new(&name).map_err(raise)?;
         check_triggered(name.as_str()).map_err(raise)?;
         if triggers.borrow().len() >= MAX_TRIGGERS {
-            let text = format!("one commit triggers at most {MAX_TRIGGERS} others");
+            let text = format!("a commit triggers more than {MAX_TRIGGERS} other commits");
             return Err(raise(Error::exhausted(text)));
         }
         let changes = read_changes(&changes, Error::invalid).map_err(raise)?;
