@@ -240,7 +240,8 @@ impl MethodWriter<'_> {
     }
 
     /// Returns the condition `text ~= nil and ` if the value may be nil and is compared with a
-    /// column that is never nil. Otherwise returns an empty string.
+    /// column that is never nil. `text` is the Lua expression for the value. Otherwise returns an
+    /// empty string.
     pub(super) fn unless_nil(
         &self,
         scope: &Scope,

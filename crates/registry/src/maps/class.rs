@@ -213,8 +213,8 @@ fn judge(
 
 /// Checks that readers can decode what is stored of a commit in addition to its changes.
 fn check_names(request: &CommitRequest) -> Result<()> {
-    // The class does not know the name of the object on which it runs. The check of the caller's
-    // rights compares this name with the object's.
+    // Only checks that the name is well formed. The class does not know on which object it runs.
+    // The check of the caller's rights compares the name with the object's.
     MapName::new(&request.map)?;
     if request.commit_id.len() > MAX_COMMIT_ID_BYTES {
         let bytes = request.commit_id.len();

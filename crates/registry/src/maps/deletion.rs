@@ -42,8 +42,8 @@ pub(super) fn no_such_map(map: &str) -> Error {
 }
 
 fn check(request: &DeleteRequest) -> Result<()> {
-    // The class does not know the name of the object on which it runs. The check of the caller's
-    // rights compares this name with the object's.
+    // Only checks that the name is well formed. The class does not know on which object it runs.
+    // The check of the caller's rights compares the name with the object's.
     MapName::new(&request.map)?;
     check_deletable(&request.map)?;
     match request.commit_id.len() {

@@ -96,13 +96,12 @@ fn assumed(asked: &[Asked<'_>], objects: Objects) -> Vec<String> {
     if objects.count.is_none() {
         assumed.push(format!("there are {ASSUMED_OBJECTS} objects"));
     }
-    assumed
-        .push("objects are asked alike, and were filled by the requests that add rows".to_owned());
+    assumed.push(
+        "all objects get as many requests, and requests that add rows filled them".to_owned(),
+    );
     let has_text = |method: &Asked<'_>| method.seen.columns.iter().any(|column| column.bytes > 0);
     if asked.iter().any(has_text) {
-        assumed.push(
-            "what texts say makes no difference, only how long and how many they are".to_owned(),
-        );
+        assumed.push("only the length and number of strings matters, not their content".to_owned());
     }
     assumed
 }
