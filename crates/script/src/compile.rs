@@ -1,4 +1,4 @@
-//! Source to bytecode, once; and where in the source a mistake is.
+//! Compiles source to bytecode, and finds the position of a mistake in the source.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,14 +12,14 @@ use crate::environment::is_in_environment;
 use crate::limits::MAX_NAMED_SOURCE_BYTES;
 use crate::names::{FreeName, free_names};
 
-/// A compiled script: what a [`crate::Vm`] runs. Cheap to keep and to share between threads.
+/// A compiled script, which a [`crate::Vm`] runs. Cheap to keep and to share between threads.
 pub struct Script {
     id: u64,
     name: String,
     version: u64,
     digest: Digest,
     bytecode: Vec<u8>,
-    /// What it takes from its environment, besides the libraries that every script has.
+    /// The names that it uses without defining them, apart from those of the libraries.
     free_names: Vec<FreeName>,
     is_kept: bool,
 }
@@ -63,7 +63,7 @@ impl Script {
         Self { is_kept: true, ..self }
     }
 
-    /// Whether a VM executes it once, see [`Script::kept`].
+    /// Whether a VM runs the chunk only once, see [`Script::kept`].
     pub fn is_kept(&self) -> bool {
         self.is_kept
     }
@@ -83,7 +83,7 @@ impl Script {
         self.digest
     }
 
-    /// What a VM knows it by: no two compilations share it.
+    /// The identity of this compilation. No two compilations share it.
     pub(crate) fn id(&self) -> u64 {
         self.id
     }
@@ -130,12 +130,12 @@ fn next_id() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Why a source does not compile.
+/// The reason why a source does not compile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompileError {
     /// The line, 1-based.
     pub line: u32,
-    /// The column of the offending token, 1-based and in characters, where it is certain.
+    /// The column of the offending token, 1-based and in characters, if it is certain.
     pub column: Option<u32>,
     /// What is wrong.
     pub message: String,
@@ -162,7 +162,7 @@ impl CompileError {
         excerpt(source, self.line, self.column)
     }
 
-    /// As the fault of a program that never ran, status `-EIO`: what `cls_lua` answers.
+    /// This error as the fault of a program, with the status `-EIO` that `cls_lua` returns.
     pub fn into_fault(self, program: &str, version: u64) -> Error {
         let site = FaultSite {
             program: program.to_owned(),

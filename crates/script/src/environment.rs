@@ -45,7 +45,7 @@ const GLOBALS: &[&str] = &[
     "unpack",
 ];
 
-/// Library tables, and what stays in each.
+/// The libraries, and the functions of each that stay.
 const LIBRARIES: &[(&str, &[&str])] = &[
     (
         "string",
@@ -150,7 +150,7 @@ const PRELUDE_GLOBALS: &[&str] = &["_G", "pcall", "xpcall"];
 const PRELUDE_FUNCTIONS: &[(&str, &str)] =
     &[("math", "tointeger"), ("math", "type"), ("math", "ult")];
 
-/// Whether every script has a global, and the given field of it. A host may add others.
+/// Whether every script has this global and, if given, this field of it. A host may add others.
 pub(crate) fn is_in_environment(global: &str, field: Option<&str>) -> bool {
     let Some((_, functions)) = LIBRARIES.iter().find(|(library, _)| *library == global) else {
         return GLOBALS.contains(&global) || PRELUDE_GLOBALS.contains(&global);
@@ -210,7 +210,7 @@ impl Environment {
 
 /// A VM with the libraries of the list and nothing that reaches outside.
 pub(crate) fn new_lua() -> mlua::Result<Lua> {
-    // Without these two a move over a sparse range takes its length, not its content's.
+    // Without these two flags, a `table.move` over a sparse range takes time for the whole range.
     let known = ["LuauTableMoveTimeoutFix", "LuauOptimizeStringSplit"]
         .map(|flag| Lua::set_fflag(flag, true));
     debug_assert!(known.iter().all(Result::is_ok), "this Luau has other flags");

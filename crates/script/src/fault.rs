@@ -27,7 +27,7 @@ pub fn raise(error: Error) -> mlua::Error {
     mlua::Error::external(Raised(error))
 }
 
-/// The error that was raised, if this one came of [`raise`].
+/// The error that was passed to [`raise`], if `error` came from there.
 pub fn raised(error: &mlua::Error) -> Option<&Error> {
     match error {
         mlua::Error::CallbackError { cause, .. }
@@ -40,7 +40,7 @@ pub fn raised(error: &mlua::Error) -> Option<&Error> {
     }
 }
 
-/// What a script may be told of an error it caught that was not raised by us.
+/// The message that a script gets for a caught error that [`raise`] did not make.
 pub(crate) fn cause_text(error: &mlua::Error) -> String {
     match error {
         mlua::Error::CallbackError { cause, .. } => cause_text(cause),
@@ -87,7 +87,7 @@ fn said(message: &str) -> String {
     }
 }
 
-/// Where in `script` the innermost of its frames in a traceback is.
+/// The position in `script` of the innermost of its frames in a traceback.
 pub(crate) fn site_of(script: &Script, traceback: &str) -> FaultSite {
     let traceback = frames_of(script, traceback);
     let (line, _) = split_position(script, &traceback);
@@ -118,7 +118,7 @@ pub fn blame_definition(
 
 const TRACEBACK: &str = "stack traceback:";
 
-/// What the VM puts before its own messages when it is our prelude that runs into them.
+/// The prefix of the VM's messages about errors in our prelude.
 const PRELUDE_POSITION: &str = "prelude:0: ";
 
 /// Selects from a traceback the frames of the script, one a line, innermost first. Leaves out

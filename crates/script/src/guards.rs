@@ -16,10 +16,10 @@ use crate::fault::{cause_text, raise, raised};
 use crate::limits::{MAX_PATTERN_BYTES, MAX_PATTERN_WORK};
 use crate::meter::Meter;
 
-/// What the VM says when its allocator refuses; the limit is the only reason it does.
+/// The VM's message when its allocator refuses memory, which it does only because of the limit.
 pub(crate) const OUT_OF_MEMORY: &str = "not enough memory";
 
-/// The functions `prelude.luau` calls `host.…`.
+/// The functions that `prelude.luau` calls as `host.…`.
 pub(crate) fn host_table(lua: &Lua, meter: &Rc<Meter>) -> mlua::Result<Table> {
     let host = lua.create_table()?;
     let watcher = meter.clone();
@@ -30,7 +30,8 @@ pub(crate) fn host_table(lua: &Lua, meter: &Rc<Meter>) -> mlua::Result<Table> {
     Ok(host)
 }
 
-/// A function that takes long, or is called before what does: the next step is looked at.
+/// Makes a host function that takes long, or that is called before one that does. The meter checks
+/// the budget at the next step.
 fn costly<A: FromLuaMulti, R: IntoLuaMulti>(
     lua: &Lua,
     meter: &Rc<Meter>,
@@ -43,7 +44,7 @@ fn costly<A: FromLuaMulti, R: IntoLuaMulti>(
     })
 }
 
-/// What a script that catches `error` is given; an exceeded budget is raised again.
+/// The values that a script gets when it catches `error`. An exceeded budget is raised again.
 pub(crate) fn caught(lua: &Lua, meter: &Meter, error: Value) -> mlua::Result<MultiValue> {
     let values = match error {
         Value::String(text) if text.as_bytes() == OUT_OF_MEMORY.as_bytes() => {
@@ -94,7 +95,7 @@ fn split(lua: &Lua, (subject, separator): (LuaString, LuaString)) -> mlua::Resul
     Ok(pieces)
 }
 
-/// Refuses a pattern that could keep the matcher busy for long between two steps.
+/// Refuses a pattern that could keep the matcher busy for a long time between two steps.
 fn check_pattern(_: &Lua, (subject, pattern): (LuaString, LuaString)) -> mlua::Result<()> {
     let pattern = pattern.as_bytes();
     if pattern.len() > MAX_PATTERN_BYTES {
@@ -131,7 +132,7 @@ fn longest_set(pattern: &[u8]) -> usize {
     longest
 }
 
-/// Where the set that opens at `open` is over. Its first byte is never its end.
+/// The end of the set that opens at `open`. Its first byte never closes it.
 fn set_end(pattern: &[u8], open: usize) -> usize {
     let mut at = open + 1;
     if pattern.get(at) == Some(&b'^') {
@@ -148,7 +149,7 @@ fn set_end(pattern: &[u8], open: usize) -> usize {
     pattern.len()
 }
 
-/// `math.random` and `math.randomseed` over a generator that each run seeds.
+/// Installs `math.random` and `math.randomseed`, over a generator that each run seeds.
 pub(crate) fn install_random(lua: &Lua, random: &Rc<RefCell<Random>>) -> mlua::Result<()> {
     let math: Table = lua.globals().raw_get("math")?;
     let generator = random.clone();

@@ -1,4 +1,4 @@
-//! What a host library is given to install itself.
+//! What a library of host functions gets when it is installed into a new VM.
 
 use std::rc::Rc;
 
@@ -8,15 +8,15 @@ use crate::guards::caught;
 use crate::meter::{MemoryAccount, Meter, Pulse};
 use crate::quick::{self, QuickAnswer, QuickArguments};
 
-/// A VM that is being made, as a host library sees it.
+/// A VM that is being made, for the library to install itself.
 pub struct Host<'a> {
     /// The VM.
     pub lua: &'a Lua,
-    /// Where the library's names go; tables put here become read-only once it is done.
+    /// The table for the library's globals. Tables in it become read-only after the installation.
     pub globals: &'a Table,
-    /// Where its values account for memory outside the VM's heap.
+    /// The account of memory that the library's values take outside the VM's heap.
     pub memory: MemoryAccount,
-    /// What its long-running functions ask whether to go on.
+    /// Long-running functions of the library check the budget with this.
     pub pulse: Pulse,
     quiet: &'a Table,
     meter: &'a Rc<Meter>,
@@ -53,7 +53,7 @@ impl<'a> Host<'a> {
         Ok(function)
     }
 
-    /// The same, which `quick` is asked before, see [`QuickAnswer`].
+    /// Like [`Host::function`], but calls `quick` first, see [`QuickAnswer`].
     ///
     /// # Errors
     /// Errors of the VM.
@@ -70,7 +70,7 @@ impl<'a> Host<'a> {
         Ok(function)
     }
 
-    /// Gives a function its twin that returns what `pcall` would.
+    /// Registers a second version of a function that returns what `pcall` would return.
     fn catch_quietly(
         &self,
         function: &Function,

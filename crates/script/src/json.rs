@@ -6,14 +6,14 @@
 use mlua::{Lua, LuaString, Table, Value};
 use nacre_object::{Error, Result};
 
-/// What a value may take.
+/// The bounds of a value.
 #[derive(Debug, Clone, Copy)]
 pub struct JsonBounds {
-    /// What the value is, for errors: "the state of a policy".
+    /// What the value is, for errors, such as "the state of a policy".
     pub what: &'static str,
-    /// Bytes of its JSON.
+    /// The most bytes of its JSON.
     pub bytes: usize,
-    /// How deep tables are nested.
+    /// The deepest nesting of tables.
     pub depth: usize,
 }
 
@@ -72,7 +72,7 @@ pub fn json_to_lua(lua: &Lua, value: &serde_json::Value) -> mlua::Result<Value> 
 
 struct Reader<'a> {
     bounds: &'a JsonBounds,
-    /// What strings and entries may still take.
+    /// How many more bytes strings and entries may take.
     room: usize,
 }
 

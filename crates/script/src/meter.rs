@@ -22,26 +22,26 @@ use crate::limits::{MAX_UNEXAMINED_STEPS, QUICK_STEPS_TIME};
 use crate::quantum::Quantum;
 use nacre_program::{Budget, Limit};
 
-/// That a budget was exceeded.
+/// An exceeded limit of the budget.
 pub(crate) struct Exceeded {
     pub limit: Limit,
-    /// What to fail the run with.
+    /// The error that fails the run.
     pub error: Error,
-    /// Where the script was, if it was interrupted; empty otherwise.
+    /// The traceback at the interruption; empty if the script was not interrupted.
     pub traceback: String,
 }
 
 pub(crate) struct Meter {
     running: RefCell<Option<Running>>,
-    /// As of the last look.
+    /// The steps left at the last check.
     steps_left: Cell<u64>,
-    /// Steps of the last quantum, less those that were called back.
+    /// The steps of the last quantum, without those that were taken back.
     granted: Cell<u32>,
-    /// The quantum of the run within which this one was begun.
+    /// The quantum of the outer run, if this run began within another.
     outer: Cell<Quantum>,
     exceeded: Cell<Option<Limit>>,
     interrupted_at: RefCell<String>,
-    /// Heap size at which to collect garbage at the next step.
+    /// The heap size at which the next step collects garbage.
     collect_at: Cell<usize>,
     heap_limit: Cell<usize>,
     host_bytes: Cell<usize>,
@@ -51,9 +51,9 @@ pub(crate) struct Meter {
 struct Running {
     clock: Arc<dyn Clock>,
     began: Duration,
-    /// When its time was last looked at.
+    /// When the time was last checked.
     seen: Duration,
-    /// No reason to look closer before this.
+    /// Before this time there is no need to read the CPU time.
     deadline: Duration,
     /// The thread's CPU time when the run began. `None` until it is first read, or if the clock has
     /// no CPU time.
@@ -61,14 +61,14 @@ struct Running {
     budget: Budget,
 }
 
-/// How it goes with a run's time.
+/// How fast the steps since the last check were.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pace {
-    /// The steps since the last look took next to nothing.
+    /// They took almost no time.
     Quick,
-    /// They took long enough to look at each.
+    /// They took so long that every step is checked.
     Slow,
-    /// It is used up.
+    /// The time is used up.
     Late,
 }
 
@@ -80,7 +80,7 @@ impl Running {
         Self { clock, began, seen: began, deadline, thread_began: None, budget: *budget }
     }
 
-    /// How it goes with its time.
+    /// Checks the time. Returns how fast the last steps were.
     fn pace(&mut self) -> Pace {
         let now = self.clock.monotonic();
         let took = now.saturating_sub(std::mem::replace(&mut self.seen, now));
@@ -99,7 +99,7 @@ impl Running {
     fn used(&mut self, now: Duration) -> Duration {
         let passed = now.saturating_sub(self.began);
         let Some(thread) = self.clock.thread_time() else { return passed };
-        // The time so far was not measured, so the whole unexamined time is assumed.
+        // The time until now was not measured, so all of the unmeasured time counts.
         let before = passed.min(unexamined(&self.budget));
         let began = *self.thread_began.get_or_insert(thread.saturating_sub(before));
         thread.saturating_sub(began)
@@ -157,7 +157,7 @@ impl Meter {
         self.host_bytes_limit.set(usize::MAX);
     }
 
-    /// One step of the script after its quantum; refused once a limit is exceeded.
+    /// Checks the budget at the step after the quantum. Fails once a limit is exceeded.
     pub fn step(&self, lua: &Lua) -> mlua::Result<()> {
         self.look_soon();
         if let Some(limit) = self.exceeded.get() {
@@ -185,7 +185,7 @@ impl Meter {
         Ok(())
     }
 
-    /// Takes the quantum back, so that the next step is looked at.
+    /// Takes the quantum back, so that the next step is checked.
     pub fn look_soon(&self) {
         if self.granted.get() > 0 {
             let unused = Quantum::NONE.give().steps;
@@ -201,7 +201,7 @@ impl Meter {
         Quantum { steps, heap_kib }.give();
     }
 
-    /// Notes that a limit is exceeded and gives the error to raise.
+    /// Records that a limit is exceeded, and returns the error to raise.
     pub fn exceed(&self, limit: Limit) -> mlua::Error {
         let first = self.exceeded.get().unwrap_or(limit);
         self.exceeded.set(Some(first));
@@ -209,14 +209,14 @@ impl Meter {
         raise(self.describe(first))
     }
 
-    /// Which limit was exceeded first, if one was.
+    /// The limit that was exceeded first, if any.
     pub fn exceeded(&self) -> Option<Exceeded> {
         let limit = self.exceeded.get()?;
         let traceback = self.interrupted_at.borrow().clone();
         Some(Exceeded { limit, error: self.describe(limit), traceback })
     }
 
-    /// Fails if `bytes` is more than the run may hand back.
+    /// Fails if the run may not return so many bytes.
     pub fn check_output(&self, bytes: usize) -> Result<()> {
         match &*self.running.borrow() {
             Some(running) if bytes > running.budget.output_bytes => {
@@ -233,20 +233,21 @@ impl Meter {
     }
 
     fn interrupt(&self, lua: &Lua, limit: Limit) -> mlua::Error {
-        // An abort that cannot tell where is still an abort.
+        // An abort without a traceback is still an abort.
         if let Ok(traceback) = lua.traceback(None, 0) {
             *self.interrupted_at.borrow_mut() = traceback.to_string_lossy();
         }
         self.exceed(limit)
     }
 
-    /// So that a script whose live data and next allocation fit never fails for its garbage.
+    /// Sets the heap size of the next collection. A script whose live data and next allocation fit
+    /// never fails because of its garbage.
     fn collect_halfway_from(&self, heap_bytes: usize) {
         let room = self.heap_limit.get().saturating_sub(heap_bytes);
         self.collect_at.set(heap_bytes.saturating_add(room / 2));
     }
 
-    /// Outside of runs there is neither a deadline nor a quantum to grant.
+    /// Outside of runs there is no deadline, and no quantum may be granted.
     fn pace(&self) -> Pace {
         self.running.borrow_mut().as_mut().map_or(Pace::Slow, Running::pace)
     }
@@ -269,7 +270,7 @@ fn describe(limit: Limit, budget: &Budget) -> Error {
     Error::exhausted(format!("the script {what} {allowed}"))
 }
 
-/// Lets a host function that loops be interrupted as the script is.
+/// Lets a long-running host function be interrupted as the script is.
 #[derive(Clone)]
 pub struct Pulse(Rc<Meter>);
 
@@ -297,7 +298,7 @@ impl Pulse {
     }
 }
 
-/// Memory that values of the host library hold outside the VM's heap, which would not see it.
+/// Memory that values of the host library take outside the VM's heap, where the VM cannot see it.
 #[derive(Clone)]
 pub struct MemoryAccount(Rc<Meter>);
 

@@ -30,14 +30,14 @@ impl FreeName {
     }
 }
 
-/// Something that Lua 5.3 has and Luau lacks, or takes otherwise.
+/// A construct that Lua 5.3 has and Luau lacks, or that has another meaning in Luau.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForeignConstruct {
     /// The line, 1-based.
     pub line: u32,
     /// The column, 1-based and in characters.
     pub column: u32,
-    /// What it is, and what to write instead.
+    /// What the construct is, and what to write instead.
     pub advice: &'static str,
 }
 
@@ -53,7 +53,7 @@ const OPERATORS: &[&str] = &[
     "*=", "/=", "%=", "^=",
 ];
 
-/// What stands for a construct of Lua 5.3, and what to write instead.
+/// Tokens that stand for a construct of Lua 5.3, each with what to write instead.
 const FOREIGN: &[(&str, &str)] = &[
     ("<<", "Luau has no `<<`; write bit32.lshift(a, n), on 32 bits"),
     (">>", "Luau has no `>>`; write bit32.rshift(a, n), on 32 bits"),
@@ -87,7 +87,7 @@ impl Token<'_> {
     }
 }
 
-/// The names that a source reads and does not define, each place once.
+/// The names that a source reads and does not define, each position once.
 pub fn free_names(source: &str) -> Vec<FreeName> {
     let tokens = tokens(source);
     let own = own_names(&tokens);
@@ -134,7 +134,7 @@ pub fn foreign_constructs(source: &str) -> Vec<ForeignConstruct> {
     found
 }
 
-/// Whether a name is read here, rather than the name of a field or of a key.
+/// Whether a name is read here, and is not the name of a field or key.
 fn is_read(tokens: &[Token<'_>], at: usize) -> bool {
     let before = at.checked_sub(1).map(|before| &tokens[before]);
     let is_field =

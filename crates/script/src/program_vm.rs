@@ -12,16 +12,16 @@ use nacre_program::Digest;
 /// recently used one. Hooks use this cache if they do not compile a program when it becomes live.
 const MAX_CACHED_SCRIPTS: usize = 16;
 
-/// What a hook installs into the VM of its programs, and keeps beside it.
+/// The library that a hook installs into the VM of its programs.
 pub trait Library: Sized {
-    /// Installs it into a VM that is being made.
+    /// Installs the library into a new VM.
     ///
     /// # Errors
     /// Errors of the VM.
     fn install(host: &Host<'_>) -> mlua::Result<Self>;
 }
 
-/// A hook whose programs find the standard environment only.
+/// The library of a hook whose programs use only the standard environment.
 impl Library for () {
     fn install(_: &Host<'_>) -> mlua::Result<Self> {
         Ok(())
@@ -45,7 +45,7 @@ pub struct LoadedVm<L> {
 }
 
 impl<L: Library> ProgramVm<L> {
-    /// No VM yet: it is made when it is first needed.
+    /// Starts without a VM. The VM is made when it is first needed.
     pub const fn new() -> Self {
         Self(RefCell::new(None))
     }

@@ -16,17 +16,17 @@ use std::sync::OnceLock;
 
 use mlua::{Lua, ffi};
 
-/// What the VM calls: the state, and what the collector is doing or a negative number.
+/// The type of interrupts. The second argument is negative unless the collector is running.
 type Interrupt = unsafe extern "C-unwind" fn(*mut ffi::lua_State, c_int);
 
-/// mlua's interrupt, which is the same for all VMs: it calls what a VM was given.
+/// mlua's interrupt, which is the same function for all VMs: it calls the VM's own handler.
 static LOOK: OnceLock<Interrupt> = OnceLock::new();
 
 thread_local! {
     static QUANTUM: Cell<Quantum> = const { Cell::new(Quantum::NONE) };
 }
 
-/// Steps and heap growth that need no look of the meter.
+/// The steps and the heap size up to which the meter need not check.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Quantum {
     /// Steps.
@@ -39,7 +39,7 @@ impl Quantum {
     /// No quantum.
     pub const NONE: Self = Self { steps: 0, heap_kib: 0 };
 
-    /// Gives the quantum to the run of this thread. Returns the rest of the one before.
+    /// Gives the quantum to the run of this thread. Returns what was left of the previous quantum.
     pub fn give(self) -> Self {
         QUANTUM.replace(self)
     }
@@ -70,11 +70,11 @@ unsafe extern "C-unwind" fn count(state: *mut ffi::lua_State, collecting: c_int)
         return;
     }
     let quantum = QUANTUM.get();
-    // SAFETY: asking for the size of the heap allocates nothing and raises nothing.
+    // SAFETY: asking for the size of the heap allocates nothing and raises no error.
     if quantum.steps > 0 && unsafe { ffi::lua_gc(state, ffi::LUA_GCCOUNT, 0) } < quantum.heap_kib {
         QUANTUM.set(Quantum { steps: quantum.steps - 1, ..quantum });
     } else if let Some(look) = LOOK.get() {
-        // SAFETY: it is called as the VM would have.
+        // SAFETY: the arguments are those with which the VM called this function.
         unsafe { look(state, collecting) }
     }
 }

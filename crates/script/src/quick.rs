@@ -25,12 +25,12 @@ use mlua::{Function, Lua, MultiValue, ffi};
 pub struct QuickArguments<'a> {
     state: *mut ffi::lua_State,
     count: c_int,
-    /// Texts are looked at while the function runs, no longer.
+    /// Strings may be borrowed only while the function runs.
     borrowed: PhantomData<&'a ()>,
 }
 
 impl QuickArguments<'_> {
-    /// The text at a place, counted from 1; nothing if there is something else.
+    /// The string at a position, counted from 1; `None` if the argument is no string.
     pub fn text(&self, position: usize) -> Option<&[u8]> {
         let index = self.index(position)?;
         let mut length = 0;
@@ -45,7 +45,7 @@ impl QuickArguments<'_> {
         }
     }
 
-    /// The number at a place, likewise.
+    /// The number at a position, counted from 1; `None` if the argument is no number.
     pub fn number(&self, position: usize) -> Option<f64> {
         let index = self.index(position)?;
         // SAFETY: the index is that of an argument, and a number is converted from nothing.
@@ -55,7 +55,7 @@ impl QuickArguments<'_> {
         }
     }
 
-    /// Whether there is nothing at a place, or nil.
+    /// Whether an argument is nil or missing.
     pub fn is_nil(&self, position: usize) -> bool {
         // SAFETY: the index is that of an argument.
         let kind = |index| unsafe { ffi::lua_type(self.state, index) };
@@ -67,19 +67,19 @@ impl QuickArguments<'_> {
     }
 }
 
-/// What a quick function answers.
+/// The result of a quick function.
 pub enum QuickAnswer {
-    /// That the function behind it is to be called with these arguments.
+    /// The ordinary function must be called with these arguments.
     Pass,
-    /// Nothing.
+    /// No value.
     Done,
     /// Nil.
     Nil,
-    /// A text.
+    /// A string.
     Text(Bytes),
-    /// A short text.
+    /// A short string.
     Short(ShortText),
-    /// A text and a number.
+    /// A string and a number.
     TextAndNumber(Bytes, f64),
     /// Nil, then numbers.
     Numbers(Numbers),
@@ -93,10 +93,10 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// How many there may be.
+    /// The most numbers.
     pub const MAX: usize = 9;
 
-    /// Adds one; returns whether there was room for it.
+    /// Adds a number. Returns false if there is no space for it.
     pub fn push(&mut self, number: f64) -> bool {
         let place = self.numbers.get_mut(self.count);
         let has_room = place.map(|place| *place = number).is_some();
@@ -104,7 +104,7 @@ impl Numbers {
         has_room
     }
 
-    /// Those there are.
+    /// The numbers.
     pub fn as_slice(&self) -> &[f64] {
         &self.numbers[..self.count]
     }
@@ -114,17 +114,17 @@ impl Numbers {
 // (`LUA_MINSTACK`).
 const _: () = assert!(Numbers::MAX < ffi::LUA_MINSTACK as usize);
 
-/// A text that needs no memory of its own.
+/// A string that needs no memory of its own.
 pub struct ShortText {
     bytes: [u8; Self::MAX_BYTES],
     length: usize,
 }
 
 impl ShortText {
-    /// Bytes it has room for.
+    /// The most bytes.
     pub const MAX_BYTES: usize = 64;
 
-    /// Two parts, one after the other; nothing if they do not fit.
+    /// Joins two parts. Returns `None` if they do not fit.
     pub fn of(first: &[u8], second: &[u8]) -> Option<Self> {
         let (start, length) = (first.len(), first.len() + second.len());
         let mut bytes = [0; Self::MAX_BYTES];
@@ -139,7 +139,7 @@ impl ShortText {
     }
 }
 
-/// Why a quick function came to nothing, for the function behind it to raise.
+/// The failure of a quick function, which the ordinary function raises.
 enum Failure {
     Error(mlua::Error),
     Panic(Box<dyn Any + Send>),
@@ -152,7 +152,7 @@ struct Quick {
     failure: Rc<Cell<Option<Failure>>>,
 }
 
-/// A function that does what `body` does, and else what `behind` does.
+/// Makes a function that calls `body`, and calls `behind` if `body` returns [`QuickAnswer::Pass`].
 pub(crate) fn function(
     lua: &Lua,
     body: impl Fn(&QuickArguments<'_>) -> mlua::Result<QuickAnswer> + 'static,
@@ -183,7 +183,7 @@ unsafe extern "C" fn drop_quick(_: *mut ffi::lua_State, place: *mut c_void) {
     unsafe { ptr::drop_in_place(place.cast::<Quick>()) }
 }
 
-/// What the VM calls. Its upvalues are the `Quick` and the function behind it.
+/// The C function that the VM calls. Its upvalues are the `Quick` and the ordinary function.
 unsafe extern "C-unwind" fn call(state: *mut ffi::lua_State) -> c_int {
     // SAFETY: `function` made these upvalues. The stack has space for all values pushed here. If
     // the VM is out of memory it unwinds, and unwinding drops all live values of this function.
@@ -220,7 +220,7 @@ unsafe extern "C-unwind" fn call(state: *mut ffi::lua_State) -> c_int {
 }
 
 /// # Safety
-/// The stack has room for one more.
+/// The stack must have space for one more value.
 unsafe fn push(state: *mut ffi::lua_State, text: &[u8]) -> c_int {
     // SAFETY: the VM copies the bytes.
     unsafe { ffi::lua_pushlstring(state, text.as_ptr().cast(), text.len()) };
@@ -239,7 +239,7 @@ unsafe fn pass(
     failure: Option<Failure>,
 ) -> c_int {
     failed.set(failure);
-    // SAFETY: the second upvalue is the function; its results are all that is left on the stack.
+    // SAFETY: the second upvalue is the ordinary function. Only its results are left on the stack.
     unsafe {
         ffi::lua_pushvalue(state, ffi::lua_upvalueindex(2));
         ffi::lua_insert(state, 1);

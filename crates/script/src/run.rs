@@ -10,14 +10,14 @@ use nacre_object::Result;
 use crate::{Script, Value, Vm};
 use nacre_program::{Budget, Limit};
 
-/// On what terms a script is run.
+/// The terms of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Terms<'a> {
-    /// What it may use.
+    /// What the run may use.
     pub budget: &'a Budget,
-    /// By which clock its time is measured.
+    /// The clock that measures its time.
     pub clock: &'a Arc<dyn Clock>,
-    /// What `math.random` starts from: the same seed gives the same run.
+    /// The seed of `math.random`. The same seed gives the same run.
     pub seed: u64,
 }
 
@@ -45,7 +45,7 @@ impl<'vm> Run<'vm> {
         Ok(self)
     }
 
-    /// Lets all later runs of a kept script use these globals, after its chunk was run.
+    /// Lets all later runs of a kept script use these globals. Call this after its chunk has run.
     pub fn keep(&self) {
         if self.script.is_kept() {
             self.vm.keep(self.script, self.globals());
@@ -58,27 +58,27 @@ impl<'vm> Run<'vm> {
         set().map_err(|error| self.explain(&error))
     }
 
-    /// Executes the chunk; returns what it returned.
+    /// Runs the chunk. Returns its results.
     pub fn load(&self) -> Result<MultiValue> {
         self.call(self.chunk(), ())
     }
 
-    /// A global the script has set or the base holds; `Nil` if there is none.
+    /// A global that the script has set or the base has; `Nil` if there is none.
     pub fn global(&self, name: &str) -> Result<mlua::Value> {
         match self.globals().raw_get(name) {
-            // Reading through to the base may run a metamethod the script has put there.
+            // A look-up in the base may run a metamethod of the script.
             Ok(mlua::Value::Nil) => self.vm.limited(|| self.globals().get(name)),
             known => known,
         }
         .map_err(|error| self.explain(&error))
     }
 
-    /// Calls a function of the script, or one of the host that will.
+    /// Calls a function of the script, or a host function.
     pub fn call(&self, function: &Function, arguments: impl IntoLuaMulti) -> Result<MultiValue> {
         self.call_for(function, arguments)
     }
 
-    /// Calls a function for results of known types.
+    /// Calls a function and converts the results to known types.
     pub fn call_for<R: FromLuaMulti>(
         &self,
         function: &Function,
@@ -105,7 +105,7 @@ impl<'vm> Run<'vm> {
         self.vm.meter().check_output(bytes)
     }
 
-    /// Which limit it exceeded first, if it did.
+    /// The limit that the run exceeded first, if any.
     pub fn exceeded(&self) -> Option<Limit> {
         self.vm.meter().exceeded().map(|exceeded| exceeded.limit)
     }
@@ -115,7 +115,7 @@ impl<'vm> Run<'vm> {
         self.vm.lua()
     }
 
-    /// Why something done with [`Run::lua`] failed, as an error of this script.
+    /// Converts an error of [`Run::lua`] into an error of this script.
     pub fn explain(&self, error: &mlua::Error) -> nacre_object::Error {
         self.vm.explain(error, self.script)
     }

@@ -1,4 +1,4 @@
-//! Plain data that crosses the border of a VM, for hooks that need no handles of it.
+//! Plain data that is passed into or out of a VM, for hooks that need no handles.
 
 use bytes::Bytes;
 use mlua::Lua;
@@ -6,7 +6,7 @@ use nacre_object::{Error, Result};
 
 use crate::limits::{MAX_VALUE_DEPTH, MAX_VALUE_ENTRIES};
 
-/// A value without identity: tables cross as copies.
+/// A plain value. Tables are copied, so a value has no identity.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum Value {
     /// `nil`.
@@ -14,16 +14,16 @@ pub enum Value {
     Nil,
     /// A truth value.
     Boolean(bool),
-    /// A number; whole ones are exact up to 2^53.
+    /// A number. Integers are exact up to 2^53.
     Number(f64),
     /// A string of any bytes.
     Text(Bytes),
-    /// A table: its entries, those of the sequence 1, 2, … first and in order.
+    /// A table: its entries. The entries 1, 2, … come first, in order.
     Table(Vec<(Value, Value)>),
 }
 
 impl Value {
-    /// A text.
+    /// A string.
     pub fn text(text: impl AsRef<[u8]>) -> Self {
         Self::Text(Bytes::copy_from_slice(text.as_ref()))
     }
@@ -63,7 +63,7 @@ impl Value {
     }
 
     /// # Errors
-    /// `Invalid` for a function or other handle, or for a table past the bounds.
+    /// `Invalid` for a function or another handle, or for a table that exceeds the bounds.
     pub(crate) fn from_lua(value: &mlua::Value) -> Result<Self> {
         let mut entries_left = MAX_VALUE_ENTRIES;
         read(value, MAX_VALUE_DEPTH, &mut entries_left)

@@ -1,4 +1,4 @@
-//! A VM: one thread's sandbox, with the scripts it has loaded.
+//! A VM: the sandbox of one thread, with the scripts that it has loaded.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -26,19 +26,19 @@ pub struct Vm {
     meter: Rc<Meter>,
     random: Rc<RefCell<Random>>,
     chunks: RefCell<Vec<Chunk>>,
-    /// What was left by the last collection: the library, and the scripts that stay loaded.
+    /// The heap size after the last collection: the library and the loaded scripts.
     collected_bytes: Cell<usize>,
     damaged: Cell<bool>,
 }
 
-/// How messages of the VM begin that are about a value which is not there.
+/// How the VM's messages about a nil value begin.
 const NIL_ERRORS: [&str; 2] = ["attempt to call a nil value", "attempt to index nil"];
 
-/// A loaded script; the list of them is kept with the most recently used last.
+/// A loaded script. In the list of these the most recently used comes last.
 struct Chunk {
     script: u64,
     main: Function,
-    /// The globals of all its runs, once the script is kept.
+    /// The globals of all its runs, if the script is kept.
     globals: Option<Table>,
 }
 
@@ -79,12 +79,12 @@ impl Vm {
     pub fn start<'vm>(&'vm mut self, script: &'vm Script, terms: &Terms<'_>) -> Result<Run<'vm>> {
         *self.random.borrow_mut() = Random::seeded(terms.seed);
         self.meter.arm(terms.budget, terms.clock, self.lua.used_memory());
-        // From here on dropping the run puts the VM back into order.
+        // From here on, dropping the run restores the VM.
         let run = Run::new(self, script);
         run.open()
     }
 
-    /// Whether it ran out of memory and should be replaced rather than used again.
+    /// Whether the VM ran out of memory and should be replaced.
     pub fn is_damaged(&self) -> bool {
         self.damaged.get()
     }
@@ -103,7 +103,8 @@ impl Vm {
         self.lua.set_memory_limit(bytes).expect("mlua allocates for its VMs");
     }
 
-    /// The loaded chunk of a script and its environment: a fresh one, unless one is kept.
+    /// Returns the loaded chunk of a script and its globals: new globals, unless the script is
+    /// kept.
     pub(crate) fn instantiate(&self, script: &Script) -> mlua::Result<(Function, Table)> {
         let (main, kept) = self.chunk(script)?;
         if let Some(globals) = kept {
@@ -114,7 +115,7 @@ impl Vm {
         Ok((main, globals))
     }
 
-    /// Keeps the globals of the script that ran last for all its later runs.
+    /// Keeps these globals for all later runs of the script.
     pub(crate) fn keep(&self, script: &Script, globals: &Table) {
         let mut chunks = self.chunks.borrow_mut();
         if let Some(last) = chunks.last_mut()
@@ -161,7 +162,7 @@ impl Vm {
         &self.meter
     }
 
-    /// Why a run ended; notes what it did to the VM.
+    /// Returns why a run ended. Marks the VM as damaged if it ran out of memory.
     pub(crate) fn explain(&self, error: &mlua::Error, script: &Script) -> Error {
         if let mlua::Error::MemoryError(_) = error {
             self.meter.exceed(Limit::Memory);
@@ -187,7 +188,7 @@ impl Vm {
 
     /// Whether the environment, with what the host added, lacks a name.
     fn lacks(&self, name: &FreeName) -> bool {
-        // Read through to the base, which the sandbox put behind them.
+        // The look-up falls back to the base, which the sandbox put behind the globals.
         let Ok(value) = self.lua.globals().get::<Value>(&*name.global) else { return false };
         match (value, &name.field) {
             (Value::Nil, _) => true,
@@ -198,7 +199,7 @@ impl Vm {
         }
     }
 
-    /// Fails if the run exceeded its budget, whatever its script made of it.
+    /// Fails if the run exceeded its budget, even if the script hid the error.
     pub(crate) fn verdict(&self, script: &Script) -> Result<()> {
         let Some(exceeded) = self.meter.exceeded() else { return Ok(()) };
         if exceeded.limit == Limit::Memory {
@@ -207,7 +208,7 @@ impl Vm {
         Err(exceeded.error.with_fault(site_of(script, &exceeded.traceback)))
     }
 
-    /// After a run: no limits, and no more garbage than may stay.
+    /// Restores the VM after a run: removes limits, and collects garbage if there is too much.
     pub(crate) fn settle(&self) {
         self.meter.disarm();
         self.limit_memory(0);

@@ -77,7 +77,7 @@ fn is_system(map: &str) -> bool {
 /// Checks that a client may delete a map.
 ///
 /// # Errors
-/// `Invalid` for nacre's own maps and for the views of logs.
+/// `Invalid` for nacre's own maps, for the views of logs and for the maps of resources.
 pub(super) fn check_deletable(map: &str) -> Result<()> {
     if let Some(log) = log_of_map(map) {
         return Err(Error::invalid(format!("the map {map} is the view of a log"))

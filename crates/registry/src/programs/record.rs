@@ -289,7 +289,8 @@ mod tests {
         for version in [2, 15] {
             record.activate(&program(), version, version).unwrap();
         }
-        // 1 and 3 to 14 are older than 15; 2 can be rolled back to; 16 to 20 are newer.
+        // The active version is 15. Versions 1 and 3 to 14 are older, a rollback reaches 2, and 16
+        // to 20 are newer.
         assert_eq!(record.superseded(), [1, 3, 4, 5, 6]);
         record.roll_back(&program(), 30).unwrap();
         assert!(record.superseded().is_empty());
