@@ -8,33 +8,33 @@ use std::time::Duration;
 use nacre_clock::Clock;
 use nacre_object::{CallAllowance, Error, Result};
 
-/// Of a CPU: some calls that need all of theirs.
+/// The CPU time that the calls of a request may take: that of some calls with full budgets.
 const CPU_TIME: Duration = Duration::from_secs(1);
 /// How long all calls of a request may take, including waits for the disk. The last call may still
 /// begin just before this time is over. Even then the request ends before an OSD considers its
 /// thread stuck (`osd_op_thread_timeout`, 15 s).
 const WALL_TIME: Duration = Duration::from_secs(5);
-/// Requests that took less are not looked at closer.
+/// For requests that took less, the CPU time is not read.
 const QUICK: Duration = Duration::from_millis(50);
 
 const _: () = assert!(QUICK.as_millis() < CPU_TIME.as_millis());
 const _: () = assert!(CPU_TIME.as_millis() < WALL_TIME.as_millis());
 
-/// What is left of it.
+/// How much of the allowance is left.
 pub(crate) struct Allowance<'a> {
     clock: &'a dyn Clock,
     began: Duration,
-    /// The time of the thread at the first closer look; where the clock can tell it.
+    /// The thread's CPU time when it was first read, if the clock has CPU time.
     thread_began: OnceLock<Duration>,
 }
 
 impl<'a> Allowance<'a> {
-    /// All of it, from now on.
+    /// The whole allowance, from now on.
     pub fn new(clock: &'a dyn Clock) -> Self {
         Self { clock, began: clock.monotonic(), thread_began: OnceLock::new() }
     }
 
-    /// Of a CPU, in a request that `took` so long.
+    /// The CPU time that a request has used which `took` so long.
     fn used(&self, took: Duration) -> Duration {
         let Some(thread) = self.clock.thread_time() else { return took };
         thread.saturating_sub(*self.thread_began.get_or_init(|| thread))
@@ -102,7 +102,7 @@ mod tests {
     fn the_calls_of_one_request_share_an_allowance() {
         let clock = Arc::new(Ticking(ManualClock::at(1)));
         let runtime = ClassRuntime::new(Budget::default(), clock.clone());
-        // Each step is looked at, as by this clock it takes long.
+        // By this clock each step takes long, so the meter checks every step.
         let source =
             "function spin() for step = 1, 200 do end return 0 end objclass.register(spin)";
         let spinner = ClassProgram::new(ClassName::new("spinner").unwrap(), 1, source);

@@ -14,13 +14,13 @@ use nacre_script::Run;
 use crate::invocation::Invocation;
 use nacre_calls::refusal;
 
-/// A batch under way.
+/// A running batch.
 pub(crate) struct BatchRun<'a, 'vm> {
     invocation: &'a Invocation<'a>,
     run: &'a Run<'vm>,
-    /// What calls the handler for each request, of `dispatch.luau`.
+    /// The function of `dispatch.luau` that calls the handler for each request.
     call_batch: &'a Function,
-    /// Whether the request that is carried out changed something.
+    /// Whether the present request has changed the object.
     has_written: &'a Cell<bool>,
 }
 
@@ -52,13 +52,13 @@ impl<'a, 'vm> BatchRun<'a, 'vm> {
         Ok(requests.finish())
     }
 
-    /// Carries out what is left, up to the first request that fails.
+    /// Runs the remaining requests, up to the first one that fails.
     fn carry_on(&self) -> Result<()> {
         let handler = self.invocation.handler_in(self.run)?;
         let arguments = (self.run.chunk(), self.run.globals(), handler);
         let outcome = self.run.call_for(self.call_batch, arguments);
         if self.invocation.requests.has_begun() {
-            // The chunk was executed.
+            // The chunk has run.
             self.run.keep();
         }
         outcome

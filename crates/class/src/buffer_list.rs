@@ -12,9 +12,9 @@ pub(crate) struct BufferList {
 }
 
 enum Content {
-    /// As they came from or went to the object.
+    /// The bytes as they were read from the object or written to it.
     Shared(Bytes),
-    /// Being appended to.
+    /// Bytes to which the script appends.
     Owned(BytesMut),
 }
 
@@ -28,7 +28,7 @@ impl BufferList {
         Ok(Self { content: Content::Shared(bytes), memory: memory.clone() })
     }
 
-    /// The bytes, to be kept by others; appending afterwards does not show there.
+    /// Returns the bytes. Later appends do not change the returned bytes.
     pub fn share(&mut self) -> Bytes {
         if let Content::Owned(bytes) = &mut self.content {
             self.content = Content::Shared(std::mem::take(bytes).freeze());
@@ -110,7 +110,7 @@ impl BufferLists {
         Self(memory)
     }
 
-    /// One of no bytes, which the host itself appends to.
+    /// Makes an empty list to which the host appends.
     pub fn empty(&self) -> BufferList {
         BufferList { content: Content::Owned(BytesMut::new()), memory: self.0.clone() }
     }
@@ -129,7 +129,7 @@ pub(crate) fn install(host: &Host<'_>) -> mlua::Result<()> {
     host.globals.raw_set("bufferlist", table)
 }
 
-/// What a data argument of an extension may be: a buffer list, shared, or a string, copied.
+/// The bytes of a data argument: those of a buffer list are shared, those of a string are copied.
 pub(crate) fn data_of(value: &Value) -> Option<Bytes> {
     match value {
         Value::String(text) => Some(Bytes::copy_from_slice(&text.as_bytes())),
@@ -137,7 +137,7 @@ pub(crate) fn data_of(value: &Value) -> Option<Bytes> {
     }
 }
 
-/// Appends what [`data_of`] would answer.
+/// Appends the bytes that [`data_of`] would return.
 pub(crate) fn append_data(bytes: &mut BytesMut, value: &Value) -> Option<()> {
     match value {
         Value::String(text) => bytes.extend_from_slice(&text.as_bytes()),

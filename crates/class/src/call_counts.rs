@@ -23,7 +23,7 @@ use nacre_telemetry::{Counter, Sizes};
 use crate::calls_seen::{CallsSeen, ColumnSeen, MARK_WORDS, MethodSeen};
 use nacre_calls::{BATCH_SUFFIX, Batch};
 
-/// Of so many requests one is looked into: it takes about a microsecond, a request some twenty.
+/// One request in this many is sampled. Sampling takes about a microsecond, a request about twenty.
 const SAMPLED_ONE_IN: u64 = 64;
 /// How many of a method's first requests are all sampled, so that even a rarely used class has
 /// samples.
@@ -32,10 +32,10 @@ const SAMPLED_FIRST: u64 = 256;
 /// The counts of a class since it was first made live here.
 #[derive(Debug)]
 pub(crate) struct CallCounts {
-    /// By name.
+    /// The methods, by name.
     methods: Vec<MethodCounts>,
     under_way: AtomicU64,
-    /// Calls under way, as the requests that came found it, their own included.
+    /// The sum over all requests of the calls in flight when the request arrived, its own included.
     met: Counter,
 }
 
@@ -47,7 +47,7 @@ struct MethodCounts {
     columns: Vec<ColumnCounts>,
 }
 
-/// What was found in a column of the requests looked into.
+/// The counts of one column over the sampled requests.
 #[derive(Debug)]
 struct ColumnCounts {
     seen: Counter,
@@ -59,7 +59,7 @@ struct ColumnCounts {
     marks: [AtomicU64; MARK_WORDS],
 }
 
-/// A call that is counted as under way until this is dropped.
+/// Counts a call as in flight until it is dropped.
 #[derive(Debug)]
 pub struct UnderWay(Arc<CallCounts>);
 
@@ -82,7 +82,7 @@ impl CallCounts {
         Self { methods, under_way: AtomicU64::new(0), met: Counter::default() }
     }
 
-    /// Whether the other's methods are the same: a version that differs elsewhere is counted on.
+    /// Whether the other class has the same methods. If so, its counts can be continued.
     pub fn counts_the_same(&self, other: &Self) -> bool {
         let inputs = |counts: &Self| -> Vec<(String, usize)> {
             counts.methods.iter().map(|one| (one.name.clone(), one.columns.len())).collect()
@@ -90,7 +90,7 @@ impl CallCounts {
         inputs(self) == inputs(other)
     }
 
-    /// Counts a call. What is no request is not counted; it will be refused.
+    /// Counts a call. A malformed request is not counted, because it will be refused.
     pub fn begin(counts: &Arc<Self>, call: &ClassCall) -> Option<UnderWay> {
         let requests = counts.count(call)?;
         let others = counts.under_way.fetch_add(1, Ordering::Relaxed);
@@ -98,7 +98,7 @@ impl CallCounts {
         Some(UnderWay(Arc::clone(counts)))
     }
 
-    /// Counts the requests of a call, and answers how many they are.
+    /// Counts the requests of a call. Returns their number.
     fn count(&self, call: &ClassCall) -> Option<u64> {
         let name = call.method.as_str();
         if let Some(method) = self.method(name) {
@@ -256,7 +256,7 @@ end
         let seen = counts.seen();
         assert_eq!(seen.requests(), 6);
         let (put, drop) = (&seen.methods["put"], &seen.methods["drop"]);
-        // A text of one byte takes six, a number nine.
+        // A string of one byte takes six bytes, a number nine.
         assert_eq!((put.requests, put.bytes, put.sizes[4]), (5, 75, 5));
         assert_eq!((drop.requests, drop.bytes, drop.sizes[7]), (1, 105, 1));
     }
@@ -268,7 +268,7 @@ end
         for at in 0..all {
             CallCounts::begin(&counts, &call("put", put("key", at as i64)));
         }
-        // A row that is none of the method's is not looked into.
+        // A row that does not have the method's columns is not sampled.
         CallCounts::begin(&counts, &call("drop", vec![b's', 1]));
         CallCounts::begin(&counts, &call("drop", put("key", 1)));
         let seen = counts.seen();

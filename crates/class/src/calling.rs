@@ -15,14 +15,14 @@ use crate::fault_sink::{FaultSink, ProgramLog};
 use crate::requests::Requests;
 use nacre_object::MethodAccess;
 
-/// What host functions work on.
+/// The running call, on which host functions work.
 pub(crate) struct Calling<'a> {
     /// `None` while a program is checked.
     pub object: Option<&'a mut (dyn ObjectView + 'a)>,
     pub requests: &'a Requests,
     pub context: &'a CallContext,
     pub access: &'a Cell<MethodAccess>,
-    /// Set once it changed something, or may have.
+    /// Set once the call has changed the object, or may have changed it.
     pub has_written: &'a Cell<bool>,
     pub script: &'a Script,
     pub sink: &'a dyn FaultSink,
@@ -43,7 +43,7 @@ impl<'a, 'b: 'a> ReborrowMut<'a> for Calling<'b> {
 }
 
 impl Calling<'_> {
-    /// Makes this the call under way while `body` runs.
+    /// Makes this the running call of the thread while `body` runs.
     pub fn during<R>(self, body: impl FnOnce() -> R) -> R {
         CALLING.set(self, body)
     }
@@ -82,7 +82,7 @@ fn is_refused_whole(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Invalid | ErrorKind::NotFound | ErrorKind::Exists)
 }
 
-/// Asks about the requests of the call.
+/// Passes the requests of the call to `ask`.
 pub(crate) fn requests<R>(ask: impl FnOnce(&Requests) -> R) -> mlua::Result<R> {
     with_call(|calling| Ok(ask(calling.requests)))
 }
@@ -123,7 +123,7 @@ pub(crate) fn restrict() -> mlua::Result<()> {
     })
 }
 
-/// Asks the context of the call.
+/// Passes the context of the call to `ask`.
 pub(crate) fn context<R>(ask: impl FnOnce(&CallContext) -> R) -> mlua::Result<R> {
     with_call(|calling| Ok(ask(calling.context)))
 }
@@ -133,7 +133,7 @@ pub(crate) fn program_name() -> mlua::Result<String> {
     with_call(|calling| Ok(calling.script.name().to_owned()))
 }
 
-/// Passes on what the program says.
+/// Passes a log line of the program to the sink.
 pub(crate) fn log(level: i64, text: &str) -> mlua::Result<()> {
     with_call(|calling| {
         let (program, version) = (calling.script.name(), calling.script.version());

@@ -5,22 +5,23 @@ use std::collections::BTreeMap;
 use nacre_telemetry::HistogramSnapshot;
 use serde::{Deserialize, Serialize};
 
-/// Words of a column's marks, 64 marks each: what differs is told apart up to some thousands.
+/// How many words of 64 bits a column has for marking values. They can count some thousand
+/// different values.
 pub(crate) const MARK_WORDS: usize = 16;
 /// With fewer unset bits than this, no estimate of the number of values is possible: five thousand
 /// values set almost the same bits as a million.
 const LEAST_FREE: f64 = 8.0;
 
-/// What a class was asked.
+/// The counted calls of a class.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallsSeen {
-    /// By method.
+    /// The methods, by name.
     pub methods: BTreeMap<String, MethodSeen>,
-    /// The sum of how many calls each request found under way, its own included.
+    /// The sum over all requests of the calls in flight when the request arrived, its own included.
     pub met: u64,
 }
 
-/// What a method was asked.
+/// The counted requests of a method.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MethodSeen {
     /// The number of requests.
@@ -30,24 +31,24 @@ pub struct MethodSeen {
     /// How many requests had a size of up to one byte, up to two, up to four, and so on. The last
     /// number also counts all longer requests.
     pub sizes: Vec<u64>,
-    /// What was in its columns of late, in their order.
+    /// The values in the columns of recent requests, in the order of the columns.
     pub columns: Vec<ColumnSeen>,
 }
 
-/// What was in a column of the requests that were looked into.
+/// The values of one column over the sampled requests.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ColumnSeen {
-    /// How many were.
+    /// The number of sampled requests.
     pub seen: u64,
-    /// In how many it was nil.
+    /// In how many of them the value was nil.
     pub nils: u64,
     /// The least and the greatest number, if there were numbers. Booleans count as 0 and 1.
     pub range: Option<(i64, i64)>,
     /// How many times a number was greater than all before it.
     pub risen: u64,
-    /// The bytes of all texts.
+    /// The bytes of all strings.
     pub bytes: u64,
-    /// Places that values marked, each that of its hash.
+    /// The bits that values set; a value's hash selects its bit.
     pub marks: Vec<u64>,
 }
 
@@ -57,7 +58,7 @@ impl CallsSeen {
         self.methods.values().map(|method| method.requests).sum()
     }
 
-    /// How many calls were under way, on average; 1 if there were none.
+    /// How many calls were in flight on average; 1 if there were no calls.
     pub fn concurrency(&self) -> f64 {
         match self.requests() {
             0 => 1.0,
@@ -65,7 +66,7 @@ impl CallsSeen {
         }
     }
 
-    /// Adds what another node has seen.
+    /// Adds the counts of another node.
     pub fn add(&mut self, other: &Self) {
         self.met += other.met;
         for (name, seen) in &other.methods {
@@ -98,12 +99,12 @@ impl CallsSeen {
 }
 
 impl MethodSeen {
-    /// How many of its requests, of late, were looked into.
+    /// How many recent requests were sampled.
     pub fn looked_into(&self) -> u64 {
         self.columns.first().map_or(0, |column| column.seen)
     }
 
-    /// Its requests by their bytes.
+    /// Its requests by their size in bytes.
     pub fn request_bytes(&self) -> HistogramSnapshot {
         let last = self.sizes.len().saturating_sub(1);
         let bound = |at: usize| if at == last { f64::MAX } else { (at as f64).exp2() };
@@ -129,14 +130,14 @@ impl MethodSeen {
             requests: less(self.requests, before.requests),
             bytes: less(self.bytes, before.bytes),
             sizes: sizes.map(|(at, count)| less(*count, before_at(at))).collect(),
-            // Bounds and marks do not go back: columns are told of as they were of late.
+            // Bounds and marks cannot be subtracted, so the columns describe recent requests.
             columns: self.columns.clone(),
         }
     }
 }
 
 impl ColumnSeen {
-    /// Adds what was in another column.
+    /// Adds the counts of another reading of the column.
     pub fn add(&mut self, other: &Self) {
         self.seen += other.seen;
         self.nils += other.nils;
@@ -164,7 +165,7 @@ impl ColumnSeen {
     }
 }
 
-/// Counts that are less than before began anew, when their process did.
+/// A count that is less than before was reset by a restart of its process.
 fn less(now: u64, before: u64) -> u64 {
     now.checked_sub(before).unwrap_or(now)
 }

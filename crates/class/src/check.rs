@@ -31,7 +31,7 @@ pub struct CheckedClass {
     pub methods: Vec<(MethodName, MethodAccess)>,
 }
 
-/// What is wrong with a program.
+/// A mistake in a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckError {
     /// The line, 1-based, where known.
@@ -40,7 +40,7 @@ pub struct CheckError {
     pub column: Option<u32>,
     /// What is wrong.
     pub message: String,
-    /// The line with a caret under the column, for a terminal; empty where no line is known.
+    /// The line with a caret under the column, for a terminal. Empty if the line is not known.
     pub excerpt: String,
 }
 
@@ -125,7 +125,7 @@ pub fn check_suspicions(source: &str) -> Vec<CheckError> {
     missing.chain(foreign).collect()
 }
 
-/// Executes the chunk without an object; returns the methods it registers.
+/// Runs the chunk without an object. Returns the methods that it registers.
 pub(crate) fn methods_of(
     script: &Script,
     clock: &Arc<dyn Clock>,

@@ -12,7 +12,7 @@ use crate::calling;
 use crate::errno::EOPNOTSUPP;
 use crate::objclass;
 
-/// The class API, as a VM holds it.
+/// The class API in a VM.
 pub(crate) struct ClassLibrary {
     pub lists: BufferLists,
     pub dispatch: Dispatch,
@@ -23,15 +23,16 @@ pub(crate) type ClassVm = LoadedVm<ClassLibrary>;
 
 /// The functions of `dispatch.luau`.
 pub(crate) struct Dispatch {
-    /// `(chunk, globals, handler, input, output)` to the last value the handler returned.
+    /// Takes `(chunk, globals, handler, input, output)`; returns the handler's last result.
     pub call: Function,
     /// The Luau function that calls a method of a kept script, that is, of a script whose chunk
     /// runs only once for many calls. Takes `(chunk, globals, handler)`; returns the status and the
     /// reply.
     pub call_kept: Function,
-    /// `(chunk, globals, handler)`, for such a script: carries out the requests of a batch.
+    /// Takes `(chunk, globals, handler)` of a kept script; runs the requests of a batch.
     pub call_batch: Function,
-    /// `(chunk, globals)` to `{name = is_read_only}` and the number of registered functions.
+    /// Takes `(chunk, globals)`; returns `{name = is_read_only}` and the number of registered
+    /// functions.
     pub inspect: Function,
 }
 
@@ -68,13 +69,13 @@ fn load_dispatch(host: &Host<'_>) -> mlua::Result<Table> {
         after_pieces(lua, &pulse, status, &pieces, columns)
     };
     functions.raw_set("next_request", host.quick_function(next_request, after_pieces)?)?;
-    // Without line numbers, so that positions in errors are the script's.
+    // Compiled without line numbers, so that errors have positions in the script.
     let compiler = Compiler::new().set_optimization_level(1).set_debug_level(0);
     let source = include_str!("dispatch.luau");
     lua.load(source).set_name("=dispatch").set_compiler(compiler).call(functions)
 }
 
-/// Behind a function that needs no other.
+/// The ordinary function behind a quick function that accepts all arguments.
 fn nothing(_: &Lua, (): ()) -> mlua::Result<()> {
     Ok(())
 }
@@ -94,7 +95,7 @@ fn next_request(arguments: &QuickArguments<'_>) -> mlua::Result<QuickAnswer> {
     calling::next_request(arguments.text(3))
 }
 
-/// The same for a reply in pieces.
+/// Records a reply that consists of pieces.
 fn after_pieces(
     lua: &Lua,
     pulse: &Pulse,
@@ -131,7 +132,7 @@ pub(crate) fn length_of(pieces: &Table) -> mlua::Result<usize> {
     pieces.map(|piece| Ok(piece?.as_bytes().len())).sum()
 }
 
-/// Such a reply, of that length.
+/// Joins the pieces of a reply of this length.
 pub(crate) fn joined(pieces: &Table, length: usize) -> mlua::Result<Bytes> {
     let mut bytes = BytesMut::with_capacity(length);
     for piece in pieces.sequence_values::<LuaString>() {

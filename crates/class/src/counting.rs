@@ -22,20 +22,20 @@ use crate::calls_seen::{CallsSeen, MethodSeen};
 /// How many samples of one method end a generation. With more samples, the bits of a column could
 /// no longer tell how many different values there were.
 const GENERATION_SAMPLES: u64 = 4096;
-/// With this many newer samples, older ones are not needed to describe the requests of a method.
+/// With this many newer samples of a method, older samples are not needed.
 const ENOUGH_SAMPLES: u64 = 256;
 
 /// The counts of a class since it was first made live here.
 #[derive(Debug)]
 pub(crate) struct Counting {
-    /// The class's inputs, by which counts are made.
+    /// The class's inputs, from which new counters are made.
     inputs: Program,
     generations: RwLock<Generations>,
 }
 
 #[derive(Debug)]
 struct Generations {
-    /// The totals of what was before them. Columns only of methods that were hardly asked since.
+    /// The totals of older generations, with the columns of methods that were rarely called since.
     before: CallsSeen,
     former: Arc<CallCounts>,
     present: Arc<CallCounts>,
@@ -51,12 +51,12 @@ impl Counting {
         Self { inputs, generations: RwLock::new(generations) }
     }
 
-    /// Where calls are counted that begin now.
+    /// The counters for calls that begin now.
     pub fn present(&self) -> Arc<CallCounts> {
         Arc::clone(&self.read().present)
     }
 
-    /// Whether the other's methods are the same: a version that differs elsewhere is counted on.
+    /// Whether the other class has the same methods. If so, its counts can be continued.
     pub fn counts_the_same(&self, other: &Self) -> bool {
         self.read().present.counts_the_same(&other.present())
     }
@@ -66,7 +66,7 @@ impl Counting {
     pub fn seen(&self) -> CallsSeen {
         if self.read().is_full() {
             let mut generations = self.generations.write().unwrap_or_else(PoisonError::into_inner);
-            // Another may have looked at the same time.
+            // Another thread may have begun a generation meanwhile.
             if generations.is_full() {
                 generations.turn(CallCounts::of(&self.inputs));
             }
@@ -119,7 +119,7 @@ bloom do
   kv <- (drop * kv).rights(:at => :at)
 end
 ";
-    /// So many requests fill a generation, and more.
+    /// This many requests fill more than a generation.
     const MANY: u64 = 64 * GENERATION_SAMPLES;
 
     fn counting() -> Counting {
@@ -156,7 +156,7 @@ end
         assert_eq!((epoch.range, epoch.distinct(), epoch.risen), (Some((20, 20)), 1.0, 2));
         let looked_into = GENERATION_SAMPLES..3 * GENERATION_SAMPLES;
         assert!(looked_into.contains(&put.looked_into()), "{}", put.looked_into());
-        // What is hardly asked is told of however long ago that was.
+        // A rarely called method keeps its samples, however old they are.
         assert_eq!((drop.looked_into(), drop.columns[0].range), (1, Some((7, 7))));
     }
 

@@ -1,4 +1,4 @@
-//! One-off scripts that were compiled: a client that evaluates sends the same few.
+//! Caches compiled one-off scripts, because a client usually sends the same few.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use nacre_script::Script;
 
 /// Scripts kept for their next call.
 const MAX_SCRIPTS: usize = 256;
-/// What a one-off script is called in faults.
+/// The name of a one-off script in faults.
 const NAME: &str = "eval";
 
 /// Scripts by the digest of their source, the least recently used going first.

@@ -40,7 +40,7 @@ use crate::errno::ENODATA;
 use crate::int_keys;
 use crate::objclass::{Library, MAX_LOG_BYTES, for_each_entry, if_present};
 
-/// Digits of a number below 2^53, which is what numbers are.
+/// The digits of a number below 2^53. Scripts have no greater integers.
 pub(crate) const HEX_DIGITS: usize = 14;
 
 pub(crate) fn add(library: &Library<'_>) -> mlua::Result<()> {
@@ -99,7 +99,7 @@ fn add_stream(library: &Library<'_>) -> mlua::Result<()> {
     })
 }
 
-/// A missing attribute has an errno of its own, as `getxattr` reports it.
+/// A missing attribute has its own errno, like in `getxattr`.
 fn no_attribute(error: Error) -> Error {
     match error.kind() {
         ErrorKind::NotFound => error.with_status(-ENODATA),
@@ -206,14 +206,14 @@ fn map_page(
     Ok((values, None))
 }
 
-/// `map_get_str` of a key that is a text.
+/// `map_get_str` for a string key.
 fn get_text(arguments: &QuickArguments<'_>) -> mlua::Result<QuickAnswer> {
     let Some(key) = arguments.text(1) else { return Ok(QuickAnswer::Pass) };
     let value = read(|view| if_present(view, |view| view.map_get(key)))?;
     Ok(value.map_or(QuickAnswer::Nil, QuickAnswer::Text))
 }
 
-/// `map_set` of texts.
+/// `map_set` for strings.
 fn set_text(arguments: &QuickArguments<'_>) -> mlua::Result<QuickAnswer> {
     let (Some(key), Some(value)) = (arguments.text(1), arguments.text(2)) else {
         return Ok(QuickAnswer::Pass);
@@ -222,7 +222,7 @@ fn set_text(arguments: &QuickArguments<'_>) -> mlua::Result<QuickAnswer> {
     Ok(QuickAnswer::Done)
 }
 
-/// `map_set_rest` of texts.
+/// `map_set_rest` for strings.
 fn set_rest(arguments: &QuickArguments<'_>) -> mlua::Result<QuickAnswer> {
     let from = arguments.number(3).and_then(whole).and_then(|from| usize::try_from(from).ok());
     let (Some(key), Some(first), Some(from)) = (arguments.text(1), arguments.text(2), from) else {
@@ -254,7 +254,7 @@ pub(crate) fn set_with_rest(
     write(|view| view.map_set(key, value))
 }
 
-/// `hex_key` of a short text.
+/// `hex_key` for a short prefix.
 fn hex_key(arguments: &QuickArguments<'_>) -> mlua::Result<QuickAnswer> {
     let number = arguments.number(2).and_then(whole).and_then(|number| u64::try_from(number).ok());
     let (Some(prefix), Some(number)) = (arguments.text(1), number) else {
@@ -264,7 +264,7 @@ fn hex_key(arguments: &QuickArguments<'_>) -> mlua::Result<QuickAnswer> {
     Ok(key.map_or(QuickAnswer::Pass, QuickAnswer::Short))
 }
 
-/// As many digits as a number that is exact can have.
+/// An exact number has at most this many digits.
 pub(crate) fn hex_digits(number: u64) -> [u8; HEX_DIGITS] {
     let digit =
         |at: usize| b"0123456789abcdef"[(number >> (4 * (HEX_DIGITS - 1 - at))) as usize & 0xf];

@@ -1,37 +1,37 @@
-//! Where faults and log lines of programs go: the cluster log, once a node listens.
+//! Receives faults and log lines of programs. On a node they go to the cluster log.
 
 use std::sync::{Mutex, PoisonError};
 
 use nacre_object::{Error, RemoteFault};
 use nacre_program::Limit;
 
-/// That a program failed one of its calls.
+/// A fault: a program failed one of its calls.
 #[derive(Debug)]
 pub struct ProgramFault<'a> {
     /// The class; `eval` for a one-off script; `map/NAME` for the program of a map.
     pub program: &'a str,
-    /// Its version; 0 for a one-off script.
+    /// The program's version; 0 for a one-off script.
     pub version: u64,
     /// The method that was called.
     pub method: &'a str,
     /// The line, 1-based, where known.
     pub line: Option<u32>,
-    /// `Fault`, or `Exhausted` if it exceeded its budget; what the caller got.
+    /// The error that the caller got: `Fault`, or `Exhausted` if the program exceeded its budget.
     pub error: &'a Error,
-    /// The limit it exceeded, where known.
+    /// The limit that the program exceeded, if known.
     pub limit: Option<Limit>,
 }
 
-/// What a program said by `objclass.log`.
+/// A line that a program logged by `objclass.log`.
 #[derive(Debug)]
 pub struct ProgramLog<'a> {
     /// The class, or `eval` for a one-off script.
     pub program: &'a str,
-    /// Its version; 0 for a one-off script.
+    /// The program's version; 0 for a one-off script.
     pub version: u64,
     /// Its level: lower is more important.
     pub level: i64,
-    /// What it said, cut at `MAX_LOG_BYTES`.
+    /// The line, cut at `MAX_LOG_BYTES`.
     pub text: &'a str,
 }
 
@@ -41,13 +41,13 @@ pub trait FaultSink: Send + Sync {
     /// A program failed a call.
     fn fault(&self, fault: &ProgramFault<'_>);
 
-    /// A program said something. Not heard by default.
+    /// A program logged a line. Ignored by default.
     fn log(&self, line: &ProgramLog<'_>) {
         let _ = line;
     }
 }
 
-/// Hears nothing.
+/// Ignores everything.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoFaultSink;
 
@@ -55,7 +55,8 @@ impl FaultSink for NoFaultSink {
     fn fault(&self, _: &ProgramFault<'_>) {}
 }
 
-/// Holds faults back until it is known whether their run counts. Lines go on to `next`.
+/// Holds faults back until it is known whether their run counts. Passes log lines to `next` at
+/// once.
 pub(crate) struct HeldFaults<'a> {
     next: &'a dyn FaultSink,
     faults: Mutex<Vec<(RemoteFault, Error)>>,

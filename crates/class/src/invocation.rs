@@ -1,4 +1,4 @@
-//! One call of a Luau method, from input to status.
+//! Runs one call of a Luau method, from its input to its status.
 
 use std::cell::{Cell, RefCell};
 
@@ -21,7 +21,7 @@ use crate::language::at_program_lines;
 use crate::requests::Requests;
 use nacre_object::MethodAccess;
 
-/// What to run, and on what terms.
+/// The method to run, and its terms.
 pub(crate) struct Invocation<'a> {
     pub script: &'a Script,
     /// The program's own lines, if the script was made of one in another language.
@@ -29,24 +29,25 @@ pub(crate) struct Invocation<'a> {
     /// The global to call; empty to execute the chunk alone.
     pub handler: &'a str,
     pub requests: Requests,
-    /// What the program declared when it was made live; what it registers now may restrict further.
+    /// The access that the program registered when it was made live. The present run can only
+    /// restrict it.
     pub access: MethodAccess,
     pub terms: Terms<'a>,
     pub context: &'a CallContext,
     pub sink: &'a dyn FaultSink,
 }
 
-/// What there is to tell of a run besides its outcome.
+/// What a run reports besides its outcome.
 #[derive(Default)]
 struct Found {
-    /// Which part of the budget it exceeded.
+    /// The limit of the budget that the run exceeded.
     limit: Cell<Option<Limit>>,
     /// Why requests of a batch were refused, one by one.
     refused: RefCell<Vec<Error>>,
 }
 
 impl Invocation<'_> {
-    /// Executes the chunk, calls the handler, and judges what came of it.
+    /// Runs the chunk, calls the handler, and turns the result into a status or an error.
     pub fn run(self, view: &mut dyn ObjectView) -> Result<CallReply> {
         let (access, has_written) = (Cell::new(self.access), Cell::new(false));
         let calling = Calling {
@@ -106,7 +107,7 @@ impl Invocation<'_> {
         Ok(CallReply { status: self.status_of(run, &status)?, output })
     }
 
-    /// A reply in pieces, if it is one that may be handed back.
+    /// Joins a reply of several pieces, if the run may return so many bytes.
     fn joined(&self, run: &Run<'_>, pieces: &Table) -> Result<Bytes> {
         let broken = |error: mlua::Error| run.explain(&error);
         let length = length_of(pieces).map_err(broken)?;
@@ -142,7 +143,7 @@ impl Invocation<'_> {
         }
     }
 
-    /// What the handler returned last as a status.
+    /// The handler's last result as a status.
     fn status_of(&self, run: &Run<'_>, returned: &Value) -> Result<Status> {
         let number = match returned {
             Value::Integer(number) => return self.status_in_range(*number),
@@ -180,7 +181,7 @@ impl Invocation<'_> {
         }
     }
 
-    /// Tells of an error that is the program's own fault, not an answer of its object.
+    /// Reports an error that is the program's own fault, not an error of its object.
     fn report(&self, error: &Error, limit: Option<Limit>) {
         if !matches!(error.kind(), ErrorKind::Fault | ErrorKind::Exhausted) {
             return;

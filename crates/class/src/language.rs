@@ -16,13 +16,13 @@ use crate::check::CheckError;
 /// A program in Lua, and where it comes from.
 pub(crate) struct Translated<'a> {
     pub lua: Cow<'a, str>,
-    /// The program's lines, unless it is the Lua itself.
+    /// Maps lines of the Lua to the program's lines. `None` for a program in Lua.
     pub lines: Option<LineMap>,
-    /// What it means, if it is in Brados.
+    /// The resolved program, if it is in Brados.
     pub meaning: Option<Program>,
     /// The methods that may send what the runtime delivers.
     pub senders: BTreeSet<String>,
-    /// The methods that are over in some microseconds, whatever their object holds.
+    /// The methods that take some microseconds, however much data their object holds.
     pub brief: BTreeSet<String>,
 }
 
@@ -77,7 +77,7 @@ fn check_error(errors: &CompileErrors, source: &str) -> CheckError {
     }
 }
 
-/// An error of a class with its lines those of the program.
+/// Replaces the lines in an error of a class by lines of the program.
 pub(crate) fn at_program_lines(error: Error, lines: &LineMap) -> Error {
     let Some(site) = error.fault() else { return error };
     let (frames, numbers): (Vec<_>, Vec<_>) = site

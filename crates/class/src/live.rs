@@ -46,11 +46,11 @@ pub(crate) struct Program {
     /// The program's own lines, if the script was made of one in another language.
     pub lines: Option<LineMap>,
     pub methods: BTreeMap<MethodName, MethodAccess>,
-    /// What it is asked, if it is in Brados.
+    /// The counters of its calls, if it is in Brados.
     pub counting: Option<Arc<Counting>>,
     /// Those of its methods that may send what the runtime delivers.
     pub senders: BTreeSet<String>,
-    /// Those that are over in some microseconds, whatever their object holds.
+    /// Its methods that take some microseconds, however much data their object holds.
     pub brief: BTreeSet<String>,
 }
 
@@ -104,7 +104,7 @@ impl Program {
         Ok((made, translated.meaning))
     }
 
-    /// Takes over the counts of the version before it, if the methods are the same.
+    /// Continues the counts of the previous version, if that has the same methods.
     pub fn count_after(&mut self, former: Option<&Self>, meaning: Option<&ir::Program>) {
         let former = former.and_then(|former| former.counting.as_ref());
         self.counting = meaning.map(Counting::of).map(|fresh| {

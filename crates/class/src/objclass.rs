@@ -37,9 +37,9 @@ use crate::buffer_list::BufferLists;
 use crate::calling::{self, read, write};
 use crate::errno::{self, ENODATA};
 
-/// Entries one call answers, as OSDs limit it (`osd_max_omap_entries_per_request`).
+/// The most entries that one call returns, as in OSDs (`osd_max_omap_entries_per_request`).
 pub(crate) const MAX_MAP_ENTRIES: usize = 131_072;
-/// A line for the log; the rest is cut.
+/// The longest log line in bytes; longer lines are cut.
 pub(crate) const MAX_LOG_BYTES: usize = 4096;
 /// The level `cls_lua` logs at unless told otherwise.
 const DEFAULT_LOG_LEVEL: i64 = 10;
@@ -97,7 +97,7 @@ fn add_management(library: &Library<'_>, register: &Function) -> mlua::Result<()
     library.add("log", move |arguments, values| log(arguments, &lists, values))
 }
 
-/// Joins the arguments; a first number that is not negative is the level, if more follow.
+/// Joins the arguments. If the first of several is a number from 0 on, it is the log level.
 fn log(
     arguments: Arguments<'_>,
     lists: &BufferLists,
@@ -171,7 +171,7 @@ fn add_stream(library: &Library<'_>) -> mlua::Result<()> {
     })
 }
 
-/// Reads from the object; from one that does not exist there is nothing to read.
+/// Reads from the object. Returns nothing if the object does not exist.
 pub(crate) fn if_present<R: Default>(
     view: &mut dyn ObjectView,
     look: impl FnOnce(&mut dyn ObjectView) -> Result<R>,

@@ -1,4 +1,4 @@
-//! What a call is asked: one request, or those of a batch one after another.
+//! The requests of a call: one request, or those of a batch one after another.
 
 use std::cell::{Cell, Ref, RefCell};
 
@@ -17,7 +17,7 @@ const MAX_WHOLE_BYTES: usize = 256;
 
 const _: () = assert!(REQUEST_HEAD_BYTES <= MAX_WHOLE_BYTES);
 
-/// What a method is asked.
+/// The input of a call.
 pub(crate) enum Input {
     One(Bytes),
     Batch(Batch),
@@ -33,7 +33,7 @@ fn numbers(request: &[u8], columns: &[u8]) -> Option<Numbers> {
     (read.is_ok() && has_room).then_some(numbers)
 }
 
-/// The requests of a call, and how far it came.
+/// The requests of a call, and the progress of the call.
 pub(crate) struct Requests {
     current: RefCell<Bytes>,
     batch: Option<RefCell<Progress>>,
@@ -70,12 +70,12 @@ impl Requests {
         QuickAnswer::TextAndNumber(request.slice(..shown), request.len() as f64)
     }
 
-    /// Whether these are a batch's.
+    /// Whether the call is a batch.
     pub fn is_batch(&self) -> bool {
         self.batch.is_some()
     }
 
-    /// Goes on to the next request of a batch; returns whether there is one.
+    /// Moves on to the next request of a batch. Returns whether there is one.
     pub fn advance(&self) -> bool {
         self.has_begun.set(true);
         let next = self.batch.as_ref().and_then(|progress| progress.borrow_mut().next_request());
@@ -84,24 +84,25 @@ impl Requests {
         is_there
     }
 
-    /// Whether the first request was asked for: the class's chunk was executed by then.
+    /// Whether the first request was taken. The class's chunk has run by then.
     pub fn has_begun(&self) -> bool {
         self.has_begun.get()
     }
 
-    /// Whether there is room for an answer of so many bytes in the output of a batch.
+    /// Whether the output of a batch can hold another reply of this many bytes.
     pub fn has_room_for(&self, bytes: usize) -> bool {
         self.batch.as_ref().is_none_or(|progress| progress.borrow().has_room_for(bytes))
     }
 
-    /// Leaves the current request of a batch, and those after it, to be sent again.
+    /// Ends the batch before the current request, so that the client sends it and the later ones
+    /// again.
     pub fn leave(&self) {
         if let Some(progress) = &self.batch {
             progress.borrow_mut().end();
         }
     }
 
-    /// What came of a request of a batch.
+    /// Records the outcome of a request of a batch.
     pub fn answer(&self, status: Status, output: &[u8]) {
         if let Some(progress) = &self.batch {
             progress.borrow_mut().answer(status, output);

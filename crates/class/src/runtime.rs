@@ -1,4 +1,4 @@
-//! Which classes there are on this node, and how a call finds its method.
+//! The classes of a node, and how a call finds its method.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -135,7 +135,7 @@ impl ClassRuntime {
         self.called(name).map(|called| called.version)
     }
 
-    /// What each class in Brados was asked here since it was first made live, by name.
+    /// The counted calls of each Brados class since it was first made live here, by name.
     pub fn calls_seen(&self) -> Vec<(ClassName, CallsSeen)> {
         let classes = self.classes.read().unwrap_or_else(PoisonError::into_inner);
         let counted = classes.iter().filter_map(|(name, class)| match class {
@@ -148,7 +148,7 @@ impl ClassRuntime {
         counted.into_iter().map(|(name, counting)| (name, counting.seen())).collect()
     }
 
-    /// Whether a call may send what the runtime delivers, as the class is now.
+    /// Whether a call of the live class may send messages that the runtime delivers.
     pub fn sends(&self, call: &ClassCall) -> bool {
         let classes = self.classes.read().unwrap_or_else(PoisonError::into_inner);
         let Some(Class::Program(program)) = classes.get(&call.class) else { return false };
@@ -240,7 +240,8 @@ impl ClassRuntime {
     }
 
     fn terms(&self, context: &CallContext) -> Terms<'_> {
-        // The call's own time, so that running it again with the same arguments does the same.
+        // The seed is the time of the call, so a repeated run with the same arguments does the
+        // same.
         Terms { budget: &self.budget, clock: &self.clock, seed: context.now_micros }
     }
 }
