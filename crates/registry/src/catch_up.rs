@@ -20,14 +20,14 @@ pub(crate) struct Page<Item> {
     pub(crate) items: Vec<(u64, Item)>,
 }
 
-/// What to do next.
+/// The follower's next step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Step<Item> {
     /// Give this to the reader.
     Deliver(Item),
     /// Read the items after this number.
     ReadAfter(u64),
-    /// Read the whole.
+    /// Read the whole state.
     ReadWhole,
     /// Nothing until the source stirs.
     Wait,
@@ -37,9 +37,9 @@ pub(crate) enum Step<Item> {
 enum Lag {
     /// The source may hold more than was read.
     Behind,
-    /// What comes next is no longer kept.
+    /// The source no longer keeps the next item.
     Missed,
-    /// Nothing has been heard since the newest was read.
+    /// No notification came since the newest item was read.
     Level,
 }
 
@@ -59,7 +59,7 @@ impl<Item> CatchUp<Item> {
         Self { read: number, ready: VecDeque::new(), lag: Lag::Behind }
     }
 
-    /// A follower that knows nothing and starts with the whole.
+    /// A follower that knows nothing and starts with the whole state.
     pub(crate) fn from_whole() -> Self {
         Self { read: 0, ready: VecDeque::new(), lag: Lag::Missed }
     }
@@ -99,7 +99,7 @@ impl<Item> CatchUp<Item> {
         self.lag = match page.last {
             last if last == self.read => Lag::Level,
             last if last > self.read && self.read > before => Lag::Behind,
-            // The next one is dropped, or the source started over.
+            // The source has dropped the next item, or has started over.
             _ => Lag::Missed,
         };
     }
@@ -111,7 +111,7 @@ impl<Item> CatchUp<Item> {
         self.lag = Lag::Behind;
     }
 
-    /// What to do next.
+    /// The follower's next step.
     pub(crate) fn step(&mut self) -> Step<Item> {
         match (self.ready.pop_front(), self.lag) {
             (Some(item), _) => Step::Deliver(item),

@@ -15,10 +15,10 @@ use crate::system::{System, is_transient};
 /// before it notifies, and notifications may get lost.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
-/// What can be followed.
+/// A numbered history that can be followed.
 #[async_trait]
 pub(crate) trait Source: Send + Sync {
-    /// What is delivered: an item of the history, or the whole.
+    /// What the follower delivers: an item of the history, or the whole state.
     type Item: Send;
 
     /// The items that a notification carries, if it carries any.
@@ -29,7 +29,7 @@ pub(crate) trait Source: Send + Sync {
     /// The items after a number.
     async fn page(&self, after: u64) -> Result<Page<Self::Item>>;
 
-    /// The whole, with the number up to which it tells everything.
+    /// Reads the whole state, with the number of the last item that it includes.
     async fn whole(&self) -> Result<(u64, Self::Item)>;
 }
 
@@ -98,7 +98,7 @@ impl<S: Source> Follower<S> {
                 self.backoff.wait().await;
             }
             Ok(Some(first)) => {
-                // One read answers everything heard so far.
+                // One read is enough for all notifications so far.
                 let more = std::iter::from_fn(|| signal.next().now_or_never().flatten());
                 let heard: Vec<_> = std::iter::once(first).chain(more).collect();
                 heard.iter().for_each(|event| self.hear(event));

@@ -11,11 +11,11 @@ use nacre_program::MAX_SOURCE_BYTES;
 pub const MAX_KEY_BYTES: usize = 512;
 /// A value of a map, in bytes. Larger things belong in an object that the map names.
 pub const MAX_VALUE_BYTES: usize = 64 * 1024;
-/// Entries of one map.
+/// The most entries of one map.
 pub const MAX_ENTRIES: u64 = 16_384;
 /// All keys and values of one map together, in bytes. They fit into one reply.
 pub const MAX_MAP_BYTES: u64 = 4 * 1024 * 1024;
-/// Changes of one commit.
+/// The most changes of one commit.
 pub const MAX_CHANGES: usize = 1024;
 /// The size in bytes of all keys and values of one commit. The commit's history record must fit
 /// into one stored value.
@@ -28,14 +28,14 @@ pub const MAX_HISTORY_EPOCHS: u64 = 1024;
 /// How many bytes of history a map keeps, whatever the number of epochs. It always keeps the newest
 /// epoch.
 pub const MAX_HISTORY_BYTES: u64 = 16 * 1024 * 1024;
-/// Epochs in one page of history.
+/// The most epochs in one page of history.
 pub const MAX_HISTORY_PAGE: usize = 256;
 /// A page is closed once it has this many bytes, because it must fit into one reply.
 pub const MAX_PAGE_BYTES: usize = 2 * 1024 * 1024;
 /// How many triggers of a map may wait to be carried out. (A trigger is a commit to another map
 /// that the map's program asks for.) A commit that would exceed this number fails with `Exhausted`.
 pub const MAX_PENDING_TRIGGERS: u64 = 1024;
-/// Triggers one commit may cause.
+/// The most triggers of one commit.
 pub const MAX_TRIGGERS: usize = 16;
 /// The largest number of maps in a chain of triggers, including the map of the first commit. A
 /// longer chain is considered a cycle and ends.
@@ -54,13 +54,13 @@ pub const MAX_ROLLBACKS: usize = 32;
 pub const MAX_STATUS_ERROR_BYTES: usize = 512;
 /// The number of events that the cluster log keeps. In a busy cluster that covers some days.
 pub const MAX_EVENTS: u64 = 10_000;
-/// Events in one page.
+/// The most events in one page.
 pub const MAX_EVENTS_PAGE: usize = 512;
-/// An event's text, in bytes: a traceback fits.
+/// The longest text of an event in bytes. A traceback fits.
 pub const MAX_EVENT_TEXT_BYTES: usize = 4 * 1024;
 /// Bytes of the id by which a repeated append is recognised. Two random numbers fit.
 pub const MAX_APPEND_ID_BYTES: usize = 64;
-/// Fields of one event.
+/// The most fields of one event.
 pub const MAX_EVENT_FIELDS: usize = 16;
 /// One field of an event, in bytes.
 pub const MAX_EVENT_FIELD_BYTES: usize = 1024;

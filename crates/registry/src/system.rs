@@ -37,7 +37,7 @@ pub(crate) fn system_object(name: &str) -> ObjectId {
     ObjectId::new(PoolName::system(), name)
 }
 
-/// Whether asking again later may succeed.
+/// Whether a later attempt may succeed.
 pub(crate) fn is_transient(error: &Error) -> bool {
     error.kind() == ErrorKind::Unavailable
 }
@@ -100,7 +100,7 @@ impl System {
         self.watch.watch(object).await.map_err(|error| error.on(object))
     }
 
-    /// Whether the store tells watchers of changes by itself.
+    /// Whether the store notifies watchers of changes by itself.
     pub(crate) fn reports_changes(&self) -> bool {
         self.store.capabilities().has(Capability::WatchChanges)
     }

@@ -9,7 +9,7 @@ use nacre_object::{ClassCall, ObjectId};
 
 use super::grant::Right;
 
-/// What a call of a service's class takes.
+/// The right that a call of a service's class needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallNeed<'a> {
     /// A right on a log.

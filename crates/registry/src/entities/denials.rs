@@ -8,7 +8,7 @@ use crate::limits::MAX_EVENT_FIELD_BYTES;
 /// An entity was denied something.
 #[derive(Debug, Clone)]
 pub(super) struct Denial {
-    /// Who, and what counts as the same thing again.
+    /// The entity, and the key under which its denials are counted together.
     site: (EntityName, String),
     /// The grant that is missing.
     grant: String,
@@ -24,7 +24,7 @@ impl Denial {
         Self { site: (entity, kind), grant, text }
     }
 
-    /// The error by which the entity is told.
+    /// The error that the entity gets.
     pub(super) fn error(&self) -> Error {
         let Self { site: (entity, _), grant, text } = self;
         Error::denied(text.clone())

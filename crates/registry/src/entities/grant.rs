@@ -26,7 +26,7 @@ use std::str::FromStr;
 
 use nacre_object::{ClassName, Error, MethodName, PoolName, Result};
 
-/// What may be done.
+/// A right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Right {
     /// Read, list, watch.
@@ -72,12 +72,12 @@ impl Right {
 pub struct Rights(u8);
 
 impl Rights {
-    /// Whether the right is among them.
+    /// Whether these rights include this one.
     pub fn has(self, right: Right) -> bool {
         self.0 & (1 << right as u8) != 0
     }
 
-    /// Whether there is no right among them but these.
+    /// Whether these rights include no others than the given ones.
     fn is_within(self, rights: &[Right]) -> bool {
         Right::ALL.into_iter().all(|right| !self.has(right) || rights.contains(&right))
     }
@@ -110,12 +110,12 @@ impl FromStr for Rights {
     }
 }
 
-/// A name, or all that start with a text.
+/// A name, or all names with a prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pattern(String);
 
 impl Pattern {
-    /// Whether the name is one of those meant.
+    /// Whether the pattern covers this name.
     pub fn matches(&self, name: &str) -> bool {
         match self.0.strip_suffix('*') {
             Some(start) => name.starts_with(start),
@@ -123,7 +123,7 @@ impl Pattern {
         }
     }
 
-    /// Whether every name is meant.
+    /// Whether the pattern covers every name.
     pub fn is_any(&self) -> bool {
         self.0 == "*"
     }
@@ -138,7 +138,7 @@ impl Pattern {
     }
 }
 
-/// What a grant is about.
+/// The things that a grant covers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scope {
     /// Objects of a pool.
@@ -147,7 +147,7 @@ pub enum Scope {
         pool: PoolName,
         /// Which class may be called; `None`: any but `lua`.
         class: Option<ClassName>,
-        /// Which of its methods; `None`: all.
+        /// The method; `None` means all methods.
         method: Option<MethodName>,
         /// How the objects' names start.
         prefix: String,
@@ -162,7 +162,7 @@ pub enum Scope {
     Service {
         /// Its name.
         service: String,
-        /// One of its methods; `None`: all.
+        /// The method; `None` means all methods.
         method: Option<String>,
     },
     /// The cluster log.
@@ -178,7 +178,7 @@ pub enum Grant {
     Some(Rights, Scope),
 }
 
-/// What is said where something else stands in place of rights.
+/// The error text for a grant that does not begin with rights.
 const RIGHTS: &str = "rights are r, w, x, a and d";
 
 fn not_a_grant(text: &str, why: &str) -> Error {
@@ -259,7 +259,7 @@ impl Scope {
         Err(not_a_grant(words.grant, "it does not say on what"))
     }
 
-    /// Whether these rights on it mean something.
+    /// Whether these rights have a meaning for this scope.
     fn takes(&self, rights: Rights) -> bool {
         match self {
             Self::Objects { class: Some(class), .. } if class.as_str() != "lua" => {

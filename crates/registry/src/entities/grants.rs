@@ -35,7 +35,7 @@ impl Grants {
         }
     }
 
-    /// Takes a grant away; whether it was there.
+    /// Removes a grant. Returns whether the entity had it.
     pub fn remove(&mut self, grant: &Grant) -> bool {
         let before = self.0.len();
         self.0.retain(|each| each != grant);

@@ -1,4 +1,4 @@
-//! What grants open, and what they do not, demand by demand.
+//! Tests what grants allow and what they do not, demand by demand.
 
 use bytes::Bytes;
 use nacre_object::{
@@ -103,7 +103,7 @@ fn a_pool_grant_covers_its_rights_and_its_prefix() {
     assert!(some.allows(Demand::Watch(&object("other/a")), RULES));
     assert!(!some.allows(Demand::Notify(&object("other/a")), RULES));
     assert!(some.allows(Demand::Notify(&object("data/logs/a")), RULES));
-    // One op that is not covered refuses the whole transaction.
+    // If no grant covers one op, the whole transaction is refused.
     let both = Request::new(object("other/a"), vec![read(), append()]).unwrap();
     assert!(!some.allows(Demand::Request(&both), RULES));
 }

@@ -50,7 +50,7 @@ struct Table {
     /// The epoch of this copy of the map, or `None` before the map was read.
     epoch: watch::Sender<Option<u64>>,
     denials: DenialReporter,
-    /// What calls of services' classes take.
+    /// The rights that calls of other crates' classes need.
     rules: CallRules,
 }
 

@@ -8,7 +8,7 @@ use super::grants::SCRIPTS;
 use super::need::Need;
 
 impl Need<'_> {
-    /// The least grant that covers it, as it is written.
+    /// The smallest grant that covers this need, as it is written.
     pub fn grant(&self) -> String {
         match self {
             Self::Object { right, object } => {

@@ -85,7 +85,7 @@ pub enum Need<'a> {
         /// Its kind and name.
         program: &'a str,
     },
-    /// On at least one program.
+    /// The right on at least one program.
     AnyProgram {
         /// Which right.
         right: Right,
@@ -111,7 +111,7 @@ pub enum Need<'a> {
     },
     /// To read the cluster log.
     Events,
-    /// What only an administrator may do.
+    /// The need of an access that only administrators have.
     Admin,
 }
 

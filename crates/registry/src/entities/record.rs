@@ -17,7 +17,7 @@ use super::{Grant, Grants};
 
 /// The format this release writes and reads.
 const FORMAT: u32 = 1;
-/// Grants of one entity: what is looked through for every message.
+/// The most grants of one entity. They are all searched for each message.
 const MAX_GRANTS: usize = 64;
 /// The largest size of one grant in bytes. It is enough for the longest object name and the other
 /// words of the grant.
@@ -26,11 +26,11 @@ const MAX_GRANT_BYTES: usize = 2048;
 /// An entity that is admitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entity {
-    /// Whose latency promise its requests count against.
+    /// The tenant to which its requests count.
     pub tenant: TenantName,
     /// SHA-256 of its certificate.
     pub fingerprint: [u8; FINGERPRINT_BYTES],
-    /// What it may do.
+    /// Its grants.
     pub grants: Grants,
     /// When it was added: microseconds since 1970, UTC.
     pub created_at_micros: u64,

@@ -43,9 +43,9 @@ pub struct ProgramSite {
     pub kind: ProgramKind,
     /// Its name.
     pub name: ProgramName,
-    /// Its version; 0 if none is meant.
+    /// Its version; 0 if the event names none.
     pub version: u64,
-    /// The line, 1-based, where one is meant.
+    /// The line, 1-based, if the event names one.
     pub line: Option<u32>,
 }
 
@@ -63,7 +63,7 @@ pub struct Event {
     pub node: Option<NodeName>,
     /// The program it is about, if it is about one.
     pub program: Option<ProgramSite>,
-    /// What happened, for people.
+    /// A description for people.
     pub text: String,
     /// More, by name.
     pub fields: BTreeMap<String, String>,

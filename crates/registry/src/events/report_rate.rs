@@ -19,7 +19,7 @@ const MAX_SITES: usize = 1024;
 
 /// Something that happens at a site, again and again.
 pub(crate) trait Sited: Clone + Send + 'static {
-    /// What counts as the same thing again.
+    /// The site. Occurrences with equal sites count as repetitions.
     type Site: Clone + Eq + Hash + Send;
 
     /// Where it happened.

@@ -9,10 +9,10 @@ use crate::catch_up::{CatchUp, Page};
 use crate::follower::{Follower, Source};
 use crate::limits::MAX_EVENTS_PAGE;
 
-/// What a follower of the cluster log is told.
+/// An item that a follower of the cluster log gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EventItem {
-    /// The event after the last one told.
+    /// The event after the last one that the follower got.
     Event(Event),
     /// Events up to this number were missed and are no longer kept.
     Missed {

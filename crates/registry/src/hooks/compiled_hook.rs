@@ -20,7 +20,7 @@ use crate::programs::{ProgramId, ProgramKind};
 pub trait CompiledProgram: fmt::Debug + Send + Sync + Sized + 'static {
     /// The kind.
     const KIND: ProgramKind;
-    /// What programs of this kind define and find.
+    /// The interface of programs of this kind.
     const INTERFACE: &'static Interface;
     /// The kind of the programs that programs of this kind name and use, if they do.
     const USED_KIND: Option<ProgramKind> = None;
@@ -38,7 +38,7 @@ pub trait CompiledProgram: fmt::Debug + Send + Sync + Sized + 'static {
         clock: &Arc<dyn Clock>,
     ) -> Result<Self>;
 
-    /// What is suspicious in a source that can be compiled.
+    /// Finds suspicious code in a source that can be compiled.
     fn suspicions(_source: &str) -> Vec<SourceError> {
         vec![]
     }

@@ -6,12 +6,12 @@ use nacre_program::Interface;
 use super::{LiveProgram, SourceError};
 use crate::programs::{ProgramId, ProgramKind};
 
-/// What one kind of program is, how it is checked, and how a node makes it live.
+/// A kind of program: how it is checked, and how a node makes it live.
 pub trait Hook: Send + Sync {
     /// The kind.
     fn kind(&self) -> ProgramKind;
 
-    /// What programs of this kind define and find.
+    /// The interface of programs of this kind.
     fn interface(&self) -> &'static Interface;
 
     /// Compiles and dry-runs a source. [`Programs::put`](crate::Programs::put) calls this before it
@@ -21,7 +21,7 @@ pub trait Hook: Send + Sync {
     /// The first mistake of the source.
     fn check(&self, program: &ProgramId, source: &str) -> Result<(), SourceError>;
 
-    /// What is suspicious in a source that passes the check. It may be put all the same.
+    /// Finds suspicious code in a source that passes the check. The source may be put all the same.
     fn suspicions(&self, _source: &str) -> Vec<SourceError> {
         vec![]
     }

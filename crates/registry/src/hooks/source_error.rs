@@ -1,4 +1,4 @@
-//! What is wrong with a source, and where.
+//! A mistake in a source, and its position.
 
 use std::fmt;
 
@@ -7,19 +7,19 @@ use nacre_program::excerpt;
 
 use crate::programs::ProgramId;
 
-/// What is wrong with a source, and where.
+/// A mistake in a source, and its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceError {
     /// The line, 1-based, where known.
     pub line: Option<u32>,
     /// The column in characters, 1-based, where certain.
     pub column: Option<u32>,
-    /// What is wrong.
+    /// The mistake.
     pub message: String,
 }
 
 impl SourceError {
-    /// Something about the source as a whole.
+    /// A mistake of the source as a whole, without a line.
     pub fn new(message: impl Into<String>) -> Self {
         Self { line: None, column: None, message: message.into() }
     }
@@ -51,7 +51,7 @@ impl fmt::Display for SourceError {
     }
 }
 
-/// What a dry run found.
+/// A mistake that a dry run found.
 impl From<Error> for SourceError {
     fn from(error: Error) -> Self {
         let line = error.fault().and_then(|site| site.line);

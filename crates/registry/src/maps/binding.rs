@@ -34,7 +34,7 @@ impl Maps {
         self.send_bind(map, BindRequest { program, source: source.to_owned(), activation }).await
     }
 
-    /// Takes the program away from a map.
+    /// Unbinds the program of a map.
     pub(crate) async fn unbind(&self, map: &MapName, activation: u64) -> Result<()> {
         self.send_bind(map, BindRequest { program: None, source: String::new(), activation }).await
     }

@@ -125,7 +125,7 @@ async fn tell(
             WatchEvent::Lost => event,
             _ => WatchEvent::Notified { payload: inner.news(&object, &mut state).await },
         };
-        // The watchers may be gone.
+        // It is no error if there are no watchers left.
         let _ = feed.send(told);
     }
     if let Some(inner) = layer.upgrade() {

@@ -233,7 +233,7 @@ fn check_names(request: &CommitRequest) -> Result<()> {
     origin.chain.iter().try_for_each(|map| MapName::new(map).map(drop))
 }
 
-/// Whether these changes may ever be committed.
+/// Checks the bounds of the changes, apart from the state of the map.
 fn check_changes(changes: &[Change]) -> Result<()> {
     if changes.is_empty() || changes.len() > MAX_CHANGES {
         return Err(Error::invalid(format!("a commit cannot have {} changes", changes.len()))

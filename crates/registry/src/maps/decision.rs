@@ -1,4 +1,4 @@
-//! Whether a commit may happen: the pure part.
+//! Decides whether a commit happens. This module does no IO.
 
 /// What the history says about the epoch that a committer wants to begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub(super) enum NextEpoch<'a> {
     Forgotten,
 }
 
-/// What becomes of a commit.
+/// The decision about a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decision {
     /// It begins this epoch.
@@ -55,7 +55,7 @@ pub(super) fn decide_guarded(
 ) -> Decision {
     match current {
         current if current == known => Decision::Commit(epoch + 1),
-        // No other commit makes this of it.
+        // Only this commit sets the entry to this value.
         Some(current) if current == next => Decision::Done(epoch),
         _ => Decision::Conflict,
     }

@@ -1,4 +1,4 @@
-//! `EntryGuard`: what orders the commits of one writer among many.
+//! `EntryGuard`: keeps the commits of one writer in order, among those of other writers.
 
 use bytes::Bytes;
 
@@ -12,6 +12,6 @@ use bytes::Bytes;
 pub(crate) struct EntryGuard {
     /// The entry's key.
     pub(crate) key: String,
-    /// What it is; `None` if it is not there.
+    /// The expected value; `None` if the entry must not exist.
     pub(crate) known: Option<Bytes>,
 }

@@ -54,7 +54,7 @@ pub(super) struct Head {
     pub deletion_id: Bytes,
 }
 
-/// Which program has its say in commits.
+/// The program that decides about commits.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct BoundProgram {
     #[prost(uint64, tag = "1")]
@@ -326,7 +326,7 @@ pub(crate) struct CommitKeys {
     /// The name of the map in the commit. The map's program gets this name, and triggers are
     /// numbered separately for each name.
     pub(crate) map: String,
-    /// Whether it claims to come from another map's program.
+    /// Whether the commit says that another map's program triggered it.
     pub(crate) triggered: bool,
     /// Whether the commit removes a log. It does if the map is a log's map, and the log's view is
     /// removed or says afterwards that the log is removed.

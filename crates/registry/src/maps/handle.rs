@@ -90,7 +90,7 @@ impl Maps {
         system_object(&format!("{MAP_OBJECT_PREFIX}{name}"))
     }
 
-    /// The whole map.
+    /// Reads the whole map.
     ///
     /// # Errors
     /// `Unavailable`; `Corrupt`.
@@ -197,7 +197,7 @@ impl Maps {
         Ok(reply.epoch)
     }
 
-    /// Whether a map was committed to and is not deleted.
+    /// Whether a map has had a commit and is not deleted.
     ///
     /// # Errors
     /// `Unavailable`; `Corrupt`.
@@ -370,7 +370,7 @@ impl Maps {
     }
 
     async fn unless_deleted(&self, name: MapName) -> Result<Option<MapName>> {
-        // Those that cannot be deleted need not be asked.
+        // Maps that cannot be deleted need no request.
         if is_system_map(&name) {
             return Ok(Some(name));
         }

@@ -7,7 +7,7 @@ use super::EpochRecord;
 pub struct History {
     /// The map's epoch when it was read.
     pub epoch: u64,
-    /// The oldest epoch that is kept; `epoch + 1` if none is.
+    /// The oldest epoch that the history keeps; `epoch + 1` if it keeps none.
     pub first_kept: u64,
     /// The requested records, as far as they are kept and fit into a page.
     pub records: Vec<EpochRecord>,

@@ -119,7 +119,7 @@ impl<'a> MapObject<'a> {
         stored.map(|bytes| decode_stored("a record of the map's history", bytes)).transpose()
     }
 
-    /// Whether the map was committed to and is not deleted.
+    /// Whether the map has had a commit and is not deleted.
     pub(super) fn is_there(&self) -> bool {
         self.head.epoch > 0 && self.head.deletion_id.is_empty()
     }
@@ -146,7 +146,7 @@ impl<'a> MapObject<'a> {
         Ok(())
     }
 
-    /// What the history says of `epoch`, given its record if it is kept.
+    /// What the history says about `epoch`. `record` is the record of that epoch, if it is kept.
     pub(super) fn next_epoch<'r>(&self, epoch: u64, record: Option<&'r Record>) -> NextEpoch<'r> {
         match record {
             Some(record) => NextEpoch::Begun(&record.commit_id),
@@ -261,7 +261,7 @@ fn is_possible(head: &Head) -> bool {
         && head.epoch + 1 - head.first_kept <= MAX_HISTORY_EPOCHS
 }
 
-/// Whether the oldest epoch has to go. The newest one never does.
+/// Whether the oldest epoch must be dropped. The newest one never is.
 fn history_overflows(head: &Head) -> bool {
     let epochs = (head.epoch + 1).saturating_sub(head.first_kept);
     epochs > 1 && (epochs > MAX_HISTORY_EPOCHS || head.history_bytes > MAX_HISTORY_BYTES)

@@ -13,7 +13,7 @@ pub const POOLS_MAP: &str = "pools";
 pub const NODES_MAP: &str = "nodes";
 /// Which programs there are, and which versions are active.
 pub const PROGRAMS_MAP: &str = "programs";
-/// What nodes report of the programs they made live.
+/// The reports of nodes about the programs that they made live.
 pub const PROGRAM_STATUS_MAP: &str = "program-status";
 /// Which entities are admitted, and what each may do. Only administrators may read this map.
 pub const ENTITIES_MAP: &str = "entities";
@@ -23,7 +23,7 @@ pub const LAYOUTS_MAP: &str = "layouts";
 pub const BALANCER_MAP: &str = "balancer";
 /// Which tail latencies tenants were promised, and what requests cost.
 pub const SLO_MAP: &str = "slo";
-/// How gateways to one Ceph cluster divide what tenants were promised.
+/// How the gateways to one Ceph cluster divide the tenants' promised shares.
 pub const SLO_CLAIMS_MAP: &str = "slo-claims";
 /// Which rules send IO elsewhere, and which applications make such rules.
 pub const ROUTES_MAP: &str = "routes";

@@ -25,7 +25,7 @@ pub(crate) struct Proposal<'a> {
     pub context: &'a CallContext,
 }
 
-/// What is to be committed, and what that triggers.
+/// The changes to commit, and the commits to other maps that they trigger.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Verdict {
     pub changes: Vec<Change>,

@@ -1,4 +1,4 @@
-//! What a map holds, and how it changes.
+//! The content of a map, and its changes.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ impl Change {
         Self::Set { key: key.into(), value: value.into() }
     }
 
-    /// Take `key` away.
+    /// Remove `key`.
     pub fn remove(key: impl Into<String>) -> Self {
         Self::Remove { key: key.into() }
     }
@@ -108,9 +108,9 @@ pub struct Origin {
 pub struct EpochRecord {
     /// The epoch it began.
     pub epoch: u64,
-    /// What changed, after the map's program had its say.
+    /// The changes, as the map's program left them.
     pub changes: Vec<Change>,
-    /// Who committed it, as authenticated.
+    /// The authenticated committer.
     pub author: EntityName,
     /// When: microseconds since 1970, UTC.
     pub at_micros: u64,
@@ -118,10 +118,10 @@ pub struct EpochRecord {
     pub origin: Option<Origin>,
 }
 
-/// What a watcher of a map is told.
+/// An item that a watcher of a map gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MapEvent {
-    /// The epoch after the last one told.
+    /// The epoch after the last one that the watcher got.
     Epoch(EpochRecord),
     /// The whole map. A watcher gets it instead of missed epochs that the history no longer keeps.
     Whole(MapState),

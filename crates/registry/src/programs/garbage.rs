@@ -42,7 +42,7 @@ pub struct Garbage {
     pub versions: Vec<(ProgramId, u64)>,
     /// Sources that no other version names.
     pub sources: Vec<SourceObject>,
-    /// Whether there is more, past what one collection takes.
+    /// Whether the collection stopped at its bound and more garbage may be left.
     pub more: bool,
 }
 

@@ -71,13 +71,13 @@ pub struct ProgramInfo {
     pub id: ProgramId,
     /// Its versions, oldest first.
     pub versions: Vec<VersionInfo>,
-    /// The one that is to be live everywhere.
+    /// The active version, which should be live on every node.
     pub active: Option<u64>,
-    /// The one a rollback would make active.
+    /// The version that a rollback would make active.
     pub rollback_to: Option<u64>,
 }
 
-/// What to do about an active version that is to be removed.
+/// Whether an active version may be removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Removal {
     /// Refuse.

@@ -15,13 +15,13 @@ pub enum ProgramKind {
     Map,
     /// State, methods and capability policy of shared resources.
     FileType,
-    /// Who may cache a shared resource, and for how long.
+    /// Decides who may cache a shared resource, and for how long.
     Capability,
     /// Where metadata load goes.
     Balancer,
     /// Which path IO takes.
     Route,
-    /// Whose request is next.
+    /// Decides whose request is next.
     Slo,
 }
 
@@ -37,7 +37,7 @@ impl ProgramKind {
         Self::Slo,
     ];
 
-    /// The word for it, as it is written and stored.
+    /// The kind's name, as it is written and stored.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Class => "class",

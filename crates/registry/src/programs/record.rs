@@ -41,7 +41,7 @@ pub(crate) struct ProgramRecord {
     pub(crate) activation: u64,
 }
 
-/// What of a program is to be live.
+/// The version of a program that should be live.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Active {
     pub(crate) version: u64,
@@ -69,14 +69,14 @@ impl ProgramRecord {
         Bytes::from(serde_json::to_vec(self).expect("a record has nothing JSON lacks"))
     }
 
-    /// What is to be live.
+    /// The version that should be live.
     pub(crate) fn active(&self) -> Option<Active> {
         let version = self.active?;
         let digest = self.versions.get(&version)?.digest;
         Some(Active { version, digest })
     }
 
-    /// Whether nothing is left of it but the number of its next version.
+    /// Whether the record has no versions, only the number of the next one.
     pub(crate) fn is_removed(&self) -> bool {
         self.versions.is_empty()
     }

@@ -17,17 +17,17 @@ use super::{ProgramId, Programs};
 use crate::maps::{Maps, PROGRAM_STATUS_MAP};
 use crate::nodes::Nodes;
 
-/// What a node says of one program.
+/// A node's report about one program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StatusReport {
     /// The incarnation of the node that reported. The next incarnation starts without live
     /// programs.
     pub(crate) incarnation: u64,
-    /// The activation that the node had heard of.
+    /// The activation that the node knew.
     pub(crate) activation: u64,
     /// The version that is live on the node.
     pub(crate) live: Option<u64>,
-    /// The version that failed to become live, if one did, with why.
+    /// The version that failed to become live, with the reason, if one did.
     pub(crate) failed: Option<FailedVersion>,
 }
 
@@ -38,11 +38,11 @@ pub struct FailedVersion {
     pub version: u64,
     /// Why.
     pub error: String,
-    /// Whether the node goes on trying: something it needs was away.
+    /// Whether the node tries again, because something it needs was unavailable.
     pub retrying: bool,
 }
 
-/// How a program stands on one node.
+/// The state of a program on one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeStatus {
     /// The node.
@@ -151,7 +151,7 @@ async fn heard(maps: &Maps, program: &ProgramId) -> Result<Vec<Heard>> {
     Ok(statuses.into_values().collect())
 }
 
-/// Where a program's way to all nodes stands.
+/// How far the program has become live on the nodes.
 #[derive(Debug, PartialEq, Eq)]
 enum Progress {
     /// It is live on every node that is up.

@@ -38,7 +38,7 @@ async fn keep_up(programs: Programs, node: NodeName, mut random: Random) {
     loop {
         let wait = half_millis + random.below(half_millis);
         tokio::time::sleep(Duration::from_millis(wait)).await;
-        // What could not be collected now is there the next time.
+        // The next collection finds whatever this one could not collect.
         let Ok(garbage) = programs.collect().await else { continue };
         if let Some(event) = event_of(&garbage) {
             let _ = programs.maps().events().append(event.node(node.clone())).await;

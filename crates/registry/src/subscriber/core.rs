@@ -31,7 +31,7 @@ use crate::programs::{
 /// of the activation, and commits of reports would slow that down.
 const REPORT_AFTER: Duration = Duration::from_millis(15);
 
-/// What the map `programs` says.
+/// A state of the map `programs`, or changes of it.
 #[derive(Debug, Clone)]
 pub(super) struct News {
     /// The map's epoch after it.
@@ -49,13 +49,13 @@ pub(super) enum Command {
     Install { program: ProgramId, active: Active, activation: u64 },
     /// Drop the program.
     Uninstall { program: ProgramId, activation: u64 },
-    /// Read what this node reported, or an earlier incarnation of it.
+    /// Read the reports of this node and of its earlier incarnations.
     ReadReports,
     /// Write reports, unless another report was stored that this node does not know of.
     WriteReports { guard: EntryGuard, changes: Vec<Change> },
 }
 
-/// What came of a command on a program.
+/// The outcome of a command on a program.
 #[derive(Debug, Clone)]
 pub(super) enum Outcome {
     /// It is done.
@@ -69,7 +69,7 @@ pub(super) enum Outcome {
 /// What to do next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
-    /// This, and say what came of it.
+    /// Execute this command, then pass its outcome to the core.
     Do(Command),
     /// Nothing before this time, or news.
     WaitUntil(Duration),
@@ -104,7 +104,7 @@ pub(super) struct Core {
     random: Random,
     known_epoch: u64,
     programs: BTreeMap<ProgramId, Tracked>,
-    /// What stands in the map of reports; not known at first.
+    /// The node's entries in the map of reports; not known at first.
     reported: Option<Reported>,
     /// The number of the next commit of reports. No number is used twice, even if its commit
     /// failed.
@@ -114,7 +114,7 @@ pub(super) struct Core {
     report_pause: Pause,
 }
 
-/// What stands in the map of reports for a node.
+/// The node's entries in the map of reports.
 #[derive(Debug)]
 struct Reported {
     reports: BTreeMap<String, Bytes>,

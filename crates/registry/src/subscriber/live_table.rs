@@ -6,14 +6,14 @@ use nacre_object::Error;
 
 use crate::programs::ProgramId;
 
-/// How one program stands on this node.
+/// The state of one program on this node.
 #[derive(Debug, Clone, Default)]
 pub(super) struct LiveState {
     /// The version that is live.
     pub(super) live: Option<u64>,
     /// The version that is active, as far as the node knows.
     pub(super) wanted: Option<u64>,
-    /// Whether the node is done with what it knows.
+    /// Whether the node has carried out all that it knows about the program.
     pub(super) settled: bool,
     /// Why the wanted version is not live, if that was tried.
     pub(super) error: Option<Error>,

@@ -1,4 +1,4 @@
-//! What a node's cluster log hears of the class runtime.
+//! Reports faults of the class runtime to the cluster log.
 
 use nacre_class::FaultSink;
 

@@ -1,4 +1,4 @@
-//! What map programs define and find, as data.
+//! The interface of map programs, as data.
 
 use nacre_program::{Budget, FunctionSpec, Interface, Item};
 

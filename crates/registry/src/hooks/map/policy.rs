@@ -160,7 +160,7 @@ fn map_table<'scope, 'env>(
     Ok(table)
 }
 
-/// A change as the program has it.
+/// A change as a Lua table.
 struct Proposed {
     key: mlua::LuaString,
     value: Option<mlua::LuaString>,
@@ -169,7 +169,7 @@ struct Proposed {
 /// Reads an array of changes; `odd` makes an error from a description of what is wrong. One string
 /// of the VM may occur in every change. So the total size is checked while the strings are copied.
 fn read_changes(changes: &Table, odd: impl Fn(String) -> Error) -> Result<Vec<Change>> {
-    // One more than fits is enough to be told so.
+    // One change more than allowed is enough to find that there are too many.
     let length = changes.raw_len().min(MAX_CHANGES + 1);
     let mut bytes = 0;
     let read = |index| {
