@@ -13,13 +13,13 @@ use crate::span::Span;
 /// A program that compiles.
 #[derive(Debug)]
 pub struct Compiled {
-    /// What it means.
+    /// The program with resolved names, and its strata.
     pub analysis: Analysis,
     /// How it is carried out.
     pub plan: ClassPlan,
     /// The class.
     pub class: Class,
-    /// What is doubtful about it.
+    /// The warnings about the program.
     pub warnings: Vec<Diagnostic>,
 }
 
@@ -88,7 +88,7 @@ pub fn compile(source: &str) -> Result<Compiled, CompileErrors> {
     }
 }
 
-/// What is wrong with a source, and what is doubtful: nothing if it is in order.
+/// Returns the mistakes and warnings of a source; none if it is in order.
 pub fn check(source: &str) -> Vec<Diagnostic> {
     match compile(source) {
         Ok(compiled) => compiled.warnings,

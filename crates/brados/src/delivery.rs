@@ -16,7 +16,7 @@ use nacre_calls::{Base, Type};
 
 pub use nacre_calls::{ENQUEUE, NOTIFY, REMOVE_OBJECT, is_enqueue};
 
-/// What a row of `enqueue` begins with.
+/// The first columns of `enqueue`.
 const ADDRESS: [&str; 3] = ["object", "class", "method"];
 
 impl Collection {

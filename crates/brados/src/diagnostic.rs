@@ -34,13 +34,13 @@ pub struct Diagnostic {
     pub span: Span,
     /// What.
     pub message: String,
-    /// Other places that have to do with it.
+    /// Related positions.
     pub notes: Vec<Note>,
-    /// What to do.
+    /// What the author can do.
     pub help: Option<String>,
 }
 
-/// A place that has to do with a mistake elsewhere.
+/// A position that is related to a mistake elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
     /// Where.
@@ -89,7 +89,8 @@ impl Diagnostic {
         }
     }
 
-    /// As compilers show it: place and message, the line with carets, notes, help.
+    /// The diagnostic in the form that compilers use: position and message, the line with carets,
+    /// notes, help.
     pub fn render(&self, file: &str, source: &str) -> String {
         let lines = LineIndex::new(source);
         let mut text = String::new();
@@ -137,7 +138,7 @@ fn window(line: &str, at: usize) -> (String, usize) {
     (format!("{head}{shown}{tail}"), at - first + head.chars().count())
 }
 
-/// What a pass has found so far.
+/// The diagnostics that a pass has found so far.
 #[derive(Debug, Default)]
 pub(crate) struct Diagnostics(Vec<Diagnostic>);
 

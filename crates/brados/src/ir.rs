@@ -22,7 +22,7 @@ pub struct Program {
     pub layouts: Vec<DeclaredLayout>,
 }
 
-/// Where what is stored lies, or may still lie.
+/// The layouts: the present one, and those in which objects may still be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeclaredLayout {
     /// The layout.
@@ -59,7 +59,7 @@ pub struct Collection {
 pub struct Column {
     /// Its name.
     pub name: String,
-    /// What it holds: known once types are inferred.
+    /// Its type, known once types are inferred.
     pub ty: Type,
     /// The type that was written.
     pub declared: Option<Type>,
@@ -70,7 +70,7 @@ pub struct Column {
 /// `head op body`.
 #[derive(Debug)]
 pub struct Rule {
-    /// What the rows go to.
+    /// The collection to which the rows are added.
     pub head: CollectionId,
     /// How.
     pub op: MergeOp,
@@ -96,17 +96,17 @@ pub enum Body {
 /// The rows of `sources`' product that pass, each projected.
 #[derive(Debug)]
 pub struct Select {
-    /// What is joined. None stands for one empty row.
+    /// The joined collections. An empty list stands for one empty row.
     pub sources: Vec<CollectionId>,
     /// Conditions on a row of the product.
     pub filters: Vec<Expr>,
-    /// What must not be there for it.
+    /// The rows that must not exist.
     pub absences: Vec<Absence>,
     /// The columns of the result.
     pub columns: Vec<Expr>,
 }
 
-/// That a relation has no row that matches.
+/// The condition that a relation has no matching row.
 #[derive(Debug)]
 pub struct Absence {
     /// The relation.
@@ -122,11 +122,11 @@ pub struct Absence {
 /// `input.group(keys, aggregates)`: key columns, then a column for each aggregate.
 #[derive(Debug)]
 pub struct Group {
-    /// What is grouped.
+    /// The collection whose rows are grouped.
     pub input: CollectionId,
     /// By which columns.
     pub keys: Vec<usize>,
-    /// What is computed of each group.
+    /// The aggregates of each group.
     pub aggregates: Vec<Aggregate>,
 }
 
@@ -135,9 +135,9 @@ pub struct Group {
 pub struct Aggregate {
     /// What it computes.
     pub function: Function,
-    /// Of which column; `count` needs none.
+    /// The column; `count` needs none.
     pub column: Option<usize>,
-    /// What it is of no row.
+    /// The value for no row.
     pub default: Option<Value>,
 }
 
@@ -175,7 +175,7 @@ impl Function {
 /// `input.argmax(keys, column)`: the rows, ties included.
 #[derive(Debug)]
 pub struct Extreme {
-    /// What is grouped.
+    /// The collection whose rows are grouped.
     pub input: CollectionId,
     /// By which columns.
     pub keys: Vec<usize>,

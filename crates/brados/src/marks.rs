@@ -6,7 +6,7 @@ use crate::emit;
 
 pub use crate::emit::LAYOUT_KEY;
 
-/// Where the rows of an object lie, as its class sees it.
+/// The state of an object with respect to its class's layouts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Whereabouts {
     /// In the class's present layout.
@@ -17,7 +17,7 @@ pub enum Whereabouts {
     Foreign,
 }
 
-/// What the objects of a class begin their entry [`LAYOUT_KEY`] with, in each layout that it knows.
+/// The beginning of an object's entry [`LAYOUT_KEY`], for each layout that the class knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Marks {
     /// The present layout's first.
@@ -25,7 +25,7 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// Those of a program.
+    /// The marks of a program.
     pub fn of(compiled: &Compiled) -> Self {
         let (program, views) = (&compiled.analysis.program, &compiled.plan.views);
         Self { signatures: emit::signatures(program, views) }

@@ -34,7 +34,7 @@ pub struct Script {
 /// Requests on one object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Case {
-    /// What it shows.
+    /// The name of the case.
     pub name: String,
     /// Its requests, in order.
     pub steps: Vec<Step>,
@@ -44,7 +44,7 @@ pub struct Case {
 pub const OWN_OBJECT: &str = "object";
 /// The line that waits for deliveries.
 const DELIVERED: &str = "delivered";
-/// What is between a request and what is to come of it.
+/// The separator between a request and its expected result.
 const ARROW: &str = " -> ";
 const NO_REQUESTS: &str = "nothing is asked: `== name`, then a request a line";
 /// The kinds of errors, as `nacre_object::ErrorKind` calls them.
@@ -71,15 +71,15 @@ pub struct Step {
     pub text: String,
     /// The object.
     pub object: String,
-    /// The method; none where deliveries are waited for.
+    /// The method. Empty for the line `delivered`.
     pub method: String,
     /// The row.
     pub row: Vec<Value>,
-    /// What is to come of it.
+    /// The expected result.
     pub expected: Expected,
 }
 
-/// What a request is to come to.
+/// The expected result of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Expected {
     /// A reply of these rows.
@@ -156,7 +156,7 @@ impl Script {
             };
             case.steps.push(step);
         }
-        // What asks nothing would pass whatever the program does.
+        // A script without requests would pass for any program.
         match script.cases.last() {
             Some(case) if !is_empty(case) => Ok(script),
             _ => Err(no_requests(last_line)),

@@ -31,7 +31,7 @@ pub struct LineIndex {
     starts: Vec<u32>,
 }
 
-/// A place as people name it: both count from 1, columns in characters.
+/// A position for people: line and column count from 1, columns in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LineColumn {
     /// The line.

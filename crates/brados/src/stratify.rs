@@ -22,7 +22,7 @@ pub struct Stratum {
     pub is_recursive: bool,
 }
 
-/// That a `<=` rule computes `to` from `from`.
+/// An edge: a `<=` rule computes `to` from `from`.
 #[derive(Debug, Clone, Copy)]
 struct Edge {
     from: CollectionId,

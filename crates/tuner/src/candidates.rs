@@ -26,7 +26,7 @@ impl Rule {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Map, Self::Stream, Self::BySize];
 
-    /// What it is called.
+    /// The rule's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Map => "always the map",
@@ -36,7 +36,7 @@ impl Rule {
     }
 }
 
-/// What there is to choose from for a program whose longest value has so many bytes.
+/// The layouts from which the tuner chooses.
 #[derive(Debug, Clone)]
 pub(crate) struct Candidates {
     /// All legal layouts, the plainest first; divided among as many objects as the program says.
@@ -54,7 +54,7 @@ impl Candidates {
         Self { layouts, longest_bytes }
     }
 
-    /// What a rule takes.
+    /// The layout that a rule chooses.
     pub fn by(&self, rule: Rule) -> &Layout {
         let in_stream = match rule {
             Rule::Map => false,
@@ -70,7 +70,7 @@ impl Candidates {
             let header = layout.header == HeaderPlace::Stream;
             (layout.tables().count(), slots.count(), header)
         };
-        // Of equals the plainest, which comes first.
+        // Of equal layouts it takes the first, which is the plainest.
         self.layouts.iter().rev().max_by_key(most).unwrap_or(&self.layouts[0])
     }
 }

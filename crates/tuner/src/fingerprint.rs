@@ -16,7 +16,7 @@ pub struct Fingerprint {
     /// The device that keeps the data. For the embedded engine it is a file system. For Ceph it is
     /// the number of OSDs, their version, and the software in them that runs methods.
     pub device: String,
-    /// Of the machine that measured.
+    /// The number of CPUs of the machine that measured.
     pub cpus: usize,
     /// nacre's.
     pub version: String,

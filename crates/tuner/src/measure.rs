@@ -73,7 +73,7 @@ impl Subject {
         .await
     }
 
-    /// Removes the objects, and takes the class away.
+    /// Removes the objects and the class.
     pub async fn clean(self) -> Result<()> {
         self.bench.uninstall(&self.class);
         let objects: Vec<_> = self.objects.into_iter().map(|(object, _)| object).collect();

@@ -18,7 +18,7 @@ const POOL: &str = "tuner";
 /// How scratch folders are called.
 const SCRATCH: &str = "nacre-tuner.";
 
-/// An engine, and what tells it from others.
+/// An engine with its fingerprint.
 pub struct OwnEngine {
     bench: Workbench,
     fingerprint: Fingerprint,
@@ -69,7 +69,7 @@ impl OwnEngine {
         &self.bench
     }
 
-    /// What is measured.
+    /// The fingerprint of the engine.
     pub fn fingerprint(&self) -> &Fingerprint {
         &self.fingerprint
     }

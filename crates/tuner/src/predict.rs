@@ -38,7 +38,7 @@ struct Trial {
     random: Random,
 }
 
-/// What a request did, and how long its method ran.
+/// The accesses of a request, and how long its method computed.
 struct Tried {
     shape: Shape,
     seconds: f64,

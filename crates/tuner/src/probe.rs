@@ -27,7 +27,7 @@ const FILL_AT_ONCE: usize = 4;
 /// Longest attribute that is tried: they are meant for little, and every engine takes so much.
 pub(crate) const MAX_ATTRIBUTE_BYTES: usize = 4096;
 
-/// What one transaction of a probe does.
+/// The accesses of one transaction of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Probe {
     /// `None` for nothing at all.

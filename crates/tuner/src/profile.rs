@@ -21,7 +21,7 @@ use crate::workbench::Workbench;
 const FORMAT: u32 = 1;
 /// Accesses of the transactions that do it often.
 const MANY: u8 = 4;
-/// Transactions under way, where it is not one.
+/// The number of transactions in flight in the second series of measurements.
 const DEPTH: usize = 32;
 /// Sizes that are measured.
 const SIZES: [usize; 5] = [16, 1024, 4096, 16384, 131_072];
@@ -29,16 +29,16 @@ const SIZES: [usize; 5] = [16, 1024, 4096, 16384, 131_072];
 /// and even a negative cost.
 const LEAST_SECONDS: f64 = 1e-8;
 
-/// What an engine takes.
+/// The measured costs of an engine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Profile {
     format: u32,
-    /// Of which engine it is.
+    /// The engine that was measured.
     pub engine: Fingerprint,
     depths: Vec<Depth>,
 }
 
-/// What it takes with so many transactions under way.
+/// The costs with a certain number of transactions in flight.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Depth {
     depth: usize,
@@ -46,7 +46,7 @@ struct Depth {
     /// that writes almost nothing.
     read_seconds: f64,
     write_seconds: f64,
-    /// What each access adds, by its bytes, in their order.
+    /// The cost of each access, by its size, in the order of sizes.
     added: BTreeMap<Access, Vec<Point>>,
 }
 
@@ -65,7 +65,7 @@ struct Pair {
 }
 
 impl Pair {
-    /// What one more adds, by the two alone.
+    /// The cost of one more access, from these two measurements alone.
     fn slope(&self) -> f64 {
         (self.many - self.once) / f64::from(MANY - 1)
     }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A way to touch an object.
+/// A kind of access to an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Access {
@@ -20,9 +20,9 @@ pub enum Access {
     MapSet,
     /// Removing an entry of the map.
     MapRemove,
-    /// Putting bytes where the stream has some.
+    /// Overwriting bytes of the stream.
     StreamWrite,
-    /// Putting bytes where the stream has none yet.
+    /// Writing bytes past the end of the stream.
     StreamAppend,
     /// Setting an attribute.
     AttributeSet,

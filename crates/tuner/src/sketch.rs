@@ -8,7 +8,7 @@ use nacre_object::{Error, MapEntry, MapRange, ObjectStat, ObjectView, Result};
 
 use crate::shape::{Access, Shape};
 
-/// Longest stream: a layout with fixed places may begin far behind the start.
+/// The longest stream. A layout with fixed offsets may begin far behind the start.
 const MAX_STREAM_BYTES: u64 = 256 * 1024 * 1024;
 
 /// An object in memory that records the accesses of the running transaction.
@@ -26,7 +26,7 @@ pub(crate) struct Sketch {
 }
 
 impl Sketch {
-    /// What was done since this was last asked.
+    /// The accesses since the last call.
     pub fn take_shape(&mut self) -> Shape {
         std::mem::take(&mut self.shape)
     }

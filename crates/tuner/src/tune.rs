@@ -29,7 +29,7 @@ use crate::profile::Profile;
 use crate::workbench::Workbench;
 use crate::workload::Workload;
 
-/// Predictions that differ by less are not told apart.
+/// Predictions that differ by less than this share count as equal.
 const PREDICTION_NOISE: f64 = 0.10;
 /// Nor are measurements.
 const MEASUREMENT_NOISE: f64 = 0.03;
@@ -45,7 +45,7 @@ pub struct Effort {
     pub sweep: bool,
 }
 
-/// What a layout takes.
+/// The predicted and measured performance of a layout.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Tried {
     /// The layout, as a program names it.
@@ -58,7 +58,7 @@ pub struct Tried {
     pub p99_micros: Option<f64>,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Tuned {
     /// Every legal layout, the plainest first.
@@ -105,7 +105,8 @@ pub async fn tune(
             progress(layout);
             let source = with_layout(source, layout, &[]);
             let label = format!("{at}-{round}");
-            // RADOS places an object by its name. So in one round all layouts use the same names.
+            // RADOS chooses the OSDs of an object by its name. So in one round all layouts use the
+            // same names.
             let names = format!("round-{round}");
             let subject = Subject::prepare(bench, &label, &names, &source, workload).await?;
             let outcome = subject.run(workload, effort.span).await;
@@ -228,7 +229,7 @@ mod tests {
         rates.iter().map(one).collect()
     }
 
-    /// The map and then slots, each with the header in every place.
+    /// The map and then slots, each with the header in every location.
     fn in_map_or_slots() -> Vec<Layout> {
         let places = [HeaderPlace::Map, HeaderPlace::Attribute, HeaderPlace::Stream];
         let mut layouts = vec![];

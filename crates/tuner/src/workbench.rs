@@ -48,7 +48,7 @@ impl Workbench {
         self.classes.install(&ClassProgram::new(class.clone(), 1, source))
     }
 
-    /// Takes a class away.
+    /// Removes a class.
     pub fn uninstall(&self, class: &ClassName) {
         self.classes.uninstall(class);
     }

@@ -36,22 +36,22 @@ pub const MAX_FILL: u64 = 1_000_000;
 const MAX_WEIGHT: u64 = 1_000_000;
 /// Longest value that is drawn: what fits an entry of a map.
 pub const MAX_DRAWN_BYTES: u64 = 1024 * 1024;
-/// Different texts of one column.
+/// The most different strings of one column.
 pub const MAX_DRAWN_TEXTS: u64 = 1_000_000;
 /// Without a line that says otherwise.
 const DEFAULT_OBJECTS: usize = 32;
 const DEFAULT_CONCURRENCY: usize = 32;
 
-/// What a program is asked for.
+/// The requests for a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Workload {
     /// How many objects share it evenly.
     pub objects: usize,
-    /// How many requests are under way at a time.
+    /// How many requests are in flight at a time.
     pub concurrency: usize,
-    /// What each object has seen before, in order.
+    /// The requests that fill each object before the measurement, in order.
     pub fill: Vec<Line>,
-    /// What is asked then, each line as often as its weight says.
+    /// The measured requests, each line in proportion to its weight.
     pub mix: Vec<Line>,
 }
 
@@ -73,7 +73,7 @@ pub struct Pattern {
     pub(crate) columns: Vec<Column>,
 }
 
-/// What a column holds.
+/// The value of a column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Column {
     /// Always this.
@@ -86,7 +86,7 @@ pub(crate) enum Column {
     Below(u64),
     /// So many bytes, always the same.
     Bytes(usize),
-    /// So many bytes, of so many different texts.
+    /// A string of this many bytes, one of this many different strings.
     Text { bytes: usize, count: u64 },
 }
 
@@ -162,7 +162,7 @@ impl Workload {
         bytes.max().unwrap_or(0)
     }
 
-    /// The line of the mix that comes at random.
+    /// A line of the mix, drawn by weight.
     pub fn pick(&self, random: &mut Random) -> &Pattern {
         let all: u64 = self.mix.iter().map(|line| line.count).sum();
         let mut left = random.below(all);
@@ -176,7 +176,7 @@ impl Workload {
     }
 }
 
-/// What lies between separators that are in no text.
+/// The parts between separators that are outside of strings.
 fn parts(text: &str, separator: char) -> impl Iterator<Item = &str> {
     let mut is_text = false;
     text.split(move |c| {

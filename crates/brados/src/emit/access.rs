@@ -15,7 +15,7 @@ use crate::plan::{Access, Relation};
 use nacre_calls::Type;
 
 impl MethodWriter<'_> {
-    /// Opens what goes over the rows of a relation; returns the row that is at hand within.
+    /// Opens a block for each row of a relation. Returns the row that is available in the block.
     pub(super) fn bind(
         &mut self,
         scope: &Scope,
@@ -56,7 +56,7 @@ impl MethodWriter<'_> {
         }
     }
 
-    /// What the row is called that is bound now, where it is a table.
+    /// The variable name of the present row, if it is a Lua table.
     fn row_name(&self) -> String {
         format!("r{}", self.depth)
     }
@@ -115,7 +115,7 @@ impl MethodWriter<'_> {
             let ty = Type { may_be_nil, ..declared };
             own.push((format!("row[{}]", column + 1), ty));
             wanted.push((self.expr(scope, expr), ty));
-            // Indexes by the same columns differ where one must also tell nil.
+            // Two indexes by the same columns differ if only one must distinguish nil.
             label.push(format!("{column}{}", if may_be_nil { "?" } else { "" }));
         }
         let (own, wanted) = (key(self.runtime, &own, true), key(self.runtime, &wanted, true));

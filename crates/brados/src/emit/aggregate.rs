@@ -41,7 +41,7 @@ impl MethodWriter<'_> {
         self.out.close("end");
     }
 
-    /// Goes over the input, all parts of it.
+    /// Loops over all rows of the input.
     fn each_input(&mut self, plan: &RulePlan, mut body: impl FnMut(&mut Self, &Row)) {
         let scope = Scope::new(vec![]);
         for step in &plan.steps {

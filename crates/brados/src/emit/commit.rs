@@ -65,7 +65,7 @@ impl MethodWriter<'_> {
         self.kept_views(table).map(|view| self.name(Relation::View(view.collection))).collect()
     }
 
-    /// Has the aggregates of a table make sums of what they were told.
+    /// Emits the calls that complete the sums of a table's aggregates.
     pub(super) fn finish_views(&mut self, table: CollectionId) {
         let with_sums = self.kept_views(table).filter(|view| view.has_sums());
         let views: Vec<_> =

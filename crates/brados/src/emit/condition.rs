@@ -30,7 +30,7 @@ impl Condition {
 }
 
 impl MethodWriter<'_> {
-    /// The condition of a rule, if it goes over nothing.
+    /// The condition of a rule, if the rule needs no loop.
     pub(super) fn condition(&mut self, plan: &RulePlan, select: &Select) -> Option<Condition> {
         let mut condition = Condition { tests: vec![], scope: Scope::new(select.sources.clone()) };
         for step in &plan.steps {
@@ -142,7 +142,8 @@ impl MethodWriter<'_> {
         let Some(columns) = known else { return false };
         let Some(condition) = self.condition(plan, select) else { return false };
         let (name, mut is_there) = (self.name(phase.relations[0]), condition.text());
-        // What else holds now may not any more once the request is committed.
+        // The condition is stored in a local now, because it may change once the request is
+        // committed.
         if !is_name(&is_there) {
             self.out.line = self.lines.line(rule.span.start);
             self.declare(&name, &is_there);
@@ -192,7 +193,7 @@ end
         let (stale, is_stale) = given("stale_").unwrap();
         assert_eq!(is_stale, "object[1] == 1 and (a1 < object[2])");
         assert_eq!(given("valid_").unwrap().1, format!("not {stale}"));
-        // What always holds, and what holds when another does, is no local.
+        // A row that always exists, or exists whenever another does, has no local of its own.
         assert_eq!((given("op_"), given("asked_")), (None, None));
     }
 }

@@ -16,7 +16,7 @@ pub(super) fn quoted(bytes: &[u8]) -> String {
         match byte {
             b'"' | b'\\' => text.extend(['\\', char::from(*byte)]),
             b' '..=b'~' => text.push(char::from(*byte)),
-            // Three digits, so that one that follows is not taken for a part of it.
+            // Three digits, so that a digit behind the escape is not read as a part of it.
             other => text.push_str(&format!("\\{other:03}")),
         }
     }
@@ -97,7 +97,7 @@ fn slots(ty: Type) -> usize {
     if ty.may_be_nil && ty.base != Base::Bool { 2 } else { 1 }
 }
 
-/// What a column's slots hold where there is none.
+/// The values that stand for a missing column.
 pub(crate) fn blank(ty: Type) -> Vec<String> {
     let value = if matches!(ty.base, Base::String | Base::Bytes) { "\"\"" } else { "0" };
     let mut blank = vec![value.to_owned()];

@@ -1,4 +1,4 @@
-//! Expressions as Lua text.
+//! Emits expressions as Lua.
 
 use super::encoding::{Typed, key, quoted};
 use super::method::MethodWriter;
@@ -8,10 +8,10 @@ use crate::plan::{Relation, Rows, parts};
 use crate::syntax::ast::BinaryOp;
 use nacre_calls::{Type, Value};
 
-/// What an expression is about: the collections it reads columns of, and their rows.
+/// The collections whose columns an expression can read, and their rows.
 pub(super) struct Scope {
     collections: Vec<CollectionId>,
-    /// Those that are at hand; no expression is about another before it is.
+    /// The available rows. No expression uses a row before it is available.
     pub rows: Vec<Row>,
 }
 
@@ -180,7 +180,7 @@ impl MethodWriter<'_> {
         (0..count).map(|at| (row.column(at), self.type_of(id, at))).collect()
     }
 
-    /// What a column of a source holds.
+    /// The type of a column.
     pub(super) fn type_of(&self, id: CollectionId, column: usize) -> Type {
         self.program.collection(id).columns[column].ty
     }

@@ -24,9 +24,9 @@ use crate::layout::stream::SIGNATURE_BYTES;
 use crate::plan::View;
 use nacre_calls::MIGRATE_METHOD;
 
-/// The key of what there is one of.
+/// The key of the header.
 pub const HEADER_KEY: &str = "@brados";
-/// The attribute, where the header is one.
+/// The name of the attribute, if the header is an attribute.
 const ATTRIBUTE: &str = "brados";
 
 pub(super) fn write(
@@ -52,14 +52,14 @@ pub(super) fn is_whole(layouts: &Layouts<'_>, views: &[View]) -> bool {
 struct HeaderWriter<'a> {
     layouts: &'a Layouts<'a>,
     physical: &'a Physical,
-    /// What is found anew of an object in the present layout.
+    /// Code that computes stored ends of tables anew, for an object in the present layout.
     refresh: Vec<String>,
     is_whole: bool,
     runtime: &'a mut Runtime,
     out: &'a mut Writer,
 }
 
-/// The bytes of a layout's header, where they are not in the map.
+/// Code that reads a layout's header, if it is not in the map.
 pub(super) fn stored_header(physical: &Physical, runtime: &mut Runtime) -> Option<String> {
     match physical.layout.header {
         HeaderPlace::Map => None,
@@ -82,7 +82,7 @@ fn store_header(physical: &Physical, bytes: &str, runtime: &mut Runtime) -> Stri
     }
 }
 
-/// Takes away a layout's header, where it is not in the map.
+/// Code that deletes a layout's header, if it is not in the map.
 pub(super) fn clear_header(physical: &Physical, runtime: &mut Runtime) -> Option<String> {
     let nothing = match physical.layout.header {
         HeaderPlace::Map => return None,
@@ -131,7 +131,7 @@ impl HeaderWriter<'_> {
         self.layouts.program_fields() + self.physical.stream.fields
     }
 
-    /// `new_object()`: of an object that there is nothing of.
+    /// Writes `new_object()`, which returns the state of an object that does not exist yet.
     fn write_new(&mut self) {
         let fields =
             [&self.layouts.stored.header.blank[..], &self.physical.stream.blank()].concat();
@@ -235,7 +235,7 @@ pub(super) fn write_layouts(
     write_migrate(runtime, out);
 }
 
-/// What there is to know of a layout: an entry of `LAYOUTS`.
+/// The fields of a layout's entry in `LAYOUTS`.
 fn known_of(
     layouts: &Layouts<'_>,
     number: usize,

@@ -4,9 +4,9 @@ use super::encoding::quoted;
 use super::runtime::Runtime;
 use crate::limits::MAX_INTEGER;
 
-/// Where such a row lies.
+/// The key of a row whose key is one number.
 pub(super) struct IntKey {
-    /// What goes before all keys of its table.
+    /// The prefix of all keys of its table.
     pub prefix: String,
     /// The number, as it is spelled.
     pub number: String,
@@ -18,7 +18,7 @@ impl IntKey {
         format!("{}, {}", quoted(self.prefix.as_bytes()), self.number)
     }
 
-    /// The key as a text, made in one go.
+    /// A Lua expression for the whole key.
     pub fn text(&self, runtime: &mut Runtime) -> String {
         let (make, number) = (runtime.need("hex_key"), &self.number);
         let behind = |sign: char| quoted(format!("{}{sign}", self.prefix).as_bytes());

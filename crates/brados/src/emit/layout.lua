@@ -92,7 +92,7 @@ local function own_stream()
 end
 
 --- memory: names
--- The memory of a request for a place, by the place's table.
+-- What a place remembers during the request.
 local function memory(object, place)
   local known = object[place]
   if not known then
@@ -140,7 +140,7 @@ local function in_map(prefix)
 end
 
 --- chain: names
--- Goes over one place's pages and then another's.
+-- Returns a function that pages through one place and then another.
 local function chain(first, second)
   return function(object, beginning, after, most)
     local values, rest, bytes
@@ -304,7 +304,7 @@ local function heap_at(base, at)
   local function free(object, offset, room)
     local size, least = size_of(room)
     if least > room then
-      -- Of a value that was never to be given up.
+      -- The block was made for a value that is never freed, so it has no standard size.
       size = size - 1
     end
     local known = known_of(object)
@@ -347,7 +347,7 @@ local function heap_at(base, at)
     if not offset then
       return "\2" .. value
     end
-    -- To its full length: the end of the stream is where the next one goes.
+    -- Writes the block to its full length, because the next block begins at the end of the stream.
     write(base + offset, value .. string.rep("\0", room - #value))
     return "\1" .. pack("<I6I4I4", offset, #value, room)
   end

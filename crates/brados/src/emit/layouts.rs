@@ -13,13 +13,13 @@ pub(super) struct Layouts<'a> {
     pub all: Vec<Physical>,
 }
 
-/// A layout with everything in its place.
+/// A layout with the offsets of its parts.
 pub(super) struct Physical {
     pub layout: Layout,
     pub stream: Stream,
     /// Where its fields begin among those of the header.
     pub first: usize,
-    /// What objects in it are known by.
+    /// The signature of objects in this layout.
     pub signature: String,
     /// The formats of the program's fields and its own.
     pub format: String,
@@ -52,7 +52,7 @@ impl<'a> Layouts<'a> {
         self.all.len() > 1
     }
 
-    /// Whether a table has a place of its own.
+    /// Whether some layout stores the table outside the map.
     pub fn is_placed(&self, id: CollectionId) -> bool {
         self.stored.program.is_placed(id)
     }

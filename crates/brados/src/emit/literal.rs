@@ -16,7 +16,7 @@ impl Literal {
         }
     }
 
-    /// What [`super::encoding::quoted`] made, without the first quote.
+    /// Parses a result of [`super::encoding::quoted`] without the first quote.
     fn text(spelled: &str) -> Option<Self> {
         let (mut text, mut rest) = (vec![], spelled.bytes());
         loop {

@@ -22,7 +22,7 @@ const MAX_LOOKED_UP_LOCALS: usize = 30;
 #[derive(Debug, Default)]
 pub(super) struct LookUps {
     rows: Vec<LookUp>,
-    /// What they are kept in, to be declared before all else.
+    /// The locals that keep the rows. They are declared before all else.
     pub locals: Vec<String>,
 }
 
@@ -109,7 +109,7 @@ impl MethodWriter<'_> {
         }
     }
 
-    /// The key by which the place of a table knows a row.
+    /// The key under which a row of a table is stored.
     fn stored_key(&mut self, table: CollectionId, columns: &[Typed]) -> String {
         if let Some(int) = self.int_key(table, columns) {
             return int.text(self.runtime);
@@ -143,7 +143,7 @@ impl MethodWriter<'_> {
         Some(row)
     }
 
-    /// Declares what a row is kept in; `None` if there is no room for more.
+    /// Declares the locals of a row. Returns `None` if there are too many locals.
     fn new_look_up(&mut self, table: CollectionId, key: &[String]) -> Option<LookUp> {
         let types = self.program.collection(table).value_types();
         let count = slot_count(&types);

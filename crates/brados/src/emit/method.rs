@@ -45,13 +45,13 @@ pub(super) struct MethodWriter<'a> {
     /// The rows that are none, by their variables.
     pub scalars: HashMap<String, Scalars>,
     pub look_ups: LookUps,
-    /// The text at the end of the request.
+    /// The string at the end of the request.
     pub rest: Option<Rest>,
     /// The pending rows and messages that are declared.
     declared: HashSet<String>,
 }
 
-/// Registers a method, with what else is said of it.
+/// Registers a method with its access and the columns of its requests.
 pub(super) fn register(
     global: &str,
     access: Option<&str>,
@@ -175,7 +175,7 @@ impl<'a> MethodWriter<'a> {
 
     /// Stores the header, and leaves the state of the object to the next request of a batch.
     fn leave_object(&mut self, since: &Position) {
-        // Who is told of the object may note something there.
+        // A function that gets `object` may change it.
         let has = |text: &str| self.out.since(since).contains(text);
         let is_told = has("object,") || has("object)");
         let may_change = is_told || has("object.is_changed");
@@ -190,7 +190,7 @@ impl<'a> MethodWriter<'a> {
         if self.layouts.has_former() {
             return;
         }
-        // What is not stored is not kept.
+        // An object that is not stored leaves nothing for the next request.
         self.out.open("if batch and not object.is_new then");
         match header::is_whole(self.layouts, &self.class.views) && !is_told {
             true => self.out.put("batch.object = object"),
@@ -227,7 +227,7 @@ impl<'a> MethodWriter<'a> {
         rules.next().is_some_and(|plan| plan.rows == Rows::Many) || rules.next().is_some()
     }
 
-    /// What gives a collection rows now.
+    /// The rules that add rows to a collection at once.
     pub fn rules_into(&self, id: CollectionId) -> impl Iterator<Item = &RulePlan> {
         self.plan.rules().filter(move |plan| {
             let rule = &self.program.rules[plan.rule];
@@ -235,7 +235,7 @@ impl<'a> MethodWriter<'a> {
         })
     }
 
-    /// What the pending rows of a table, or the messages for a channel, are called.
+    /// The variable of a table's pending rows or of a channel's messages.
     pub fn pending_name(&self, id: CollectionId) -> String {
         let prefix = if self.in_table { "v." } else { "" };
         format!("{prefix}{}_p{}", self.program.collection(id).name, id.0)

@@ -52,7 +52,7 @@ local function clear_old_header(object)
   end
   object.old = nil
 end
--- A place that keeps new values in `into`, and finds values there or in `from`.
+-- Makes a place that stores values in `into`, and finds values in both places.
 local function mixed(into, from)
   local place = { forget = into.forget }
   if into == from then
@@ -83,7 +83,7 @@ local function add_places(moving, format, map, places)
     moving.between[number] = mixed(map, places[number])
   end
 end
--- The place in force.
+-- The place of a table in the present state of the object.
 local function place_of(object, moving)
   local from = object.from
   if not from then
@@ -94,7 +94,7 @@ end
 
 --- adopt: mixed get set stream_size names
 local LAYOUTS, MOVING, PROGRAM_FIELDS, new_object
--- The cursor of a migration begins with whether rows move into the layout or out of it.
+-- The first character of a cursor: whether rows move into the layout or out of it.
 local function way_of(number)
   return number == 1 and "i" or "o"
 end
@@ -153,7 +153,7 @@ local function adopt(stored)
         return object
       end
       object.from = number
-      -- If rows moved the other way before, new rows may be before the cursor.
+      -- If rows moved in the other direction before, there may be new rows before the cursor.
       object.cursor = sub(cursor, 1, 1) == way_of(number) and cursor or ""
       return object
     end

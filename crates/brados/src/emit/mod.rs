@@ -69,7 +69,7 @@ use crate::syntax::ast::Kind;
 pub struct Class {
     /// Its source, in Lua.
     pub lua: String,
-    /// Which line of the program each line of it comes from.
+    /// The line of the program for each line of the class.
     pub lines: LineMap,
 }
 
@@ -107,7 +107,7 @@ pub(crate) fn emit(program: &Program, plan: &ClassPlan, source: &str) -> Class {
     Class { lua, lines }
 }
 
-/// What objects are known by in each layout of a program, the present one first.
+/// The signature of objects in each layout of a program, the present layout first.
 pub(crate) fn signatures(program: &Program, views: &[View]) -> Vec<String> {
     Layouts::new(program, views).all.into_iter().map(|layout| layout.signature).collect()
 }
@@ -160,7 +160,7 @@ fn contains_table(program: &Program, rule: usize) -> bool {
     reads.iter().any(|(id, ..)| program.collection(*id).kind == Kind::Table)
 }
 
-/// What a relation is called in the class: names that no keyword of Lua is like.
+/// The name of a relation in the class. No keyword of Lua has this form.
 fn relation_name(program: &Program, relation: Relation) -> String {
     let CollectionId(id) = relation.collection();
     let collection = program.collection(CollectionId(id));

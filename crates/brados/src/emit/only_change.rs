@@ -26,7 +26,7 @@ impl MethodWriter<'_> {
         }
     }
 
-    /// What becomes of the one row: it stays pending only if it is a change.
+    /// Emits the test whether the one row is a change. Only then it stays pending.
     pub(super) fn settle_only(&mut self, table: CollectionId, op: MergeOp) {
         match self.row(&self.pending_name(table)) {
             row @ Row::Scalars(_) => self.settle_scalars(table, op, &row),
@@ -123,7 +123,7 @@ impl MethodWriter<'_> {
             && !self.program.has_removal()
     }
 
-    /// What a table holds under the key of a row.
+    /// Emits the look-up of the stored row with the key of `row`.
     fn stored_row(&mut self, table: CollectionId, row: &Row) -> Row {
         let key_width = self.program.collection(table).key_width;
         let key = self.columns(row, table, key_width);
@@ -135,7 +135,7 @@ impl MethodWriter<'_> {
         })
     }
 
-    /// What its aggregates come to with the one row, if that is a change.
+    /// Emits the update of the table's aggregates by the one row, if the row is a change.
     pub(super) fn update_only(&mut self, table: CollectionId, op: MergeOp) {
         let (views, pending) = (self.views_of(table), self.pending_name(table));
         if views.is_empty() {
@@ -206,7 +206,7 @@ impl MethodWriter<'_> {
         self.out.put("object.is_changed = true");
     }
 
-    /// What is stored under a number, of which `key` is the key as a text.
+    /// Emits the storing of a row whose key is one number. `key` is an expression for the key.
     fn store_under_int(&mut self, int: &IntKey, key: &str, columns: &[Typed]) {
         let arguments = int.arguments();
         let is_literal = |text: &str| text.starts_with('"');

@@ -62,7 +62,7 @@ fn place(layouts: &Layouts<'_>, number: usize, id: CollectionId, runtime: &mut R
     let physical = &layouts.all[number];
     let name = layouts.stored.name(id);
     let rows = quoted(format!("{name}.").as_bytes());
-    // What is noted of appended rows is told from rows by its key.
+    // Index entries have other keys than rows.
     let notes = quoted(format!("{name}@").as_bytes());
     let index = match physical.layout.table(name) {
         TablePlace::Map => return format!("{}({rows})", runtime.need("in_map")),
@@ -88,7 +88,7 @@ fn slots(physical: &Physical, id: CollectionId, prefix: &str, runtime: &mut Runt
     format!("{}({prefix}, {at}, {base}, {width}, {count})", runtime.need("in_slots"))
 }
 
-/// The place of a table's rows: between layouts the object says which is in force.
+/// A Lua expression for the place of a table's rows, which depends on the state of the object.
 fn place_in_force(layouts: &Layouts<'_>, name: &str) -> String {
     match layouts.has_former() {
         true => format!("place_of(object, {name})"),
@@ -101,7 +101,7 @@ pub(super) fn find(layouts: &Layouts<'_>, name: &str, key: &str) -> String {
     format!("{}.find(object, {key})", place_in_force(layouts, name))
 }
 
-/// `get`, `put` and `page` of a table, from its place.
+/// Writes `get`, `put` and `page` of a table, which use its place.
 pub(super) fn write_access(
     layouts: &Layouts<'_>,
     id: CollectionId,

@@ -13,7 +13,7 @@ use crate::plan::{Relation, Rows, RulePlan};
 use crate::syntax::ast::Kind;
 use nacre_calls::Value;
 
-/// A text of so many bytes is not copied to save a call.
+/// A string of at least this many bytes is appended by a call of its own, to save a copy.
 const LONG_TEXT_BYTES: usize = 512;
 
 /// Replies of one number that are spelled, to choose from rather than to be made.

@@ -12,16 +12,16 @@ use super::writer::Position;
 use crate::limits::{MAX_INTEGER, REQUEST_HEAD_BYTES};
 use nacre_calls::{Base, Type};
 
-/// How a number and a text are marked in a request, as `string.unpack` reads them.
+/// The byte before a number in a request, and the next constant before a string.
 const INT_TAG: u8 = b'i';
 const TEXT_TAG: u8 = b's';
 /// The first number that is not exact.
 const NUMBER_END: i64 = MAX_INTEGER + 1;
-/// Bytes of a number in a request, and of what comes before a text.
+/// The bytes of a number in a request; the next constant: the bytes before a string.
 const NUMBER_BYTES: usize = 9;
 const TEXT_HEAD_BYTES: usize = 5;
 
-/// A request whose columns are at fixed places: numbers, and perhaps a string after them.
+/// A request whose columns are at fixed offsets: numbers, and perhaps a string after them.
 struct FixedRequest {
     numbers: usize,
     ends_in_text: bool,
@@ -45,12 +45,12 @@ impl FixedRequest {
         self.numbers + usize::from(self.ends_in_text)
     }
 
-    /// What it has at least, which is all but the text itself.
+    /// The length of the request without the string.
     fn bytes(&self) -> usize {
         self.numbers * NUMBER_BYTES + if self.ends_in_text { TEXT_HEAD_BYTES } else { 0 }
     }
 
-    /// The parameters in which a method gets what the host made of it.
+    /// The parameters by which a method gets the decoded columns.
     fn parameters(&self) -> Vec<String> {
         let numbers = (1..=self.numbers).map(|at| format!("a{at}"));
         numbers.chain(self.ends_in_text.then(|| Rest::LENGTH.to_owned())).collect()
@@ -66,7 +66,7 @@ impl FixedRequest {
         "Bi8".repeat(self.numbers) + if self.ends_in_text { "BI4" } else { "" }
     }
 
-    /// A piece of Lua about the text, with its column for `{}`; nothing if there is none.
+    /// A piece of Lua with the string's column number for `{}`; `None` without a string.
     fn text(&self, piece: &str) -> Option<String> {
         self.ends_in_text.then(|| piece.replace("{}", &self.columns().to_string()))
     }
@@ -87,14 +87,14 @@ impl Rest {
     /// How many bytes it has.
     pub const LENGTH: &str = "n";
 
-    /// The text itself.
+    /// A Lua expression for the string.
     pub fn cut(&self) -> String {
         format!("sub(input:str(), {})", self.from)
     }
 }
 
 impl MethodWriter<'_> {
-    /// What follows the length among a method's parameters, and what is registered of its requests.
+    /// The parameters that follow the length, and the registered types of the request's columns.
     pub(super) fn taken_apart(&self) -> Option<(Vec<String>, String)> {
         let request = FixedRequest::of(&self.program.collection(self.plan.input).types())?;
         (request.columns() > 0).then(|| (request.parameters(), request.tags()))
@@ -111,7 +111,7 @@ impl MethodWriter<'_> {
         self.declare_request(names);
     }
 
-    /// Numbers, and perhaps a text at the end: one call unpacks all, unless the host did.
+    /// Decodes numbers, and perhaps a string at the end, by one call, unless the host did.
     fn decode_fixed(&mut self, request: &FixedRequest) {
         let first = request.parameters().into_iter().next();
         if let Some(first) = &first {
@@ -147,7 +147,7 @@ impl MethodWriter<'_> {
         }
     }
 
-    /// The text at the end of the request, if a column is that.
+    /// The string at the end of the request, if `column` is that string.
     pub(super) fn rest_called(&self, column: &str) -> Option<&Rest> {
         self.rest.as_ref().filter(|rest| rest.name == column)
     }

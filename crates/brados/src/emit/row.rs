@@ -1,6 +1,6 @@
 //! The available row of a method: either a Lua table, or one expression for each column.
 
-/// A row at hand.
+/// An available row.
 #[derive(Debug, Clone)]
 pub(super) enum Row {
     /// The row is a Lua table with the columns in order. The string is the name of the variable
@@ -15,12 +15,12 @@ pub(super) enum Row {
 pub(super) struct Scalars {
     /// Whether the row is there, as a condition.
     pub is_there: String,
-    /// What each column is spelled as.
+    /// A Lua expression for each column.
     pub columns: Vec<String>,
 }
 
 impl Row {
-    /// What a column is spelled as.
+    /// A Lua expression for a column.
     pub fn column(&self, at: usize) -> String {
         match self {
             Self::Table(variable) => format!("{variable}[{}]", at + 1),

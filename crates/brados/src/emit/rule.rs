@@ -74,7 +74,7 @@ impl MethodWriter<'_> {
         blocks.close(self.out);
     }
 
-    /// The row of a rule, once all it is made of is at hand.
+    /// Emits the row of a rule, where all its parts are available.
     fn give(&mut self, select: &Select, head: CollectionId, scope: &Scope, target: &Target) {
         match whole_row(self, select, head) {
             Some(source) => self.put_existing(head, &scope.rows[source], target),
@@ -110,7 +110,7 @@ impl MethodWriter<'_> {
         found
     }
 
-    /// What has to hold of a row that is at hand for it to match.
+    /// The conditions under which an available row matches.
     pub(super) fn match_tests(
         &mut self,
         scope: &Scope,

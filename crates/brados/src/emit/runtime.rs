@@ -10,7 +10,7 @@ const FILES: [&str; 4] = [
     include_str!("layout.lua"),
     include_str!("migrate.lua"),
 ];
-/// What a section begins with, on a line of its own.
+/// The beginning of a section.
 const MARK: &str = "\n--- ";
 
 /// Which sections a class uses.
@@ -24,7 +24,7 @@ impl Runtime {
         name
     }
 
-    /// The text of all sections in use, each after those it uses.
+    /// The code of all sections in use, each after the sections that it uses.
     pub fn text(&self) -> String {
         let sections: Vec<_> = sections().collect();
         let mut needed = self.0.clone();
@@ -74,7 +74,7 @@ mod tests {
         let is_said = |text: &str| sections().any(|section| section.text.contains(text));
         assert!(is_said(&stated));
         assert!(is_said("unpack(\"<I6I4I4\", noted, 2)"));
-        // The slot's flag, the note's kind, offset, length and room.
+        // The slot's state; then the entry's kind, offset, length and block length.
         assert_eq!(crate::layout::stream::INDEX_BYTES, 1 + 1 + 6 + 4 + 4);
     }
 

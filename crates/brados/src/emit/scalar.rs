@@ -31,7 +31,7 @@ impl MethodWriter<'_> {
         2 * input + widths.sum::<usize>() + pending.sum::<usize>() <= MAX_ROW_LOCALS
     }
 
-    /// Whether the one row of a relation in memory is no table.
+    /// Whether the one row of a relation in memory is in local variables.
     pub(super) fn is_scalar(&self, id: CollectionId) -> bool {
         self.has_scalars
             && self.plan.rows_of(Relation::Local(id)) == Rows::One

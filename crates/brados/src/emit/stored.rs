@@ -71,7 +71,7 @@ pub(super) fn write_table(
 ) {
     let table = layouts.stored.program.collection(id);
     let is_placed = layouts.is_placed(id);
-    // A place has its keys to itself.
+    // Keys of a place need no prefix.
     let prefix = if is_placed { String::new() } else { format!("{}.", table.name) };
     let prefix = quoted(prefix.as_bytes());
     let (first, last) = (table.key_width + 1, table.width());
@@ -107,7 +107,7 @@ pub(super) fn row_fields(start: usize, types: &[Type]) -> Vec<String> {
     (1..=slot_count(types)).map(|slot| format!("object[{}]", start + slot)).collect()
 }
 
-/// A table with one row, which lies in the header.
+/// Writes the functions of a table with at most one row, which is in the header.
 fn write_header_row(
     name: &str,
     start: usize,

@@ -1,4 +1,4 @@
-//! What becomes of the rows of a rule.
+//! Emits what happens with the rows of a rule.
 
 use super::encoding::{Typed, key, quoted, row_key};
 use super::method::MethodWriter;
@@ -22,7 +22,7 @@ pub(super) enum Target {
     Few(String),
     /// A set of rows that are added to a table now.
     Table,
-    /// What waits for the end of the request.
+    /// Changes that wait for the end of the request.
     Pending(&'static str),
 }
 
@@ -48,7 +48,7 @@ impl Target {
 }
 
 impl MethodWriter<'_> {
-    /// A new row goes where it belongs.
+    /// Emits the code that adds a new row to its target.
     pub(super) fn put_row(&mut self, head: CollectionId, columns: Vec<String>, target: &Target) {
         match target {
             Target::Only(Row::Scalars(own)) => self.out.put(assigned(own, &columns)),
@@ -113,7 +113,7 @@ impl MethodWriter<'_> {
 
     /// The same, for a row that is no table.
     fn put_same_scalars(&mut self, head: CollectionId, own: &Scalars, columns: &[String]) {
-        // What is computed is computed once.
+        // Each column is computed only once.
         let values: Vec<_> = (1..=columns.len()).map(|at| format!("n{at}")).collect();
         if !values.is_empty() {
             self.out.put(format!("local {} = {}", values.join(", "), columns.join(", ")));

@@ -33,7 +33,7 @@ pub(super) struct ViewWriter<'a> {
     pub layouts: &'a Layouts<'a>,
     pub view: &'a View,
     pub kept_as: KeptAs,
-    /// What the view and its table are called in the class.
+    /// The names of the aggregate and its table in the class.
     pub name: String,
     pub table: String,
     pub runtime: &'a mut Runtime,
@@ -109,7 +109,7 @@ impl ViewWriter<'_> {
         self.write_changes();
     }
 
-    /// What the keys of its groups begin with in the map.
+    /// The prefix of the keys of its groups in the map.
     fn prefix(&self) -> String {
         quoted(format!("{}.", self.view.name).as_bytes())
     }
@@ -151,7 +151,7 @@ impl ViewWriter<'_> {
         columns
     }
 
-    /// The row where the table has none.
+    /// The row of an empty table.
     fn of_nothing(&self) -> String {
         let defaults = self.view.aggregates.iter().filter_map(|one| one.default.as_ref());
         let defaults: Vec<_> = defaults.map(value).collect();

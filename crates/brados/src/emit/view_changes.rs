@@ -13,7 +13,7 @@ use super::view::ViewWriter;
 use crate::ir::Function;
 use crate::plan::KeptAs;
 
-/// What a state has of an aggregate.
+/// The part of a state that belongs to one aggregate.
 #[derive(Debug, Clone, Copy)]
 struct Part {
     function: Function,
@@ -49,7 +49,7 @@ impl ViewWriter<'_> {
         matches!(self.kept_as, KeptAs::EdgeInHeader(_))
     }
 
-    /// What a state has besides the number of rows.
+    /// The parts of a state besides the number of rows.
     fn parts(&self) -> Vec<Part> {
         let kept = self.view.aggregates.iter().filter(|one| one.function != Function::Count);
         kept.enumerate()
@@ -156,7 +156,7 @@ impl ViewWriter<'_> {
         self.out.close("end");
     }
 
-    /// What a row makes of the greatest or least in a state.
+    /// Emits the update of a greatest or least value by a row.
     fn write_extreme(&mut self, part: Part, state: &str) {
         let Part { function, column, at } = part;
         let beats = if function == Function::Max { ">" } else { "<" };
@@ -224,7 +224,7 @@ impl ViewWriter<'_> {
         self.out.open(format!("function {name}.flush(object, changes)"));
         self.out.open(format!("for group, state in next, object.{name} or {nothing} do"));
         if self.view.needs_repair() {
-            // How many rows an end has only a repair tells.
+            // Only a repair knows whether a stored end still has rows.
             let rows = if self.is_edge() { "" } else { " and state[1] > 0" };
             self.out.open(format!("if state.is_stale{rows} then"));
             self.out.put(format!("{name}.repair(object, group, state, changes)"));

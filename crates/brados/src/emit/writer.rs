@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-/// Which line of a program each line of its class comes from.
+/// The line of the program for each line of its class.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LineMap(Vec<u32>);
 
@@ -15,7 +15,7 @@ impl LineMap {
     }
 }
 
-/// A text in the making.
+/// Lua code that is being written.
 #[derive(Debug, Default)]
 pub(super) struct Writer {
     text: String,
@@ -47,7 +47,7 @@ impl Blocks {
     }
 }
 
-/// A place between two lines.
+/// A position between two lines.
 pub(super) struct Position {
     text: usize,
     line: usize,
@@ -85,19 +85,19 @@ impl Writer {
         self.indent += 1;
     }
 
-    /// Where the next line goes.
+    /// The position of the next line.
     pub fn mark(&self) -> Position {
         Position { text: self.text.len(), line: self.lines.len(), indent: self.indent }
     }
 
-    /// Adds a line where a mark is; later marks move.
+    /// Adds a line at a mark. Later marks move.
     pub fn insert(&mut self, mark: &Position, line: impl Display) {
         let line = format!("{}{line}\n", "  ".repeat(mark.indent));
         self.text.insert_str(mark.text, &line);
         self.lines.insert(mark.line, self.line);
     }
 
-    /// What was added since a mark.
+    /// The code that was added since a mark.
     pub fn since(&self, mark: &Position) -> &str {
         &self.text[mark.text..]
     }
@@ -111,13 +111,13 @@ impl Writer {
         })
     }
 
-    /// Adds another text's lines.
+    /// Adds the lines of another writer.
     pub fn append(&mut self, other: Writer) {
         self.text.push_str(&other.text);
         self.lines.extend(other.lines);
     }
 
-    /// Adds a text that comes from no line.
+    /// Adds code that comes from no line of the program.
     pub fn put_text(&mut self, text: &str) {
         let line = std::mem::take(&mut self.line);
         text.lines().for_each(|line| self.put(line));

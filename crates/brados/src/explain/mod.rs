@@ -53,7 +53,7 @@ pub struct ExplainedMethod {
 pub struct ExplainedRule {
     /// Its line.
     pub line: u32,
-    /// What it is into, and how.
+    /// The collection into which the rule puts rows, and the operator.
     pub head: String,
     /// The access path of each relation it reads.
     pub accesses: Vec<String>,

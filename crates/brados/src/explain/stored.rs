@@ -62,7 +62,7 @@ impl Explainer<'_> {
         }
     }
 
-    /// Where the header is, if it is not where it always was.
+    /// The location of the header, if it is not the map.
     fn header(&self, layout: &Layout, stream: &Stream) -> Option<String> {
         match layout.header {
             HeaderPlace::Map => None,

@@ -44,7 +44,7 @@ pub use self::notation::LayoutError;
 pub use self::row_bound::most_rows_in_stream;
 pub use self::source::with_layout;
 
-/// Where everything lies.
+/// The locations of all tables and of the header.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Layout {
     /// The tables that are not in the map, by name.
@@ -67,7 +67,7 @@ pub enum Stripes {
     Each,
 }
 
-/// Where the rows of a table lie.
+/// The location of a table's rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum TablePlace {
     /// In the map.
@@ -90,9 +90,9 @@ pub enum TablePlace {
 pub enum IndexPlace {
     /// In the map.
     Map,
-    /// At the beginning of the byte stream, with room for this many rows.
+    /// At the beginning of the byte stream.
     Stream {
-        /// How many rows the index has room for. Rows with other keys are in the map.
+        /// How many rows the index can hold. Rows with other keys are in the map.
         count: u32,
     },
 }
@@ -110,7 +110,7 @@ pub enum HeaderPlace {
 }
 
 impl Layout {
-    /// Where a table lies.
+    /// The location of a table.
     pub fn table(&self, name: &str) -> TablePlace {
         self.tables.get(name).copied().unwrap_or_default()
     }
@@ -127,7 +127,7 @@ impl Layout {
         self
     }
 
-    /// Puts a table somewhere else.
+    /// Changes the location of a table.
     pub fn set_table(&mut self, name: &str, place: TablePlace) {
         match place {
             TablePlace::Map => drop(self.tables.remove(name)),
@@ -135,7 +135,7 @@ impl Layout {
         }
     }
 
-    /// Whether anything lies in the byte stream.
+    /// Whether the layout uses the byte stream.
     pub fn uses_stream(&self) -> bool {
         !self.tables.is_empty() || self.header == HeaderPlace::Stream
     }

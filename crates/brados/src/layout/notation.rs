@@ -16,7 +16,7 @@ pub(super) const STRIPES: &str = "stripes";
 const INDEX_COUNT: u32 = 65_536;
 const PLACES: [&str; 5] = ["map", "slots", "appended", "attribute", "stream"];
 
-/// A text that is no layout.
+/// An error: a string that is no layout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LayoutError {
     /// Where, in bytes from its beginning.

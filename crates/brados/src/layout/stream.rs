@@ -43,7 +43,7 @@ pub(crate) struct Stream {
     pub header_bytes: u32,
     /// The slots of tables, and of their indexes.
     pub slots: Vec<(CollectionId, Slots)>,
-    /// Where the heap begins, and which field has its first free places.
+    /// The offset of the heap, and the position of the field with its free lists.
     pub heap: Option<(u32, usize)>,
     /// The formats of the layout's fields.
     pub format: String,
@@ -56,7 +56,7 @@ impl Stream {
         self.slots.iter().find(|(own, _)| *own == id).map(|(_, slots)| *slots)
     }
 
-    /// What the layout's fields hold at first.
+    /// The initial values of the layout's fields.
     pub fn blank(&self) -> Vec<String> {
         let heap = self.heap.iter().map(|_| "\"\"".to_owned());
         self.slots.iter().flat_map(|_| ["0".to_owned(), "0".to_owned()]).chain(heap).collect()
@@ -80,7 +80,7 @@ impl Stream {
     }
 }
 
-/// What wants the end of the stream.
+/// A part that grows at the end of the stream.
 enum Growing<'a> {
     Slots(CollectionId, &'a str, u32),
     Heap(&'a str),
@@ -128,7 +128,7 @@ pub(crate) fn divide(stored: &Stored<'_>, layout: &Layout) -> Result<Stream, Ill
     Ok(stream)
 }
 
-/// Gives each part its place, one after another from `base` on.
+/// Gives each part its offset, one after another from `base` on.
 fn place(stored: &Stored<'_>, stream: &mut Stream, mut base: u64) -> Result<(), Illegal> {
     let most = u64::from(MAX_STREAM_BYTES);
     for (id, slots) in &mut stream.slots {

@@ -93,7 +93,7 @@ impl Domains<'_> {
         (at < MAX_TEXTS).then(|| 1 << at)
     }
 
-    /// The texts of a domain, in their order.
+    /// The strings of a domain, in their order.
     fn texts(&self, domain: u128) -> Vec<&Vec<u8>> {
         let bits = self.texts.iter().take(MAX_TEXTS).enumerate();
         let mut texts: Vec<_> =

@@ -127,7 +127,7 @@ fn check_aggregate_into_table(
 
 type ColumnId = (CollectionId, usize);
 
-/// The columns that hold aggregates, by whatever way they came there.
+/// The columns whose values come from aggregates, directly or through other rules.
 fn aggregated_columns(program: &Program) -> HashSet<ColumnId> {
     let mut found = HashSet::new();
     loop {

@@ -108,7 +108,7 @@ struct Join<'p, 'a> {
     planner: &'p Planner<'a>,
     select: &'p Select,
     sources: Vec<Relation>,
-    /// The sources whose row is at hand, as bits.
+    /// The relations whose row is available, as bits.
     bound: u32,
     steps: Vec<Step>,
     /// The filters that are tested or hold by how rows were found.

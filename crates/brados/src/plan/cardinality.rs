@@ -6,7 +6,7 @@ use super::{Relation, Rows, View, parts};
 use crate::ir::{CollectionId, Program};
 use crate::syntax::ast::Kind;
 
-/// What is known of the relations of a method so far.
+/// How many rows the relations of a method may have, as far as is known.
 pub(super) struct Cardinalities(BTreeMap<Relation, Rows>);
 
 impl Cardinalities {
@@ -48,7 +48,7 @@ fn stored(program: &Program, id: CollectionId) -> Rows {
 }
 
 impl Rows {
-    /// Of a join of two.
+    /// The number of rows of a join.
     pub(super) fn times(self, other: Self) -> Self {
         match (self, other) {
             (Self::Empty, _) | (_, Self::Empty) => Self::Empty,
@@ -56,7 +56,7 @@ impl Rows {
         }
     }
 
-    /// Of both together.
+    /// The number of rows of two relations together.
     pub(super) fn plus(self, other: Self) -> Self {
         match (self, other) {
             (Self::Empty, other) | (other, Self::Empty) => other,

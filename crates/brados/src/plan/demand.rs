@@ -33,7 +33,7 @@ pub(super) fn prune(program: &Program, phases: &mut Vec<Phase>) {
     *phases = kept;
 }
 
-/// What a rule reads, whichever part of a collection it is.
+/// The relations that a rule reads, for all parts of a collection.
 fn reads(program: &Program, plan: &RulePlan) -> Vec<Relation> {
     let mut reads = plan.sources.clone();
     reads.extend(plan.steps.iter().filter_map(|step| match step {

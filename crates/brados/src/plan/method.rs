@@ -144,7 +144,7 @@ impl Method<'_> {
         self.known.parts(self.program, self.views, id)
     }
 
-    /// An aggregate goes over all parts of its input in one go.
+    /// Plans an aggregation, which reads all parts of its input in one loop.
     fn aggregation(
         &self,
         rule: usize,
@@ -204,7 +204,7 @@ impl Method<'_> {
         plans
     }
 
-    /// What is written at the end of the request, and sent after it.
+    /// Plans the rules that write at the end of the request or send messages.
     fn effects(&mut self) {
         for (at, rule) in self.program.rules.iter().enumerate() {
             if rule.op == MergeOp::Now {

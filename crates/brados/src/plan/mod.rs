@@ -41,7 +41,7 @@ pub struct ClassPlan {
 pub struct MethodPlan {
     /// Its input.
     pub input: CollectionId,
-    /// What is computed, in order.
+    /// The phases of the computation, in order.
     pub phases: Vec<Phase>,
     /// How many rows each relation that is not empty has.
     pub rows: Vec<(Relation, Rows)>,
@@ -85,11 +85,11 @@ pub enum Rows {
 pub struct RulePlan {
     /// Which rule of the program.
     pub rule: usize,
-    /// What stands for each of its sources.
+    /// The relation that the rule reads for each of its collections.
     pub sources: Vec<Relation>,
-    /// What is done, each step within the one before.
+    /// The steps; each is nested in the previous one.
     pub steps: Vec<Step>,
-    /// How many rows come of it.
+    /// How many rows it can produce.
     pub rows: Rows,
 }
 
@@ -125,7 +125,7 @@ pub enum Access {
     Only,
     /// Every row of a relation in memory; of a stored one, once it was read.
     Each,
-    /// Those rows of a relation in memory that the last round of a recursion added.
+    /// The rows of a relation in memory that the last round of a recursion added.
     EachNew,
     /// The rows that have these values in these columns, found by an index in memory. A stored
     /// relation is first read into memory.
@@ -167,7 +167,7 @@ impl MethodPlan {
         })
     }
 
-    /// Whether it puts rows into a table that has room for many.
+    /// Whether it adds rows to a table that can have many.
     pub fn grows(&self, program: &Program) -> bool {
         self.rules().any(|plan| {
             let rule = &program.rules[plan.rule];

@@ -27,7 +27,7 @@ pub struct View {
     pub rule: usize,
     /// The columns of the table by which it is grouped.
     pub keys: Vec<usize>,
-    /// What is kept of each group.
+    /// The aggregates of each group.
     pub aggregates: Vec<Aggregate>,
     /// The end of the table that it is.
     pub edge: Option<Edge>,
@@ -53,9 +53,9 @@ pub enum KeptAs {
     /// The aggregate is stored in the header, without a number of rows. It is the greatest or least
     /// key of a table that is outside the map in some layout.
     EdgeInHeader(Edge),
-    /// Of a whole table, in the header.
+    /// The aggregate of a whole table, stored in the header.
     Header,
-    /// Of groups, each an entry of the map.
+    /// Aggregates of groups, each stored in an entry of the map.
     Entries,
 }
 

@@ -18,7 +18,7 @@ pub(super) struct Rows {
     pub key_width: usize,
 }
 
-/// What the next step works on.
+/// The input of the next step.
 pub(super) enum Current {
     Collection(CollectionId),
     Product(Vec<CollectionId>),
@@ -26,7 +26,7 @@ pub(super) enum Current {
 }
 
 impl<'a> Resolver<'a> {
-    /// What the right side of a rule computes.
+    /// Resolves the right side of a rule.
     pub(super) fn rows(&mut self, relation: &ast::Relation) -> Resolved<Rows> {
         let mut current = self.base(relation)?;
         let mut name = base_name(relation);
@@ -147,7 +147,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// The collection a step works on: what the one before computed gets one of its own.
+    /// Returns the collection on which a step works. A computed result becomes a new collection.
     pub(super) fn materialise(&mut self, current: Current, name: &Name) -> CollectionId {
         match current {
             Current::Collection(id) => id,

@@ -46,7 +46,7 @@ impl<'a> Resolver<'a> {
                 key_width,
                 span: declaration.name.span,
             };
-            // One without columns was told of.
+            // A channel without columns was already reported.
             if collection.is_delivered() && collection.width() > 0 {
                 delivery::check_columns(&mut collection)
                     .into_iter()

@@ -1,4 +1,4 @@
-//! Blocks: what they keep and what they make of it.
+//! Resolves blocks: which rows they keep and which columns they compute.
 
 use super::chain::Rows;
 use super::{Resolved, Resolver};
@@ -150,7 +150,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// The columns asked for: a row in brackets, a variable's row, or one value.
+    /// The wanted columns: a row in brackets, a variable's row, or one value.
     fn wanted(&mut self, scope: &Scope<'_>, wanted: &ast::Expr) -> Resolved<Vec<Expr>> {
         match &wanted.kind {
             ast::ExprKind::List(items) => items.iter().map(|item| self.expr(scope, item)).collect(),

@@ -229,7 +229,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// What is not to match, and the pairs of columns by which it would.
+    /// The collection that must not match, and the pairs of columns that are compared.
     fn notin_arguments<'c>(&mut self, call: &'c Call) -> Resolved<(CollectionId, &'c [Argument])> {
         let (message, span) = match call.arguments.split_first() {
             None => ("`notin` of what?", call.span),

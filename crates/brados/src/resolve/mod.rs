@@ -46,7 +46,7 @@ pub(crate) fn resolve(tree: &ast::Program, diagnostics: &mut Diagnostics) -> ir:
         return resolver.program;
     }
     for rule in tree.blocks.iter().flat_map(|block| &block.rules) {
-        // Of a rule with a mistake the mistake is all that matters.
+        // A rule with a mistake is reported and left out.
         let _ = resolver.rule(rule);
     }
     resolver.program

@@ -104,7 +104,7 @@ pub(crate) fn choose(program: &Program, plan: &ClassPlan) -> Result<Striping, Ve
 }
 
 impl Striping {
-    /// The method that every stripe must carry out, if there is one.
+    /// A method that every stripe must run, if there is one.
     pub(crate) fn spread(&self) -> Option<CollectionId> {
         let is_spread = |route: &Route| matches!(route, Route::Every { .. });
         self.methods.iter().find(|(_, route)| is_spread(route)).map(|(input, _)| *input)
@@ -155,7 +155,7 @@ fn assignments(program: &Program) -> Vec<Vec<(CollectionId, usize)>> {
     all
 }
 
-/// A way to divide tables, in question.
+/// A choice of dividing columns that is being tried.
 struct Attempt<'a> {
     program: &'a Program,
     plan: &'a ClassPlan,
@@ -220,7 +220,7 @@ impl Stripes {
         }
     }
 
-    /// The names of all stripes, where there is a number of them.
+    /// The names of all stripes, if their number is fixed.
     fn names(self, name: &str) -> Vec<String> {
         match self {
             Self::None => vec![name.to_owned()],

@@ -13,14 +13,14 @@ use crate::plan::{MethodPlan, Relation, RulePlan, Step};
 use crate::syntax::ast::Kind;
 use crate::syntax::token::MergeOp;
 
-/// What a stripe has of a relation.
+/// Which rows of a relation a stripe has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Share {
-    /// All of it, as every stripe.
+    /// Every stripe has all rows.
     Same,
     /// Its part: those of all stripes are the whole.
     Part,
-    /// What is no part of the whole.
+    /// The stripe's rows are not a part of the whole relation's rows.
     Apart,
 }
 
@@ -103,7 +103,7 @@ impl Spread<'_> {
         }
     }
 
-    /// Groups that lie within a stripe each are parts as well.
+    /// If each group is within one stripe, every stripe has its part of the groups.
     fn grouped(&self, keys: &[usize], plan: &RulePlan) -> Share {
         let within = |source: &Relation| keys.iter().any(|key| self.own.has(*source, *key));
         if plan.sources.iter().all(within) { Share::Part } else { Share::Apart }

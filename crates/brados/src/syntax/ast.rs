@@ -5,7 +5,7 @@ use crate::layout::Layout;
 use crate::span::Span;
 use nacre_calls::{Base, Value};
 
-/// A name where it is written.
+/// A name and its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Name {
     pub text: String,
@@ -17,15 +17,15 @@ pub(crate) struct Name {
 pub enum Kind {
     /// Stored in the object.
     Table,
-    /// Of one request.
+    /// A collection that lasts for one request.
     Scratch,
-    /// Of one request, named where it is computed.
+    /// A collection that lasts for one request, declared by the rule that computes it.
     Temp,
     /// Sent to the runtime after the request.
     Channel,
     /// A method: its row is the request.
     Input,
-    /// What is replied.
+    /// A collection whose rows are replied.
     Output,
 }
 

@@ -7,7 +7,7 @@ use crate::diagnostic::Diagnostic;
 use crate::span::Span;
 use nacre_calls::Value;
 
-/// Of the operators, those that bind least.
+/// The precedence of the operators that bind least.
 const LOWEST: usize = 1;
 
 impl Parser<'_> {

@@ -12,7 +12,7 @@ use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::limits::{MAX_NAME_BYTES, MAX_NESTING};
 use crate::span::Span;
 
-/// What parses a part of the grammar answers: the part, or that a mistake was reported.
+/// The result of parsing a part of the grammar: the part, or that a mistake was reported.
 pub(super) type Parsed<T> = Result<T, Reported>;
 
 /// A mistake that was reported.
@@ -50,7 +50,7 @@ impl<'a> Parser<'a> {
         self.peek().span
     }
 
-    /// What comes after the token here.
+    /// The kind of the next token.
     pub fn next_kind(&self) -> Option<&TokenKind> {
         self.tokens.get(self.at + 1).map(|token| &token.kind)
     }
@@ -133,7 +133,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A name where keywords mean nothing, as after a dot.
+    /// A name in a position where keywords have no meaning, such as after a dot.
     pub fn column_name(&mut self) -> Parsed<Name> {
         match self.word() {
             Some(_) => Ok(self.any_name()),
@@ -265,7 +265,7 @@ impl<'a> Parser<'a> {
         Reported
     }
 
-    /// What to write instead, where it is known what is usually meant.
+    /// A suggestion what to write instead, for common mistakes.
     fn way_on(&self, expected: &str, found: &str) -> Option<&'static str> {
         let after_word = matches!(self.tokens[self.at.saturating_sub(1)].kind, TokenKind::Word);
         Some(match (expected, found) {

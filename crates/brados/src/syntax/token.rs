@@ -34,7 +34,7 @@ pub enum MergeOp {
     Now,
     /// `<+`: at the end of the request.
     Insert,
-    /// `<-`: taken away at the end of the request.
+    /// `<-`: deletes rows at the end of the request.
     Delete,
     /// `<+-` or `<+>`: replaces the row with the same key at the end of the request.
     Replace,
@@ -68,7 +68,7 @@ pub enum TokenKind {
     Word,
     /// A whole number.
     Integer(i64),
-    /// A quoted text, its escapes resolved.
+    /// A quoted string with its escapes resolved.
     Text(Vec<u8>),
     /// `<=`, which in an expression compares, and the other ways to merge.
     Merge(MergeOp),

@@ -99,7 +99,7 @@ impl<'a> Inference<'a> {
         }
     }
 
-    /// What an aggregate of a column is.
+    /// The type of an aggregate.
     fn aggregate(&mut self, function: Function, column: Option<Var>, span: Span) -> Var {
         match (function, column) {
             (Function::Max | Function::Min, Some(column)) => column,
@@ -217,7 +217,7 @@ impl<'a> Inference<'a> {
         let base = if op.is_logical() { Base::Bool } else { Base::Int };
         let is_right = self.must_be(left_var, base, left.span, &left_text)
             && self.must_be(right_var, base, right.span, &right_text);
-        // One mistake is told once.
+        // A mistake is reported only once.
         if is_right { self.types.known(base, span) } else { self.types.unknown() }
     }
 
@@ -230,7 +230,7 @@ impl<'a> Inference<'a> {
         }
     }
 
-    /// A value goes into a column.
+    /// Unites the type of a value with that of the column into which it is written.
     fn written(&mut self, head: CollectionId, column: usize, var: Var, span: Span) {
         let name = self.column_name(head, column);
         let own = self.columns[head.0][column];

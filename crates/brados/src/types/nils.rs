@@ -71,7 +71,7 @@ fn written(program: &Program, rule: &Rule) -> Vec<(bool, Span)> {
     }
 }
 
-/// What is known of rows where an expression is computed.
+/// Facts about the rows where an expression is computed.
 struct Facts<'a> {
     program: &'a Program,
     sources: Vec<CollectionId>,
@@ -80,7 +80,7 @@ struct Facts<'a> {
 }
 
 impl<'a> Facts<'a> {
-    /// Of the rows that a join gives.
+    /// The facts about the rows that a join produces.
     fn of_result(program: &'a Program, select: &'a Select) -> Self {
         let conditions = select.filters.iter().collect();
         Self { program, sources: select.sources.clone(), conditions }
@@ -210,7 +210,7 @@ fn check_select<'a>(
     }
 }
 
-/// What an expression itself computes with, not what is within that.
+/// The operands with which an expression itself computes, without those of nested expressions.
 fn operands(expr: &Expr) -> Vec<&Expr> {
     match &expr.kind {
         ExprKind::Binary(op, left, right) if !op.is_condition() => vec![left, right],

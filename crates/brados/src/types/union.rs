@@ -10,12 +10,12 @@ pub(super) struct Var(usize);
 #[derive(Debug, Clone, Copy)]
 enum Evidence {
     Nothing,
-    /// A quoted text: a string or bytes.
+    /// A quoted string: `string` or `bytes`.
     Text(Span),
     Base(Base, Span),
 }
 
-/// Two types that cannot be one, each with the place that decided it.
+/// Two types that cannot be united, each with the position that decided it.
 pub(super) struct Clash {
     pub left: (Base, Span),
     pub right: (Base, Span),
@@ -55,7 +55,7 @@ impl Types {
         at
     }
 
-    /// What is known of it.
+    /// The type of a variable, if it is known.
     pub fn get(&mut self, var: Var) -> Option<Base> {
         let root = self.root(var);
         match self.evidence[root] {
@@ -65,7 +65,7 @@ impl Types {
         }
     }
 
-    /// What it is, in the end.
+    /// The final type of a variable.
     pub fn base(&mut self, var: Var) -> Base {
         self.get(var).unwrap_or(Base::Bytes)
     }

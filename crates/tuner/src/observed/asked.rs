@@ -4,13 +4,13 @@ use nacre_brados::ir::{self, CollectionId, Program};
 use nacre_brados::{Base, Compiled, Kind};
 use nacre_class::{CallsSeen, MethodSeen};
 
-/// A method that was asked, now or before.
+/// A method that was called, recently or earlier.
 pub(super) struct Asked<'a> {
     pub name: &'a str,
     pub seen: &'a MethodSeen,
     pub columns: Vec<Asking<'a>>,
     pub writes: bool,
-    /// Whether it puts rows into a table that has room for many.
+    /// Whether it adds rows to a table that can have many.
     pub grows: bool,
 }
 
@@ -46,7 +46,7 @@ pub(super) fn asked<'a>(compiled: &'a Compiled, seen: &'a CallsSeen) -> Vec<Aske
         .collect()
 }
 
-/// Whether a table with room for many rows has a key column of this name.
+/// Whether a table that can have many rows has a key column of this name.
 fn is_key(program: &Program, name: &str) -> bool {
     program.of_kind(Kind::Table).any(|id| {
         let table = program.collection(id);

@@ -29,7 +29,7 @@ pub(super) fn counting_method<'a>(asked: &[Asked<'a>]) -> Option<&'a str> {
     Some(most.name)
 }
 
-/// What all methods have in numbers that are no keys, by the names of their columns.
+/// The values of number columns that are no keys, over all methods, by the columns' names.
 pub(super) fn settings<'a>(asked: &[Asked<'a>]) -> BTreeMap<&'a str, ColumnSeen> {
     let mut settings = BTreeMap::<&str, ColumnSeen>::new();
     for method in asked {
@@ -63,7 +63,7 @@ fn highest(column: &ColumnSeen) -> i64 {
     column.range.map_or(0, |(_, highest)| highest)
 }
 
-/// What a method's numbers have to do with those that count up.
+/// How a method's numbers relate to the numbers that count up.
 #[derive(Clone, Copy)]
 pub(super) enum Role {
     /// They are those.

@@ -60,7 +60,7 @@ fn sizes(seen: &MethodSeen) -> Vec<(f64, f64)> {
     buckets.into_iter().map(size).collect()
 }
 
-/// The columns of a request of so many bytes: the longest text has what the others leave.
+/// The columns of a request of this size: the longest string gets the bytes that the others leave.
 fn sized(columns: &[Column], bytes: f64) -> Vec<Column> {
     let mut columns = columns.to_vec();
     let longest = (0..columns.len()).max_by_key(|at| text_bytes(&columns[*at]));
@@ -108,7 +108,7 @@ pub(super) fn fill(
         false => method.seen.looked_into(),
     };
     let growing = growing.into_iter().filter(|method| often(method) > 0);
-    // What refers to rows comes after what makes them.
+    // Requests that refer to rows come after requests that make rows.
     let (after, first): (Vec<&Asked<'_>>, Vec<&Asked<'_>>) =
         growing.partition(|method| uses(&request(method)));
     let makers = if first.is_empty() { after } else { first };

@@ -45,7 +45,7 @@ const MAX_ROWS: u64 = 4096;
 pub struct Derived {
     /// The workload.
     pub workload: Workload,
-    /// What was not observed.
+    /// The assumptions, for what was not observed.
     pub assumed: Vec<String>,
 }
 

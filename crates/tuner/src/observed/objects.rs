@@ -5,7 +5,7 @@ pub(super) const ASSUMED_ROWS: u64 = 128;
 /// Number of objects if it is unknown.
 pub(super) const ASSUMED_OBJECTS: u64 = 32;
 
-/// What is known of a class's objects.
+/// Known numbers of a class's objects and rows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Objects {
     /// How many there are.

@@ -11,7 +11,7 @@ use crate::workload::{Line, MAX_DRAWN_TEXTS, Pattern};
 const LOG: &str = include_str!("../../../../programs/class/log.brados");
 const KV: &str = include_str!("../../../../programs/class/kv.brados");
 
-/// What is counted of these requests of a program.
+/// The counts of these requests of a program.
 fn counted(
     source: &str,
     requests: impl IntoIterator<Item = (&'static str, Vec<Value>)>,
@@ -88,7 +88,7 @@ fn reconfigured(epochs: i64) -> Vec<(&'static str, Vec<Value>)> {
     requests
 }
 
-/// What a class would answer to a workload on one object.
+/// The statuses that a class returns for a workload on one object.
 fn statuses(source: &str, workload: &Workload, mix: usize) -> Vec<String> {
     let clock: std::sync::Arc<dyn Clock> = std::sync::Arc::new(SystemClock::default());
     let runtime = ClassRuntime::new(Budget::default(), clock);
