@@ -4,8 +4,8 @@ use nacre_object::limits::{MAX_MAP_VALUE_BYTES, MAX_REQUEST_BYTES};
 
 /// The longest name of a log, which is part of the names of its map and its objects.
 pub const MAX_LOG_NAME_BYTES: usize = 64;
-/// How many objects a stripe may have. A view has a number for each of them (its salt), and
-/// recovery seals each.
+/// How many objects a stripe may have. A view stores a number (4 bytes) for each column of a range,
+/// and recovery seals each object of a stripe.
 pub const MAX_WIDTH: u32 = 64;
 /// How many entries an object may have. The bound keeps an object small enough to be removed or
 /// compacted in one step.

@@ -59,6 +59,7 @@ pub(crate) fn decode(entry: Bytes, position: u64) -> Result<Bytes> {
         Error::corrupt(format!(
             "the entry at position {position} is damaged: it is no record, or its checksum is wrong"
         ))
+        .hint("`nacre scrub` says what is damaged; trim the position to skip it")
     })
 }
 

@@ -9,8 +9,8 @@ use tokio::time::Instant;
 use crate::core::AppendCore;
 use crate::record::RecordId;
 
-/// The permits that one record holds while its append is in flight: one of the handle's appends,
-/// and as many of the handle's bytes as the record has.
+/// The permits of one append in flight: one for the append, and one for each byte of its record.
+/// The handle has a fixed number of each.
 pub(super) type Permits = [OwnedSemaphorePermit; 2];
 
 /// One append in flight.
@@ -64,7 +64,8 @@ impl Append {
         let _nobody_listens = self.answer.send(result);
     }
 
-    /// Ends the append with this error. The error says so if the record may be in the log.
+    /// Ends the append with this error. If the record may be in the log in spite of the error, adds
+    /// that to the error.
     pub fn fail(self, cause: &Error) {
         let error = match self.core.doubtful_position() {
             Some(position) => Error::unavailable(format!(

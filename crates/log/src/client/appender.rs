@@ -411,7 +411,8 @@ fn conclude_one(write: Write, status: i32) -> Option<(Append, AppendCommand)> {
             Some((append, command))
         }
         EINVAL => {
-            append.fail(&Error::invalid("the record is too large for the log's class"));
+            let error = Error::invalid("the record is too large for the log's class");
+            append.fail(&error.hint("split the record"));
             None
         }
         other => {

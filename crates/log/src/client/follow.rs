@@ -71,8 +71,9 @@ impl Follower {
         Ok(())
     }
 
-    /// Waits a little and reads the holes of the window again. Fills them if they are older than
-    /// [`Patience::hole`](crate::Patience).
+    /// Reads the holes of the window again: the positions that were read as unwritten. If the first
+    /// has been a hole for [`Patience::hole`](crate::Patience), fills them all before. Else only
+    /// sleeps a little before.
     async fn wait_for_hole(&mut self) -> Result<()> {
         let since = *self.hole_since.get_or_insert_with(Instant::now);
         let holes: Vec<_> = self.holes().map(|slot| slot.position).collect();

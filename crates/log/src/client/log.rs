@@ -68,8 +68,9 @@ impl Log {
 
     /// Removes a log and all its records. A later log of the same name begins at position 0.
     ///
-    /// Each object keeps a header of some bytes, and the log keeps its last view. So an old handle
-    /// finds neither the removed log nor the later one.
+    /// Each object keeps a header of some bytes that refuses all requests. The log keeps its last
+    /// view, which says that the log is removed. So a handle of the removed log gets `NotFound`,
+    /// also if a later log has the name.
     ///
     /// # Errors
     /// `NotFound` if there is no log of that name. After `Unavailable` the log may be partly
@@ -284,7 +285,9 @@ impl Log {
     /// `Invalid` if `count` is 0; `Unavailable` if the log has no sequencer and none can be found.
     pub async fn take_positions(&self, count: u32) -> Result<Range<u64>> {
         if count == 0 {
-            return Err(Error::invalid("the number of positions to take is 0").on(self.name()));
+            return Err(Error::invalid("the number of positions to take is 0")
+                .on(self.name())
+                .hint("take at least one"));
         }
         let count = count.min(MAX_TOKENS);
         // A handle that issues positions itself needs no deadline, so it reads no clock.
@@ -404,8 +407,8 @@ impl Log {
     }
 }
 
-/// The first view of a log, after its objects were sealed. The view uses no target that does not
-/// answer. If no target answers, the client asks all again, with twice the patience: on a busy
+/// Makes the first view of a log and seals its objects. The view leaves out the targets that do not
+/// answer. If no target answers, the client asks all again and waits twice as long: on a busy
 /// computer a target that has just started is slow.
 ///
 /// # Errors

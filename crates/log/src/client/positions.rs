@@ -43,7 +43,10 @@ impl Positions {
             None => Ok(true),
             Some([0]) => Ok(true),
             Some([EROFS]) => Ok(false),
-            Some(_) => Err(Error::corrupt(format!("the entry at {position} is damaged"))),
+            Some(_) => {
+                Err(Error::corrupt(format!("the log's entry at position {position} is damaged"))
+                    .hint("`nacre scrub` says what is damaged; trim the position to skip it"))
+            }
         }
     }
 
@@ -207,8 +210,8 @@ enum Outcome {
     Trimmed { is_left: bool },
     /// There was nothing to do: the view has forgotten the positions as trimmed.
     Forgotten,
-    /// There was nothing to do: the stored view names an object that was lost, and no client
-    /// creates it again.
+    /// There was nothing to do: the object of the position was lost with its target. No client
+    /// creates a lost object again.
     Lost,
     /// The operation was not done, because no sequencer has issued the position yet.
     PastTail,
@@ -236,4 +239,5 @@ impl Outcome {
 
 pub(super) fn past_tail(position: u64) -> Error {
     Error::invalid(format!("position {position} is past the log's tail"))
+        .hint("name a position below the tail")
 }

@@ -208,7 +208,10 @@ fn entry_of(found: Found, position: u64) -> Result<Option<Entry>> {
         EntryState::Filled => Entry::Filled,
         EntryState::Trimmed => Entry::Trimmed,
         EntryState::Damaged => {
-            return Err(Error::corrupt(format!("the entry at {position} is damaged")));
+            return Err(Error::corrupt(format!(
+                "the log's entry at position {position} is damaged"
+            ))
+            .hint("`nacre scrub` says what is damaged; trim the position to skip it"));
         }
     }))
 }

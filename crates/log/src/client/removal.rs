@@ -54,8 +54,8 @@ pub(super) async fn bury(env: &LogEnv, removed: &View) -> Result<Option<View>> {
     settle(env, removed, View::is_buried, buried).await
 }
 
-/// Changes a log's view until the stored view has the wanted mark. Returns the stored view, or
-/// `None` if the name belongs to another log by then.
+/// Proposes the view that `next` makes, until the stored view satisfies `is_wanted`. Returns the
+/// stored view, or `None` if the name belongs to another log by then.
 async fn settle(
     env: &LogEnv,
     known: &View,
@@ -84,7 +84,10 @@ async fn settle(
             }
             backoff.wait().await;
         }
-        let gone = || Error::corrupt("the log's view is gone");
+        let gone = || {
+            Error::corrupt("the log's map no longer holds a view")
+                .hint("`nacre scrub` says what is damaged")
+        };
         view = env.views.last(known.log()).await?.ok_or_else(gone)?;
     }
 }

@@ -94,8 +94,8 @@ impl Appender {
             return Ok(AppendEvent::Holds(ReadBack::Trimmed));
         }
         let Some(object) = view.place(position).and_then(|place| view.object(place)) else {
-            // The range of the position now ends before the position. So whatever the old object
-            // holds there is not part of the log.
+            // A new layout has cut the range that contained the position. So the entry that the old
+            // object may have there is not part of the log.
             return Ok(AppendEvent::Holds(ReadBack::Other));
         };
         let to = Addressed { object: &object, class: view.class(), epoch };
@@ -107,7 +107,10 @@ impl Appender {
                 Some(EntryState::Trimmed) => ReadBack::Trimmed,
                 Some(EntryState::Unwritten) => ReadBack::Unwritten,
                 Some(EntryState::Damaged) | None => {
-                    return Err(Error::corrupt(format!("the entry at {position} is damaged")));
+                    return Err(Error::corrupt(format!(
+                        "the log's entry at position {position} is damaged"
+                    ))
+                    .hint("`nacre scrub` says what is damaged; trim the position to skip it"));
                 }
             })),
             Err(CallFailure::Stale | CallFailure::Unsealed) => Ok(AppendEvent::Stale),

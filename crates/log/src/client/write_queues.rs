@@ -60,8 +60,8 @@ impl WriteQueues {
         starts
     }
 
-    /// Takes the writes of the next call. All have the same epoch. If there are none, the task that
-    /// calls ends.
+    /// Takes the writes of the next call. All have the same epoch. If there are none, the calling
+    /// task must end: it no longer counts as a sender of this object.
     pub fn take(&self, place: Place) -> Vec<Write> {
         let mut queues = self.queues();
         let Some(queue) = queues.get_mut(&place) else { return vec![] };

@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_position_starts_without_doubt() {
+    fn an_append_at_a_new_position_has_no_write_in_doubt() {
         let core = check(&[
             (TOKEN, WRITE),
             (NoAnswer, WRITE),

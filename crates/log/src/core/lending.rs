@@ -1,8 +1,8 @@
 //! The sequencer's exclusive capability: a client that is alone with its log issues the positions
 //! itself.
 //!
-//! 1. A client asks for positions and for the capability. It gets both, or only positions, or it
-//!    waits until the holder returns its grant.
+//! 1. A client asks for positions and for the capability. It gets both, or only positions. Or it
+//!    waits until the client that holds the capability (the *holder*) returns its grant.
 //! 2. The holder issues positions up to the end of the view that its grant names, under the epoch
 //!    of that view. It polls the sequencer regularly, and each poll reports its tail.
 //! 3. The holder returns the grant with its tail, and the sequencer continues from there.
@@ -167,8 +167,8 @@ impl SequencerCore {
         }
     }
 
-    /// Takes a holder's report: its tail, and the number of the last request for its tail that it
-    /// knows. Returns whether the holder's grant is still valid.
+    /// Takes a holder's report of its tail. `answered` is the number of the last request for the
+    /// tail that the holder has received. Returns whether the holder's grant is still valid.
     pub fn hear(&mut self, now: Time, told: Returned, answered: u64) -> bool {
         let Returned { client, number, operations, .. } = told;
         if self.lending.authority().granted(client, number).is_none() {

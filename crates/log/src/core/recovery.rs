@@ -65,8 +65,8 @@ pub struct RecoveryCore {
     /// The stripe whose objects are being sealed.
     stripe: u64,
     waiting: BTreeSet<Place>,
-    /// Objects that were already sealed at our epoch or later. We sealed them if our claim still
-    /// stands.
+    /// Objects that were already sealed at our epoch or later. If the stored view still has our
+    /// claim, an earlier try of ours sealed them; else a newer sequencer did.
     doubtful: BTreeSet<Place>,
     maximum: Option<u64>,
     /// Whether an object of the stripe was lost.
@@ -225,8 +225,8 @@ mod tests {
         assert_eq!(answer_all(&mut core, &claim, 1, None), [Step::Serve(8)]);
     }
 
-    /// A client with the right to read may also fill, and an object accepts any position that a
-    /// client names.
+    /// A client with the right to read may also fill, and an object fills any position that a
+    /// request names. Such a position must not decide the tail.
     #[test]
     fn positions_outside_a_stripe_do_not_move_the_tail() {
         let stored = view_of(2, 4).extended(2).unwrap();

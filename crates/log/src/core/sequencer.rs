@@ -50,8 +50,8 @@ impl Grant {
 pub enum TokenRefusal {
     /// The caller's epoch does not fit.
     Epoch(EpochRefusal),
-    /// No position with an object is left, or the sequencer is held during a change of its view.
-    /// The client must wait for the next view.
+    /// The view has an object for no further position, or the sequencer issues nothing while its
+    /// view changes. The client must wait for the next view.
     Full,
     /// A client holds the sequencer's capability.
     Lent,
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deposed_sequencer_learns_it_even_from_its_own_node() {
+    fn a_sequencer_learns_that_it_is_deposed_even_by_a_claim_of_its_own_node() {
         let mut core = core();
         let view = core.view().clone();
         assert!(!core.serve(view.claimed_by(node("b"), 2)));

@@ -94,8 +94,8 @@ struct Borrowed {
     idle_since: Time,
     /// Whether the task has been woken since it looked last.
     is_woken: bool,
-    /// If fewer positions are left than this, the task is woken, so that the log gets another
-    /// stripe.
+    /// If fewer positions are left than this, this client wakes its polling task. The poll reports
+    /// the tail, so the sequencer adds a stripe.
     low: u64,
 }
 
@@ -347,8 +347,8 @@ impl Borrower {
 
     /// Polls the sequencer until the grant has ended.
     async fn ask_for_news(self: Arc<Self>, number: u64) {
-        // A grant for a single operation is used up at once. A client that still needs positions
-        // returns it with its next request, so wait for that.
+        // A grant for a single operation is used up at once. A busy client returns such a grant
+        // with its next request for positions. So give it the time for that request.
         if self.must_give_back(number) {
             sleep(TELL_EVERY).await;
         }
@@ -408,8 +408,8 @@ impl Borrower {
         let lent = state.lent.as_ref().filter(|lent| lent.holder.number() == number);
         lent.is_some_and(|lent| {
             let is_idle = lent.next == lent.told && now >= lent.idle_since + IDLE;
-            // If the grant is spent and still here, the client is not busy: a busy client returns
-            // it with its next request for positions.
+            // A busy client returns a used-up grant with its next request for positions. This
+            // client has not done so, so it is not busy.
             state.is_closed || is_idle || lent.holder.is_spent()
         })
     }

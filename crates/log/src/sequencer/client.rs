@@ -171,9 +171,9 @@ impl SequencerClient {
             }
             Ok((tail, _)) if tail <= beyond => match self.views.read_now().await {
                 Err(gone) if gone.kind() == ErrorKind::NotFound => Err(gone),
-                // A deposed sequencer that does not know it would report the same tail for ever.
-                // This client has just read the stored view, so its next request goes to the
-                // sequencer in charge.
+                // A sequencer that does not know that it was deposed reports the same tail for
+                // ever. So read the stored view: then the next request goes to the sequencer in
+                // charge.
                 Ok(_) | Err(_) => Ok(tail),
             },
             answered => answered.map(|(tail, _)| tail),

@@ -154,8 +154,8 @@ impl SequencerHost {
         // The future of the answer is large, so it is boxed below. Requests that were answered
         // above do not pay for the box.
         let log = LogName::new(log)?;
-        // Some requests wait on purpose and are not counted: those of followers and holders, and
-        // those that this node forwards.
+        // Count the requests that have to wait. Followers and holders wait on purpose, and a
+        // forwarded request waits at another node; do not count these.
         let is_held_up = !matches!(question, Question::Tail { .. } | Question::Hold(_))
             && !self.host.is_forwarding(log.as_str());
         let _waiting = is_held_up.then(|| Waiting::new(&self.waiting));
@@ -228,8 +228,10 @@ impl SequencerHost {
                 self.hand_over(log, to, routing).await.map(encode_epoch)
             }
             Question::Reconfigure(change) => {
-                // A new layout begins at the tail, and only positions below the tail can be
-                // forgotten. So these changes must know the holder's tail.
+                // While a client holds the capability, only that client knows the exact tail,
+                // because it issues the positions. A new layout begins at the tail, so take the
+                // capability back first. Only positions below the tail can be forgotten, so first
+                // ask the holder for the tail.
                 let _recalled = match change {
                     Reconfiguration::Relayout { .. } => Some(self.recall(log).await?),
                     Reconfiguration::Forget(_) => {
@@ -408,8 +410,8 @@ impl SequencerHost {
         tokio::spawn(async move {
             let mut extended = host.extend(&slot).await;
             if extended.is_err() && is_lent(&slot) {
-                // The log needs a new layout, which begins at the tail. So the holder must report
-                // its tail.
+                // The log needs a new layout, which begins at the tail. Only the holder knows the
+                // exact tail, so take the capability back.
                 let recalled = host.recall_slot(&slot).await;
                 extended = match recalled {
                     Ok(_recalled) => host.extend(&slot).await,
@@ -426,9 +428,9 @@ impl SequencerHost {
     }
 }
 
-/// The form in which a node forwards a request: without a request for the capability. A holder must
-/// report its tail to its sequencer directly, so a client that this node forwards for cannot hold
-/// the capability.
+/// Makes the request that this node forwards. A request for the capability becomes a request for
+/// positions only: a holder must report its tail to the sequencer itself, and this client reaches
+/// the sequencer only through this node.
 fn passed_on(question: &Question) -> Question {
     match question {
         Question::Acquire(Acquire { count, .. }) => Question::Next { count: *count, client: 0 },

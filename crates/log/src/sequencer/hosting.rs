@@ -74,8 +74,8 @@ impl Extension {
     pub fn start(&self) -> bool {
         let starts = !self.is_under_way.swap(true, Ordering::AcqRel);
         if starts {
-            // Forget the last refusal, because there may be free space again. A task that is woken
-            // during this attempt must not get it.
+            // Forget why the last attempt failed, because the disk may have free space again. A
+            // task that wakes during this attempt must not fail for the old reason.
             *self.last_refusal() = None;
         }
         starts

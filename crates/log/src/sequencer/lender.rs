@@ -35,7 +35,7 @@ pub(super) fn is_lent(slot: &LogSlot) -> bool {
 
 impl SequencerHost {
     /// Gives a client positions. Also gives it the capability, if the client wants it and no other
-    /// client is before it.
+    /// client has waited longer.
     ///
     /// # Errors
     /// `Unavailable` and [busy](nacre_host::is_busy) if a holder keeps the client waiting past
@@ -75,8 +75,9 @@ impl SequencerHost {
         }
     }
 
-    /// Looks for the answer to a request, and whether few positions are left. `None` if the
-    /// sequencer that took the request is no longer in charge.
+    /// Returns the answer to a waiting request, with whether few positions are left; or how long to
+    /// wait for the answer. `Found(None)` means that the sequencer that took the request was
+    /// deposed.
     fn look(
         &self,
         log: &LogName,
@@ -104,8 +105,8 @@ impl SequencerHost {
         }
     }
 
-    /// Says how long to wait for the next deadline. If the holder must be evicted, starts that
-    /// first.
+    /// Returns how long to wait for the next deadline. If the holder must be evicted, starts the
+    /// eviction.
     fn wait<T>(
         &self,
         log: &LogName,

@@ -25,8 +25,8 @@ pub(crate) struct Acquire {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Hold {
     pub told: Returned,
-    /// The number of the sequencer's last request for the tail that the holder knew when it read
-    /// its tail.
+    /// The sequencer numbers its requests for the tail. This is the last number that the holder had
+    /// received when it read its tail, so this report answers that request and all earlier ones.
     pub answered: u64,
     /// Whether the holder reports each change of its tail, because a client follows the log.
     pub is_followed: bool,

@@ -7,11 +7,11 @@
 //! | --- | --- | --- |
 //! | `next` | count u32 and, if the client has one, its number u64 | first position u64, count u32, epoch u64 |
 //! | `acquire` | client u64, number of the attempt u64, count u32, the grant that is returned u64 (0: none), its tail u64 and operations u64 | kind u8, first position u64, count u32, epoch u64 and: 0, ask for nothing but `next` for u32 (ms); 1, lease u32 (us), end u64, operations u64 (0: any number) |
-//! | `hold` | client u64, grant u64, tail u64, operations u64, last question known u64, whether the tail is known to be followed u8, wait u32 (ms): answer when there is news, or after that | 1 if the grant has ended; 0, lease u32 (us), end u64, epoch u64, last question u64, whether the tail is followed u8 |
+//! | `hold` | client u64, grant u64, tail u64, operations u64, number of the last received request for the tail u64, whether the holder knows that a client follows the log u8, wait u32 (ms): answer when there is news, or after that | 1 if the grant has ended; 0, lease u32 (us), end u64, epoch u64, number of the last request for the tail u64, whether a client follows the log u8 |
 //! | `return` | client u64, grant u64, tail u64, operations u64 | epoch u64 |
 //! | `tail` | beyond u64, wait u32 (ms): answer when the tail is greater, or after that | tail u64, epoch u64 of the view positions below it need |
 //! | `recover` | – | as for every host |
-//! | `hand-over` | node (string): the successor; and 1 (u8) if this node is to forward requests to the successor afterwards | epoch u64 |
+//! | `hand-over` | node (string): the new sequencer's; and 1 (u8) if this node is to forward requests to it afterwards | epoch u64 |
 //! | `reconfigure` | kind u8 and: 0, width u32, slots u32 (0 keeps), count u16 and names of targets to avoid; 1, class (string); 2, position u64; 3, capability program (string; empty: the default policy) | epoch u64 |
 //!
 //! A node of an earlier release does not know `acquire`, and a client of an earlier release does
@@ -98,8 +98,8 @@ impl HostQuestion<LogName> for Question {
     }
 
     fn encode(&self, log: &LogName, epoch: u64) -> Bytes {
-        // The capacity is the exact length of the usual request, so that its bytes are passed on as
-        // they are.
+        // The capacity is the exact length of the most frequent request, `next`. So its buffer is
+        // sent without a copy.
         let mut input = BytesMut::with_capacity(2 + log.as_str().len() + 8 + 4 + 8);
         put_header(&mut input, log.as_str(), epoch);
         match self {
@@ -195,9 +195,10 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// Whether the right to append suffices for this request. Clients with that right need it after a
-/// sequencer or a target failed: it asks for positions, for another sequencer, or for a layout
-/// without some targets. It does not change what the log holds.
+/// Whether the right to append suffices for this request. That is so if the request asks for
+/// positions, for another sequencer, or for a layout without some targets. Appending clients send
+/// the last two when a sequencer or a target has failed. None of them changes the records of the
+/// log.
 pub fn is_question_of_producers(method: &str, input: &[u8]) -> bool {
     match method {
         "next" | ACQUIRE | HOLD | RETURN | RECOVER => true,
@@ -306,7 +307,8 @@ pub(crate) fn decode_tail(output: Bytes) -> Result<(u64, u64)> {
 }
 
 pub(super) fn unexpected(_: Undecodable) -> Error {
-    Error::corrupt("the sequencer answered something unexpected")
+    Error::corrupt("the sequencer's answer cannot be decoded")
+        .hint("run the client and the node from one release")
 }
 
 #[cfg(test)]

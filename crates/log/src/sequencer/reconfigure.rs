@@ -50,7 +50,7 @@ const BACK_PATIENCE: Duration = Duration::from_millis(200);
 const MAX_PROPOSALS: usize = 3;
 
 /// Adds a stripe before the last one is full. If some targets are unused because they were silent,
-/// first checks whether they answer again. A target that is still silent costs no range.
+/// first checks whether they answer again. The check costs none of the view's limited ranges.
 ///
 /// # Errors
 /// `Unavailable` if the new objects or the new view cannot be written; `Exhausted` at a bound of
@@ -74,8 +74,8 @@ pub(super) async fn extend(env: &LogEnv, slot: &LogSlot) -> Result<()> {
 }
 
 /// Checks whether unused targets answer again. If a new layout could use more targets than the
-/// present one, returns the targets that it must still avoid. Otherwise returns `None`: the layout
-/// would cost a range and gain nothing.
+/// present one, returns the targets that it must still avoid. Otherwise returns `None`: a new
+/// layout would use up one of the view's limited ranges for nothing.
 async fn won_back(env: &LogEnv, view: &View) -> Option<Vec<TargetName>> {
     let used = view.current_targets(&*env.placement);
     let usable = env.placement.targets().len().min(view.layout().width as usize);
@@ -92,8 +92,8 @@ async fn won_back(env: &LogEnv, view: &View) -> Option<Vec<TargetName>> {
     (away.len() < asked.len()).then_some(away)
 }
 
-/// Whether an optional layout may use a range. It may if enough ranges remain for layouts that
-/// avoid lost targets.
+/// Whether the view has enough ranges left for a layout that the log could do without. The last
+/// ranges are reserved for layouts that avoid lost targets.
 fn may_choose(view: &View, layout: Layout) -> bool {
     view.ranges_left(layout.width) > RANGES_TO_GO_ROUND
 }
@@ -132,7 +132,7 @@ pub(super) async fn reconfigure(
         Reconfiguration::Capability(program) => lend_by(env, slot, program).await,
         Reconfiguration::Forget(position) if position <= view.kept_from() => Ok(view.epoch()),
         Reconfiguration::Forget(position) if position > tail => {
-            let text = format!("{position} is past the tail, {tail}");
+            let text = format!("position {position} is past the log's tail, which is {tail}");
             Err(Error::invalid(text).hint("name a position below the tail"))
         }
         Reconfiguration::Forget(position) => {

@@ -36,8 +36,8 @@ pub(super) async fn carry_out(env: &LogEnv, command: RecoveryCommand) -> Result<
     }
 }
 
-/// Whether this is the first claim of the log. The creator of the log has already sealed its
-/// objects. But in a log from an earlier release, this claim creates them.
+/// Whether this is the first claim of the log. Its objects may then be missing without being lost:
+/// in a log from an earlier release, the seals of the first claim create them.
 fn is_first_claim(view: &View) -> bool {
     view.epoch() == view.born() + 1
 }
@@ -58,13 +58,17 @@ pub(super) fn gave_up(env: &LogEnv, log: &LogName, recovery: Option<&RecoveryCor
                 .on(log)
                 .hint(format!("bring target {target} back"))
         }
-        None => Error::unavailable("the log's tail was not found in time").on(log),
+        None => Error::unavailable("the log's tail was not found in time")
+            .on(log)
+            .hint("check with `nacre status` that all nodes and targets run, and try again"),
     }
 }
 
 pub(super) fn object_of(view: &View, place: Place) -> Result<ObjectId> {
     view.object(place).ok_or_else(|| {
-        Error::corrupt("the view does not name the object of one of its positions").on(view.log())
+        Error::corrupt("the log's view does not name the object of one of its positions")
+            .on(view.log())
+            .hint("`nacre scrub` says what is damaged")
     })
 }
 

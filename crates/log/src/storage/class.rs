@@ -261,9 +261,13 @@ fn undecodable(_: Undecodable) -> Error {
 }
 
 fn damaged(position: u64) -> Error {
-    Error::corrupt(format!("the entry at {position} is damaged")).with_status(EIO)
+    Error::corrupt(format!("the log's entry at position {position} is damaged"))
+        .with_status(EIO)
+        .hint("`nacre scrub` says what is damaged; trim the position to skip it")
 }
 
 fn foreign_key() -> Error {
-    Error::corrupt("the object's map holds a key that is not a position").with_status(EIO)
+    Error::corrupt("the map of the log's object holds a key that is not a position")
+        .with_status(EIO)
+        .hint("`nacre scrub` says what is damaged")
 }

@@ -103,8 +103,8 @@ impl StorageClient {
         self.ask(to, dialect.trim_to(to.epoch, position), |answer| dialect.has_left(answer)).await
     }
 
-    /// Buries an object: from now on it refuses every epoch. Removes all its entries up to
-    /// `position`, its last one, and keeps its header. Without the header, a late seal could create
+    /// Buries an object: from now on it refuses every epoch. Removes all its entries, of which
+    /// `position` is the last, and keeps its header. Without the header, a late seal could create
     /// the object again, and it would accept late writes.
     pub async fn bury(&self, to: Addressed<'_>, position: u64) -> CallResult<()> {
         let removed = to;
@@ -192,8 +192,8 @@ fn classify(error: Error) -> CallFailure {
     match (error.has_own_status().then(|| error.status()), error.kind()) {
         (Some(ESPIPE), _) => CallFailure::Stale,
         (Some(ENOENT), _) => CallFailure::Unsealed,
-        // The program returned EIO, so the entry is damaged. A failure of the program itself has a
-        // line.
+        // The class program returned EIO as its status, which means that the entry is damaged. A
+        // failure inside the program would also give EIO, but with the source line of the failure.
         (Some(EIO), ErrorKind::Fault) if error.fault().is_none_or(|site| site.line.is_none()) => {
             let damaged = Error::corrupt(error.message()).with_status(EIO);
             CallFailure::Failed(match error.object() {

@@ -38,8 +38,11 @@ impl CallFailure {
     pub fn into_error(self, object: impl fmt::Display) -> Error {
         match self {
             Self::NoAnswer(error) | Self::Failed(error) => error,
-            Self::Stale => Error::unavailable("the log's view changed during the call; try again"),
-            Self::Unsealed => Error::corrupt(format!("{object} is gone")),
+            Self::Stale => {
+                Error::unavailable("the log's view changed during the call").hint("try again")
+            }
+            Self::Unsealed => Error::corrupt(format!("the log's object {object} is missing"))
+                .hint("`nacre scrub` says what is damaged"),
         }
     }
 }

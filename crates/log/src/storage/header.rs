@@ -55,7 +55,9 @@ impl ObjectHeader {
     /// -EIO if it is missing, damaged or of another format.
     pub fn decode(encoded: Bytes) -> Result<Self> {
         Self::parse(encoded).map_err(|Undecodable| {
-            Error::corrupt("the object's log header is missing or damaged").with_status(EIO)
+            Error::corrupt("the log header in the header of the object's map is missing or damaged")
+                .with_status(EIO)
+                .hint("`nacre scrub` says what is damaged")
         })
     }
 

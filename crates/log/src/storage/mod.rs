@@ -6,7 +6,7 @@
 //! chooses, and its requests and replies are rows (`rows`). One suite of cases runs on all three
 //! (`tests/suite/storage_cases.txt`).
 //!
-//! The following describes the first two.
+//! The rest of this page describes the native class and the Lua program.
 //!
 //! # Stored format
 //!

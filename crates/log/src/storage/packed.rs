@@ -232,6 +232,6 @@ pub(super) fn decode_states(output: Bytes, asked: usize) -> Result<Vec<EntryStat
 }
 
 fn unexpected(_: Undecodable) -> Error {
-    Error::corrupt("the log class answered something unexpected")
+    Error::corrupt("the answer of the log's class cannot be decoded")
         .hint("check that the log's class is the one of the standard library: see it with `nacre log stat`")
 }

@@ -11,7 +11,8 @@ use super::entry::EntryState;
 use super::status::{ENODATA, ENOENT, ERANGE, ESPIPE};
 use crate::codec::POSITION_END;
 
-/// How many bytes a write's request has besides its data: two numbers, and the head of a string.
+/// How many bytes a `write` request has besides its data: epoch and position, 9 bytes each, and
+/// type and length of the data, 5 bytes.
 const WRITE_HEAD_BYTES: usize = 2 * 9 + 5;
 
 /// The dialect of Brados classes.

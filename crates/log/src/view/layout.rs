@@ -74,6 +74,7 @@ impl Layout {
                 range.columns[column as usize] = salt.ok_or_else(|| {
                     Error::unavailable("placement gives the log's objects to dead targets only")
                         .on(log)
+                        .hint("bring a target back")
                 })?;
             }
         }
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_take_turns_on_the_live_targets() {
+    fn columns_use_the_live_targets_in_turn() {
         let placement = Targets(4);
         let dead = TargetName::new("t2").unwrap();
         let range = laid(6, &placement, std::slice::from_ref(&dead)).unwrap();

@@ -1,9 +1,9 @@
 //! A log's view: the shared state that says which object has each position, which sequencer issues
 //! positions, and under which epoch.
 //!
-//! A view is immutable. To change it, a node proposes a successor whose epoch is the stored one
-//! plus one. The store accepts the first proposal; every other is `Stale`. So all changes of a log
-//! are one sequence, and each of these methods makes one step of it:
+//! A view is immutable. To change it, a node proposes the next view, whose epoch is that of the
+//! stored view plus one. The store accepts the first proposal; every other is `Stale`. So all
+//! changes of a log are one sequence, and each of these methods makes one step of it:
 //!
 //! - [`View::claimed_by`]: another sequencer takes over (sealing and finding the tail come after);
 //! - [`View::extended`]: the sequencer lengthens the last range before it is full;

@@ -29,7 +29,7 @@ fn a_stored_view_tells_claims_of_one_node_apart() {
 }
 
 #[test]
-fn a_removed_log_has_a_successor_that_shares_no_object_with_it() {
+fn a_log_made_again_under_a_removed_name_shares_no_object_with_the_removed_one() {
     let view = cut_at(&view_of(2, 4).claimed_by(node("a"), 1), 3);
     let removed = view.removed();
     assert_eq!((removed.sequencer(), removed.is_buried()), (None, false));

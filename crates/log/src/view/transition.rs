@@ -14,9 +14,9 @@ use crate::limits::{MAX_COLUMNS, MAX_RANGES};
 
 /// The format this release reads and writes.
 const FORMAT: u32 = 1;
-/// How much greater a new log's first range id is than the last range id of a removed log of its
-/// name. The id in between is for a range that the old sequencer may have been opening, and whose
-/// objects it may have sealed.
+/// A new log's first range id is greater by this than the last range id of a removed log of the
+/// same name. The id in between stays unused: the old sequencer may have sealed objects for a range
+/// with that id, but not stored the range.
 const RANGE_ID_GAP: u32 = 2;
 /// The id of a log's first range is below this bound. So the log has at least this many ids for
 /// later ranges.
@@ -74,9 +74,9 @@ impl View {
         })
     }
 
-    /// The first view of a new log with the name of this removed one. The names of its objects
-    /// differ from those of all objects of this log. Its objects are sealed before the view is
-    /// proposed.
+    /// The first view of a new log that gets the name of this removed log. The names of the new
+    /// log's objects differ from all object names of this one. Its objects are sealed before the
+    /// view is proposed.
     ///
     /// # Errors
     /// As for [`View::first`]; `Exhausted` if so many logs had this name that no range ids are
@@ -90,7 +90,11 @@ impl View {
         avoid: &[TargetName],
     ) -> Result<Self> {
         let epoch = self.epoch + 1;
-        let used_up = || Error::exhausted("the name was used for too many logs").on(&self.log);
+        let used_up = || {
+            Error::exhausted("the name was used for too many logs that are removed")
+                .on(&self.log)
+                .hint("choose another name")
+        };
         let id = self.last_range().id.checked_add(RANGE_ID_GAP).ok_or_else(used_up)?;
         let stripe = u64::from(layout.check()?.width) * u64::from(layout.slots);
         let range = layout.range(&self.log, &pool, id, 0..stripe, placement, avoid)?;
@@ -239,7 +243,7 @@ impl View {
         next
     }
 
-    /// The successor whose last range has this many more stripes.
+    /// The next view: its last range has this many more stripes.
     ///
     /// # Errors
     /// `Exhausted` if the range would exceed the greatest position.
@@ -253,8 +257,8 @@ impl View {
         Ok(next)
     }
 
-    /// The successor whose last range ends at `tail`, followed by a new range of one stripe with
-    /// this layout.
+    /// The next view: the last range is cut at `tail`, and a new range of one stripe with this
+    /// layout follows.
     ///
     /// # Errors
     /// `Invalid` for a layout out of bounds or a tail outside of the last range, `Exhausted` past

@@ -25,8 +25,8 @@ pub struct Client {
     seen: u64,
     /// The sequencer of the client's view has issued all positions below this.
     issued_below: u64,
-    /// Whether all hosts have the same name. Then the client always calls the same host, as a
-    /// process calls its own host.
+    /// Whether all hosts have the same name. Then a name does not select a host, so each client
+    /// always calls the same one.
     is_of_one_name: bool,
     sabotage: Option<Sabotage>,
 }
@@ -343,8 +343,8 @@ impl Client {
     ) -> Turn {
         match self.view.place(position).and_then(|place| self.view.object(place)) {
             Some(object) => self.ask(ask(object)),
-            // The range of the position now ends before the position. So whatever the old object
-            // holds there is not part of the log.
+            // A new layout has cut the range that contained the position. So the entry that the old
+            // object may have there is not part of the log.
             None => self.handle(AppendEvent::Holds(ReadBack::Other), told),
         }
     }

@@ -48,8 +48,8 @@ struct Change {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// One more stripe. If the outcome is unknown, the host serves the old view: both views have
-    /// the same object for each of its positions.
+    /// One more stripe. If the outcome is unknown, the host goes on with the old view: each
+    /// position of the old view has the same object in the new one.
     Extend,
     /// A new range from the tail on. If the outcome is unknown, the host stops serving.
     Cut,

@@ -20,7 +20,7 @@ use tokio::time::timeout;
 const WRITER_PATIENCE: Duration = Duration::from_millis(20);
 
 /// Tasks that append until they are stopped. If the fate of a record is unknown, its task continues
-/// with the next record, as a program with many records does.
+/// with the next record.
 pub struct Writers {
     stop: tokio::sync::watch::Sender<bool>,
     tasks: Vec<tokio::task::JoinHandle<()>>,
@@ -209,8 +209,8 @@ async fn a_sequencer_does_not_serve_before_every_object_is_sealed() {
     let dead = cluster.target_of_position(&log, 8);
     cluster.kill_node(sequencer_number(&log));
     cluster.kill_target(dead);
-    // The record at 8 is on the dead target. So only the handle that wrote that record knows the
-    // tail.
+    // The last record, at 8, is on the dead target. So recovery cannot learn from the objects that
+    // the tail is 9.
     let other = cluster.open("l").await;
     let tail = other.tail().await;
     assert_eq!(tail.unwrap_err().kind(), ErrorKind::Unavailable);

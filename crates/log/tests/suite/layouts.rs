@@ -1,5 +1,5 @@
-//! Layouts that change while targets, or the store of the views, do not answer: how many ranges
-//! that costs, and which clients it delays.
+//! Tests of new layouts while targets, or the store of the views, do not answer. They check how
+//! many of the view's limited ranges are used up, and which clients must wait.
 
 use std::time::Duration;
 
@@ -42,8 +42,8 @@ async fn lay_out(log: &Log, width: u32, avoid: &[usize]) {
     log.reconfigure(layout(width, avoid)).await.unwrap();
 }
 
-/// A log with as many ranges as it can get while it loses no target. Its last range uses two of
-/// three targets.
+/// A log that has used up all ranges except those reserved for layouts that avoid lost targets. Its
+/// last range uses two of three targets.
 pub async fn log_of_many_ranges(cluster: &Cluster) -> Log {
     let log = cluster.create("l", of_slots(SLOTS)).await;
     append(&log, 1).await;

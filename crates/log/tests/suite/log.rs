@@ -114,7 +114,7 @@ async fn a_batch_is_adjacent_and_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_range_ends_at_the_tail_and_shows_holes() {
+async fn a_range_read_ends_at_the_tail_and_shows_holes() {
     let cluster = Cluster::new(3, 1).await;
     let log = cluster.create("l", of_slots(8)).await;
     log.append_batch(&[Bytes::from("a"), Bytes::from("b")]).await;
@@ -296,7 +296,8 @@ async fn a_log_is_laid_out_anew_from_the_tail_on() {
     assert_eq!((log.read(6).await.unwrap(), log.read(7).await.unwrap()), (data("x"), data("y")));
 }
 
-/// Calls name a version that the node does not have, until it has refused a dozen of them.
+/// Names a class version that the node does not have, until the node has refused a dozen calls.
+/// Then names the right version.
 #[derive(Debug)]
 struct OldVersion(AtomicUsize);
 

@@ -11,8 +11,8 @@ use super::faults::{Writers, more, on_method};
 use crate::support::checker::Checker;
 use crate::support::{Cluster, node, of_slots};
 
-/// How many times a move is tried. It fails while the successor is too slow, for example on a busy
-/// store.
+/// How many times a move is tried. It fails if the new sequencer's node takes too long, for example
+/// on a busy store.
 const MAX_MOVES: usize = 50;
 
 async fn move_to(log: &Log, to: usize) {
@@ -62,7 +62,7 @@ async fn a_sequencer_whose_successor_dies_right_after_a_move_is_replaced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_view_decides_a_move_that_its_successor_cannot_end_in_time() {
+async fn a_move_succeeds_once_the_new_node_has_claimed_the_view_even_if_its_recovery_is_slow() {
     let cluster = Cluster::new(3, 3).await;
     let log = cluster.create("l", of_slots(50)).await;
     let checker = Checker::default();

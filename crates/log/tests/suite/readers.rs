@@ -84,7 +84,7 @@ async fn a_log_that_never_had_a_sequencer_is_empty_to_a_reader() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_does_not_take_the_log_for_shorter_while_a_target_is_away() {
+async fn a_reader_gets_an_error_not_a_lower_tail_while_a_target_is_away() {
     let cluster = Cluster::new(3, 1).await;
     let log = cluster.filled("l", 9).await;
     cluster.kill_node(0);

@@ -35,7 +35,8 @@ impl Bed {
     }
 }
 
-/// The seeds of a test that tries `count` seeds in memory. Disks are slower, so there are fewer.
+/// The seeds of a test that tries `count` seeds in memory. Disks are slower, so this bed uses an
+/// eighth of the seeds.
 pub fn seeds(count: u64) -> std::ops::Range<u64> {
     nacre_conformance::seeds(count.div_ceil(8))
 }

@@ -57,7 +57,8 @@ pub struct Nodes {
     hosts: Mutex<BTreeMap<NodeName, Option<SequencerHost>>>,
     /// Questions for positions.
     asked: AtomicU64,
-    /// The number of a holder that is cut off, as its requests contain it. They are all lost.
+    /// The holder that is cut off from its node: every request with this client number is lost. The
+    /// number is stored as requests encode it.
     cut_off: Mutex<Option<Vec<u8>>>,
     /// The last holder that asked for news.
     holder: Mutex<Vec<u8>>,

@@ -32,8 +32,8 @@ pub const IN_FILL: [PlantedBug; 2] = [
     },
 ];
 
-/// A bug that clients notice only if a sequencer is deposed without knowing it. The simulation has
-/// the same bug.
+/// A bug that clients notice only if a sequencer is deposed without knowing it. The simulation
+/// plants the same bug in its objects.
 pub const IN_SEAL: PlantedBug = PlantedBug {
     what: "a seal that refuses nobody",
     good: "if status == 0 and epoch < sealed then",

@@ -1,5 +1,5 @@
-//! A client with only the right to read. As in a node, a grant decides whether each of its requests
-//! is allowed.
+//! A client with only the right to read. Each of its requests is checked against its access rights,
+//! as a node does it.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -198,7 +198,7 @@ async fn lend_by(log: &Log, policy: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn busy_clients_that_take_turns_ask_once_per_turn() {
+async fn busy_clients_that_alternate_send_one_request_per_grant() {
     const RECORDS: u64 = 200;
     let cluster = Cluster::new(3, 1).await;
     let one = cluster.create("l", of_slots(1000)).await;
@@ -256,7 +256,7 @@ async fn a_holder_keeps_its_capability_when_its_new_policy_grants_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_waits_for_no_longer_than_the_holders_turn() {
+async fn a_client_waits_at_most_the_time_that_the_policy_gives_a_holder() {
     let cluster = Cluster::new(3, 1).await;
     let holder = cluster.create("l", of_slots(1000)).await;
     lend_by(&holder, "turns").await;

@@ -77,8 +77,8 @@ pub fn call(step: &Step) -> Option<Call> {
     })
 }
 
-/// The outcome of a request, as the case file writes it. The request was sent alone or in a batch
-/// of its method.
+/// The outcome of a request in the notation of `storage_cases.txt`. The request was sent alone or
+/// in a batch of its method.
 pub fn outcome(method: &str, answer: Result<CallReply, i32>) -> String {
     let reply = match answer {
         Err(status) => return status_word(status),
@@ -113,8 +113,8 @@ pub fn outcome(method: &str, answer: Result<CallReply, i32>) -> String {
     }
 }
 
-/// The outcomes of a batch as the case file writes them. An error of the whole batch is a single
-/// outcome. An empty batch has none.
+/// The outcomes of a batch in the notation of `storage_cases.txt`. An error of the whole batch is a
+/// single outcome. An empty batch has none.
 pub fn outcomes(method: &str, answers: Vec<CallReply>) -> String {
     let each: Vec<_> = answers.into_iter().map(|answer| outcome(method, Ok(answer))).collect();
     let is_of_all = |one: &String| ["ok", "EINVAL", "ESPIPE", "ENOENT"].contains(&one.as_str());
