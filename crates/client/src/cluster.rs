@@ -139,7 +139,8 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Assembles a cluster from any stores. Nodes and tests use it.
+    /// Assembles a cluster from parts that the caller has made: targets with stores of any kind,
+    /// and transports to nodes. Nodes and tests use it.
     ///
     /// # Errors
     /// `Invalid` if the targets cannot form a placement.
@@ -403,8 +404,8 @@ impl Cluster {
                     view.class()
                 ))
             })?;
-            // The call names the version of the class. A node that does not know this version yet
-            // reads it from the store.
+            // Learn the active version of the class, because `Log::remove` names it in its calls to
+            // the log's objects. A node that lacks this version then reads it from the store.
             self.logs.classes.refresh(view.class()).await?;
         }
         Log::remove(self.logs.clone(), name).await

@@ -54,8 +54,8 @@ impl Cluster {
     }
 }
 
-/// The source of a program's active version, if this release contains it. Returns `None` for any
-/// but the latest version, because only that one can be put again under its number.
+/// The source of a program's active version, if this release contains it. Returns `None` if the
+/// active version is not the latest: a put of an older source would get a new version number.
 fn own_source(program: &ProgramInfo, active: u64) -> Option<&'static str> {
     let latest = program.versions.last().filter(|latest| latest.version == active)?;
     OWN_SOURCES.iter().copied().find(|source| Digest::of(source) == latest.digest)

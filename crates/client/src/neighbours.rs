@@ -19,8 +19,7 @@ use nacre_wire::{Endpoint, Session, SessionOptions};
 
 /// How many sessions are kept. At this number all are closed, to be opened again when needed.
 const MAX_SESSIONS: usize = 64;
-/// How long a process on this computer may take to connect. After that it counts as gone, or as
-/// another node than the one sought.
+/// How long a process on this computer may take to connect. After that the process counts as gone.
 const CONNECT_PATIENCE: Duration = Duration::from_millis(300);
 
 /// Sessions with such nodes, opened when first needed.
@@ -90,4 +89,5 @@ fn unreachable(node: &NodeName) -> Error {
     Error::unavailable(format!(
         "node {node} is not in this folder and cannot be reached on this machine"
     ))
+    .hint("check with `nacre status`, in its own folder, that it runs as the same user")
 }

@@ -233,7 +233,8 @@ impl Object {
             Some([Value::Bytes(state), Value::Int(moved)]) => {
                 Ok((state == b"settled", moved.unsigned_abs()))
             }
-            _ => Err(Error::corrupt("the class replied to a migration with something else")),
+            _ => Err(Error::corrupt("the class's reply to a migration step is malformed")
+                .hint("put the class again, compiled by this release")),
         }
     }
 
@@ -307,5 +308,7 @@ impl Object {
 }
 
 pub(crate) fn no_answer(operation: &'static str) -> Error {
-    Error::corrupt("the store's answer does not match the request").during(operation)
+    Error::corrupt("the store's answer does not match the request")
+        .during(operation)
+        .hint("run the client and the nodes from one release")
 }

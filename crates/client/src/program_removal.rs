@@ -68,8 +68,8 @@ impl Cluster {
             .hint("run `nacre log set LOG --capability none`, or activate another version of it"))
     }
 
-    /// Describes the logs whose view satisfies a condition, for an error message. Returns `None` if
-    /// there are none, or if the caller may not list logs.
+    /// Describes, for an error message, the logs whose view satisfies `is_such`. Returns `None` if
+    /// there are no such logs, or if the caller may not list logs.
     async fn some_logs(&self, is_such: impl Fn(&View) -> bool) -> Result<Option<String>> {
         let logs = match self.logs_whose_view(is_such).await {
             Err(error) if error.kind() == ErrorKind::Denied => return Ok(None),

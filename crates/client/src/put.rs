@@ -5,7 +5,8 @@
 //!   Then one transaction gives the object the stream of the staging object. So a reader finds the
 //!   old or the new content, and an interrupted put changes nothing.
 //! - In a store that cannot copy streams, such as Ceph, the parts go to the object itself. A reader
-//!   may then read an incomplete stream. An interrupted put leaves one, and its error says so.
+//!   may then read an incomplete stream. An interrupted put leaves an incomplete stream, and its
+//!   error says so.
 
 use bytes::{Bytes, BytesMut};
 use futures::stream::Fuse;

@@ -96,11 +96,14 @@ impl Sessions {
     /// `NotFound`.
     pub fn session(&self, node: &str) -> Result<&Session> {
         let found = self.0.sessions.iter().find(|(name, _)| name.as_str() == node);
-        found.map(|(_, session)| session).ok_or_else(|| Error::not_found(format!("no node {node}")))
+        found.map(|(_, session)| session).ok_or_else(|| {
+            Error::not_found(format!("the cluster has no node {node}"))
+                .hint("see its nodes with `nacre status`")
+        })
     }
 
-    /// Returns what a cluster is assembled from. This process uses the targets in `own` directly,
-    /// and all others over a session.
+    /// Returns the parts for [`Cluster::assemble`](crate::Cluster::assemble). This process uses the
+    /// targets in `own` directly, and all others over a session.
     ///
     /// # Errors
     /// Those of [`Sessions::new`].

@@ -133,7 +133,8 @@ fn staging_object(object: &Object) -> Result<Object> {
     }
     Err(Error::unavailable("no name was found that puts the staging object on the object's target")
         .during("put")
-        .on(object.id()))
+        .on(object.id())
+        .hint("choose another object name"))
 }
 
 /// Removes what an earlier put left, or is still writing.

@@ -1,7 +1,7 @@
 //! An object that its class divides among stripes. Each stripe is an object of its own.
 //!
-//! The class's source says so (`layout … stripes: 8`), and `nacre_brados::stripes` says which
-//! stripes carry a request out.
+//! The class's source declares the stripes (`layout … stripes: 8`), and `nacre_brados::stripes`
+//! says which stripes carry a request out.
 //!
 //! - A request to one stripe is one transaction.
 //! - A request to all stripes is one transaction on each stripe, all sent at the same time. Other
@@ -182,8 +182,10 @@ impl Version {
         if compiled.analysis.program.layout().stripes == Stripes::None {
             return Ok(None);
         }
-        let striping = striping(&compiled)
-            .map_err(|_| Error::invalid("the program declares stripes, but cannot be striped"))?;
+        let striping = striping(&compiled).map_err(|_| {
+            Error::invalid("the program declares stripes, but its methods do not allow them")
+                .hint("`nacre brados layouts` shows the reason")
+        })?;
         Ok(Some(Self { number: shown.version, compiled, striping }))
     }
 

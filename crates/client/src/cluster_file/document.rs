@@ -76,7 +76,7 @@ impl Document {
         let path = folder.join(FILE_NAME);
         let text = fs::read(&path).map_err(|error| unreadable(folder, &path, &error))?;
         let senseless = |error| {
-            Error::invalid(format!("{}: {error}", path.display()))
+            Error::invalid(format!("{} is not a valid cluster file: {error}", path.display()))
                 .hint(restore_cluster_file(folder))
         };
         // Check the format first: in another format the rest may look different.
@@ -172,7 +172,7 @@ pub(crate) fn storage_targets_of(folder: &Path, id: UniqueId) -> Vec<String> {
 
 fn unreadable(folder: &Path, path: &Path, error: &io::Error) -> Error {
     if error.kind() == io::ErrorKind::PermissionDenied {
-        return Error::denied(format!("{}: {error}", path.display()))
+        return Error::denied(format!("cannot read {}: {error}", path.display()))
             .hint("run the command as the user who runs the cluster, or with --identity FILE");
     }
     let none = Error::not_found(format!("there is no cluster at {}: {error}", folder.display()))

@@ -25,6 +25,7 @@ impl FolderLock {
         let opened = options.create(true).truncate(false).write(true).open(&path);
         let file = opened.map_err(|error| {
             Error::unavailable(format!("cannot open {}: {error}", path.display()))
+                .hint("run the command as the user who runs the cluster")
         })?;
         flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
             Error::unavailable(format!("the cluster at {} is running already", folder.display()))

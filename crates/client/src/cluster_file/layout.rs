@@ -18,8 +18,8 @@ pub struct Layout {
     /// The number of storage targets. If another system such as Ceph keeps the data, it is the
     /// number of nodes: each has every role, keeps no data, and serves any object.
     pub storage: usize,
-    /// The number of metadata nodes, which host sequencers. It counts for nothing if another system
-    /// such as Ceph keeps the data, because then every node has that role.
+    /// The number of metadata nodes, which host sequencers. Ignored if another system such as Ceph
+    /// keeps the data, because every node is then a metadata node too.
     pub metadata: usize,
     /// The addresses (`HOST:PORT`) at which the nodes listen with mutual TLS, storage nodes first.
     /// Empty if they listen only on Unix sockets.

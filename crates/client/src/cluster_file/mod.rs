@@ -83,14 +83,16 @@ impl ClusterFile {
         let path = path.as_ref();
         let text = fs::read(path).map_err(|error| match error.kind() {
             io::ErrorKind::PermissionDenied => {
-                Error::denied(format!("{}: {error}", path.display()))
+                Error::denied(format!("cannot read {}: {error}", path.display()))
                     .hint("use an identity of your own: only its owner can read an identity file")
             }
             _ => Error::not_found(format!("no identity at {}: {error}", path.display()))
                 .hint("make one with `nacre entity add NAME`, where the cluster's folder is"),
         })?;
-        let unreadable =
-            |error: &dyn Display| Error::invalid(format!("{}: {error}", path.display()));
+        let unreadable = |error: &dyn Display| {
+            Error::invalid(format!("{} is not a valid identity file: {error}", path.display()))
+                .hint("make another with `nacre entity add NAME`, where the cluster's folder is")
+        };
         let identity = Identity::parse(&text).map_err(|error| unreadable(&error.message()))?;
         let document = serde_json::from_slice(&text).map_err(|error| unreadable(&error))?;
         let RemoteDocument { engine, nodes } = document;
@@ -117,7 +119,7 @@ impl ClusterFile {
             self.endpoint(node)?;
             if !(node.weight > 0.0 && node.weight.is_finite()) {
                 return Err(Error::invalid(format!(
-                    "the weight {} of {} is not possible",
+                    "node {1} has the weight {0}, which is not a positive number",
                     node.weight, node.name
                 ))
                 .hint("use a positive number"));
@@ -128,11 +130,15 @@ impl ClusterFile {
         for mut names in [names, known.collect::<Vec<_>>()] {
             names.sort();
             if names.windows(2).any(|pair| pair[0] == pair[1]) {
-                return Err(Error::invalid("cluster.json names a node twice"));
+                return Err(Error::invalid("cluster.json names a node twice")
+                    .hint("give each node its own name"));
             }
         }
         if !self.nodes.iter().any(|node| node.has(RoleName::Storage)) {
-            return Err(Error::invalid("a cluster needs at least one storage target"));
+            return Err(Error::invalid(
+                "the cluster has no storage target, and it needs at least one",
+            )
+            .hint("give a node the role storage"));
         }
         Ok(())
     }
@@ -182,7 +188,8 @@ impl ClusterFile {
         match (self.socket(node)?, self.address(node)?) {
             (Some(endpoint), _) | (None, Some(endpoint)) => Ok(endpoint),
             (None, None) => {
-                Err(Error::invalid(format!("node {} has no socket and no address", node.name)))
+                Err(Error::invalid(format!("node {} has no socket and no address", node.name))
+                    .hint("add the one or the other to its entry"))
             }
         }
     }

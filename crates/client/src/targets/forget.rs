@@ -16,7 +16,8 @@ use crate::cluster_file::{ClusterFile, RoleName};
 pub(crate) fn forget(mut cluster: ClusterFile, name: &str) -> Result<()> {
     let folder = check_forgettable(&cluster, name)?;
     let Some(mut identity) = folder.expected.clone() else {
-        return Err(Error::invalid(format!("the cluster has no identity for {name}")));
+        return Err(Error::invalid(format!("cluster.json has no id of {name}"))
+            .hint("restore cluster.json from the copy in a target's folder"));
     };
     identity.id = UniqueId::fresh();
     let stored = TargetRecord::new(identity.clone(), false).store(&folder.path);
@@ -36,7 +37,8 @@ pub(crate) fn check_forgettable(cluster: &ClusterFile, name: &str) -> Result<Tar
     if !entry.has(RoleName::Storage) || cluster.engine().is_some() {
         return Err(Error::invalid(format!(
             "{name} keeps no objects, so it has no data to forget"
-        )));
+        ))
+        .hint("name a storage node of a cluster that keeps its own data"));
     }
     let folder = TargetFolder::of(cluster, entry);
     let path = folder.path.display();
@@ -44,8 +46,10 @@ pub(crate) fn check_forgettable(cluster: &ClusterFile, name: &str) -> Result<Tar
         return Err(Error::invalid(format!("the folder of {name}, {path}, is in order"))
             .hint("forget only a target that `nacre status` shows as refused"));
     }
-    let holds_store = holds_store(&folder.path)
-        .map_err(|error| Error::unavailable(format!("cannot read {path}: {error}")))?;
+    let holds_store = holds_store(&folder.path).map_err(|error| {
+        Error::unavailable(format!("cannot read {path}: {error}"))
+            .hint("check that the disk is mounted and readable")
+    })?;
     if holds_store {
         return Err(Error::invalid(format!("{path} holds data, which would be lost"))
             .hint(format!("move it away first: mv {path} ELSEWHERE")));
