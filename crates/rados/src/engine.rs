@@ -123,7 +123,11 @@ impl RadosEngine {
         let (cluster, pool) = (self.0.cluster.clone(), self.0.options.pool.clone());
         let map = blocking(move || OsdMap::ask(&cluster)).await?;
         let found = map.pools.into_iter().find(|known| known.name == pool);
-        let gone = || Error::not_found("the pool is gone").on(&self.0.options.pool);
+        let gone = || {
+            Error::not_found("the cluster's pool is gone").on(&self.0.options.pool).hint(
+                "if that was meant, make it anew with `ceph osd pool create` and start nacre again",
+            )
+        };
         found.map(|pool| pool.placement_groups).ok_or_else(gone)
     }
 
@@ -239,7 +243,7 @@ impl RadosEngine {
                 "a notification of {} bytes is too long",
                 payload.len()
             ))
-            .hint(format!("at most {MAX_NOTIFY_BYTES} bytes fit")));
+            .hint(format!("send at most {MAX_NOTIFY_BYTES} bytes")));
         }
         let letter = encode_letter(object.name.as_str(), payload);
         let mail = self.mail(object)?;
@@ -253,7 +257,7 @@ impl RadosEngine {
         let answer = timeout(self.0.options.operation_timeout, notified).await;
         match answer.unwrap_or(Ok((status::TIMED_OUT, false)))? {
             // Either the object had no watcher, or some watchers did not answer. The cluster tells
-            // the latter that they missed events.
+            // these watchers that they missed events.
             (status::ABSENT, _) | (status::TIMED_OUT, true) => Ok(()),
             (status, _) if status < 0 => Err(operation_failed(status)),
             _ => Ok(()),

@@ -37,9 +37,10 @@ pub const NOTIFY_TIMEOUT: Duration = Duration::from_secs(8);
 const PING_INTERVAL: Duration = Duration::from_secs(5);
 /// If the cluster was silent for longer than this, it has possibly dropped a notification.
 const LAPSE: Duration = Duration::from_millis(6_500);
-/// How often the mailbox checks how long the cluster has been silent. The interval is short enough
-/// that at least one check falls between a lapse and the time at which the cluster drops a
-/// notification.
+/// How often the mailbox checks how long the cluster has been silent. The cluster drops a
+/// notification after [`NOTIFY_TIMEOUT`] of silence, but a silence counts as a lapse from [`LAPSE`]
+/// on. The interval is shorter than the difference, so a check notices every silence that is long
+/// enough to lose a notification.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 const _: () = assert!(PING_INTERVAL.as_millis() < LAPSE.as_millis());
@@ -243,5 +244,5 @@ async fn end_late(context: Arc<IoContext>, opening: JoinHandle<Result<OpenWatch>
 }
 
 fn closed() -> Error {
-    Error::unavailable("the engine is closed")
+    Error::unavailable("the engine is closed").hint("connect again")
 }

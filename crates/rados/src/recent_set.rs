@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::cluster::placement_seed::{PlacementSeed, SEEDS};
 
-/// The number of slots: one for each placement seed, and so many that few other names share one.
+/// The number of slots. Each placement seed has its own slot, and other names seldom share one.
 const SLOTS: usize = SEEDS;
 /// How long a finding counts. A daemon that was restarted may have other classes than before.
 pub const VALIDITY: Duration = Duration::from_secs(30);

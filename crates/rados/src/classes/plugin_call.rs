@@ -77,8 +77,9 @@ impl PluginCall {
                 op => reads |= answers_data(op),
             }
         }
-        // An OSD returns little data with a change, and a request that only reads needs only one
-        // fetch anyway.
+        // The class does not help a request without calls that only reads: the client needs one
+        // fetch for it anyway. Nor does it help a request that both reads and writes: an OSD
+        // returns too little data with a change.
         if !(calls || writes) || (writes && reads) {
             return None;
         }
@@ -161,14 +162,16 @@ impl Outcome {
     /// # Errors
     /// `Corrupt` if that makes no sense.
     pub fn of(ops: &[Op], called: &Called) -> Result<Self> {
-        let senseless =
-            |what: &str| Error::corrupt(format!("the class in the OSD answered {what}"));
+        let senseless = |what: &str| {
+            Error::corrupt(format!("the answer of nacre's class in the OSD is malformed: {what}"))
+                .hint("install the class of this release with `nacre ceph install`")
+        };
         let answer = pb::OsdAnswer::decode(called.output.clone())
             .map_err(|error| senseless(&error.to_string()))?;
         let mut fault = answer.fault;
         let failed_with = fault.as_mut().and_then(|fault| fault.error.take()).map(decode::error);
         let fault = fault.map(remote);
-        Ok(match answer.answer.ok_or_else(|| senseless("nothing"))? {
+        Ok(match answer.answer.ok_or_else(|| senseless("it is empty"))? {
             Answer::Done(pb::OsdDone {}) => {
                 let results = decode::results_done(ops);
                 Self::Done { results, exists: true, fault: fault.zip(failed_with) }

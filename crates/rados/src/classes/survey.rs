@@ -202,7 +202,10 @@ async fn ask(
     name: &str,
     call: &Call,
 ) -> Result<Option<crate::ffi::Called>> {
-    let silent = || Error::unavailable("the OSD does not answer");
+    let silent = || {
+        Error::unavailable("the OSD does not answer")
+            .hint("see `ceph health detail`: an OSD may be down or a placement group inactive")
+    };
     let (answer, called) =
         timeout(OSD_TIMEOUT, context.call(name, call)).await.map_err(|_| silent())?;
     match (called, answer.status) {

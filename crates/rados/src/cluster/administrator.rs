@@ -45,8 +45,10 @@ impl Administrator {
         if answer.iter().all(u8::is_ascii_whitespace) {
             return Ok(Value::Null);
         }
-        serde_json::from_slice(&answer)
-            .map_err(|error| Error::corrupt(format!("the monitors' answer is not JSON: {error}")))
+        serde_json::from_slice(&answer).map_err(|error| {
+            Error::corrupt(format!("the monitors' answer is not JSON: {error}"))
+                .hint("check the cluster with `nacre ceph check`")
+        })
     }
 
     /// The objects of a pool that are in no namespace.
@@ -76,7 +78,7 @@ async fn blocking<R: Send + 'static>(
     work: impl FnOnce() -> Result<R> + Send + 'static,
 ) -> Result<R> {
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
-        Err(Error::unavailable(format!("the operation was interrupted: {error}")))
+        Err(Error::unavailable(format!("the operation was interrupted: {error}")).hint("try again"))
     })
 }
 
@@ -127,7 +129,8 @@ impl PoolObjects {
         match self.context.apply(object, &changes).await.status {
             status::PRESENT | status::NEWER | status::OLDER => {
                 Err(Error::conflict("another client changed the object at the same time")
-                    .on(object))
+                    .on(object)
+                    .hint("read it again, and try again"))
             }
             status if status < 0 => Err(operation_failed(status).on(object)),
             _ => Ok(()),

@@ -97,5 +97,8 @@ fn set_number(cluster: &Cluster, option: &CStr, number: u64) -> Result<(), i32> 
 }
 
 fn c_string(bytes: &[u8]) -> Result<CString> {
-    CString::new(bytes).map_err(|_| Error::invalid("the name of the cluster contains a zero byte"))
+    CString::new(bytes).map_err(|_| {
+        Error::invalid("a name in the --engine option contains a zero byte")
+            .hint("write ceph:/path/ceph.conf?user=NAME&pool=NAME")
+    })
 }

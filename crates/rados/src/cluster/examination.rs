@@ -66,7 +66,7 @@ pub struct OsdSettings {
 pub async fn examine(options: RadosOptions) -> Result<Examination> {
     let asked = tokio::task::spawn_blocking(move || facts(&options)).await;
     let (mut examination, survey) = asked.unwrap_or_else(|error| {
-        Err(Error::unavailable(format!("the operation was interrupted: {error}")))
+        Err(Error::unavailable(format!("the operation was interrupted: {error}")).hint("try again"))
     })?;
     if let Some((targets, context)) = survey {
         let survey = targets.ask(&context).await;

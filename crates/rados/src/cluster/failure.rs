@@ -33,8 +33,9 @@ pub mod status {
     /// `ENOTCONN`, `ESHUTDOWN`, `ECANCELED`: the connection ended.
     const CUT_OFF: [i32; 3] = [-107, -108, -125];
 
-    /// Whether a change that ended with this status may have happened. It may have if librados set
-    /// the status, not an OSD.
+    /// Whether a change that ended with this status may have happened. An OSD sets its status after
+    /// it has refused the change; these statuses come from librados, which does not know what the
+    /// OSD did.
     pub fn may_have_happened(status: i32) -> bool {
         status == TIMED_OUT || CUT_OFF.contains(&status)
     }

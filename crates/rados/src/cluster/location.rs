@@ -41,6 +41,7 @@ pub fn ask(cluster: &Cluster, pool: &str, object: &ObjectId) -> Result<Location>
     };
     let unreadable = |error: &dyn std::fmt::Display| {
         Error::corrupt(format!("the monitors' answer cannot be decoded: {error}"))
+            .hint("check the cluster with `nacre ceph check`")
     };
     let command = serde_json::to_string(&command).map_err(|error| unreadable(&error))?;
     let answer = cluster.ask(&command).map_err(operation_failed)?;

@@ -48,6 +48,7 @@ impl OsdCounters {
     fn of_dump(dump: &[u8]) -> Result<Self> {
         let dump: PerfDump = serde_json::from_slice(dump).map_err(|error| {
             Error::corrupt(format!("the answer of the OSD to `perf dump` is malformed: {error}"))
+                .hint("check the cluster with `nacre ceph check`")
         })?;
         let ops = dump.osd;
         Ok(Self {

@@ -99,6 +99,8 @@ impl OsdMetadata {
 fn ask<T: DeserializeOwned>(cluster: &Cluster, prefix: &str) -> Result<T> {
     let command = serde_json::json!({ "prefix": prefix, "format": "json" }).to_string();
     let answer = cluster.ask(&command).map_err(operation_failed)?;
-    serde_json::from_slice(&answer)
-        .map_err(|error| Error::corrupt(format!("the monitors' answer cannot be decoded: {error}")))
+    serde_json::from_slice(&answer).map_err(|error| {
+        Error::corrupt(format!("the monitors' answer cannot be decoded: {error}"))
+            .hint("check the cluster with `nacre ceph check`")
+    })
 }

@@ -81,8 +81,8 @@ mod tests {
         assert_eq!(rjenkins(b"foo"), 0x7fc1_f406);
     }
 
-    /// Tests pools whose number of groups is a power of two, and a pool of 12 groups. In the
-    /// latter, four low bits can give a number from 12 on; such an object uses only three bits.
+    /// Tests pools whose number of groups is a power of two, and a pool of 12 groups. There are no
+    /// groups 12 to 15 in that pool, so if four low bits give such a number, RADOS uses three bits.
     #[test]
     fn every_group_of_a_pool_gets_objects_if_their_number_is_no_power_of_two() {
         let seed = |low: u16| PlacementSeed(low);

@@ -39,7 +39,9 @@ impl PlainClient {
             connection::open(&connection::connect(&options)?, &options, &namespace)
         });
         let context = connecting.await;
-        let cut_off = |error| Error::unavailable(format!("the operation was interrupted: {error}"));
+        let cut_off = |error| {
+            Error::unavailable(format!("the operation was interrupted: {error}")).hint("try again")
+        };
         Ok(Self { context: context.map_err(cut_off)?? })
     }
 

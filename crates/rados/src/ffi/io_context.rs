@@ -72,8 +72,8 @@ impl IoContext {
         if status == status::ABSENT && self.is_pool_gone() { status::POOL_GONE } else { status }
     }
 
-    /// Whether the pool was deleted. librados answers from its own map if the pool exists.
-    /// Otherwise it asks the monitors, so this function calls librados only once.
+    /// Whether the pool was deleted. If the pool exists, librados answers from its own map.
+    /// Otherwise it asks the monitors each time, so this function remembers the answer.
     fn is_pool_gone(&self) -> bool {
         if self.pool_gone.load(Ordering::Relaxed) {
             return true;

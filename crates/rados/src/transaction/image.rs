@@ -102,7 +102,10 @@ impl Image {
                         Keep::Last => self.learn_last(prefix, entries, more)?,
                     }
                 }
-                _ => return Err(Error::corrupt("the cluster's answer does not match the request")),
+                _ => {
+                    return Err(Error::corrupt("the cluster's answer does not match the request")
+                        .hint("check the cluster with `nacre ceph check`"));
+                }
             }
         }
         Ok(())
