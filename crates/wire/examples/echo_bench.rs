@@ -127,8 +127,9 @@ async fn run(sessions: &[Session], load: &Load) -> Result<u64, Box<dyn Error>> {
 /// CPU time of this process so far, user and system.
 fn cpu_seconds() -> Result<f64, Box<dyn Error>> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
-    // Fields 14 and 15 are the CPU times, in ticks of 1/100 s. The process name may contain spaces,
-    // so count the fields from its end.
+    // Fields 14 and 15 of /proc/self/stat are the CPU times, in ticks of 1/100 s. Field 2 is the
+    // process name in parentheses, which may contain spaces. So count the fields after the last
+    // `)`.
     let (_, rest) = stat.rsplit_once(')').ok_or("no name in /proc/self/stat")?;
     let ticks: f64 =
         rest.split_whitespace().skip(11).take(2).map(|t| t.parse::<f64>().unwrap_or(0.0)).sum();

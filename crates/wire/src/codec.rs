@@ -1,5 +1,6 @@
-//! Encodes and decodes batches as gRPC messages. For sending, the [`Outbox`](crate::outbox) has
-//! already encoded the batch. A received batch is decoded message by message, within bounds.
+//! The gRPC codec of batches. The [`Outbox`](crate::outbox) has encoded a batch that is sent, so
+//! this codec only copies its bytes. It splits a received batch into messages, which stay encoded
+//! until they are needed. It refuses a batch of more than `MAX_BATCH_MESSAGES` messages.
 
 use bytes::{Buf, BufMut, Bytes};
 use prost::Message;
@@ -206,8 +207,8 @@ mod tests {
         let messages: Result<Vec<_>, _> = Batch::new(encoded.clone()).collect();
         assert_eq!(messages.unwrap().iter().map(is_slice).collect::<Vec<_>>(), [false, true]);
 
-        // A message of a short batch is also copied if the batch arrived in the large buffer of an
-        // earlier, longer batch.
+        // This batch is short, but it lies in the large receive buffer of an earlier batch. A slice
+        // would keep that buffer in memory, so the message must be copied.
         let short = encoded.slice(..3);
         for (buffer, expected) in [(3, true), (encoded.len(), false)] {
             let message = Batch::within(short.clone(), buffer).next().unwrap().unwrap();

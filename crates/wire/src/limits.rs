@@ -10,8 +10,7 @@ use nacre_object::limits::{
 pub const PROTOCOL_VERSION: u32 = 1;
 
 /// The largest encoded message: the largest payload of a request or reply, and as many bytes again
-/// for framing. Framing can be that large: most of a list of map entries with keys of one byte is
-/// framing.
+/// for framing. A list of map entries with keys of one byte needs more framing than payload.
 pub const MAX_MESSAGE_BYTES: usize = 16 * 1024 * 1024;
 /// The sender closes a batch once it is this long. The batch then holds hundreds of small messages,
 /// which share its cost. A longer batch would only delay its first message.
@@ -23,7 +22,7 @@ pub const MESSAGE_FRAME_BYTES: usize = 256;
 /// append one message of any size to a batch that is nearly full.
 pub const MAX_BATCH_BYTES: usize = MAX_MESSAGE_BYTES + MESSAGE_FRAME_BYTES + BATCH_BYTES;
 /// The most messages in a received batch. Without this bound, a batch of empty messages could
-/// decode into gigabytes. A full batch of the smallest requests has a quarter of this number.
+/// decode into gigabytes. A full batch of the smallest requests has a quarter as many messages.
 pub const MAX_BATCH_MESSAGES: usize = 16 * 1024;
 
 /// How many bytes of requests a client may have in flight on a session; further callers wait.

@@ -53,13 +53,14 @@ impl Fields {
 /// The error for a message whose body is from the future.
 pub(crate) fn unknown() -> Error {
     Error::unsupported("the node does not know this kind of message")
-        .hint("the client speaks a newer protocol")
+        .hint("the client speaks a newer protocol: upgrade the node")
 }
 
 /// The error for work that takes longer than its client waits.
 pub(crate) fn late() -> Error {
-    Error::unavailable("the request was not done within its deadline")
-        .hint("it may still happen: look, then try again with a longer deadline")
+    Error::unavailable("the request was not done within its deadline").hint(
+        "the request may still be carried out: check that, then try again with a longer deadline",
+    )
 }
 
 /// The error for a long poll on a node that stops.

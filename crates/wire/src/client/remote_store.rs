@@ -23,9 +23,9 @@ pub struct RemoteStore {
 }
 
 impl RemoteStore {
-    /// The store of this session's node. With many requests in flight it uses a second session. So
-    /// the node may run requests in any order; a caller that needs an order waits for one reply
-    /// before it sends the next request.
+    /// The store of this session's node. With many requests in flight, the remote store uses a
+    /// second session. So the node may run requests in any order; a caller that needs an order
+    /// waits for one reply before it sends the next request.
     pub fn new(session: Session) -> Self {
         Self { sessions: Arc::new(SessionPair::new(session)), deadline: REQUEST_DEADLINE }
     }

@@ -271,16 +271,17 @@ impl Shared {
 
     fn broken(&self) -> Error {
         Error::unavailable(format!("the connection to {} broke", self.endpoint))
-            .hint("it may have happened")
+            .hint("the request may have been carried out: check that before you send it again")
     }
 
     fn late(&self, deadline: Duration) -> Error {
         Error::unavailable(format!("no answer from {} within {deadline:?}", self.endpoint))
-            .hint("it may have happened")
+            .hint("the request may have been carried out: check that before you send it again")
     }
 
     fn closed(&self) -> Error {
         Error::unavailable(format!("the session with {} is closed", self.endpoint))
+            .hint("open another session")
     }
 
     fn unreachable(&self) -> Error {
@@ -294,7 +295,7 @@ impl Shared {
         match failure.as_ref().and_then(Error::hint_text) {
             Some(hint) => error.hint(hint),
             None if kind == ErrorKind::Denied => error,
-            None => error.hint("it was not sent; `nacre status` shows which nodes run"),
+            None => error.hint("the request was not sent; `nacre status` shows which nodes run"),
         }
     }
 }

@@ -170,8 +170,8 @@ impl Table {
         self.pending.len() + self.left_behind.len()
     }
 
-    /// Notes a new connection. First requests again all watches that were live before. No other
-    /// message is sent earlier, so the ids of messages rise.
+    /// Notes a new connection. First requests again all watches that were live before. They have
+    /// the lowest ids, so the ids of the messages on a connection rise.
     pub(crate) fn connected(&mut self, outbox: Outbox, node: NodeInfo) {
         let mut broken: Vec<_> = self.watches.iter().collect();
         broken.sort_by_key(|(id, _)| **id);

@@ -68,13 +68,18 @@ impl Identity {
     /// `Invalid` if the bytes are not an identity file, `Unsupported` if another release wrote the
     /// file in another format.
     pub fn parse(json: &[u8]) -> Result<Self> {
-        let file: File = serde_json::from_slice(json)
-            .map_err(|error| Error::invalid(format!("not an identity file: {error}")))?;
+        let file: File = serde_json::from_slice(json).map_err(|error| {
+            Error::invalid(format!(
+                "an identity file must be a JSON object of a certain form: {error}"
+            ))
+            .hint("make another with `nacre entity add NAME`")
+        })?;
         if file.format != FORMAT {
             let format = file.format;
             return Err(Error::unsupported(format!(
                 "the identity file has format {format}, this release reads {FORMAT}"
-            )));
+            ))
+            .hint("use the release that wrote it, or a later one"));
         }
         Self::new(EntityName::new(&file.entity)?, file.authority, file.certificate, file.key)
     }
@@ -105,6 +110,7 @@ impl Identity {
     pub(super) fn key(&self) -> Result<PrivateKeyDer<'static>> {
         PrivateKeyDer::from_pem_slice(self.file.key.as_bytes()).map_err(|error| {
             Error::invalid(format!("the key in the identity file cannot be used: {error}"))
+                .hint("make another with `nacre entity add NAME`")
         })
     }
 }
@@ -112,6 +118,7 @@ impl Identity {
 fn certificate(pem: &str, what: &str) -> Result<CertificateDer<'static>> {
     CertificateDer::from_pem_slice(pem.as_bytes()).map_err(|error| {
         Error::invalid(format!("the {what} in the identity file cannot be used: {error}"))
+            .hint("make another with `nacre entity add NAME`")
     })
 }
 

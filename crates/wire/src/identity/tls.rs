@@ -26,7 +26,8 @@ fn provider() -> Arc<CryptoProvider> {
 }
 
 fn unusable(error: impl fmt::Display) -> Error {
-    Error::invalid(format!("the identity cannot be used: {error}"))
+    Error::invalid(format!("the identity cannot be used for TLS: {error}"))
+        .hint("make another identity file with `nacre entity add NAME`")
 }
 
 fn roots(identity: &Identity) -> Result<Arc<RootCertStore>> {
@@ -132,7 +133,10 @@ impl Connector {
 
 fn peer(certificates: Option<&[CertificateDer<'_>]>) -> Result<Peer> {
     let shown = certificates.and_then(<[_]>::first);
-    certified(shown.ok_or_else(|| Error::denied("no certificate was shown"))?)
+    certified(shown.ok_or_else(|| {
+        Error::denied("the peer has shown no certificate")
+            .hint("give an identity file, which `nacre entity add` makes")
+    })?)
 }
 
 /// The entity that a certificate names. The caller has verified the certificate with the authority.
@@ -140,7 +144,10 @@ fn peer(certificates: Option<&[CertificateDer<'_>]>) -> Result<Peer> {
 /// # Errors
 /// `Denied` if the certificate names no entity.
 pub(crate) fn certified(certificate: &CertificateDer<'_>) -> Result<Peer> {
-    let nobody = || Error::denied("the certificate names no entity");
+    let nobody = || {
+        Error::denied("the certificate names no entity of nacre")
+            .hint("use an identity file that `nacre entity add` made")
+    };
     let parsed = webpki::EndEntityCert::try_from(certificate).map_err(|_| nobody())?;
     let mut names = parsed.valid_uri_names().filter_map(|uri| uri.strip_prefix(ENTITY_URI));
     let (Some(name), None) = (names.next(), names.next()) else { return Err(nobody()) };

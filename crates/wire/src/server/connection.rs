@@ -289,7 +289,8 @@ fn local_peer(stream: &UnixStream) -> Result<Peer> {
     match user {
         ROOT => Ok(Peer::Local),
         user if user == rustix::process::geteuid().as_raw() => Ok(Peer::Local),
-        user => Err(Error::denied(format!("user {user} does not run this node"))),
+        user => Err(Error::denied(format!("user {user} does not run this node"))
+            .hint("connect as the user who runs it, or over TLS with an identity file")),
     }
 }
 

@@ -125,7 +125,10 @@ async fn answer_one(
     let ClientMessage { id, timeout_micros, trace_id, span_id, body } = message;
     let answer = match body {
         // Its events would have nowhere to go.
-        Some(Asked::Watch(_)) => encode::failure(&Error::invalid("a watch needs a session")),
+        Some(Asked::Watch(_)) => encode::failure(
+            &Error::invalid("a watch needs a session")
+                .hint("send it in a session, not as a single call"),
+        ),
         Some(asked) => {
             let caller = Arc::new(Caller { standing, session: 0, client_name: String::new() });
             let begun = Begun { kind: Kind::of(&asked), at: node.meter.now() };
@@ -158,9 +161,10 @@ async fn finish(work: Work, permit: CallPermit, give_up: Option<Instant>) -> Ans
     let _abandoned = only_reads.then(|| AbortOnDrop(work.abort_handle()));
     match until(give_up, work).await {
         Some(Ok(outcome)) => outcome.answer,
-        Some(Err(_)) => encode::failure(&Error::unavailable(
-            "the call panicked while it ran; it may have happened",
-        )),
+        Some(Err(_)) => encode::failure(
+            &Error::unavailable("the call panicked while it ran")
+                .hint("the request may have been carried out: check that before you send it again"),
+        ),
         None => encode::failure(&message::late()),
     }
 }
@@ -216,8 +220,9 @@ async fn shake_hands(
 ) -> Result<OutboxStream, Refused> {
     let standing =
         tokio::time::timeout(node.handshake_timeout, node.guard.admit(&connected.peer)).await;
-    let standing = standing
-        .map_err(|_| Error::unavailable("the node has not read the cluster's entities yet"))??;
+    let standing = standing.map_err(|_| {
+        Error::unavailable("the node has not read the cluster's entities yet").hint("try again")
+    })??;
     let first = tokio::time::timeout(node.handshake_timeout, inbound.next()).await;
     let mut batch = match first {
         Ok(Some(Err(status))) if status.code() == Code::Cancelled => return Err(Refused::left()),

@@ -63,7 +63,8 @@ impl Listener {
             Address::Tls(..) => {
                 return Err(Error::invalid(format!(
                     "cannot listen on {endpoint} without an identity"
-                )));
+                ))
+                .hint("listen on it with `Listener::and_tls`"));
             }
         };
         self.sockets.push(socket);
@@ -76,7 +77,8 @@ impl Listener {
     /// As [`Listener::bind`]; `Invalid` if the identity cannot be used.
     pub async fn and_tls(mut self, endpoint: &Endpoint, identity: &Identity) -> Result<Self> {
         let Address::Tls(host, port) = endpoint.address() else {
-            return Err(Error::invalid(format!("{endpoint} is not an address for TLS")));
+            return Err(Error::invalid(format!("{endpoint} is not an address for TLS"))
+                .hint("write tls:HOST:PORT"));
         };
         let listener = TcpListener::bind((host.as_str(), *port)).await;
         let listener = listener.map_err(|error| cannot(endpoint, &error))?;
@@ -120,13 +122,15 @@ impl SocketFile {
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                return Err(Error::exists(format!("another process listens on unix:{shown}")));
+                return Err(Error::exists(format!("another process listens on unix:{shown}"))
+                    .hint("stop that process, or choose another path"));
             }
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
         match socket_path::probe(path) {
             Ok(()) => {
-                return Err(Error::exists(format!("another process listens on unix:{shown}")));
+                return Err(Error::exists(format!("another process listens on unix:{shown}"))
+                    .hint("stop that process, or choose another path"));
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             // This is a socket without a listener. Any other file at the path must not be removed.

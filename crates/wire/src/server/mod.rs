@@ -96,7 +96,8 @@ impl Server {
         shutdown: impl Future<Output = ()> + Send,
     ) -> Result<()> {
         if listener.sockets.is_empty() {
-            return Err(Error::invalid("a server listens on at least one endpoint"));
+            return Err(Error::invalid("the server has no endpoint to listen on")
+                .hint("give it at least one"));
         }
         self.health.set_serving::<GrpcService>().await;
         let mut accepting = JoinSet::new();

@@ -173,7 +173,8 @@ impl Node {
                 contained(async move { watched(node.watch(&caller, watch).await) })
             }
             Asked::Hello(_) | Asked::Unwatch(_) => {
-                let error = Error::invalid("this message is only valid in a session");
+                let error = Error::invalid("this message is only valid in a session")
+                    .hint("open a session with `Session`");
                 Box::pin(std::future::ready(told(Err(error))))
             }
         };
@@ -200,6 +201,7 @@ impl Node {
         let ask = decode::ask(ask)?;
         let service = self.services.get(&ask.service).ok_or_else(|| {
             Error::unsupported(format!("node {} has no service {:?}", self.name, ask.service))
+                .hint("ask a node with the right role; `nacre status` shows the roles")
         })?;
         Ok((Arc::clone(service), ask))
     }
@@ -231,12 +233,18 @@ impl Node {
     }
 
     fn store(&self) -> Result<&Arc<dyn Store>> {
-        let nothing = || Error::unsupported(format!("node {} keeps no objects", self.name));
+        let nothing = || {
+            Error::unsupported(format!("node {} keeps no objects", self.name))
+                .hint("ask a storage node; `nacre status` shows them")
+        };
         self.store.as_ref().ok_or_else(nothing)
     }
 
     fn watches(&self) -> Result<&Arc<dyn Watch>> {
-        let nothing = || Error::unsupported(format!("node {} has nothing to watch", self.name));
+        let nothing = || {
+            Error::unsupported(format!("node {} keeps no objects that can be watched", self.name))
+                .hint("ask a storage node; `nacre status` shows them")
+        };
         self.watch.as_ref().ok_or_else(nothing)
     }
 }
@@ -273,7 +281,9 @@ fn contained(work: impl Future<Output = Outcome> + Send + 'static) -> BoxFuture<
                 FaultSite::default(),
                 "the node failed while it handled this message",
             );
-            told(Err(failure.hint("it may have happened; the node's log says more")))
+            told(Err(failure.hint(
+                "the request may have been carried out: check that; the node's log says more",
+            )))
         })
     }))
 }

@@ -37,12 +37,16 @@ impl Watches {
     /// this id already.
     pub(crate) fn begin(&mut self, id: u64) -> Result<()> {
         if self.states.contains_key(&id) {
-            return Err(Error::invalid(format!("the id {id} already has a watch")));
+            return Err(Error::invalid(format!(
+                "the session already has a watch with the id {id}"
+            ))
+            .hint("give every message of a session its own id"));
         }
         if self.states.len() >= MAX_WATCHES {
             return Err(Error::exhausted(format!(
-                "more than {MAX_WATCHES} watches in one session"
-            )));
+                "the session already has {MAX_WATCHES} watches, the most it can have"
+            ))
+            .hint("end some watches, or open another session"));
         }
         self.states.insert(id, State::Beginning);
         Ok(())

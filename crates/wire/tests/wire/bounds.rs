@@ -55,8 +55,8 @@ async fn abandoned_messages_keep_their_budget_while_the_node_does_not_read() {
     let session = connect(&node.endpoint).await;
     let large = Bytes::from(vec![0; 8 * MIB - 1024]);
     let short = Duration::from_millis(50);
-    // The most requests that can be in flight: those that fit in the node, in the flow-control
-    // windows and in the client's budget. Sockets and rounding add one for each of these.
+    // The most requests that can be in flight: as many as fit into the node, the flow-control
+    // windows and the client's budget together. The 4 allows for socket buffers and rounding.
     let windows = CONNECTION_WINDOW_BYTES as usize;
     let most = (MAX_UNDER_WAY_BYTES + windows + CLIENT_BUDGET_BYTES) / (8 * MIB) + 4;
     let mut left_behind = 0;
@@ -95,8 +95,8 @@ async fn a_client_that_does_not_read_its_replies_gets_no_more() {
     for id in 1..=ASKED {
         lazy.send(vec![asks(id, "make", &MIB.to_string())]);
     }
-    // The most replies that can be ready: those that wait in the server, those in the flow-control
-    // window and the sockets, and one more for each.
+    // The most replies that can be ready: as many as fit into the server and the flow-control
+    // window together. The 4 allows for socket buffers and rounding.
     let most = (REPLIES_WAITING_BYTES + STREAM_WINDOW_BYTES as usize) / MIB + 4;
     service.until_begun(REPLIES_WAITING_BYTES / MIB).await;
     const TURNS: usize = 200;

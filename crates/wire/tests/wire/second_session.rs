@@ -112,8 +112,8 @@ async fn a_client_with_few_requests_in_flight_has_one_session() {
 async fn a_client_with_many_requests_in_flight_uses_two_sessions() {
     let (folder, doorman) = (SocketFolder::new(), Doorman::letting_in(usize::MAX));
     let (node, remote, faulty) = reading(&folder, &doorman).await;
-    // Without this, a fast node would answer some reads before the last one is sent, so too few
-    // would be in flight at once.
+    // Hold all reads. A fast node would otherwise answer some of them before the last one is sent,
+    // so too few would be in flight at once.
     faulty.follow(Box::new(|_| Some(Fault::Hold)));
     let ask_at_once = |count| {
         let remote = remote.clone();
