@@ -34,8 +34,8 @@ pub fn check_ops(ops: &[Op]) -> Result<()> {
     Ok(())
 }
 
-/// Checks a key of a map. A read of the next page starts after the last key of a page, where the
-/// empty key means the beginning. So no entry may have the empty key.
+/// Checks a key of a map. A reader gets the next page of a map by the last key that it has, and an
+/// empty key means the first page. So no entry may have the empty key.
 ///
 /// # Errors
 /// `Invalid` unless it has 1 to `MAX_MAP_KEY_BYTES` bytes.

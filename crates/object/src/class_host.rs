@@ -100,6 +100,9 @@ impl ClassHost for NoClasses {
     }
 
     fn call(&self, call: &ClassCall, _: &mut dyn ObjectView, _: &CallContext) -> Result<CallReply> {
-        Err(Error::unsupported(format!("there is no class {}", call.class)))
+        Err(Error::unsupported(format!(
+            "this store cannot run class {}, because it runs no classes",
+            call.class
+        )))
     }
 }

@@ -204,5 +204,5 @@ impl Watch for WithoutWatches {
 }
 
 fn no_watches() -> Error {
-    Error::unsupported("the store has no watches")
+    Error::unsupported("this store has no watches, so nobody can watch or notify its objects")
 }

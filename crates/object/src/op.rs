@@ -43,8 +43,8 @@ pub struct ObjectStat {
 /// an absent object is `NotFound`.
 ///
 /// A transaction that has a write among its ops gives the object a new version, even if the content
-/// stays the same. A `Call` counts as a write if the method wrote. Three ops do not count: `Create`
-/// of an existing object, `SnapshotCreate` and `SnapshotRemove`.
+/// stays the same. A `Call` counts as a write if the method wrote. Three ops do not count as
+/// writes: `Create` of an existing object, `SnapshotCreate` and `SnapshotRemove`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Op {
     /// Guard: the object exists, else `NotFound`.

@@ -59,9 +59,9 @@ pub trait RemoteClassHost: ClassHost {
         ClassForm::Here
     }
 
-    /// Runs the method as [`ClassHost::call`] does, but reports no fault. Returns the faults
-    /// instead, each with the error of its request. The engine does not know yet whether it will
-    /// use the result.
+    /// Runs the method as [`ClassHost::call`] does, but does not report faults, because the engine
+    /// may discard this run and repeat it. Returns the faults instead, each with the error of its
+    /// request.
     fn call_unreported(
         &self,
         call: &ClassCall,

@@ -40,7 +40,7 @@ pub fn object(pool: &str, name: &str) -> Result<ObjectId> {
 fn op(message: pb::Op) -> Result<Op> {
     let Some(op) = message.op else {
         return Err(Error::unsupported("the node does not know this op")
-            .hint("the client speaks a newer protocol"));
+            .hint("the client speaks a newer protocol: upgrade the node"));
     };
     Ok(match op {
         PbOp::AssertExists(_) => Op::AssertExists,
@@ -239,6 +239,7 @@ pub fn kind(kind: pb::ErrorKind) -> ErrorKind {
 /// The error for an answer that makes no sense.
 pub fn senseless(what: &str) -> Error {
     Error::corrupt(format!("the node sent {what}"))
+        .hint("run the client and the nodes from one release")
 }
 
 fn as_senseless(error: Error) -> Error {

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn other_and_malformed_messages_are_counted_as_empty() {
+    fn messages_of_other_kinds_and_malformed_messages_are_counted_as_empty() {
         let ask = pb::Ask {
             service: "s".to_owned(),
             input: encoded(vec![get(9)]).into(),
