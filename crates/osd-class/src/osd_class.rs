@@ -127,8 +127,10 @@ impl OsdClass {
 
     /// Runs the request as far as the changes that it asks for.
     fn run(&self, mode: Mode, input: Bytes, object: &mut dyn OsdObject) -> Result<Done, Refusal> {
-        let message = pb::OsdRequest::decode(input)
-            .map_err(|error| Error::invalid(format!("not a request: {error}")))?;
+        let message = pb::OsdRequest::decode(input).map_err(|error| {
+            Error::invalid(format!("the input is not a request of nacre: {error}"))
+                .hint("call the class through nacre's engine")
+        })?;
         if message.interface != OSD_INTERFACE {
             return Err(Refusal::Unsuited(Unsuited::OtherInterface));
         }
@@ -179,6 +181,7 @@ fn key_of(program: &pb::OsdProgram) -> Result<ProgramKey> {
     let class = ClassName::new(program.class_name.as_str())?;
     let digest: [u8; 32] = program.digest[..].try_into().map_err(|_| {
         Error::invalid(format!("the digest of {class} has {} bytes, not 32", program.digest.len()))
+            .hint("send the SHA-256 of the source")
     })?;
     Ok(ProgramKey { class, version: program.version, digest: Digest::from(digest) })
 }

@@ -109,9 +109,9 @@ impl<'a> View<'a> {
         changes.extend(self.stream.into_iter().flat_map(Stream::changes));
         changes.extend(self.attributes.changes(fresh));
         changes.extend(self.map.changes(fresh));
-        // An OSD assigns no new version for clearing an empty map or for no change at all. It
-        // assigns one for removing an entry, even an entry that does not exist. No entry has the
-        // empty key, so this removal changes nothing else.
+        // The transaction must give the object a new version, but an OSD assigns none for no change
+        // at all, or for clearing an empty map. It does for removing an entry, even a missing one.
+        // So remove the empty key, which no entry has.
         if changes.iter().all(|change| *change == Change::ClearMap) {
             changes.push(Change::RemoveEntry(Bytes::new()));
         }

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_draft_stream_equals_a_vector_after_any_few_changes() {
+    fn a_draft_stream_equals_a_vector_after_any_short_sequence_of_changes() {
         type Change = (fn(&mut DraftStream), fn(&mut Vec<u8>));
         let changes: [Change; 6] = [
             (

@@ -197,7 +197,8 @@ impl OsdObject for CalledObject {
         let info = found.iter().find_map(|(_, value)| ObjectInfo::decode(value));
         match info.filter(|info| info.size == stat.size) {
             Some(info) => Ok(info.user_version),
-            None => Err(Error::corrupt("the OSD keeps an object's version in an unknown form")),
+            None => Err(Error::corrupt("the OSD keeps the object's version in an unknown form")
+                .hint("check with `nacre ceph check` that nacre supports this Ceph")),
         }
     }
 
@@ -269,7 +270,10 @@ unsafe extern "C" fn keep(place: *mut c_void, key: RawBytes, value: RawBytes) {
 }
 
 fn narrowed(number: u64) -> Result<c_int> {
-    c_int::try_from(number).map_err(|_| Error::invalid(format!("the offset {number} is too large")))
+    c_int::try_from(number).map_err(|_| {
+        Error::invalid(format!("the offset {number} is too large"))
+            .hint("an OSD takes offsets below 2 GiB")
+    })
 }
 
 fn checked(status: c_int, what: &'static str) -> Result<()> {
@@ -280,5 +284,5 @@ fn checked(status: c_int, what: &'static str) -> Result<()> {
         ErrorKind::Fault => ErrorKind::Corrupt,
         kind => kind,
     };
-    Err(Error::new(kind, format!("the OSD answered {status}")).during(what))
+    Err(Error::new(kind, format!("the OSD answered with status {status}")).during(what))
 }
