@@ -71,9 +71,9 @@ impl Follower {
         Ok(())
     }
 
-    /// Reads the holes of the window again: the positions that were read as unwritten. If the first
-    /// has been a hole for [`Patience::hole`](crate::Patience), fills them all before. Else only
-    /// sleeps a little before.
+    /// Reads the window's holes again, which are its unwritten positions. Sleeps a little first.
+    /// But if the first hole is older than [`Patience::hole`](crate::Patience), fills all of them
+    /// first.
     async fn wait_for_hole(&mut self) -> Result<()> {
         let since = *self.hole_since.get_or_insert_with(Instant::now);
         let holes: Vec<_> = self.holes().map(|slot| slot.position).collect();

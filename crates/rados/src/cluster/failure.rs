@@ -33,9 +33,8 @@ pub mod status {
     /// `ENOTCONN`, `ESHUTDOWN`, `ECANCELED`: the connection ended.
     const CUT_OFF: [i32; 3] = [-107, -108, -125];
 
-    /// Whether a change that ended with this status may have happened. An OSD sets its status after
-    /// it has refused the change; these statuses come from librados, which does not know what the
-    /// OSD did.
+    /// Whether a change that ended with this status may have happened. It may if librados itself
+    /// set the status because no answer came. If an OSD set it, the OSD has refused the change.
     pub fn may_have_happened(status: i32) -> bool {
         status == TIMED_OUT || CUT_OFF.contains(&status)
     }

@@ -238,8 +238,8 @@ impl Image {
         known.then_some(None)
     }
 
-    /// All keys from `first` up to the returned key, which is exclusive, are fetched. `None`: all
-    /// keys to the end.
+    /// The key up to which all keys from `first` on are fetched; that key itself is not included.
+    /// `None` if all keys to the end of the map are fetched.
     pub fn known_until(&self, first: &[u8]) -> Option<Bytes> {
         let mut known = Bytes::copy_from_slice(first);
         loop {

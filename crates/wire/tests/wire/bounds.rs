@@ -136,8 +136,8 @@ async fn the_bound_on_unread_replies_holds_within_one_batch() {
 async fn requests_that_end_together_are_answered_up_to_the_bound() {
     let (_place, service, node, mut lazy) = served().await;
     const ASKED: usize = 64;
-    // With this length, the replies to a few requests that end at the same time already exceed the
-    // bound.
+    // The length of a reply. A few replies of this length exceed the bound on unread replies if
+    // their requests end at the same time.
     const BYTES: usize = 8 * MIB - 1024;
     const TURNS: usize = 200;
     lazy.send((1..=ASKED as u64).map(|id| asks(id, "hold-make", &BYTES.to_string())).collect());
