@@ -1,6 +1,13 @@
 //! The native class `channels`: the transactions that deliver messages from one object to another.
 //! Couriers call its methods.
 //!
+//! - A *courier* is the part of a process that delivers the messages of objects.
+//! - A *note* is what a receiver stores of the last message from a sender.
+//! - The *incarnation* of a sender tells it from an earlier object of the same name.
+//! - A *chain* is a message, the messages that its delivery causes, and so on. The *depth* of a
+//!   message is the number of messages before it in its chain.
+//! - A *ledger* is an object with *marks*. A mark says that an object may have messages.
+//!
 //! | method | object | input | what it does |
 //! |---|---|---|---|
 //! | `claim` | sender | – | returns the object's incarnation ([`Outbox`]); begins one if there is none |
@@ -8,12 +15,12 @@
 //! | `settle` | sender | [`Settlement`] | removes messages that are done; turns messages that were given up into dead letters |
 //! | `remove` | sender | [`Removal`] | removes the object, if the message that asks for this is the only one that still waits |
 //! | `begin` | receiver | – | records which messages the receiver itself had sent before the call |
-//! | `accept` | receiver | [`Accept`] | notes that a message was received, and the depth in their chain of the messages that the call sent; `Exists` if this message or a later one was noted before; `Stale` if the receiver has forgotten senders since. Returns the [`Inbox`] if the sender is new |
-//! | `refuse` | receiver | [`Accept`] | notes that a message was refused, unless there is a note of it; returns the note. An object that does not exist notes nothing |
-//! | `forget` | receiver | [`Forget`] | forgets senders |
-//! | `unmark` | ledger | [`Unmark`] | removes a mark, if it was not replaced by another |
+//! | `accept` | receiver | [`Accept`] | notes that the message was received, and stores the depth of the messages that the called method sent. Fails with `Exists` if this message or a later one of the sender is noted already, with `Stale` if the receiver has removed notes since the courier read it. Returns the [`Inbox`] if the sender is new |
+//! | `refuse` | receiver | [`Accept`] | notes that the message was refused, and returns the note. If this message or a later one is noted already, returns that note. Does nothing on an object that does not exist |
+//! | `forget` | receiver | [`Forget`] | removes notes of senders |
+//! | `unmark` | ledger | [`Unmark`] | removes a mark, unless another mark has replaced it |
 //!
-//! One transaction receives a message: `[begin, call of the method, accept]`. A call about an
+//! One transaction receives a message: `[begin, call of the method, accept]`. A call that names an
 //! earlier incarnation of the sender changes nothing.
 
 use bytes::Bytes;
@@ -199,9 +206,9 @@ fn next_waiting(view: &mut dyn ObjectView, number: u64) -> Result<Option<u64>> {
     range.entries.first().map(|entry| message_number(&entry.key)).transpose()
 }
 
-/// Returns the number of the last waiting message after message `number`. Looks at only a few
-/// messages: the step doubles while there are more messages, and is then halved, as in a binary
-/// search.
+/// Returns the number of the last waiting message after message `number`. Reads only a few
+/// messages: it doubles its step while it finds later messages, then halves the step, as in a
+/// binary search.
 fn last_waiting(view: &mut dyn ObjectView, number: u64) -> Result<Option<u64>> {
     let Some(mut last) = next_waiting(view, number)? else { return Ok(None) };
     let mut step = 1;
@@ -216,9 +223,8 @@ fn last_waiting(view: &mut dyn ObjectView, number: u64) -> Result<Option<u64>> {
     Ok(Some(last))
 }
 
-/// Records that the messages sent by the preceding call of this transaction continue a chain:
-/// another message caused that call. `depth` is the number of messages before that one in its
-/// chain.
+/// Stores the depth of the messages that the called method has just sent. `depth` is the depth of
+/// the message that called the method.
 fn lengthen_chains(view: &mut dyn ObjectView, depth: u32, called: String) -> Result<()> {
     let mut chains = chains(view)?;
     let Some(last) = last_waiting(view, chains.known_to)? else { return Ok(()) };
@@ -285,9 +291,9 @@ fn remember_another(view: &mut dyn ObjectView, generation: u64) -> Result<Inbox>
     }
     if inbox.senders >= MAX_SENDERS {
         return Err(Error::exhausted(format!(
-            "the object already keeps {MAX_SENDERS} senders whose messages wait"
+            "the receiver already remembers {MAX_SENDERS} senders with waiting messages, the most it can"
         ))
-        .hint("send from fewer objects, or to more"));
+        .hint("let fewer objects send to this one, or divide it into several objects"));
     }
     inbox.senders += 1;
     view.map_set(INBOX, inbox.encode_to_vec().into())?;

@@ -1,6 +1,7 @@
-//! The courier of a process: it delivers the messages that the process's objects send. It marks an
-//! object before a request may send, and delivers the messages after the request. It also looks for
-//! objects whose messages no other process delivers.
+//! The courier of a process: it delivers the messages that the process's objects send. Before a
+//! request may send, the courier stores a *mark* of the object, so that other processes can find
+//! the object after a crash. After the request it delivers the messages. It also looks for objects
+//! with messages that no other process delivers.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -57,8 +58,8 @@ impl CourierContext {
         Ledger::new(Arc::clone(&self.store), Arc::clone(&self.locate))
     }
 
-    /// Whether only this process serves the object's target, so that no other process can let the
-    /// object send. The object's mark may be on another target than the object.
+    /// Whether only this process serves the object's target. Then no other process can run a
+    /// request that makes the object send.
     pub(crate) fn is_alone_with(&self, object: &ObjectId) -> bool {
         self.is_alone && self.served.contains(&self.locate.locate(object))
     }
@@ -165,11 +166,11 @@ impl Courier {
         self.0.wake.notify_one();
     }
 
-    /// Makes sure that a mark of the object is durable before a request may send messages. The mark
-    /// lets other processes find the messages.
+    /// Stores a mark of the object before a request may send messages, unless there is one. By the
+    /// mark other processes find the messages after a crash.
     ///
     /// # Errors
-    /// `Unavailable` if the object cannot be marked; the request must not run then. `Exhausted` if
+    /// `Unavailable` if the mark cannot be stored; the request must not run then. `Exhausted` if
     /// this process already has [`MAX_REMEMBERED_MARKS`] marks in use.
     pub(crate) async fn sending(&self, object: &ObjectId, source: &EntityName) -> Result<Sending> {
         let now = self.0.clock.monotonic();
@@ -205,9 +206,11 @@ impl Courier {
         let mut marks = locked(&self.0.marks);
         if !marks.make_room(now) {
             let text = format!(
-                "{MAX_REMEMBERED_MARKS} objects already send messages, the most there can be"
+                "{MAX_REMEMBERED_MARKS} objects of this process already send messages, the most that can at once"
             );
-            return Err(Error::exhausted(text).hint("try again once requests are answered"));
+            return Err(
+                Error::exhausted(text).hint("try again when some of their requests are answered")
+            );
         }
         marks.begin_making(object, mark);
         Ok(Making { marks: &self.0.marks, object, mark })
@@ -225,9 +228,8 @@ impl Courier {
     }
 }
 
-/// A mark that is being stored in its ledger. While this value exists, the sweeper leaves the mark
-/// alone. Otherwise it could find and remove the mark before the request that stores it gets the
-/// answer.
+/// A mark that this process is storing. While this value exists, the process's own sweep does not
+/// remove the mark, which it may find before the reply to the write arrives.
 struct Making<'a> {
     marks: &'a Mutex<Marks>,
     object: &'a ObjectId,

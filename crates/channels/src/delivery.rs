@@ -1,26 +1,26 @@
 //! Delivers one message as a call of another object, exactly once.
 //!
-//! The call and a note that the receiver got the message are one transaction on the receiver. If
-//! the called method sends messages in turn, these form a *chain* with the delivered one, and the
-//! transaction also records the length of the chain.
+//! One transaction on the receiver makes the call and stores a *note* that the receiver got the
+//! message. If the called method sends messages in turn, these form a *chain* with the delivered
+//! one. The same transaction stores how many messages come before them in the chain.
 //!
-//! If the receiver has a note of the sender, the note says whether this message was received
-//! before. If it has none, it may have forgotten the sender ([`crate::inbox`]), and cannot tell a
-//! repeated message from a new one. So each time the receiver forgets senders, its *generation*
-//! rises. A courier sends each message with the generation that it has read from the receiver. From
-//! a sender without a note the receiver accepts only messages of its present generation. A courier
-//! with an old generation first reads the new one. *Then* it checks that the message still waits at
-//! the sender, and sends it again.
+//! The receiver's note of a sender says which message of the sender it received last. If there is
+//! no note, the receiver may have removed it ([`crate::inbox`]), and cannot tell a repeated message
+//! from a new one. So the receiver has a *generation*, a number that rises each time it removes
+//! notes. A courier sends each message with the generation that it has read from the receiver. If
+//! the receiver has no note of the sender, it refuses a message with an old generation. The courier
+//! then reads the new generation, checks that the message still waits at the sender, and sends it
+//! again.
 //!
-//! If the receiver refuses a message, it first notes the refusal. Only then does the courier give
-//! the message up. Otherwise another courier could still deliver a message that is already a dead
-//! letter. The receiver also notes a refusal if the entity that sent the message has lost the right
-//! to the call. An earlier attempt may have succeeded and its answer may be lost; the receiver's
-//! note decides.
+//! If the receiver refuses a message, it first stores a note of the refusal. Only then does the
+//! courier turn the message into a dead letter. Otherwise another courier could still deliver it. A
+//! message is also refused if the entity that sent it has lost the right to the call. Even then an
+//! earlier attempt may have succeeded, with its reply lost. The note says which of the two
+//! happened.
 //!
-//! **Invariant:** a note is removed only after its sender has settled the messages that the note is
-//! about. A courier that looked at the sender before that has an old generation and is refused. A
-//! courier that looks afterwards finds no message.
+//! **Invariant:** the receiver removes a note only after the sender has removed the message from
+//! its queue. A courier that read the queue before that has an old generation, so the receiver
+//! refuses its message. A courier that reads the queue later does not find the message.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -34,8 +34,8 @@ use crate::courier::CourierContext;
 use crate::format::{Accept, INBOX, Inbox, OUTBOX, Outbox, Queue, Received, sender_key, stored};
 use crate::marks::Marks;
 
-/// How many times a receiver may forget senders during one delivery. After that, the courier tries
-/// the message again later.
+/// How many times a receiver may remove notes of senders during one delivery. After that, the
+/// courier delivers the message in a later round.
 const MOST_GENERATIONS: usize = 4;
 
 /// A call on its way.
@@ -58,8 +58,9 @@ struct Knowledge {
     generation: u64,
 }
 
-/// Whether a call that failed with this error may succeed later. After `Exhausted`, a full object
-/// may have space again, but a program that used up its budget would use it up again.
+/// Whether a call that failed with this error may succeed later. A full object may have space
+/// again. A program that exceeded its budget would exceed it again, although that error is
+/// `Exhausted` too.
 pub(crate) fn may_succeed_later(error: &Error) -> bool {
     match error.kind() {
         ErrorKind::Unavailable | ErrorKind::Stale => true,
@@ -69,9 +70,9 @@ pub(crate) fn may_succeed_later(error: &Error) -> bool {
 }
 
 impl Delivery<'_> {
-    /// Decides the outcome of this message by the receiver's note, which is about this message or a
-    /// later one. If it is about a later one, this message counts as done, because a later one is
-    /// delivered only after this one is settled.
+    /// Decides from the receiver's note whether the receiver refused or received this message. If
+    /// the note is about a later message, this one is done: a sender's messages are delivered in
+    /// order, and a refused message is removed before the next is sent.
     fn outcome_of(&self, note: Received, refusal: Error) -> Result<u64> {
         match note == (Received { is_refused: true, ..self.message }) {
             true => Err(refusal),
@@ -79,8 +80,8 @@ impl Delivery<'_> {
         }
     }
 
-    /// Calls the method, unless the receiver has received the message before. Returns how many
-    /// senders the receiver now remembers if this sender is new to it, otherwise 0.
+    /// Calls the method, unless the receiver has received the message before. If this sender is new
+    /// to the receiver, returns how many senders the receiver now has notes of; otherwise 0.
     pub async fn run(&self) -> Result<u64> {
         let mut generation = 0;
         for _ in 0..MOST_GENERATIONS {
@@ -116,9 +117,9 @@ impl Delivery<'_> {
         self.submit(generation).await
     }
 
-    /// Checks that a request of this entity may have sent the message: the object has a mark for
-    /// the entity. Without the check, a client that may write to the object directly could forge
-    /// messages of other entities.
+    /// Checks that a request of this entity may have sent the message: there must be a mark, which
+    /// only nodes can store, for the object and the entity. Without this check, a client that
+    /// writes to the object directly could forge messages of other entities.
     async fn check_sender(&self) -> Result<()> {
         let Self { context, sender, source, .. } = self;
         let is_known = {
@@ -152,8 +153,8 @@ impl Delivery<'_> {
         }
     }
 
-    /// Makes the receiver note that it refused the message. Returns the receiver's note afterwards.
-    /// Does not create a receiver that does not exist.
+    /// Stores a note at the receiver that it refused the message. Returns the note that the
+    /// receiver has afterwards. Does not create a receiver that does not exist.
     async fn refuse(&self, generation: u64) -> Result<Received> {
         let refuse = own_call("refuse", &self.accept(generation))?;
         let request = Request::new(self.receiver.clone(), vec![refuse])?;

@@ -1,15 +1,19 @@
 //! What objects store about messages, and the inputs and outputs of the class `channels`.
 //!
+//! The *incarnation* of a sender tells it from an earlier object of the same name. A *chain* is a
+//! message, the messages that its delivery causes, and so on. A *ledger* is an object with *marks*:
+//! a mark says that another object may have messages.
+//!
 //! | object | key | value |
 //! |---|---|---|
 //! | sender | `>` and a number, fourteen hexadecimal digits | a message that waits: `brados/src/emit/channels.lua` |
 //! | | `!` and its number | [`DeadLetter`]: a message that was given up |
 //! | | `^` and a number of its own, likewise | [`ResentMessage`]: a dead letter that waits to be delivered again |
-//! | | `@outbox` | [`Outbox`]: which incarnation of the object sends, and the number of the last dead letter that was sent again |
-//! | | `@chains` | [`Chains`]: which waiting messages continue a chain of messages, and how long that chain is |
+//! | | `@outbox` | [`Outbox`]: the object's incarnation, and the number of the last dead letter that was sent again |
+//! | | `@chains` | [`Chains`]: which waiting messages continue a chain, and how many messages come before them in it |
 //! | receiver | `@inbox.` and the sender, `POOL/OBJECT` | [`Received`]: the last message of that sender |
 //! | | the same, a zero byte and `resent` | [`Received`]: the last dead letter that this sender sent again |
-//! | | `@inbox` | [`Inbox`]: the number of these notes, and how many times some were removed |
+//! | | `@inbox` | [`Inbox`]: the number of `@inbox.` keys, and how many times some were removed |
 //! | ledger, `channels/NN` of the system pool | object, entity, process, with zero bytes between | [`Mark`] |
 //!
 //! Values are protocol-buffer messages: fields may be added, never renumbered.
@@ -101,7 +105,8 @@ impl Queue {
         }
     }
 
-    /// Decodes a stored message of this queue. Returns its original number and the message.
+    /// Decodes a stored message of this queue. Returns the message, and the number with which it
+    /// was sent first.
     ///
     /// # Errors
     /// `Corrupt` if the stored message cannot be decoded.
@@ -121,9 +126,9 @@ pub(crate) fn marks_of(object: &ObjectId) -> Vec<u8> {
     format!("{object}\0").into_bytes()
 }
 
-/// The present incarnation of an object that sends messages. An object that is removed and made
-/// again has a greater incarnation, so receivers do not confuse the two. The incarnation is the
-/// object's version when its first message was about to be delivered.
+/// The incarnation of an object that sends messages. If an object is removed and made again, its
+/// incarnation is greater, so receivers do not confuse the two. The incarnation is the version that
+/// the object had just before the delivery of its first message.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(crate) struct Outbox {
     #[prost(uint64, tag = "1")]
@@ -137,8 +142,8 @@ pub(crate) struct Outbox {
 /// message called the method that sent it. Every other message begins a chain.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Chains {
-    /// Messages up to this number are accounted for: a client's request sent them, or a link
-    /// contains them.
+    /// For every message up to this number it is known whether it continues a chain: it does if one
+    /// of the `links` contains it.
     #[prost(uint64, tag = "1")]
     pub known_to: u64,
     /// In the order of their numbers.
@@ -368,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn past_the_bound_the_oldest_notes_of_chains_are_merged() {
+    fn beyond_the_limit_the_two_oldest_links_are_merged() {
         let mut chains = Chains::default();
         for number in 1..=MAX_LINKS as u64 + 1 {
             chains.add(number, if number == 1 { 9 } else { 2 }, "c.a".to_owned(), 1);

@@ -1,14 +1,14 @@
-//! Makes a receiver forget senders whose messages are settled, that is, removed from the sender's
-//! queue.
+//! Removes a receiver's notes of senders whose messages are *settled*, that is, removed from the
+//! sender's queue.
 //!
-//! A receiver notes the last message of each sender. It needs the note until the sender has settled
-//! that message and all earlier ones, because until then they may be delivered again. The receiver
-//! cannot see what its senders have settled. So when it remembers too many senders, the courier
-//! looks at each of them, and makes the receiver forget those that have settled.
+//! A receiver stores a note of the last message from each sender. It needs the note until that
+//! message and all earlier ones are settled, because until then a courier may deliver them again.
+//! The receiver does not see when messages are settled. So when it has too many notes, the courier
+//! reads the queue of each sender, and removes the notes that are no longer needed.
 //!
-//! **Invariant:** once no message that a note is about waits at its sender, none ever will. Message
-//! numbers only rise, and an object that is made again is another incarnation. So what the courier
-//! found stays true while the note does not change, and `forget` removes no changed note.
+//! **Invariant:** once a message is settled, it never waits in the queue again. Message numbers
+//! only rise, and an object that is made again has another incarnation. So a note that the courier
+//! found to be unneeded stays so until it changes, and `forget` removes no note that has changed.
 
 use bytes::Bytes;
 use futures::StreamExt;
@@ -58,7 +58,8 @@ async fn forget(
     context.store.submit(request).await.map(drop)
 }
 
-/// Returns the note if it is not needed any more. A note stays if its sender cannot be asked.
+/// Returns the receiver's note of a sender if the receiver does not need it any more. Returns
+/// `None` if that is unknown because the sender does not answer.
 async fn settled_note(context: &CourierContext, entry: MapEntry) -> Option<Note> {
     let sender = note_sender(&entry.key)?.to_owned();
     let received = stored("what was received", entry.value).ok()?;
@@ -67,8 +68,8 @@ async fn settled_note(context: &CourierContext, entry: MapEntry) -> Option<Note>
     is_settled.then_some(Note { sender, received })
 }
 
-/// Whether neither this message nor an earlier one of the sender will ever be delivered again. That
-/// is so once the sender has removed them from its queue, or does not exist any more.
+/// Whether this message and all earlier ones of the sender are settled: the sender has removed them
+/// from its queue, or does not exist any more.
 async fn is_settled(
     context: &CourierContext,
     sender: &ObjectId,

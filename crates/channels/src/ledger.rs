@@ -1,8 +1,9 @@
-//! Ledgers record which objects may have messages, so that another process can find them after a
-//! crash. A ledger is an object of the system pool with the marks of some objects.
+//! Ledgers record which objects may have messages, so that another process can find these objects
+//! after a crash. A ledger is an object of the system pool. It contains *marks*: each names an
+//! object that may have messages.
 //!
-//! If the object's own target has a ledger, that one is used. So either both can be reached, or
-//! neither.
+//! If the object's target has a ledger, the mark goes there. Then a failed target makes the object
+//! and its mark unavailable together.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -77,8 +78,8 @@ impl Ledger {
         all.filter(|ledger| targets.contains(&self.locate.locate(ledger))).collect()
     }
 
-    /// The key of a mark in its ledger: a process marks an object for an entity. The key contains
-    /// the mark's random number, so no two marks have the same key.
+    /// The key of a mark in its ledger. It says which process marks which object for which entity.
+    /// It contains the mark's random number, so no two marks have the same key.
     pub fn key(object: &ObjectId, source: &EntityName, process: &str, mark: Mark) -> Bytes {
         format!("{object}\0{source}\0{process}\0{:016x}", mark.nonce).into()
     }

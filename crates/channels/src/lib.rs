@@ -5,19 +5,20 @@
 //! transaction stores the message in the object under a number. Afterwards a courier delivers it;
 //! every process that runs methods has one.
 //!
-//! - Before a request that may send runs, its object is durably *marked* in a ledger
-//!   ([`SendingLayer`]). The mark stays until the object has sent nothing for a while, so a busy
-//!   object is marked only once. Every courier scans the ledgers from time to time. So it finds the
-//!   objects of processes that died, and delivers their messages.
+//! - Before a request that may send runs, the courier stores a *mark* of its object in a *ledger*,
+//!   an object of the system pool ([`SendingLayer`]). The mark stays until the object has sent
+//!   nothing for a while, so a busy object is marked only once. Every courier reads the ledgers
+//!   from time to time. So it finds the objects of processes that died, and delivers their
+//!   messages.
 //! - After the request, the courier reads the object's messages, delivers them in order, and
-//!   settles the delivered messages with the sender. Two couriers may do so at the same time.
-//! - The call of another object, and the note that its message was received, are one transaction on
-//!   that object. A noted message counts as done. So the call is made once, even if requests or
-//!   replies are lost or repeated.
+//!   *settles* them: it removes them from the sender. Two couriers may do so at the same time.
+//! - One transaction on the receiver makes the call and stores a note that the message was
+//!   received. A message with a note is not delivered again. So the call is made once, even if
+//!   requests or replies are lost or repeated.
 //! - A message that can never be delivered is kept in the sender as a dead letter and reported to
 //!   the cluster log. A message that may succeed later is tried for an hour, while messages to
 //!   others go on. An operator can have a dead letter delivered again ([`resend`]).
-//! - A receiver forgets senders whose messages are settled. Otherwise its notes of senders would
+//! - A receiver removes its notes of senders whose messages are settled. Otherwise the notes would
 //!   grow forever.
 //!
 //! **Invariants:**

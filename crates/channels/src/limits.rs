@@ -8,16 +8,15 @@ pub(crate) const PAGE_MESSAGES: u32 = 128;
 pub(crate) const PARALLEL_RECEIVERS: usize = 8;
 /// Objects whose messages are delivered at once: they share the process with requests.
 pub(crate) const PARALLEL_OBJECTS: usize = 16;
-/// How many objects may wait in memory for the courier. Objects beyond that are found by their
-/// marks in the next sweep.
+/// How many objects may wait in memory for the courier. The courier finds further objects later,
+/// when it next reads the marks in the ledgers.
 pub(crate) const MAX_QUEUED_OBJECTS: usize = 65_536;
-/// The most marks that a process remembers. (A mark in a ledger says that an object may have
-/// messages.) To remember another, it forgets marks of idle objects, which are made again when
-/// needed.
+/// The most marks that a process remembers; a mark says that an object may have messages. Beyond
+/// this, the process forgets marks of idle objects, and makes them again when they send.
 pub(crate) const MAX_REMEMBERED_MARKS: usize = 65_536;
-/// The most senders that an object remembers; each takes some hundred bytes. It must remember
-/// senders whose messages wait, and remembers others as [`Pace`] allows. At this number, it
-/// receives no messages of other senders.
+/// The most senders of which an object stores the last message; each takes some hundred bytes. At
+/// this number, the object refuses messages of other senders. It forgets senders without waiting
+/// messages after [`Pace::forget_every`] more senders.
 pub(crate) const MAX_SENDERS: u64 = 65_536;
 /// The most dead letters of an object. A new one replaces the oldest.
 pub(crate) const MAX_DEAD_LETTERS: usize = 64;
@@ -29,9 +28,9 @@ pub(crate) const MAX_CHAIN: u32 = 256;
 pub(crate) const MAX_LINKS: usize = 256;
 /// The length of the reason that a dead letter keeps.
 pub(crate) const MAX_REASON_CHARACTERS: usize = 1024;
-/// The number of ledgers, which are the objects with the marks of all other objects. On Ceph, they
-/// spread over at most this many OSDs. On other clusters of usual size, each target has some of the
-/// ledgers.
+/// The number of ledgers: the objects that record which other objects may have messages. On Ceph,
+/// they spread over at most this many OSDs. On other clusters of usual size, each target has some
+/// of them.
 pub(crate) const LEDGERS: u64 = 64;
 /// Senders that are looked at together, to be forgotten by one transaction.
 pub(crate) const PAGE_NOTES: u32 = 128;
@@ -49,7 +48,8 @@ pub struct Pace {
     /// A message that its receiver has not accepted for this time is given up, because other
     /// messages wait behind it.
     pub give_up_after: Duration,
-    /// An object that sent nothing for this time loses its mark. The next message makes a new one.
+    /// The courier removes the mark of an object that sent nothing for this time. The object's next
+    /// message needs a new mark.
     pub idle_after: Duration,
     /// The time between looks for idle objects, and for objects whose messages no process delivers.
     pub sweep_every: Duration,
@@ -57,12 +57,12 @@ pub struct Pace {
     pub uncertain_for: Duration,
     /// How long a process trusts a mark that it made. After that it makes a new one.
     pub trusted_for: Duration,
-    /// A mark of another process that is older than this is removed if its object has no waiting
-    /// message. No process trusts so old a mark. The difference from `trusted_for` leaves time for
-    /// unanswered calls and for clocks that differ.
+    /// The sweep removes another process's mark that is older than this, if the object has no
+    /// waiting message. The age is greater than `trusted_for` to leave time for unanswered calls
+    /// and for clocks that differ.
     pub abandoned_after: Duration,
-    /// After this many more senders, an object forgets those whose messages are all done. The next
-    /// message of a forgotten sender costs one more request.
+    /// After this many more senders, an object forgets the senders that have no waiting messages.
+    /// The next message of a forgotten sender costs one more request.
     pub forget_every: u64,
 }
 

@@ -1,18 +1,17 @@
-//! The marks that a process has made, as the process knows them. This is a state machine without
-//! IO; callers pass in the time.
+//! The marks that a process has made, and how far it can rely on them. This is a state machine
+//! without IO; callers pass in the time.
 //!
-//! A mark in a ledger records that an object may have messages. While a request that may send runs,
-//! it *uses* the mark of its object. For some time after a mark was stored, the process *trusts*
-//! that the mark is still there.
+//! A mark says that an object may have messages; it is stored in a ledger. While a request that may
+//! send runs, it *uses* the mark of its object. For some time after storing a mark, the process
+//! *trusts* that the mark is still stored.
 //!
 //! **Invariants:**
-//! - A mark that is in use or trusted is stored in its ledger. The process forgets it here before
-//!   it removes it there.
-//! - A mark is known here before it is stored, because a sweeper may find it in the ledger before
-//!   the process gets the answer.
+//! - A mark that is in use or trusted is stored in its ledger. Before the process removes a mark
+//!   from the ledger, it forgets the mark here.
+//! - A mark is recorded here before it is stored: the process's own sweep may find it in the ledger
+//!   before the reply to the write arrives.
 //! - No two marks have the same key. If several marks of an object are made at the same time, any
-//!   of them may become the trusted one. A mark that is neither known nor being made never becomes
-//!   trusted.
+//!   of them may become the trusted one. Only a mark that is recorded here can become trusted.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -40,7 +39,8 @@ struct OwnMark {
     uses: usize,
     /// When it counts as idle, unless it is used.
     idle_from: Duration,
-    /// Until this time, a request that used the mark and got no answer may still be carried out.
+    /// The process has given up waiting for a request that used the mark. Until this time the store
+    /// may still carry that request out.
     doubted_until: Duration,
 }
 
@@ -73,8 +73,8 @@ impl Marks {
         self.being_made.entry(object.clone()).or_default().push(mark);
     }
 
-    /// Notes that storing a mark has ended. Either the mark is stored and in use, or nobody knows
-    /// whether it is stored, and then no request uses it.
+    /// The attempt to store a mark has ended. If it failed, no request uses the mark, although it
+    /// may be stored.
     pub fn end_making(&mut self, object: &ObjectId, mark: &Mark) {
         if let Some(being_made) = self.being_made.get_mut(object) {
             being_made.retain(|other| other != mark);
@@ -149,9 +149,8 @@ impl Marks {
         self.forget(usize::MAX, |known| known.uses == 0 && known.idle_from <= now)
     }
 
-    /// Makes space for one more mark, by forgetting a mark if necessary. A forgotten mark is still
-    /// in its ledger. A mark that a running request uses is never forgotten. Returns whether there
-    /// is space.
+    /// Makes space for one more mark, by forgetting an unused mark if necessary. A forgotten mark
+    /// stays in its ledger. Returns whether there is space.
     pub fn make_room(&mut self, now: Duration) -> bool {
         let is_due = |known: &OwnMark| known.uses == 0 && known.doubted_until <= now;
         self.count < MAX_REMEMBERED_MARKS || !self.forget(1, is_due).is_empty()
@@ -214,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_is_made_anew_when_it_was_trusted_long_enough() {
+    fn a_mark_is_replaced_when_it_is_no_longer_trusted() {
         let (object, local) = names();
         let mut marks = Marks::default();
         marks.begin_new(&object, &local, mark(1), seconds(100));

@@ -6,8 +6,8 @@ use nacre_object::{Error, ErrorKind, MapRange, ObjectId, Op, OpResult, Request, 
 use crate::courier::CourierContext;
 use crate::format::{CHAINS, Chains, OUTBOX, Outbox, Queue, stored};
 
-/// Some waiting messages of an object, with its incarnation and its chains of messages. A page of
-/// an object that does not exist is empty.
+/// A page of the waiting messages of an object, with the object's incarnation and its chains of
+/// messages. If the object does not exist, the page is empty.
 #[derive(Default)]
 pub(crate) struct Page {
     pub outbox: Option<Outbox>,

@@ -18,13 +18,13 @@ pub enum DeadLetters {
 }
 
 /// Makes dead letters of an object wait for delivery again, and returns their number. Each is
-/// delivered once, on behalf of the entity whose request first sent it. They go in the order of
-/// their numbers, and do not wait for other messages. A message that still cannot be delivered
-/// becomes a dead letter again.
+/// delivered once, on behalf of the entity whose request first sent it. They are delivered in the
+/// order of their numbers, and do not wait for the object's other messages. A message that still
+/// cannot be delivered becomes a dead letter again.
 ///
 /// # Errors
-/// `NotFound` if one of them is not a dead letter; `Denied` without the right `admin`. After
-/// `Unavailable`, some of them may already wait for delivery.
+/// `NotFound` if a number is not that of a dead letter; `Denied` without the right `admin`. After
+/// `Unavailable`, some of the dead letters may already wait for delivery.
 pub async fn resend(store: &dyn Store, object: &ObjectId, letters: &DeadLetters) -> Result<u64> {
     let dead = read_outbox(store, object).await?.dead;
     let dead: BTreeMap<_, _> =

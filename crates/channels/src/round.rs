@@ -1,11 +1,12 @@
 //! One round of a courier over an object: reads its messages and delivers those that can be
 //! delivered.
 //!
-//! Messages to one receiver go in the order of their numbers; those to different receivers go
-//! concurrently. For each page of messages, a transaction on the sender settles those that are done
-//! or given up. If this transaction fails, the messages are delivered again. A receiver recognises
-//! a message that it has received before, but watchers may be notified twice. Dead letters that are
-//! sent again have a queue of their own, which goes first.
+//! Messages to one receiver are delivered in the order of their numbers; those to different
+//! receivers concurrently. After each page of messages, a transaction on the sender removes the
+//! delivered ones, and turns those that cannot be delivered into dead letters. If this transaction
+//! fails, the messages are delivered again. An object recognises a message that it has received
+//! before, but watchers may be notified twice. Dead letters that are sent again have a queue of
+//! their own, which is delivered first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -69,8 +70,8 @@ struct Delivered {
 }
 
 impl Round<'_> {
-    /// Delivers all messages that can be delivered. Returns the receivers that must be left alone
-    /// for a while, and how many messages wait.
+    /// Delivers all messages that can be delivered. Returns which receivers have failed and must
+    /// get no messages for a while, and how many messages still wait.
     pub async fn run(mut self) -> (Holds, usize) {
         let mut waiting = 0;
         let outcome = self.deliver_all(&mut waiting).await;
@@ -208,8 +209,8 @@ impl Round<'_> {
         }
     }
 
-    /// Makes a receiver forget settled senders. If that fails, it happens when the receiver has as
-    /// many more senders.
+    /// Removes the receiver's notes of senders that have no waiting messages. After a failure the
+    /// courier tries again when the receiver has `forget_every` more senders.
     async fn tidy(&self, receiver: &Receiver) {
         let Receiver::Object(receiver) = receiver else { return };
         if tidy(self.context, receiver).await.is_err() {
@@ -273,9 +274,9 @@ impl Round<'_> {
         delivered
     }
 
-    /// Settles a message that its receiver refused for good, before a later message goes to that
-    /// receiver. After the later message, the receiver's note would say that it received this one
-    /// too.
+    /// Turns a message that its receiver has refused for good into a dead letter. This must happen
+    /// before a later message goes to the same receiver: the note of the later message would make
+    /// this one count as received.
     async fn give_up(&self, queue: Queue, message: Received, reason: Error) -> Result<()> {
         let Received { incarnation, number, .. } = message;
         let dead = vec![GivenUp { number, reason: reason.to_string() }];

@@ -1,9 +1,9 @@
 //! Decides which object's messages the courier delivers next. This is a state machine without IO;
 //! callers pass in the time.
 //!
-//! An object has at most one round of delivery at a time. If it sends messages meanwhile, another
-//! round follows. A receiver that fails is *held*: the courier sends it nothing for a time that
-//! doubles with each failure, while messages to other receivers go on.
+//! An object has at most one round of delivery at a time. If it sends messages during the round,
+//! another round follows. A receiver that fails is *held*: the courier sends it nothing for a time
+//! that doubles with each failure, while messages to other receivers go on.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
@@ -48,8 +48,8 @@ impl Holds {
         self.0.remove(receiver);
     }
 
-    /// Notes that a receiver failed. Returns whether it has failed for so long that the first
-    /// message for it must be given up.
+    /// Records a failure of a receiver. Returns whether the receiver has failed for so long that
+    /// the courier must give up the first message for it.
     pub fn failed(&mut self, receiver: &Receiver, pace: &Pace, now: Duration) -> bool {
         let first = Hold { failures: 0, since: now, until: now };
         let hold = self.0.entry(receiver.clone()).or_insert(first);
@@ -63,8 +63,8 @@ impl Holds {
         is_given_up
     }
 
-    /// Drops receivers whose time is over and that were not tried again, because they have no
-    /// messages any more.
+    /// Drops the receivers whose wait is over. The round that has just ended did not try them
+    /// again, so they have no messages any more.
     pub fn forget_due(&mut self, now: Duration) {
         self.0.retain(|_, hold| hold.until > now);
     }

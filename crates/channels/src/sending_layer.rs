@@ -20,9 +20,9 @@ pub type Sends = dyn Fn(&ClassCall) -> bool + Send + Sync;
 /// mark for its object, so that other processes can find the object. Afterwards it has the courier
 /// deliver the object's messages.
 ///
-/// A delivered call, and a dead letter that is sent again, run on behalf of the entity that the
-/// message names. Only an entity with all rights can make such calls, so the layer trusts that
-/// name.
+/// A request that delivers a message, or sends a dead letter again, runs on behalf of the entity
+/// that the message names. Only an entity with all rights can make such requests, so the layer
+/// trusts that name.
 pub struct SendingLayer {
     next: Stack,
     sends: Arc<Sends>,

@@ -1,11 +1,11 @@
-//! Looks for objects whose messages no process delivers, and removes marks that are not needed. (A
-//! mark in a ledger says that an object may have messages.)
+//! Finds objects with messages that no process delivers, and removes marks that are not needed. A
+//! mark says that an object may have messages.
 //!
-//! **Invariant:** a mark is removed only after its object was found to have no waiting message, and
-//! only if no request can have trusted the mark since. If this process made the mark, it first
-//! forgets it. If another process made it, the mark must be so old that no process trusts it,
-//! unless this process alone serves the object. A mark is also not needed if this process trusts
-//! another mark for the same object and entity.
+//! **Invariant:** the sweep removes a mark only after it found that the object has no waiting
+//! message, and only if no request can have relied on the mark since. It forgets a mark of its own
+//! process before it removes the mark. A mark of another process must be so old that no process
+//! relies on it, unless this process alone serves the object. A mark is also not needed if this
+//! process has a newer mark for the same object and entity.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -122,8 +122,8 @@ impl Sweeper {
         }
     }
 
-    /// Whether no process trusts this mark any more. Checked even for a mark of this process,
-    /// because it may have become trusted meanwhile.
+    /// Whether no process relies on this mark any more. This is checked even for a mark of this
+    /// process, because a request may have begun to use it since the sweep read it.
     fn is_over(&self, stored: &StoredMark) -> bool {
         let inner = self.courier.inner();
         if stored.process == inner.process {

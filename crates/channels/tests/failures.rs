@@ -340,8 +340,8 @@ async fn bounce(process: &Process) {
     process.relay("data/a", "bounce", &row).await.unwrap();
 }
 
-/// Makes two objects send to each other until that is stopped. Returns the dead letters: the
-/// object, the number and the reason of each.
+/// Makes two objects send to each other until the limit on chains stops them. Returns the dead
+/// letters: the object, the number and the reason of each.
 async fn stopped(world: &World) -> Vec<(&'static str, i64, String)> {
     let mut all = vec![];
     for object in ["data/a", "data/b"] {

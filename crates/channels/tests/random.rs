@@ -99,8 +99,8 @@ impl Run {
         self.begin();
     }
 
-    /// Makes an object send `number` to one other object, or to two at once. Later messages have
-    /// greater numbers.
+    /// Makes one object send `number` to another object, or to two at once. Each call gets a
+    /// greater number than the last.
     async fn send(&mut self, number: i64) -> Result<(), String> {
         let from = *self.random.pick(&OBJECTS).unwrap();
         let first = self.random.below(OBJECTS.len() as u64) as usize;

@@ -1,6 +1,6 @@
 //! The store between a process and its objects in random runs. It delays every request, and may
-//! contain a planted bug: it tells couriers something false, or changes something that they did not
-//! ask for. So the code under test needs no switch for bugs.
+//! contain a planted bug: it gives couriers false replies, or changes what they ask for. So the
+//! code under test needs no switch for bugs.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
