@@ -7,9 +7,9 @@
 //!
 //! 1. The stored [`Record`] of a machine names its [`Authority`]: a node, and the epoch at which
 //!    that node took over.
-//! 2. A node takes over by proposing the record's successor, which names it as the authority
-//!    ([`core::TakeoverCore`]). The store accepts one successor of each record (compare-and-swap).
-//!    A node that loses the race uses the winner's record.
+//! 2. A node takes over by proposing the next record, which names it as the authority
+//!    ([`core::TakeoverCore`]). The store accepts one next record for each record
+//!    (compare-and-swap). A node that loses the race uses the winner's record.
 //! 3. The winner runs the [`Recovery`] of this kind of machine. It seals the old epoch and finds
 //!    the state.
 //! 4. Then [`Host`] serves the machine. It refuses a client whose record is older than the

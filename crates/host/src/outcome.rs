@@ -3,7 +3,7 @@
 use nacre_object::{Error, ErrorKind, Status};
 
 /// The status (EAGAIN) of a host that is alive but has no answer yet. A client that gets it must
-/// not have the host replaced.
+/// not ask another node to take over.
 const BUSY: Status = -11;
 
 /// The error of a host that is alive but has no answer yet.
@@ -26,8 +26,8 @@ pub fn is_transient(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Stale)
 }
 
-/// Whether the caller must read the record to learn the outcome: the proposal lost, or no reply
-/// came.
+/// Whether a proposal that failed with this error may have lost to another proposal, or may have
+/// been stored although no reply came. The caller must read the record to learn the outcome.
 pub fn is_undecided(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Stale | ErrorKind::Invalid | ErrorKind::Unavailable)
 }

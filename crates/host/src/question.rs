@@ -26,8 +26,8 @@ pub trait Question<N>: Sync {
     fn encode(&self, name: &N, epoch: u64) -> Bytes;
 
     /// The epoch of the record under which the authority answered. `None` if this kind's answers do
-    /// not contain it. If that record names another node than the client asked, the asked node
-    /// forwards requests.
+    /// not contain it. If that record names another node than the one that the client asked, the
+    /// asked node has forwarded the request.
     fn answered_under(&self, _answer: &[u8]) -> Option<u64> {
         None
     }
@@ -50,8 +50,8 @@ pub fn split_header(input: &[u8]) -> Option<(&str, u64, &[u8])> {
     Some((std::str::from_utf8(name).ok()?, epoch, rest))
 }
 
-/// Encodes the request that makes a node take a state machine over. The node replaces the authority
-/// in the record of epoch `epoch`, or in an older record.
+/// Encodes the request that makes a node take a state machine over. If a record with an epoch later
+/// than `epoch` is stored, the node adopts that record instead.
 pub fn recover_question(name: &str, epoch: u64) -> Bytes {
     let mut input = BytesMut::with_capacity(2 + name.len() + 8);
     put_header(&mut input, name, epoch);

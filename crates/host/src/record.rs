@@ -1,5 +1,5 @@
-//! The stored record of a hosted state machine: which node serves it, under which epoch, and what
-//! its kind adds.
+//! The stored record of a hosted state machine: which node serves the machine, and under which
+//! epoch. Each kind of machine adds its own fields.
 
 use std::borrow::Borrow;
 use std::fmt;

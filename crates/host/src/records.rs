@@ -65,7 +65,8 @@ pub async fn stored<R: Record>(records: &dyn RecordStore<R>, name: &R::Name) -> 
 pub fn check_proposal<R: Record>(stored_epoch: u64, proposed: &R) -> Result<()> {
     let (epoch, word) = (proposed.epoch(), R::WORDS.record);
     if epoch <= stored_epoch {
-        let text = format!("{word} {epoch} was proposed, but {stored_epoch} is stored");
+        let text =
+            format!("{word} {epoch} was proposed, but {word} {stored_epoch} is already stored");
         return Err(Error::stale(text).on(proposed.name()));
     }
     if epoch != stored_epoch + 1 {
@@ -116,7 +117,7 @@ fn decode<R: MapRecord>(name: &R::Name, encoded: &[u8]) -> Result<R> {
     let record = R::decode(encoded)?;
     if record.name() != name {
         let text = format!(
-            "a damaged {}: it belongs to {} {}",
+            "the stored {} is damaged: it belongs to {} {}",
             R::WORDS.record,
             R::WORDS.thing,
             record.name()

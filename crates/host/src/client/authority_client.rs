@@ -144,8 +144,8 @@ impl<R: Record, F: Clone + Default> AuthorityClient<R, F> {
         Ok((answer, record))
     }
 
-    /// Makes a node seal the state machine at a new epoch and recover it. That node is the current
-    /// authority if it answers, otherwise another one.
+    /// Makes a node seal the state machine at a new epoch and recover it. Asks the current
+    /// authority first, then the other nodes.
     ///
     /// # Errors
     /// As for [`AuthorityClient::ask`].

@@ -14,8 +14,8 @@ pub trait HostTransport: Send + Sync + fmt::Debug {
     /// Calls `method` of the host that `node` offers as `service`, and returns the answer. Fails if
     /// the answer takes longer than `patience`.
     ///
-    /// An implementation needs only one timer for all its requests. One timer for each request
-    /// would cost more.
+    /// The timeout is a parameter, so that an implementation can watch all its requests with one
+    /// timer. A timer for each request would cost more.
     ///
     /// # Errors
     /// The errors of the host; `Unavailable` if the node does not answer in time.

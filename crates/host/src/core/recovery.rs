@@ -1,5 +1,5 @@
-//! The step of a takeover that each kind of state machine defines for itself. It follows the claim:
-//! it seals the old epoch and finds the state to serve from.
+//! The recovery step of a takeover, which each kind of state machine implements. After a node has
+//! claimed a machine, the recovery seals the old epoch and finds the state to serve from.
 
 use std::fmt;
 

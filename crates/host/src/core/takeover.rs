@@ -1,8 +1,9 @@
 //! Decides how a node becomes the authority of a state machine (for logs: CORFU, section 3.2.2).
 //!
-//! 1. Claim: propose the successor of the stored record. The proposal names this node as the
-//!    authority and holds a random number. A node that loses the race adopts the stored record,
-//!    even if that record names a node of the same name.
+//! 1. Claim: propose the record that follows the stored one. The proposal names this node as the
+//!    authority and contains a random number. If another proposal was first, this node adopts the
+//!    stored record. The random number shows whose proposal it was, even if two processes use the
+//!    same node name.
 //! 2. Recover the state, as the kind of state machine defines it ([`Recovery`]).
 //! 3. Serve.
 
@@ -74,9 +75,9 @@ pub struct TakeoverCore<K: Recovery> {
 }
 
 impl<K: Recovery> TakeoverCore<K> {
-    /// A takeover by `node`, which replaces the record of epoch `replaces` or an older record. If a
-    /// later record is stored, another attempt was first; this node then adopts that record. The
-    /// caller draws `claim` at random, so that no other attempt has the same number.
+    /// A takeover by `node`. If a record with an epoch later than `replaces` is stored, another
+    /// attempt was first; this node then adopts that record. The caller draws `claim` at random, so
+    /// that no other attempt has the same number.
     pub fn new(node: NodeName, replaces: u64, claim: u64) -> Self {
         Self { node, claim, replaces, state: State::Reading }
     }

@@ -1,9 +1,9 @@
 //! Forwards requests for a state machine that this node has handed over in proxy mode
 //! ([`ClientRouting::Forward`]).
 //!
-//! The former authority remembers in memory which node took over, and the epoch of the record that
-//! names that node. While the former authority does not serve the machine itself, it sends requests
-//! to that node and returns the answers.
+//! The former authority remembers in memory which node took over (its *successor*), and the epoch
+//! of the record that names the successor. While the former authority does not serve the machine
+//! itself, it sends requests to the successor and returns the answers.
 //!
 //! 1. The former authority forwards a request under the epoch of the record that names the
 //!    successor. The successor checks that epoch as for any other request.
@@ -28,9 +28,9 @@ use crate::outcome::is_busy;
 use crate::record::{Record, deposed};
 use crate::records::stored;
 
-/// How long the former authority waits for the successor's answer to a forwarded request. The
-/// successor reports after [`BUSY_AFTER`] that it has no answer yet, which is earlier. Clients wait
-/// two seconds, which is longer.
+/// How long the former authority waits for the successor's answer to a forwarded request. It is
+/// longer than [`BUSY_AFTER`], after which a live successor replies that it has no answer yet. It
+/// is shorter than the two seconds that clients wait.
 pub const FORWARD_PATIENCE: Duration = Duration::from_millis(1500);
 const _: () = assert!(BUSY_AFTER.as_millis() < FORWARD_PATIENCE.as_millis());
 
@@ -74,9 +74,9 @@ impl<K: Hosting> Host<K> {
         self.known_slot(name).is_some_and(|slot| slot.forward().is_some())
     }
 
-    /// Answers a request with `here`, or forwards it with `there` if this node handed the state
-    /// machine over in proxy mode. `epoch` is the epoch of the client's record. `there` sends the
-    /// request to the other node under the epoch of the [`Forward`].
+    /// Answers a request by `here`, which asks the state machine on this node. If this node handed
+    /// the machine over in proxy mode, uses `there` instead, which sends the request to the other
+    /// node under the epoch of the [`Forward`]. `epoch` is the epoch of the client's record.
     ///
     /// # Errors
     /// Those of `here` and of `there`; `Stale` if the client must read the record.
@@ -115,8 +115,8 @@ impl<K: Hosting> Host<K> {
         Err(deposed::<K::Record>())
     }
 
-    /// Finds the node to forward to, by a record of `least_epoch` or later. Reads the stored record
-    /// if the known one is older.
+    /// Finds the node to forward to. Reads the stored record if the remembered one is older than
+    /// `least_epoch`.
     async fn forward_of(
         &self,
         name: &NameOf<K>,

@@ -12,8 +12,8 @@
 //! A crash of either node, or of the map's store, leaves the same situation as a crash during a
 //! takeover. The record names one authority, and the answers of any other node have no effect.
 //!
-//! **Invariant:** the machine is held during step 2, for [`HAND_OVER_PATIENCE`] at most after that,
-//! and during one read of the record.
+//! **Invariant:** clients wait no longer than step 2, [`HAND_OVER_PATIENCE`] and one read of the
+//! record take together.
 
 use std::borrow::Borrow;
 use std::sync::Arc;

@@ -26,8 +26,8 @@ use crate::outcome::{busy, busy_because};
 use crate::record::{Record, Words, deposed};
 use crate::records::stored;
 
-/// How many times the host reads the record for one request. If it must still refuse the request
-/// after that, the record changes too often, or the client does not use the new record.
+/// How many times the host reads the record for one request. After that it refuses the request,
+/// because the record changes too often.
 const MAX_LOOKS: usize = 5;
 /// If the host fails to take a machine over from itself, it tries again after this time.
 const FENCE_AGAIN: Duration = Duration::from_millis(100);
@@ -90,7 +90,8 @@ impl<K: Hosting> Host<K> {
         self.slots().get(name).cloned()
     }
 
-    /// The slot of a state machine. It is created if there is none.
+    /// Returns this node's slot for a state machine, which contains the machine while this node
+    /// serves it. Creates the slot if there is none.
     ///
     /// # Errors
     /// `Exhausted` if the node already hosts `MAX_HOSTED` machines.
@@ -104,9 +105,10 @@ impl<K: Hosting> Host<K> {
         }
         if slots.len() >= K::MAX_HOSTED {
             let (most, thing) = (K::MAX_HOSTED, K::Record::WORDS.thing);
-            return Err(Error::exhausted(format!(
-                "node {} already serves {most} {thing}s, the most it can",
-                self.0.node
+            let text =
+                format!("node {} already serves {most} {thing}s, the most it can", self.0.node);
+            return Err(Error::exhausted(text).hint(format!(
+                "move one to another node, remove one, or add a node that serves {thing}s"
             )));
         }
         Ok(slots.entry(name.clone()).or_default().clone())
@@ -128,9 +130,8 @@ impl<K: Hosting> Host<K> {
         looks.0 += 1;
         if looks.0 > MAX_LOOKS {
             let Words { thing, authority, .. } = K::Record::WORDS;
-            return Err(Error::unavailable(format!(
-                "the {thing}'s {authority} changed too often during the question; try again"
-            )));
+            let text = format!("the {thing}'s {authority} changed too often during the request");
+            return Err(Error::unavailable(text).hint("try again"));
         }
         match why {
             NotReady::NotServing => self.soon(name, Job::Open).await,
@@ -139,9 +140,9 @@ impl<K: Hosting> Host<K> {
         }
     }
 
-    /// Makes this node the authority of a state machine. It replaces the authority in the record of
-    /// epoch `replaces`, or in an older record. Returns the epoch of the latest record that this
-    /// node knows.
+    /// Makes this node the authority of a state machine. If a record with an epoch later than
+    /// `replaces` is stored, adopts that record instead. Returns the epoch of the latest record
+    /// that this node knows.
     ///
     /// # Errors
     /// `NotFound` if there is no such machine; `Unavailable` if an object that must be sealed does
@@ -150,10 +151,10 @@ impl<K: Hosting> Host<K> {
         self.do_job(name, Job::Recover { replaces }).await
     }
 
-    /// Starts a task in which this node takes a state machine over from itself. The new epoch
-    /// fences off clients that use state lent to them under the old one. Returns `false` if such a
-    /// task already runs, or if this node does not serve the machine. When the task ends, it wakes
-    /// all tasks that wait for the machine.
+    /// Starts a task that fences off clients that use state lent to them under the present epoch:
+    /// this node takes the state machine over from itself, at a new epoch. Returns `false` if such
+    /// a task already runs, or if this node does not serve the machine. When the task ends, it
+    /// wakes all tasks that wait for the machine.
     pub fn fence(&self, name: &NameOf<K>, slot: &Arc<Slot<K>>) -> bool {
         let epoch = slot.machine().as_ref().map(|machine| machine.serving().record().epoch());
         let Some(epoch) = epoch else { return false };

@@ -1,12 +1,14 @@
-//! The authority of a state machine changes the machine's stored record, while it serves or while
-//! it holds the machine.
+//! How the authority of a state machine changes the machine's stored record while clients use the
+//! machine.
 //!
-//! **Invariant:** an authority never issues anything that the stored record may contradict.
+//! **Invariant:** an authority never gives clients anything, such as a position of a log, that
+//! contradicts the stored record.
 //!
-//! - If a change cannot contradict anything, the authority proposes it while it serves.
-//! - For any other change the authority holds the machine ([`Held`]), which then issues nothing. If
-//!   the outcome of the proposal is unknown, the machine stops serving. The next recovery reads
-//!   which record is stored.
+//! - If a change contradicts nothing that clients may get meanwhile, the authority proposes it
+//!   while it serves.
+//! - For any other change the authority holds the machine ([`Held`]): the machine answers no
+//!   client. If the outcome of the proposal is unknown, the machine stops serving. The next
+//!   recovery reads which record is stored.
 
 use nacre_object::{Error, ErrorKind, Result};
 
@@ -21,8 +23,8 @@ use crate::records::{RecordStore, stored};
 /// How many times a change is proposed if no answer comes.
 const MAX_ATTEMPTS: usize = 3;
 
-/// Proposes `next`, a record that cannot contradict what the state machine issues meanwhile. The
-/// machine then serves under the stored record, whose epoch is returned.
+/// Proposes `next`, a record that contradicts nothing that the state machine gives clients
+/// meanwhile. The machine then serves under the stored record. Returns that record's epoch.
 ///
 /// # Errors
 /// `Stale` if this authority is deposed; `NotFound` if the machine was removed. After `Unavailable`
@@ -43,8 +45,8 @@ pub async fn propose_while_serving<K: Hosting>(
     }
 }
 
-/// A state machine that issues nothing while this value exists. Dropping the value lets the machine
-/// serve again. If the outcome of a proposal is unknown by then, the machine stops serving instead.
+/// A state machine that answers no client while this value exists. When the value is dropped, the
+/// machine serves again, or stops serving if the outcome of a proposal is unknown.
 #[derive(Debug)]
 pub struct Held<'a, K: Hosting> {
     slot: &'a Slot<K>,
@@ -62,7 +64,7 @@ impl<'a, K: Hosting> Held<'a, K> {
     }
 
     /// Proposes the record that `next` makes from the held state machine. The machine then serves
-    /// under the stored record, whose epoch is returned.
+    /// under the stored record. Returns that record's epoch.
     ///
     /// # Errors
     /// Those of `next`; `Stale` if this authority is deposed. After `Unavailable` or `NotFound` the

@@ -25,8 +25,9 @@ pub(super) enum Outcome<K: Hosting> {
     Adopted(K::Record),
 }
 
-/// Makes `node` the authority of a state machine, in place of the authority in the record of epoch
-/// `replaces`. Meanwhile the machine's slot tells waiting clients which object does not answer.
+/// Makes `node` the authority of a state machine. If a record with an epoch later than `replaces`
+/// is stored, adopts that record instead. Meanwhile the machine's slot tells waiting clients which
+/// object does not answer.
 ///
 /// # Errors
 /// `NotFound` if there is no such machine; `Unavailable` if an object that must be sealed does not
