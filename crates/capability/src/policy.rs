@@ -179,8 +179,8 @@ impl Policies for NoPrograms {
 }
 
 impl Holding<'_> {
-    /// How much longer the terms of the grant let the holder keep it. If the terms have a number of
-    /// operations but no time, that is until `MAX_KEEP` has passed.
+    /// How much longer the terms of the grant let the holder keep it. Terms without a time, but
+    /// with a number of operations, end after `MAX_KEEP`.
     pub fn keeps_by_its_terms(&self) -> Duration {
         match self.terms {
             Terms { hold: Some(hold), .. } => hold.saturating_sub(self.held),
@@ -192,7 +192,7 @@ impl Holding<'_> {
 
 /// The default policy. It grants a capability to a client that is alone, and revokes it as soon as
 /// another client needs the state. Then it serves all clients by round trips until one of them is
-/// alone again. Clients that only read do not count against each other.
+/// alone again. A client that only reads counts as alone if all others only read too.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct BestEffort;
 

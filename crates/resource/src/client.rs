@@ -23,8 +23,8 @@ use crate::{ResourceName, ResourceRecord};
 
 /// An authority that does not answer this long is replaced.
 const SILENCE: Duration = Duration::from_millis(300);
-/// How long a client waits for the answer to one request. An authority that has no answer after one
-/// second says so, which is well before.
+/// How long a client waits for the answer to one request. It is longer than the second after which
+/// an authority says that it has no answer yet.
 pub(crate) const ASK_PATIENCE: Duration = Duration::from_secs(2);
 /// A call with all its retries.
 const CALL_PATIENCE: Duration = Duration::from_secs(10);
@@ -195,10 +195,11 @@ impl Resources {
     }
 }
 
-/// The error of a call that got no answer in time. The call may have happened.
+/// The error of a call that got no answer in time. The call may have been carried out.
 fn undecided(error: Error) -> Error {
     match error.kind() {
-        ErrorKind::Stale => Error::unavailable(format!("no authority answered in time: {error}")),
+        ErrorKind::Stale => Error::unavailable(format!("no authority answered in time: {error}"))
+            .hint("the call may have been carried out: read the resource before you call again"),
         _ => error,
     }
 }
@@ -218,7 +219,7 @@ impl Resource {
     /// [`Resource::release`].
     ///
     /// # Errors
-    /// Those of the method. After `Unavailable` the call may have happened.
+    /// Those of the method. After `Unavailable` the call may have been carried out.
     #[cfg(feature = "programs")]
     pub async fn call(&self, method: &str, input: Value) -> Result<Value> {
         if let Some(answered) = self.holding.call_at_once(method, &input) {
@@ -234,7 +235,7 @@ impl Resource {
     /// Calls a method, exactly once. Calls of one handle run one after another.
     ///
     /// # Errors
-    /// Those of the method. After `Unavailable` the call may have happened.
+    /// Those of the method. After `Unavailable` the call may have been carried out.
     #[cfg(not(feature = "programs"))]
     pub async fn call(&self, method: &str, input: Value) -> Result<Value> {
         let _turn = self.turn.lock().await;

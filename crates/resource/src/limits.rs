@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use nacre_program::Budget;
 
-/// The longest path, with its slashes. A map's name has room for it and for the prefix of resource
-/// maps.
+/// The longest path, with its slashes. The path and the prefix of resource maps together fit into a
+/// map's name.
 pub const MAX_PATH_BYTES: usize = 96;
 /// The largest state of one resource in JSON. Each change stores the whole state, with the
 /// remembered answers.

@@ -60,7 +60,8 @@ impl Call {
     #[cfg(feature = "programs")]
     fn checked(self) -> Result<Self> {
         match self.input.to_string().len() > MAX_INPUT_BYTES {
-            true => Err(Error::exhausted(format!("the input exceeds {MAX_INPUT_BYTES} bytes"))),
+            true => Err(Error::exhausted(format!("the input exceeds {MAX_INPUT_BYTES} bytes"))
+                .hint("divide it over several calls")),
             false => Ok(self),
         }
     }
@@ -290,10 +291,12 @@ impl Received {
     pub fn decode(method: &str, rest: &[u8]) -> Result<Self> {
         Ok(match method {
             "call" | "forwarded" if rest.len() > MAX_INPUT_BYTES + CALL_BYTES => {
-                return Err(Error::exhausted(format!("the input exceeds {MAX_INPUT_BYTES} bytes")));
+                return Err(Error::exhausted(format!("the input exceeds {MAX_INPUT_BYTES} bytes"))
+                    .hint("divide it over several calls"));
             }
             _ if rest.len() > MAX_STATE_BYTES + MAX_INPUT_BYTES + CALL_BYTES => {
-                return Err(Error::exhausted(format!("the state exceeds {MAX_STATE_BYTES} bytes")));
+                return Err(Error::exhausted(format!("the state exceeds {MAX_STATE_BYTES} bytes"))
+                    .hint("divide it over several resources"));
             }
             "acquire" => Self::Acquire(parsed::<Acquire>(rest)?.checked()?),
             "hold" => Self::Hold(parsed(rest)?),
@@ -306,7 +309,7 @@ impl Received {
             RECOVER => Self::Recover,
             _ => {
                 return Err(Error::unsupported(format!(
-                    "a resource's node has no method {method:?}"
+                    "the node knows no request {method:?} to a resource"
                 )));
             }
         })
@@ -333,10 +336,13 @@ impl Returned {
     fn checked(self) -> Result<Self> {
         if let Some(state) = &self.state {
             if state.to_string().len() > MAX_STATE_BYTES {
-                return Err(Error::exhausted(format!("the state exceeds {MAX_STATE_BYTES} bytes")));
+                return Err(Error::exhausted(format!("the state exceeds {MAX_STATE_BYTES} bytes"))
+                    .hint("divide it over several resources"));
             }
             if depth(state) > MAX_DEPTH {
-                return Err(Error::exhausted(format!("the state is deeper than {MAX_DEPTH}")));
+                return Err(Error::exhausted(format!(
+                    "the state has more than {MAX_DEPTH} levels of tables"
+                )));
             }
         }
         Ok(self)

@@ -36,8 +36,8 @@ pub struct Stored {
     /// *recovered*. A successor then runs the type's recovery function before any method.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_behind: bool,
-    /// Whether clients may hold capabilities that they have not returned. A successor answers no
-    /// request until their leases are over.
+    /// Whether clients may hold capabilities. If so, the next authority answers no request until
+    /// the leases of the capabilities are over.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_lent: bool,
     /// The last answer of each client that changed the state.
@@ -72,9 +72,9 @@ impl Stored {
     pub fn told(&self, client: &str, call: u64) -> Result<Option<&Told>> {
         match self.told.get(client) {
             Some(told) if told.call == call => Ok(Some(told)),
-            Some(told) if told.call > call => {
-                Err(Error::conflict(format!("a later call than {call} was answered")))
-            }
+            Some(told) if told.call > call => Err(Error::conflict(format!(
+                "call {call} is no longer valid: a later call of this client was answered"
+            ))),
             _ => Ok(None),
         }
     }
@@ -114,7 +114,8 @@ impl Stored {
     /// `Corrupt`.
     pub(crate) fn decode(stored: &[u8]) -> Result<Self> {
         let mut decoded: Self = serde_json::from_slice(stored).map_err(|cause| {
-            Error::corrupt(format!("the stored state of a resource is damaged: {cause}"))
+            Error::corrupt(format!("the stored state of the resource is damaged: {cause}"))
+                .hint("remove the resource and create it again")
         })?;
         decoded.told_bytes = decoded.told.iter().map(|(client, told)| told.bytes(client)).sum();
         Ok(decoded)

@@ -185,7 +185,7 @@ fn a_program_with_an_invalid_result_is_refused_with_its_line() {
         (
             "function grant() return { operations = 0.5 } end",
             1,
-            "`operations` is not a whole number",
+            "`operations` must be a whole number",
         ),
         ("function grant() return true end\nfunction keep() end", 2, "`keep` gives no number"),
         (

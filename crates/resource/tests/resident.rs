@@ -118,8 +118,8 @@ filetype.write("about", function(_, _, call) call.mine = (call.mine or 0) + 1; r
     assert!(answers[..8].iter().all(|answer| *answer == Ok(json!(1.0))), "{answers:?}");
 }
 
-/// A program that keeps a number in a local variable does not stay loaded. Everything else that a
-/// program keeps must be noticed while the program runs.
+/// A program that keeps a number in a local variable is refused when it is loaded. Every other
+/// attempt to keep something is noticed while the program runs.
 #[tokio::test(start_paused = true)]
 async fn a_program_that_stays_loaded_keeps_nothing_between_calls() {
     for method in [

@@ -87,8 +87,9 @@ pub enum Command {
         /// The holder.
         client: u64,
     },
-    /// A holder has not returned its grant in time. The caller must fence off all holders and find
-    /// the state without their help. This authority ends; its successor serves the waiting clients.
+    /// A holder has not returned its grant in time. The caller must fence off all holders, and
+    /// recover the state without their help. This authority ends; the next one serves the waiting
+    /// clients.
     Evict {
         /// The holder.
         client: u64,
@@ -160,7 +161,7 @@ impl Authority {
     }
 
     /// Asks each holder to report how many operations it has done. If a holder does not answer
-    /// within a lease, the authority revokes its grant.
+    /// within [`LEASE`](crate::limits::LEASE), the authority revokes its grant.
     pub fn question(&mut self, now: Time) -> Vec<Question> {
         let ask = |granted: &mut Granted| Question {
             client: granted.asker.client,
@@ -188,8 +189,9 @@ impl Authority {
         self.bars = self.bars.saturating_sub(1);
     }
 
-    /// Call this after the policy has changed. Asks the new policy about each grant: it is revoked,
-    /// or it continues on the new terms. A new quota applies only from the holder's next grant on.
+    /// Call this after the policy has changed. The new policy decides about each grant. If the
+    /// policy refuses a grant, the authority revokes it; otherwise the grant continues on the new
+    /// terms. A new limit on the number of operations applies only to the holder's next grant.
     pub fn reconsider(&mut self, now: Time, policy: &dyn Policy) -> Vec<Command> {
         let (waiting, recent) = (self.waiting.len(), &self.recent);
         for granted in &mut self.grants {
@@ -361,8 +363,8 @@ impl Authority {
     }
 }
 
-/// Returns the policy's decision, but turns a grant for a single operation into a round trip.
-/// Granting and returning a capability for each operation would take more messages.
+/// Returns the policy's decision. If the policy grants a single operation, the authority does that
+/// operation itself (a round trip): a grant and its return would take more messages.
 fn verdict(policy: &dyn Policy, ask: &Ask<'_>) -> Verdict {
     match policy.grant(ask) {
         Verdict::Grant(Terms { operations: Some(1), .. }) => Verdict::RoundTrip(ALONE),

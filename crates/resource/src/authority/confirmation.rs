@@ -68,11 +68,12 @@ impl ResourceHost {
         });
     }
 
-    /// Confirms all answers of this resource so far. Returns whether there were any.
+    /// Confirms all answers of this resource so far: makes sure that their changes are stored, and
+    /// that this node was the authority. Returns whether there were any unconfirmed answers.
     ///
-    /// If the state has changed, this stores it; the store refuses the commit if another node is
-    /// the authority now. Otherwise this reads the epoch of the map: another authority would have
-    /// changed it.
+    /// If the state has changed, this stores it. The store refuses the commit if another node is
+    /// the authority now. Otherwise this reads the epoch of the resource's map, which another
+    /// authority would have changed.
     async fn confirm(&self, slot: &ResourceSlot) -> bool {
         let (name, authority, answers, map_epoch, change) = {
             let machine = slot.machine();

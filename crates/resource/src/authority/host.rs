@@ -2,7 +2,8 @@
 //!
 //! A call runs on the state in memory. The client gets the answer once the host has *confirmed* it:
 //! this node was still the authority when the method ran, and the changes that the answer depends
-//! on are stored. The methods of a recovered type decide themselves which changes must be stored.
+//! on are stored. A *recovered* file type can repair a state that lacks the last changes, so its
+//! methods decide which changes must be stored.
 //!
 //! One commit confirms all answers before it. If there is nothing to store, one read of the map's
 //! epoch confirms them. Answers that are made during a confirmation wait for the next one.
@@ -44,8 +45,8 @@ use crate::question::{
 use crate::stored::{STATE_KEY, Stored};
 use crate::{ResourceName, ResourceRecord};
 
-/// How long the host waits before it looks again for a file type that this node does not run. The
-/// type may be active since a moment ago, so that the node is about to install it.
+/// How long the host waits before it looks again for a file type that this node does not run. If
+/// the type has just become active, the node is about to install it.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// What the resources of a node need.
@@ -81,10 +82,10 @@ impl<'a> Asker<'a> {
         Caller { entity: self.entity.as_str().into(), tenant: self.tenant.as_str().into() }
     }
 
-    /// The client whose call the asker, a node, forwards.
+    /// Lets a node call in the name of the client whose call it forwards.
     ///
     /// # Errors
-    /// `Denied` if the asker is no node. Otherwise any client could call in another's name.
+    /// `Denied` if the asker is no node. Otherwise any client could call in another client's name.
     fn forwarding_for(self, entity: &'a EntityName, tenant: &'a TenantName) -> Result<Self> {
         match self.entity.is_node() || *self.entity == EntityName::local() {
             true => Ok(Self { entity, tenant }),
@@ -209,9 +210,8 @@ impl ResourceHost {
     /// Answers a request that a node receives through [`HostTransport::ask`].
     ///
     /// # Errors
-    /// `Stale` if the client must read the record; `NotFound` if there is no such resource; those
-    /// of the method. `Unavailable` if the resource cannot be served now; then a call may have
-    /// happened.
+    /// `Stale` if the client must read the record; `NotFound` if there is no such resource; the
+    /// errors of the method. After `Unavailable` the call may have been carried out, or may yet be.
     pub async fn handle(&self, asker: Asker<'_>, method: &str, input: &[u8]) -> Result<Bytes> {
         let (name, epoch, rest) = split_header(input)
             .ok_or_else(|| Error::invalid("the request does not name a resource"))?;
@@ -380,7 +380,7 @@ impl ResourceHost {
         self.0.get_ready(name, why, looks).await
     }
 
-    /// Waits until the slot changes, or until the machine must act at a deadline.
+    /// Waits until the resource's slot changes, or until the time that `later` names.
     ///
     /// # Errors
     /// `Unavailable` and [busy](nacre_host::is_busy) once it is later than `busy_at`.

@@ -156,7 +156,8 @@ impl ResourceHost {
         }))
     }
 
-    /// Answers a holder's poll: at once if there is news, else after [`RENEW_EVERY`].
+    /// Answers a holder's poll. Answers at once if the grant is revoked or has ended, or if the
+    /// authority wants a report; otherwise after [`RENEW_EVERY`].
     ///
     /// # Errors
     /// `Stale` if the client must read the record; as

@@ -139,8 +139,8 @@ impl ResourceMachine {
         self.handle(now, on, Event::Returned { client, number, operations });
     }
 
-    /// Takes a state that the holder of the exclusive capability wants stored. Returns the number
-    /// of the answer.
+    /// Takes a state that the holder of the exclusive capability wants stored. Returns a number;
+    /// the holder gets its answer once the answers up to this number are confirmed.
     ///
     /// # Errors
     /// `Stale` if the grant has ended. The state is then not taken.
@@ -212,8 +212,8 @@ impl ResourceMachine {
                     let busy = nacre_host::busy("too many clients wait for the resource");
                     self.lending.answer(ticket, Reply::Failed(busy));
                 }
-                // Nothing to do here. Two tasks act when they next look at the machine: one
-                // answers the holder's poll, the other evicts the holder.
+                // Nothing to do here. The task that answers the holder's poll sees the revocation,
+                // and another task evicts the holder.
                 Command::Revoke { .. } | Command::Evict { .. } => {}
             }
         }
@@ -285,8 +285,8 @@ impl ResourceMachine {
     }
 }
 
-/// Returns what to ask the policy for when a client calls a method. It is a capability if the
-/// client wants one and the file type has one that allows the method; else it is one operation.
+/// Returns what to ask the policy for when a client calls a method: a capability, if the client
+/// wants one and the file type offers one that allows the method. Otherwise one operation.
 fn wish(file_type: &FileType, method: &str, wants_capability: bool) -> Wish {
     let access = file_type.methods().get(method);
     let most = file_type.most_granted().filter(|_| wants_capability && access.is_some());

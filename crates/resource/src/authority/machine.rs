@@ -19,9 +19,9 @@ use crate::{ResourceRecord, Stored};
 ///
 /// **Invariants:**
 /// - A client gets an answer only if this node was the authority when the answer was made.
-/// - An answer depends only on stored changes. A recovered type is the exception; the stored state
-///   then says [`Stored::is_behind`].
-/// - While a client may hold a capability, the stored state says [`Stored::is_lent`].
+/// - An answer depends only on stored changes. A recovered type is the exception: before its first
+///   change that is not stored, the stored state is marked with [`Stored::is_behind`].
+/// - While a client may hold a capability, the stored state is marked with [`Stored::is_lent`].
 #[derive(Debug)]
 pub struct ResourceMachine {
     serving: Serving<ResourceRecord>,
@@ -46,8 +46,8 @@ pub struct ResourceMachine {
     pub(crate) lending: Lending<Waiting, Reply>,
     /// The version of the file type by which capabilities are granted.
     pub(crate) lent_version: u64,
-    /// When the leases are over that a former authority may have granted. Until then this machine
-    /// answers no request.
+    /// A former authority may have granted leases, which are over at this time. Until then this
+    /// machine answers no request.
     pub(crate) quiet_until: Option<Time>,
 }
 
@@ -126,9 +126,9 @@ impl ResourceMachine {
         let name = self.serving_type();
         let live = native_type(name).or_else(|| env.file_types.get(name));
         live.ok_or_else(|| {
-            Error::unsupported(format!("filetype/{name} has no live version here")).hint(format!(
-                "put and activate one: nacre program put filetype/{name} FILE --activate"
-            ))
+            Error::unsupported(format!("this node runs no version of filetype/{name}")).hint(
+                format!("put and activate one: nacre program put filetype/{name} FILE --activate"),
+            )
         })
     }
 
@@ -194,7 +194,7 @@ impl ResourceMachine {
             if current.type_version > live {
                 let then = current.type_version;
                 return Err(Error::unsupported(format!(
-                    "the state was made by version {then} of its file type, and version {live} is live here"
+                    "the state was made by version {then} of its file type, but this node runs version {live}"
                 ))
                 .hint("activate that version again, or a later one"));
             }
@@ -210,9 +210,9 @@ impl ResourceMachine {
         self.current.as_mut().ok_or_else(|| Error::corrupt("the resource has no state in memory"))
     }
 
-    /// Records that the state has changed. The answer must wait until the change is stored in three
-    /// cases: `must_store` is set, the type is journaled, or the stored state does not say
-    /// `is_behind` yet.
+    /// Records that the state has changed. The answer waits until the change is stored in three
+    /// cases: `must_store` is set; the type is journaled; or this is the first change since the
+    /// whole state was stored, so that the stored state is not yet marked with `is_behind`.
     fn note_change(&mut self, survival: Survival, must_store: bool) {
         let Some(current) = &mut self.current else { return };
         let is_recovered = survival == Survival::Recovered;

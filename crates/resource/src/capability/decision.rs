@@ -85,7 +85,7 @@ fn count(value: &Value) -> Result<u64> {
     let number = number(value).filter(|number| *number >= 1.0 && number.fract() == 0.0);
     number
         .map(|number| number as u64)
-        .ok_or_else(|| Error::invalid("`operations` is not a whole number from 1 on"))
+        .ok_or_else(|| Error::invalid("`operations` must be a whole number that is at least 1"))
 }
 
 /// Reads a number of seconds, which must not be negative.
@@ -99,8 +99,8 @@ pub(super) fn seconds(value: &Value, what: &str) -> Result<Duration> {
     Ok(Duration::try_from_secs_f64(number).unwrap_or(Duration::MAX))
 }
 
-/// Reads which of `length` waiting clients a program's function `turn` chose. Returns its index,
-/// from 0.
+/// Reads the result of a program's function `turn`, which chooses one of `length` waiting clients.
+/// Returns the client's index, from 0.
 ///
 /// # Errors
 /// `Invalid` with the values that `turn` may return.

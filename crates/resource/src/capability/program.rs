@@ -28,7 +28,7 @@ pub struct CapabilityProgram {
 }
 
 impl CapabilityProgram {
-    /// Compiles a source, and runs it once.
+    /// Compiles the source of a capability program, and runs it once.
     ///
     /// # Errors
     /// `Fault` with the line where it fails; `Invalid` if a required function is missing.
@@ -137,7 +137,9 @@ impl CapabilityProgram {
     ) -> Result<R> {
         let decided = self.run(|run| match function(run, name)? {
             Some(function) => body(run, &function),
-            None => Err(Error::invalid(format!("the program has removed its function `{name}`"))),
+            None => Err(Error::invalid(format!(
+                "the program has removed its function `{name}` while it ran"
+            ))),
         });
         decided
             .map_err(|error| blame_definition(error, &self.name, self.version, &self.source, name))

@@ -45,8 +45,9 @@ pub enum Access {
 pub enum Survival {
     /// Each change is stored before it is answered.
     Journaled,
-    /// A change is answered before it is stored, unless its method calls `filetype.store`. After a
-    /// failure, a function of the file type repairs the last stored state.
+    /// The authority answers a change before it stores it, unless the method calls
+    /// `filetype.store`. After a failure, a function of the file type repairs the last stored
+    /// state.
     Recovered,
 }
 
@@ -96,7 +97,7 @@ pub struct Outcome {
 }
 
 impl FileType {
-    /// Compiles a source, and runs it once.
+    /// Compiles the source of a file type, and runs it once.
     ///
     /// # Errors
     /// `Fault` with the line where it fails; `Invalid` if it adds no method.

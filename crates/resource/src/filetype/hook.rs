@@ -20,8 +20,8 @@ impl CompiledProgram for FileType {
     const INTERFACE: &'static Interface = &FILE_TYPE_INTERFACE;
     const USED_KIND: Option<ProgramKind> = Some(ProgramKind::Capability);
 
-    /// Compiles a file type and tries it: it creates the state of a new resource, and a recovered
-    /// type recovers that state.
+    /// Compiles a file type and tries it: runs its `init`, and the recovery function of a recovered
+    /// type.
     fn compile_and_try(
         name: &str,
         version: u64,

@@ -23,8 +23,8 @@ pub(super) struct TypeLibrary {
     must_store: Rc<Cell<bool>>,
     /// What `filetype.capability` was given.
     locking: Rc<RefCell<Option<Locking>>>,
-    /// Whether the chunk, which defines the file type, has run to its end. After that the
-    /// definition can no longer change.
+    /// Whether the Luau chunk that defines the file type has run to its end. After that the
+    /// definition cannot change.
     is_loaded: Rc<Cell<bool>>,
 }
 
@@ -42,8 +42,8 @@ impl TypeLibrary {
         self.is_loaded.set(false);
     }
 
-    /// Records that the chunk has run to its end. If the chunk itself called `filetype.store`, that
-    /// has no effect.
+    /// Records that the Luau chunk that defines the file type has run to its end. If the chunk
+    /// itself called `filetype.store`, that has no effect.
     pub fn set_loaded(&self) {
         self.must_store.set(false);
         self.is_loaded.set(true);
@@ -120,7 +120,9 @@ impl Library for TypeLibrary {
         let recovered = host.function(move |_, function: Function| {
             check_not_loaded(&loaded)?;
             match set.borrow_mut().replace(function) {
-                Some(_) => Err(raise(Error::invalid("filetype.recovered is called twice"))),
+                Some(_) => {
+                    Err(raise(Error::invalid("the file type calls filetype.recovered twice")))
+                }
                 None => Ok(()),
             }
         })?;
@@ -138,7 +140,9 @@ impl Library for TypeLibrary {
             check_not_loaded(&loaded)?;
             let given = Locking::parse(&mode, &program).map_err(raise)?;
             match set.borrow_mut().replace(given) {
-                Some(_) => Err(raise(Error::invalid("filetype.capability is called twice"))),
+                Some(_) => {
+                    Err(raise(Error::invalid("the file type calls filetype.capability twice")))
+                }
                 None => Ok(()),
             }
         })?;
@@ -148,10 +152,10 @@ impl Library for TypeLibrary {
     }
 }
 
-/// Refuses a change of the file type while a method runs.
+/// Refuses to add a method or a rule to the file type while one of its methods runs.
 ///
 /// # Errors
-/// If the chunk has run to its end: such a change would be lost at the end of the call.
+/// `Invalid` if a method runs: the change would be lost when the method ends.
 fn check_not_loaded(is_loaded: &Cell<bool>) -> mlua::Result<()> {
     match is_loaded.get() {
         false => Ok(()),

@@ -18,7 +18,7 @@ impl Locking {
     /// Reads the arguments of `filetype.capability`.
     ///
     /// # Errors
-    /// `Invalid` for another mode, or for a value that cannot be the name of a program.
+    /// `Invalid` for an unknown mode, or for a value that cannot be the name of a program.
     pub(super) fn parse(mode: &Value, program: &Value) -> Result<Self> {
         let mode = match mode {
             Value::String(mode) if *mode == "shared" => Mode::Shared,

@@ -4,10 +4,10 @@
 //! [`FileType::call`] loads the program for each call and copies the state in and out. Here the
 //! program and the state stay in the VM, so a call costs about a microsecond.
 //!
-//! A call must have the same result here as there, so the program must keep nothing between calls.
-//! Therefore everything that its functions can reach is made read-only. A program that could still
-//! keep something is refused. If a call fails here, the caller repeats it with [`FileType::call`]
-//! and uses that result.
+//! A call must have the same result in the loaded program as by [`FileType::call`], so the program
+//! must keep nothing between calls. Therefore everything that its functions can reach is made
+//! read-only. If that is not possible, the program is refused. If a call fails here, the caller
+//! repeats it with [`FileType::call`] and uses that result.
 //!
 //! **Invariant:** after a failed call, and after [`Resident::undo`], the state is as before the
 //! call.

@@ -125,5 +125,5 @@ impl Held {
 }
 
 fn lost() -> Error {
-    Error::unavailable("the process has lost the state that it held")
+    Error::unavailable("this process has lost the state for which it held a capability")
 }

@@ -55,9 +55,9 @@ pub(crate) struct Holding {
     state: Mutex<State>,
     /// Wakes the task that polls the authority.
     ending: Notify,
-    /// Held by the call of this handle that goes to the authority, so that only one does at a time:
-    /// the authority remembers only the last answer to each handle. Also held while a grant begins
-    /// or ends.
+    /// Locked while a call of this handle goes to the authority. The authority remembers only the
+    /// last answer to each handle, so a handle may have only one such call. Also locked while a
+    /// grant begins or ends.
     turn: tokio::sync::Mutex<()>,
     attempts: Attempts,
 }
@@ -193,8 +193,9 @@ impl Holding {
             let question = Acquiring { holding: self, call, returned };
             let (answer, _) = match self.authority.ask(&question, ASK_PATIENCE, deadline).await {
                 Ok(answered) => answered,
-                // Three causes are possible: the node runs an earlier release, the client has no
-                // right but to `call`, or the method itself refused the call.
+                // The request may fail for three reasons: the node runs an earlier release without
+                // capabilities, the client has only the right to `call`, or the method itself
+                // refused the call.
                 Err(error)
                     if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::Denied) =>
                 {
@@ -228,8 +229,9 @@ impl Holding {
     fn run(&self, method: &str, input: &Value, stores: Stores) -> Run {
         let mut state = self.state();
         if state.held.as_ref().is_some_and(Held::is_lost) {
-            // The client has lost the state, so the authority must not continue from its older one.
-            // If the client stays silent, the authority evicts it and recovers the state.
+            // The client has lost the changed state. If it returned the grant, the authority would
+            // continue from an older state. So the client stays silent; the authority evicts it and
+            // recovers the state.
             (state.held, state.is_unsupported) = (None, true);
         }
         let Some(held) = state.held.as_mut().filter(|held| !held.is_storing) else {
@@ -259,7 +261,7 @@ impl Holding {
                 Some(changed) => {
                     held.is_storing = stores == Stores::Allowed;
                     // The authority may store the changed state even if the caller stops waiting.
-                    // So the state counts as changed.
+                    // So the grant must be returned as one that changed the state.
                     held.is_changed |= held.is_storing;
                     Run::Store(changed, ran.output)
                 }
@@ -276,8 +278,8 @@ impl Holding {
 
     /// Asks the authority to store a changed state. Returns whether it did.
     ///
-    /// If the answer is lost, the caller returns the grant with the state from before the call. If
-    /// the changed state was stored, that older state replaces it.
+    /// If the answer is lost, the caller returns the grant with the state from before the call. The
+    /// authority stores that older state, in case it has stored the changed one.
     async fn store(&self, changed: Value) -> bool {
         let told = match &self.state().held {
             Some(held) => held.told(self.client, Some(changed.clone())),
@@ -376,8 +378,8 @@ impl Holding {
         Ok(compiled)
     }
 
-    /// Ends the grant, if there is one. Returns the ended grant, which the caller must return to
-    /// the authority.
+    /// Ends the grant, if there is one. Returns what the caller must send to the authority to
+    /// return the grant.
     fn end(&self) -> Option<Returned> {
         let mut state = self.state();
         if let Some(mut held) = state.held.take() {
@@ -450,8 +452,9 @@ impl Holding {
         }
     }
 
-    /// The next poll of the authority. `None` if the grant has ended, or the client shall return it
-    /// now.
+    /// Returns the next poll of the authority. Returns `None` if the grant has ended, or if the
+    /// client must return it now: the handle is dropped or idle, or the operations of the grant are
+    /// done.
     fn report(&self, number: u64) -> Option<Hold> {
         let (now, mut state) = (self.now(), self.state());
         let is_closed = state.is_closed;
