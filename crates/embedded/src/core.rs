@@ -58,7 +58,7 @@ pub(crate) struct Core {
 impl Core {
     /// Whether to seal the memtable now, that is, to queue it for a flush and begin a new one. It
     /// is sealed when it is full, or when the journal has grown enough since the last seal. While
-    /// earlier ones wait for disk space, it is sealed only when it is full.
+    /// sealed memtables wait for disk space, another is sealed only when it is full.
     pub fn is_seal_due(&self) -> bool {
         let low = self.space.is_low();
         let limit = if low { CHECKPOINT_BYTES_WHEN_LOW } else { CHECKPOINT_BYTES };
@@ -66,8 +66,8 @@ impl Core {
         self.tables.is_full() || is_due && !self.tables.waits_for_room()
     }
 
-    /// Seals the memtable, and queues a checkpoint that is made once all sealed entries are in
-    /// files. Returns the number of the seal.
+    /// Seals the memtable. Also queues a checkpoint, which upkeep completes once all entries of the
+    /// sealed memtables are in files. Returns the number of the seal.
     ///
     /// # Errors
     /// `Corrupt` if the table entry that says how far a shard has applied the journal is damaged.

@@ -74,17 +74,20 @@ struct Threads {
 fn not_opened(error: Error) -> Error {
     match error.kind() {
         ErrorKind::Exhausted => error.hint("free space on the disk"),
+        ErrorKind::Corrupt if error.hint_text().is_none() => {
+            error.hint("restore the folder from a copy, or save what can be read: `nacre salvage`")
+        }
         _ => error,
     }
 }
 
 impl EmbeddedEngine {
-    /// Opens a directory, or makes a new one. Blocks while the journal of a crashed engine is
-    /// replayed.
+    /// Opens a directory, or makes a new one. If an engine in it has crashed, blocks while its
+    /// journal is replayed.
     ///
     /// # Errors
     /// `Unavailable` if another process has it open or the disk fails, `Corrupt` if acknowledged
-    /// data cannot be read back, `Invalid` for impossible options.
+    /// data cannot be read back, `Invalid` for options out of bounds.
     pub fn open(options: Options) -> Result<Self> {
         let Opened { core, shards, shard_threads, committer, upkeep, mended, lock } =
             opening::open(&options).map_err(|error| not_opened(error).during("open"))?;
@@ -217,8 +220,8 @@ impl EmbeddedEngine {
         })
     }
 
-    /// Must not be an `async fn`, because a waiting future would then hold the engine and keep it
-    /// from closing.
+    /// This must not be an `async fn`: its future would hold a reference to the engine while it
+    /// waits, and keep the engine from closing.
     fn run(&self, asked: Asked) -> Result<()> {
         let open = self.0.open.read().unwrap_or_else(PoisonError::into_inner);
         let Open { core, shards } = open.as_ref().ok_or_else(closed)?;

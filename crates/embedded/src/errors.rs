@@ -41,7 +41,7 @@ pub(crate) fn tables_stopped(error: &lsm_tree::Error) -> Error {
 
 fn files_of_tables(error: &io::Error) -> Error {
     match error.kind() {
-        // A missing file is damage too. So is a file that unexpectedly exists: if the list of table
+        // A missing file is damage too. So is a file that exists already: if the list of table
         // files is lost, the tree begins anew with file numbers that are already used.
         io::ErrorKind::NotFound
         | io::ErrorKind::AlreadyExists

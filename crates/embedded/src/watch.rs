@@ -42,7 +42,8 @@ impl Watchers {
         if watched.count >= MAX_WATCHES {
             return Err(Error::exhausted(format!(
                 "there are already {MAX_WATCHES} watches, the most there can be"
-            )));
+            ))
+            .hint("end watches that are no longer needed"));
         }
         let queue = Arc::new(EventQueue::default());
         watched.queues.entry(object.clone()).or_default().push(Arc::downgrade(&queue));

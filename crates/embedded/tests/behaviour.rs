@@ -361,7 +361,7 @@ async fn segments_are_freed_even_if_a_removed_entry_is_damaged() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn checkpoints_are_made_while_a_large_node_is_reclaimed() {
-    // So many entries that their removal seals the memtable twelve times. A flush may write up to
+    // The removal of this many entries seals the memtable twelve times. A flush may write up to
     // four sealed memtables at once, so the removal makes at least two checkpoints.
     const ENTRIES: usize = 12_000;
     let (folder, disk) = (TempDir::new().unwrap(), SimDisk::default());

@@ -273,8 +273,8 @@ async fn a_store_whose_vital_file_is_damaged_or_missing_opens_from_the_copy_and_
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_scrub_repairs_a_vital_file_of_an_open_store() {
     let (store, contents) = closed_store().await;
-    // For a damaged `current` the error names the list of files. The two are checked against each
-    // other, so nobody knows which is damaged.
+    // If `current` is damaged, the error names the list of files, `tree/v`. The two files are
+    // compared with each other, so the engine cannot tell which is damaged.
     let files = [
         ("MANIFEST", "MANIFEST"),
         ("MANIFEST.copy", "MANIFEST.copy"),

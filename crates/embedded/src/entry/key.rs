@@ -3,6 +3,12 @@
 //! One sorted keyspace holds everything; the first byte says what an entry is. Numbers are
 //! big-endian so that byte order is number order.
 //!
+//! An object's *head* is the entry with its version and sizes, and the numbers of its nodes. A
+//! *node* is a set of entries that are dropped together: the entries of the object's stream, of its
+//! map, or of its attributes. To drop a large node, the shard only removes the node's number from
+//! the head; the upkeep thread has the entries deleted later. A large value is a *payload* in a
+//! segment (file) of the journal. A table entry that refers to a payload is its *owner*.
+//!
 //! | key | value |
 //! | --- | --- |
 //! | `h` pool 0 object | the object's [`crate::entry::head::Head`]; listing a pool reads these |
@@ -16,10 +22,6 @@
 //! | `l` segment:u32 shard:u16 | bytes of the segment that the shard's entries refer to |
 //! | `g` shard:u16 node:u64 | a node whose entries are to be deleted |
 //! | `q` shard:u16 | how far the shard has applied the journal |
-//!
-//! A *node* is a set of entries that come and go together: an object's stream, its map, its
-//! attributes. To drop a large node, the shard only removes the node's number from the head; the
-//! upkeep thread has the entries deleted later.
 
 use lsm_tree::Slice;
 use nacre_object::{ObjectId, ObjectName, PoolName, SnapshotName};
@@ -125,9 +127,9 @@ pub(crate) fn is_head(key: &[u8]) -> bool {
     key.first() == Some(&HEAD)
 }
 
-/// Whether only this shard changes this key, which a transaction of the shard looks up. Every head
-/// that a shard looks up is of one of its own objects. An entry of a node may belong to another
-/// shard: cloning reads the source's entries.
+/// Whether no shard but this one changes the entry under this key. Only heads and entries of nodes
+/// can be such: a shard looks up the heads of its own objects only, but a clone also reads entries
+/// of nodes that belong to the source's shard.
 pub(crate) fn is_of_shard(shard: u16, key: &[u8]) -> bool {
     match key.first() {
         Some(&HEAD) => true,

@@ -1,4 +1,5 @@
-//! How the values of table entries are encoded, format 1, and the payloads they may refer to.
+//! How the values of table entries are encoded, format 1. A large value is divided into *payloads*,
+//! which stay in the journal.
 //!
 //! A value is either inline (`0`, then its bytes) or a list of pieces of payloads in the journal
 //! (`1`, then 24 bytes a piece). A piece is the segment, offset, length and crc32c of its payload,
@@ -172,7 +173,7 @@ impl Value {
         }
     }
 
-    /// Encodes the value for the tables. `scratch` is a buffer to reuse.
+    /// Encodes the value for the tables. Callers reuse `scratch`, a buffer.
     ///
     /// # Panics
     /// If a piece has no address in the journal yet. Append the value's record to the journal

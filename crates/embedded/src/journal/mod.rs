@@ -68,8 +68,8 @@ const MAX_KEPT_BUFFER_BYTES: usize = 1024 * 1024;
 /// Buffers kept for further groups: one is filled while another is written.
 const MAX_SPARE_BUFFERS: usize = 2;
 
-// A record holds payloads, and at most as many bytes each of keys and of copies for snapshots.
-// Offsets within a segment are u32, so all of these must fit.
+// A record contains payloads, keys, and copies of values for snapshots. None of the three takes
+// more than `MAX_TRANSACTION_BYTES`. Their sum must fit into the u32 offsets within a segment.
 const _: () = assert!(MAX_TRANSACTION_BYTES as u64 * 4 < u32::MAX as u64);
 
 /// A position between two groups of the journal, from which a replay can start.
@@ -260,8 +260,8 @@ impl Journal {
         state.unsynced_bytes() + bytes <= MAX_UNSYNCED_BYTES && state.filling.has_room_for(bytes)
     }
 
-    /// Holds a reply back until everything appended so far is synced. A reply to the upkeep thread
-    /// is held back until the changes are in the tables.
+    /// Holds a reply to a client back until everything appended so far is synced. A reply to the
+    /// upkeep thread is held back until the changes are in the tables.
     pub fn hold(&self, held: PendingReply) {
         let mut state = self.lock();
         state.waiting.held.push(held);
@@ -290,6 +290,7 @@ impl Journal {
         let needed = u64::from(BLOCK_BYTES) + (GroupHeader::BYTES + record_bytes) as u64;
         let needed = u32::try_from(round_up_to_block(needed)).map_err(|_| {
             Error::exhausted("the transaction is larger than a segment of the journal can be")
+                .hint("divide it into smaller transactions")
         })?;
         state.is_opening = true;
         drop(state);
@@ -459,8 +460,8 @@ impl Journal {
         self.lock().used_bytes
     }
 
-    /// How many bytes the journal has grown since the tables were last sealed. If the engine
-    /// crashes, a replay from that checkpoint reads about this much.
+    /// How many bytes the journal has grown since the last seal of the memtable. A checkpoint
+    /// follows each seal, so a replay after a crash reads about this much.
     pub fn unsealed_bytes(&self) -> u64 {
         self.used_bytes().saturating_sub(self.sealed_at.load(Ordering::Relaxed))
     }

@@ -30,6 +30,7 @@ use nacre_object::{Error, Result};
 use crate::entry::codec::{Put, Take};
 use crate::entry::key::Key;
 use crate::entry::value::{NamedIn, PayloadAddress, Piece, Source, Value};
+use crate::journal::segment::file_name;
 use crate::transaction::change_set::{ChangeSet, Release};
 
 const MAGIC: u32 = u32::from_le_bytes(*b"NREC");
@@ -244,7 +245,10 @@ impl Record {
     /// # Errors
     /// `Corrupt` if the record is not whole.
     pub fn read(bytes: &[u8], place: RecordAddress, payloads: Payloads) -> Result<Self> {
-        let damaged = |what: &str| Error::corrupt(format!("a journal record is damaged: {what}"));
+        let damaged = |what: &str| {
+            let (file, at) = (file_name(place.segment), place.offset);
+            Error::corrupt(format!("the journal record in {file} at byte {at} is damaged: {what}"))
+        };
         let mut header = Take(bytes);
         if header.u32()? != MAGIC {
             return Err(damaged("the magic number is missing"));
@@ -282,7 +286,7 @@ fn read_payloads(
     start: usize,
     place: RecordAddress,
 ) -> Result<Vec<PayloadAddress>> {
-    let too_long = || Error::corrupt("the payloads of a journal record are too long");
+    let too_long = || Error::corrupt("a journal record is damaged: its payloads are too long");
     let mut addresses = Vec::new();
     let mut offset = place.offset + start as u32;
     for _ in 0..count {

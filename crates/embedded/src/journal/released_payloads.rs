@@ -1,17 +1,18 @@
 //! Remembers which table entries have released their payloads, so that compaction looks up fewer
 //! entries.
 //!
-//! To empty a segment, compaction looks up every table entry that the segment's records name.
-//! Nearly all of these entries have other values by then. Once an entry releases the whole payload
-//! that a record names for it, it never becomes that payload's owner by the record again; a later
-//! owner is named by a reference instead. So compaction skips the entries that are remembered here.
-//! The memory is bounded, and lasts as long as the process.
+//! To empty a segment, compaction looks up every table entry that the segment's records name as the
+//! *owner* of a payload, that is, as an entry that refers to it. Most of these entries have other
+//! values by then. An entry that has once *released* a payload does not refer to it any more. If it
+//! comes to refer to the payload again, a reference in the tables names it. So compaction need not
+//! look up the entries that are remembered here. They are kept in bounded memory until the process
+//! ends.
 //!
 //! **Invariant:** a release is remembered only once the tables contain it.
 //!
-//! A release that was not remembered costs only a look-up. Owners are compared by the checksum of
-//! their key. If two owners of one payload have the same checksum, compaction may fail to move the
-//! payload. The segment is then kept, because the payload's bytes still count as live.
+//! Forgetting a release costs only a look-up. Owners are compared by the checksum of their key. If
+//! two owners of one payload have the same checksum, compaction may overlook one, and fail to move
+//! the payload. The segment is then kept, because entries still refer to bytes in it.
 
 use std::collections::HashMap;
 

@@ -3,10 +3,10 @@
 //!
 //! A reader may use an older snapshot of the tables, in which entries still refer to a segment. So
 //! a reader takes a [`Pin`] before its snapshot. A segment that no entry refers to is first
-//! *retired*. Once all pins from before its retirement are dropped, its file may be deleted. There
-//! is one exception: a clone with such a pin may have copied a reference to the segment. The
-//! segment's [`Account`] has counted that as an addition since the retirement, so the segment is
-//! used again.
+//! *retired*. Its file may be deleted once all pins from before that are dropped. One check
+//! remains: a clone that read an older snapshot may have copied a reference to the segment
+//! meanwhile. The segment's [`Account`] counts such references. If there is a new one, the segment
+//! is used again.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
@@ -33,8 +33,8 @@ const MAX_OPEN_FILES: usize = 256;
 pub(crate) struct Pin(#[expect(dead_code, reason = "being held is its whole purpose")] Arc<()>);
 
 /// A pin that a journal record holds on the segments it refers to, until the record's changes are
-/// in the tables. If a failure or panic drops it earlier, the pin is leaked on purpose. So these
-/// segments stay until the process ends, and the next opening replays the record.
+/// in the tables. If the record is dropped earlier, by a failure or a panic, the pin is never
+/// released. So the segments stay until the process ends, and the next opening replays the record.
 #[derive(Debug)]
 pub(crate) struct RecordPin(Option<Pin>);
 
@@ -108,9 +108,9 @@ struct Accounts {
 struct Retired {
     segment: u32,
     additions: u64,
-    /// Shared by all pins that were taken since the previous retirement; the reference ends when
-    /// they are dropped. Older pins need no check here: they hold back segments further ahead in
-    /// the queue, and segments leave the queue in order.
+    /// Alive while a pin exists that was taken after the previous retirement and before this one.
+    /// Even older pins hold back the segments that were retired before, and segments leave the
+    /// queue in order.
     pin: Weak<()>,
 }
 
@@ -167,8 +167,8 @@ impl SegmentTable {
         }
     }
 
-    /// Remembers payloads that were released by the table entry that their record names. The tables
-    /// must contain these changes already.
+    /// Remembers payloads that were released by their owner, the table entry that the payload's
+    /// record names. The tables must contain the releases already.
     pub fn note_released(&self, payloads: impl Iterator<Item = (u32, ReleasedPayload)>) {
         let mut accounts = self.accounts();
         payloads.for_each(|(segment, payload)| accounts.released.note(segment, payload));
@@ -204,7 +204,9 @@ impl SegmentTable {
 
     fn open(&self, id: u32, capacity: u32) -> Result<Segment> {
         let file = self.file(id).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => Error::corrupt(format!("{} is missing", file_name(id))),
+            io::ErrorKind::NotFound => {
+                Error::corrupt(format!("the journal's file {} is missing", file_name(id)))
+            }
             _ => errors::io(format!("opening {}", file_name(id)), &error),
         })?;
         Ok(Segment { id, file, capacity })
@@ -250,9 +252,9 @@ impl SegmentTable {
         dead
     }
 
-    /// How many segments before `end` are in use, minus twice the number that their live bytes
-    /// would fill. (A byte is live while a table entry refers to it.) Negative if the segments are
-    /// more than half full on average.
+    /// How many segments before `end` are in use, minus twice the number of segments that their
+    /// live bytes would fill. Live bytes are those that table entries refer to. The result is
+    /// negative if the segments are more than half full on average.
     pub fn sparse(&self, end: u32) -> f64 {
         let accounts = self.accounts();
         let used = accounts.segments.range(..end).map(|(_, account)| account);
@@ -274,9 +276,9 @@ impl SegmentTable {
             .map(|(id, account)| (*id, *account))
     }
 
-    /// Stops offering a segment to compaction that could not empty it. `before` is the segment's
-    /// account before the attempt. If entries came to refer to the segment since then, it is
-    /// offered again.
+    /// Offers a segment to compaction no more, after compaction has failed to empty it. Does
+    /// nothing if new entries have referred to the segment since `before`, its account before the
+    /// attempt.
     pub fn leave_alone(&self, segment: u32, before: &Account) {
         let mut accounts = self.accounts();
         let account = accounts.segments.get_mut(&segment);
@@ -339,7 +341,11 @@ impl SegmentTable {
         self.file(address.segment)
             .and_then(|file| file.read_at(u64::from(address.offset), out))
             .map_err(|error| match error.kind() {
-                io::ErrorKind::NotFound => Error::corrupt(format!("{} is missing", place())),
+                io::ErrorKind::NotFound => Error::corrupt(format!(
+                    "the journal's file {} is missing",
+                    file_name(address.segment)
+                ))
+                .hint("restore the file from a copy; `nacre scrub` names the objects that need it"),
                 _ => errors::io(format!("reading {}", place()), &error),
             })?;
         if crc32c::crc32c(out) != address.crc {

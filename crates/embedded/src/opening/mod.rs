@@ -42,7 +42,7 @@ pub(crate) struct Opened {
 ///
 /// # Errors
 /// `Unavailable` if another process has it open, `Corrupt` if acknowledged data cannot be read
-/// back, `Invalid` for impossible options.
+/// back, `Invalid` for options out of bounds.
 pub(crate) fn open(options: &Options) -> Result<Opened> {
     options.check()?;
     let folder = &options.path;

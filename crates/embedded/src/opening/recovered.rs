@@ -1,5 +1,5 @@
-//! What opening a store has read back from its tables and journal: how far each shard has come, and
-//! where the journal ends.
+//! The result of reading back a store's tables and journal when it is opened: up to which record
+//! each shard's changes are in the tables, and where the journal ends.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -74,8 +74,8 @@ pub(super) fn recover(
     Ok(Recovered { found, replayable, end, shards, replayed, replayed_bytes })
 }
 
-/// Checks that the segment in which the replay starts exists. It may be missing if the replay
-/// starts at its front, because it then need not hold any group.
+/// Checks that the segment in which the replay starts exists. The segment may be missing if the
+/// replay starts at its first group: perhaps no group was written to it.
 fn check_begins(replayable: &[Segment], checkpoint: &Position) -> Result<()> {
     let is_there = replayable.first().is_some_and(|first| first.id == checkpoint.segment);
     if is_there || checkpoint.offset == BLOCK_BYTES {

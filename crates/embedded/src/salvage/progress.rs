@@ -1,4 +1,5 @@
-//! Which records of each shard the tables of a damaged store have, as far as that is known.
+//! Which journal records of each shard are already in the tables of a damaged store, as far as the
+//! tables still say so.
 
 use nacre_object::{ErrorKind, Result};
 
@@ -70,8 +71,9 @@ impl Progresses {
         Ok(sequences)
     }
 
-    /// Guesses how many shards the store had. Objects are spread over shards by a hash, and the
-    /// numbers of an object's nodes name its shard. The guess is a number for which the two agree.
+    /// Guesses how many shards the store had. A hash of an object's name, modulo the number of
+    /// shards, is the object's shard, and the numbers of its nodes contain the shard. The guess is
+    /// a number of shards for which the two agree for many objects.
     fn guessed_count(&self, tables: &TableSnapshot) -> usize {
         let last = self.shards.iter().rposition(|(_, progress)| progress.sequence > 0);
         let at_least = last.map_or(1, |last| last + 1);

@@ -1,9 +1,9 @@
 //! Saves changes that the journal of a damaged store has and its tables lack.
 //!
 //! Records newer than the tables are applied in order. If table files were lost, older records
-//! replace the lost entries. An entry from an older record may be outdated, and it may have been
-//! removed later, because the record of that change may be lost. So an older record never replaces
-//! an entry that the tables still have.
+//! replace the lost entries. Such an entry may be outdated or removed, because the record of the
+//! later change may be lost too. So an older record never replaces an entry that the tables still
+//! have.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -50,7 +50,10 @@ impl FromStr for ScrubCursor {
     /// # Errors
     /// `Invalid` if it was not made by this release.
     fn from_str(text: &str) -> Result<Self, Error> {
-        let invalid = || Error::invalid(format!("{text:?} is not a cursor of a scrub"));
+        let invalid = || {
+            Error::invalid(format!("{text:?} is not a cursor of a scrub"))
+                .hint("begin a new scrub, or pass the cursor that the last step returned")
+        };
         match text.split_once(':') {
             None if text == "journal" => Ok(Self(Stage::Journal)),
             Some(("files", "")) => Ok(Self::files(None)),

@@ -275,7 +275,8 @@ impl Maintenance {
         if waited.timed_out() {
             return Err(Error::unavailable(
                 "the list of table files cannot be repaired while files are written",
-            ));
+            )
+            .hint("try again in some seconds"));
         }
         let folder = &self.shared.folder;
         list_copy::mend(folder)?;

@@ -5,9 +5,10 @@
 //! read from.
 //!
 //! A write does not update or drop the cached row of its key, because finding the row would cost a
-//! look-up. Instead, the key's hash selects a slot, and the write stores its sequence number there;
-//! many keys share a slot. A reader uses a row only if two numbers are at or after the slot's: the
-//! row's, and that of the reader's own snapshot. So keys that change often miss the cache.
+//! look-up. Instead, the write stores its sequence number in a slot, which the key's hash selects;
+//! many keys share a slot. A reader uses a row only if nothing in the slot has changed since: the
+//! slot's number must not be greater than the row's or that of the reader's snapshot. So keys that
+//! change often miss the cache.
 //!
 //! **Invariants:**
 //! - A change is noted in its slot before any snapshot can see the change.

@@ -31,8 +31,8 @@ impl Release {
 #[derive(Debug, Default)]
 pub(crate) struct ChangeSet {
     pub entries: Overlay,
-    /// The payloads that owners release. They are counted before `entries`: an owner that keeps
-    /// part of a payload releases all of it and adds the part again.
+    /// The payloads that owners (table entries) release. They are counted before `entries`: an
+    /// owner that keeps part of a payload first releases all of it, then adds the part again.
     pub releases: Vec<Release>,
 }
 

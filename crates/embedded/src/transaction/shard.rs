@@ -96,8 +96,8 @@ impl Shard {
     }
 
     fn turn(&mut self) -> Turn {
-        // Keep this order. The snapshot must have the changes that are dropped here, and the pin
-        // must cover everything that the snapshot refers to.
+        // Keep this order. The next snapshot of the tables must have the changes that are dropped
+        // here, and the pin must cover every segment that the snapshot refers to.
         self.recent.forget(self.core.read_barrier.applied());
         let pin = self.core.segments.pin();
         Turn { pin, tables: self.core.tables.snapshot() }

@@ -39,8 +39,9 @@ const QUIET_CHECKPOINT_BYTES: u64 = 4 * 1024 * 1024;
 const TABLES_AGAIN_AFTER: Duration = Duration::from_millis(500);
 /// The most nodes emptied in one round, so that the other jobs get their turn.
 const NODES_AT_ONCE: usize = 64;
-/// A removed stream or map with damaged entries is skipped until the store is opened again. Once so
-/// many are skipped, the upkeep stops deleting entries of removed ones.
+/// The number of removed streams and maps that upkeep skips because their entries are damaged. It
+/// skips them until the store is opened again. With this many, it no longer deletes the entries of
+/// removed streams and maps.
 const MAX_NODES_LEFT_ALONE: usize = 16 * 1024;
 /// Bytes moved by one transaction.
 const RELOCATE_BYTES: u64 = 512 * 1024;
@@ -51,9 +52,9 @@ const SPARSE_SHARE: f64 = 0.5;
 /// The same share when disk space is short. It is not higher still, because moving payloads takes
 /// space before it frees some.
 const SPARSE_SHARE_WHEN_LOW: f64 = 0.75;
-/// While the store is busy and the disk is not full, compaction waits until the store has this many
-/// segments more than twice the number that its live data would fill. Data that is overwritten
-/// often dies by itself, so a segment that is emptied late has less left to move.
+/// Compaction moves data only if the store has more than twice the segments that its live data
+/// would fill, and this many on top. (An idle store or a nearly full disk does not wait for that.)
+/// Data that is overwritten often needs no move, so waiting saves work.
 const SPARSE_SEGMENTS: f64 = 8.0;
 
 /// The thread's state.

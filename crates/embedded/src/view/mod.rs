@@ -180,7 +180,9 @@ impl<'a> Transaction<'a> {
     fn check_writable(&self) -> Result<()> {
         match self.mode {
             Mode::Write { .. } => Ok(()),
-            Mode::Read => Err(Error::denied("a read-only method wrote")),
+            Mode::Read => {
+                Err(Error::denied("a method that is declared read-only tried to change the object"))
+            }
         }
     }
 
