@@ -7,7 +7,7 @@
 //!
 //! | input | |
 //! |---|---|
-//! | `u32` | the length of the answers, in bytes, from which on no further request runs |
+//! | `u32` | once the answers have this many bytes, no further request runs |
 //! | `u32` | how many requests |
 //! | each: `u32`, bytes | the length of the request and its bytes |
 //!

@@ -88,7 +88,7 @@ impl CephCluster {
     /// The daemons with their process ids. The id of a stopped daemon is `None`.
     ///
     /// # Panics
-    /// If the script fails. The same holds for all functions below.
+    /// If the script fails, as all functions below do.
     pub fn daemons(&self) -> Vec<(String, Option<u32>)> {
         let output = Self::command("status", &self.folder).output().expect("it can be asked");
         assert!(output.status.success(), "status: {output:?}");

@@ -62,8 +62,8 @@ impl FaultControl {
         within_deadline(&format!("{count} operations that are held"), held).await;
     }
 
-    /// Releases this many held operations, longest held first. If fewer are held, later operations
-    /// use up the rest and are not held.
+    /// Releases this many held operations, those that are held longest first. If fewer are held,
+    /// the next operations pass without being held, until the number is reached.
     pub fn release(&self, count: usize) {
         self.0.gate.permits.add_permits(count);
     }

@@ -355,8 +355,10 @@ impl TransactionView for MemoryObject {
         }
         let entries = content.map.len() + content.attributes.len();
         if entries > MAX_SNAPSHOT_ENTRIES {
-            return Err(Error::exhausted(format!("a snapshot of {entries} entries"))
-                .hint(format!("at most {MAX_SNAPSHOT_ENTRIES} fit")));
+            return Err(Error::exhausted(format!("a snapshot of {entries} entries is too large"))
+                .hint(format!(
+                    "take snapshots of objects with at most {MAX_SNAPSHOT_ENTRIES} entries"
+                )));
         }
         let taken = Snapshot {
             content,

@@ -112,7 +112,10 @@ impl MemoryStore {
 fn read_reply(object: &MemoryObject, results: Vec<nacre_object::OpResult>) -> Result<Reply> {
     if object.is_changed() {
         // Only a class that says it does not write, and does, gets here.
-        return Err(Error::denied("a read-only method wrote").during("call"));
+        return Err(Error::denied(
+            "a method that is declared read-only tried to change the object",
+        )
+        .during("call"));
     }
     Ok(Reply { version: object.committed_version(), results })
 }

@@ -74,9 +74,9 @@ impl SeedCases {
     }
 }
 
-/// Runs a simulation with a planted bug, seed after seed, until one fails. Prints that seed. A
-/// failure with an error for which `counts` is false does not count, for example that the
-/// simulation makes no progress.
+/// Runs a simulation with a planted bug, seed after seed, until one fails. Prints that seed.
+/// `counts` says for which errors a failure shows the bug: a simulation that makes no progress, for
+/// example, does not.
 ///
 /// # Panics
 /// If no seed shows the bug.

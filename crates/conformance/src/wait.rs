@@ -45,9 +45,9 @@ pub async fn within<T>(deadline: Duration, what: &str, work: impl Future<Output 
     }
 }
 
-/// Returns a channel that gets a message after this time of the machine's clock, unless the
-/// returned sender is dropped before. A tokio timer would not do: a paused test clock would jump to
-/// its deadline.
+/// Returns a channel that gets a message after this time of the machine's clock. Dropping the
+/// returned sender cancels that. A tokio timer would not do: if a test has paused tokio's clock,
+/// the clock would jump to the deadline.
 fn alarm(deadline: Duration) -> (mpsc::Sender<()>, oneshot::Receiver<()>) {
     let (still_waiting, over) = mpsc::channel();
     let (ring, alarm) = oneshot::channel();

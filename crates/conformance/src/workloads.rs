@@ -97,9 +97,9 @@ impl Client {
         let ops = vec![Op::AssertVersion(stat.version), ops::map_set([(key, value)])];
         match self.submit(ops).await {
             Ok(_) => self.recorder.end(ticket, ObjectAnswer::Done),
-            // Another client has changed the object since it was read, but the key may still have
-            // the expected value. So this is not a failed comparison. It counts as a call that
-            // never happened.
+            // Another client has changed the object since this call read it, but perhaps not the
+            // compared key. So nobody knows how the comparison would end. The call counts as one
+            // that never happened.
             Err(ErrorKind::Conflict) => self.recorder.never_happened(ticket),
             Err(ErrorKind::Unavailable) => drop(ticket),
             Err(other) => panic!("a guarded set failed with {other:?}"),

@@ -4,11 +4,11 @@
 //! there later. Meanwhile a reader finds nothing at the position, although later positions are
 //! written. So the promises are checked in three parts, each over all clients:
 //!
-//! - **order**: a record is appended after another one was acknowledged or read. Then its position
-//!   is the greater one. A tail is always above every record that was acknowledged or read before;
-//! - **positions**: each position is a register that is written once. What a client saw there
-//!   stays, unless the position is trimmed. Positions do not depend on each other, so each is
-//!   checked by itself;
+//! - **order**: if a record is appended after another one was acknowledged or read, its position is
+//!   greater. A tail is always above every record that was acknowledged or read before;
+//! - **positions**: each position is a register that is written once. If one client has read a
+//!   record there, all later reads return the same, unless the position is trimmed. Positions do
+//!   not depend on each other, so each is checked by itself;
 //! - **exactly once**: a record is at one position.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -197,8 +197,8 @@ fn calls_on(position: u64, operations: &[LogOperation]) -> Vec<Operation<OnPosit
                 let (call, answer) = (OnPosition::Write(record), Some(LogAnswer::Done));
                 return Some(Operation { call, answer, invoked, returned });
             }
-            // An append without an answer wrote its record at one position at most. If a client
-            // read the record here, this is the position.
+            // An append without an answer may have written its record at one position. If a client
+            // read the record at this position, that is the one.
             LogCall::Append(record) if answer.is_none() && read_here(record) => {
                 OnPosition::Write(record)
             }
@@ -220,10 +220,10 @@ fn calls_on(position: u64, operations: &[LogOperation]) -> Vec<Operation<OnPosit
     calls
 }
 
-/// A fill of this position that no client asked for by name. To fill or trim the tail, a client
-/// first takes a position from the sequencer. If that is a later position than the client wanted,
-/// the client fills it too, so that no reader waits for it. This fill happens at any time after the
-/// first such call began, or never.
+/// A fill of this position that is not in the history as a call. To fill or trim the tail, a client
+/// takes a position from the sequencer. If it gets a later position than it wanted, it also fills
+/// that one, so that no reader waits for it. So such a fill may happen at any time after the first
+/// fill or trim of a lower position began.
 fn unasked_fill(
     position: u64,
     operations: &[LogOperation],
