@@ -94,9 +94,9 @@ impl Core {
         (hash_of(object) % self.queues.len() as u64) as u16
     }
 
-    /// Lists the table entries for which the payloads in a journal segment were written. Reads the
-    /// segment's groups up to number `last`, which must be synced. Leaves out the payloads in
-    /// `released`.
+    /// Lists the table entries that owned the payloads of a journal segment when they were written.
+    /// Reads the segment's groups up to number `last`, which must be synced. Leaves out the
+    /// payloads in `released`.
     ///
     /// # Errors
     /// `Corrupt` if the segment's file is missing, or any error of the disk.

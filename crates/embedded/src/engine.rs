@@ -20,6 +20,7 @@ use tokio::sync::{Semaphore, oneshot};
 
 use crate::core::Core;
 use crate::entry::key;
+use crate::errors;
 use crate::opening::{self, Opened};
 use crate::options::{MAX_QUEUED_BYTES, Options};
 use crate::scrub::{self, Damage, ScrubCursor, ScrubStep};
@@ -324,7 +325,9 @@ fn list(core: &Core, request: &ListRequest) -> Result<ListPage> {
         }
         let name = std::str::from_utf8(key::name_in_head(&head, &request.pool)).ok();
         let name = name.and_then(|name| ObjectName::new(name).ok());
-        page.names.push(name.ok_or_else(|| Error::corrupt("a stored object has an invalid name"))?);
+        page.names.push(name.ok_or_else(|| {
+            Error::corrupt("a stored object has an invalid name").hint(errors::FIND_DAMAGE)
+        })?);
     }
     Ok(page)
 }

@@ -22,7 +22,7 @@ pub(crate) fn tables(error: &lsm_tree::Error) -> Error {
     match error {
         lsm_tree::Error::Io(error) => files_of_tables(error),
         lsm_tree::Error::ChecksumMismatch { .. } => {
-            Error::corrupt("the tables: a block fails its checksum")
+            Error::corrupt("the tables: a block fails its checksum").hint(FIND_DAMAGE)
         }
         lsm_tree::Error::InvalidVersion(_) => other_format(),
         other => Error::corrupt(format!("the tables: {other:?}")),
@@ -60,6 +60,10 @@ fn other_format() -> Error {
 /// The hint for a full disk. The store goes on by itself once there is space.
 const FREE_SPACE: &str = "remove objects (`nacre object rm`), trim logs (`nacre log trim`), or delete other files on \
     this disk; writes go on by themselves once there is room, and reads and removals meanwhile";
+
+/// The hint for stored data that is damaged.
+pub(crate) const FIND_DAMAGE: &str =
+    "`nacre scrub` names the damaged objects; write them again, or restore them";
 
 /// The error of a full disk.
 pub(crate) fn disk_full(text: impl Into<String>) -> Error {

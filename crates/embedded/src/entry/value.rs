@@ -17,6 +17,7 @@ use lsm_tree::Slice;
 use nacre_object::{Error, Result};
 
 use crate::entry::codec::{Put, Take};
+use crate::errors;
 
 /// Values of at least this many bytes stay in the journal as payloads; shorter ones are copied into
 /// the tables. Measured (`examples/layout.rs`): for a shorter value, reading it from the journal
@@ -206,7 +207,10 @@ impl Value {
     /// # Errors
     /// `Corrupt` if the bytes are not a value that was stored under this key.
     pub fn decode(key: &[u8], stored: &[u8]) -> Result<Self> {
-        let damaged = || Error::corrupt(format!("a table entry fails its checksum: {key:02x?}"));
+        let damaged = || {
+            let text = format!("a table entry fails its checksum: {key:02x?}");
+            Error::corrupt(text).hint(errors::FIND_DAMAGE)
+        };
         let split = stored.len().checked_sub(CRC_BYTES).ok_or_else(damaged)?;
         let (content, crc) = stored.split_at(split);
         if crc_of(key, content).to_le_bytes() != crc {
@@ -235,7 +239,8 @@ impl Value {
             Self::Inline(data) => Ok(data),
             Self::Pieces(_) => Err(Error::corrupt(
                 "a table entry refers to a payload where only inline bytes are allowed",
-            )),
+            )
+            .hint(errors::FIND_DAMAGE)),
         }
     }
 }
@@ -265,7 +270,8 @@ impl Piece {
         named_in: NamedIn,
     ) -> Result<Self> {
         if u64::from(skip) + u64::from(take) > u64::from(address.length) {
-            return Err(Error::corrupt("a table entry refers to more bytes than its payload has"));
+            return Err(Error::corrupt("a table entry refers to more bytes than its payload has")
+                .hint(errors::FIND_DAMAGE));
         }
         Ok(Self { source: Source::Stored(address), skip, take, named_in })
     }

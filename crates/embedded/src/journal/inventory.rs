@@ -1,8 +1,9 @@
-//! Lists the table entries for which the payloads of a journal segment were written. Compaction and
-//! the scrub use the list to find the owners of payloads.
+//! Lists the table entries that owned the payloads of a journal segment when the payloads were
+//! written. Compaction and the scrub use the list to find the present owners, that is, the entries
+//! that refer to the payloads.
 //!
-//! The list comes from the segment's records, which may be outdated: an entry may have another
-//! value by now. Only the tables tell whether it still refers to its payload.
+//! The list comes from the segment's records. An entry may have another value by now, so only the
+//! tables tell whether it still refers to its payload.
 
 use std::collections::BTreeMap;
 

@@ -349,7 +349,8 @@ impl SegmentTable {
                 _ => errors::io(format!("reading {}", place()), &error),
             })?;
         if crc32c::crc32c(out) != address.crc {
-            return Err(Error::corrupt(format!("a payload fails its checksum: {}", place())));
+            return Err(Error::corrupt(format!("a payload fails its checksum: {}", place()))
+                .hint(errors::FIND_DAMAGE));
         }
         Ok(())
     }

@@ -232,9 +232,9 @@ impl Maintenance {
         }
     }
 
-    /// Lets flushes and merges run again that stopped because the disk was full. Flushes run if
-    /// more space is free than the memtables hold, and merges if the disk `has_room`. First deletes
-    /// the files that the failed flush or merge left.
+    /// Resumes flushes and merges that stopped because the disk was full. Flushes resume if more
+    /// space is free than the memtables hold, merges if the disk `has_room`. First deletes the
+    /// files that the failed flush or merge left.
     pub fn go_on_after_full(&self, free_bytes: u64, has_room: bool) {
         self.signals.set(|state| {
             let is_paused = state.no_room_to_write.is_some() || state.is_merge_paused;

@@ -261,8 +261,8 @@ impl Tables {
         self.write_sealed()
     }
 
-    /// Inserts an entry of damaged tables with its old sequence number. Open these tables again
-    /// before anybody reads them.
+    /// Inserts an entry that was saved from damaged tables, with its old sequence number. The
+    /// tables show it to readers only after they are opened again.
     pub fn restore(&self, entry: InternalValue) {
         let _writing = self.shared.lock_writing();
         let memtable = self.shared.tree.active_memtable();

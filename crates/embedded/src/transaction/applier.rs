@@ -94,8 +94,8 @@ impl Applier {
     fn run(mut self, queue: &Receiver<Synced>) {
         while let Ok(mut synced) = queue.recv() {
             queue.try_iter().for_each(|later| synced.append(later));
-            // A panic of the tables must not end the process. It drops the senders of upkeep
-            // requests, so upkeep sees closed channels.
+            // A panic in the tables' code must not end the process. It drops the reply channels of
+            // upkeep's requests, so upkeep gets an error.
             let work = AssertUnwindSafe(|| self.round(synced));
             if let Err(panic) = catch_unwind(work) {
                 self.fail(format!("the tables panicked: {}", panic_text(&*panic)));

@@ -149,8 +149,8 @@ impl Batch {
         }
     }
 
-    /// Adds this batch's entries to `all`. Returns the counts to update after the write: by how
-    /// many bytes the references to each segment change, and the segments with new references.
+    /// Adds this batch's entries to `all`. Returns what to count after the write: for each segment,
+    /// by how many bytes more or fewer entries refer to it; and the segments with new references.
     fn put_into(
         self,
         all: &mut TableBatch<'_>,

@@ -74,8 +74,8 @@ impl Committer {
         Ok(())
     }
 
-    /// Sends the reply of a client's request. Returns a reply to upkeep instead, which waits for
-    /// the tables.
+    /// Sends the reply if a client waits for it. If upkeep waits for it, returns it: it is sent
+    /// only when the changes are in the tables.
     fn answer(&self, held: PendingReply, synced: &Result<()>) -> Option<PendingUpkeepReply> {
         let failed = synced.as_ref().err().cloned();
         match (held, failed) {

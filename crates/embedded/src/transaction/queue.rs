@@ -110,5 +110,5 @@ impl Queue {
 
 /// The error of asking an engine that was closed.
 pub(crate) fn closed() -> Error {
-    Error::unavailable("this store is closed")
+    Error::unavailable("this store is closed").hint("open it again")
 }

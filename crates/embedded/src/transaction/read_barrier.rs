@@ -148,8 +148,8 @@ mod tests {
         };
         let (soon, never) = (waiting(4), waiting(5));
         tokio::task::yield_now().await;
-        // A failed sync does not end the wait: the applier still applies the groups that were
-        // synced before it.
+        // A failed write or sync does not end the wait: the applier still applies the groups that
+        // were synced before it.
         health.poison("the tables are gone");
         read_barrier.note_applied(4);
         soon.await.unwrap().unwrap();

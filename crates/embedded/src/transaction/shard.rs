@@ -87,8 +87,8 @@ impl Shard {
         });
     }
 
-    /// A panic of the tables must not end the process. It drops the senders of waiting requests, so
-    /// their callers see closed channels.
+    /// A panic in the tables' code must not end the process. It drops the reply channels of the
+    /// requests that wait, so their callers get an error.
     fn attempt(&mut self, work: impl FnOnce(&mut Self)) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(&mut *self))) {
             self.core.health.poison(format!("a shard panicked: {}", panic_text(&*panic)));
@@ -96,8 +96,9 @@ impl Shard {
     }
 
     fn turn(&mut self) -> Turn {
-        // Keep this order. The next snapshot of the tables must have the changes that are dropped
-        // here, and the pin must cover every segment that the snapshot refers to.
+        // Keep this order. `forget` drops recent changes that are in the tables, so the snapshot
+        // must be taken later. The pin keeps the journal segments that the snapshot refers to, so
+        // it must be taken earlier.
         self.recent.forget(self.core.read_barrier.applied());
         let pin = self.core.segments.pin();
         Turn { pin, tables: self.core.tables.snapshot() }

@@ -7,6 +7,7 @@ use super::Transaction;
 use crate::entry::key;
 use crate::entry::layers::Direction;
 use crate::entry::value::Value;
+use crate::errors;
 
 impl Transaction<'_> {
     pub(super) fn get_attribute(&self, name: &str) -> Result<Option<Bytes>> {
@@ -22,8 +23,10 @@ impl Transaction<'_> {
         entries
             .map(|entry| {
                 let (key, value) = entry?;
-                let name = String::from_utf8(key::suffix(&key).to_vec())
-                    .map_err(|_| Error::corrupt("the name of a stored attribute is not UTF-8"))?;
+                let name = String::from_utf8(key::suffix(&key).to_vec()).map_err(|_| {
+                    Error::corrupt("the name of a stored attribute is not UTF-8")
+                        .hint(errors::FIND_DAMAGE)
+                })?;
                 Ok((name, self.load(&value)?))
             })
             .collect()

@@ -14,6 +14,7 @@ use crate::entry::head::{Content, Head};
 use crate::entry::key;
 use crate::entry::layers::Direction;
 use crate::entry::value::Value;
+use crate::errors;
 
 impl Transaction<'_> {
     pub(super) fn take_snapshot(&mut self, name: &SnapshotName) -> Result<()> {
@@ -59,8 +60,10 @@ impl Transaction<'_> {
             .map(|entry| {
                 let (key, _) = entry?;
                 let name = std::str::from_utf8(&key[prefix.len()..]).ok();
-                name.and_then(|name| SnapshotName::new(name).ok())
-                    .ok_or_else(|| Error::corrupt("a stored snapshot has an invalid name"))
+                name.and_then(|name| SnapshotName::new(name).ok()).ok_or_else(|| {
+                    Error::corrupt("a stored snapshot has an invalid name")
+                        .hint(errors::FIND_DAMAGE)
+                })
             })
             .collect()
     }

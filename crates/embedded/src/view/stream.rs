@@ -32,6 +32,7 @@ use crate::entry::head::{Content, WHOLE_MAX_BYTES};
 use crate::entry::key::{self, Key, NodeId};
 use crate::entry::layers::Direction;
 use crate::entry::value::{PAYLOAD_MAX_BYTES, PAYLOAD_MIN_BYTES, Value};
+use crate::errors;
 use crate::journal::payload_reader::PayloadReader;
 
 /// How many bytes of small appends are combined into one extent. Measured (`examples/layout.rs`):
@@ -139,7 +140,10 @@ impl Transaction<'_> {
     /// also read old versions of every slot, because the same keys are used again and again.
     fn slots(&self, node: NodeId, count: u32) -> impl Iterator<Item = Result<Bytes>> {
         (0..count).map(move |slot| {
-            let missing = || Error::corrupt(format!("slot {slot} of a stream's tail is missing"));
+            let missing = || {
+                Error::corrupt(format!("small append {slot} of the stream's tail is missing"))
+                    .hint(errors::FIND_DAMAGE)
+            };
             self.layers.get(&key::slot(node, slot))?.ok_or_else(missing)?.into_inline()
         })
     }
