@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn every_truncation_is_refused() {
+    fn every_truncated_script_request_is_refused() {
         let whole = sample().to_bufferlist();
         for end in 0..whole.len() {
             assert!(EvalRequest::from_bufferlist(whole.slice(..end)).is_err(), "{end} bytes");

@@ -58,9 +58,8 @@ struct Knowledge {
     generation: u64,
 }
 
-/// Whether a call that failed with this error may succeed later. A full object may have space
-/// again. A program that exceeded its budget would exceed it again, although that error is
-/// `Exhausted` too.
+/// Whether a call that failed with this error may succeed later. `Exhausted` has two causes: a full
+/// object may have space again, but a program that exceeded its budget would exceed it again.
 pub(crate) fn may_succeed_later(error: &Error) -> bool {
     match error.kind() {
         ErrorKind::Unavailable | ErrorKind::Stale => true,

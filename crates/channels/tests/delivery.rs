@@ -153,7 +153,7 @@ async fn a_delivery_whose_answer_is_lost_is_not_made_twice() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_couriers_deliver_once() {
+async fn two_couriers_deliver_a_message_only_once() {
     let world = World::new();
     let (one, other) = (world.process(1), world.process(2));
     // The first courier delivers and does not settle; the second finds the same messages.
@@ -320,7 +320,7 @@ fn calls_relay(request: &Request) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mark_whose_answer_was_lost_is_removed() {
+async fn a_mark_is_removed_if_the_reply_to_its_write_was_lost() {
     let world = World::new();
     let process = world.process(1);
     process.faults.follow(on(is_of_ledger, Fault::FailAfter));

@@ -138,7 +138,7 @@ async fn a_sender_with_too_many_waiting_messages_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dead_letters_make_room_for_later_ones() {
+async fn a_new_dead_letter_replaces_the_oldest_when_there_are_too_many() {
     let world = World::new();
     let process = world.process(1);
     let row = ["b", "nobody", "take"].map(Value::text);

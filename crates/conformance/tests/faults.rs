@@ -45,7 +45,7 @@ async fn a_fault_layer_without_faults_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_request_or_its_reply_is_lost() {
+async fn a_fault_layer_loses_a_request_or_its_reply() {
     let (stage, store) = faulty();
     stage.follow(scripted([None, Some(Fault::FailBefore), Some(Fault::FailAfter)]));
     append(&stage).await.unwrap();

@@ -76,7 +76,7 @@ impl Store for Counting {
 }
 
 #[tokio::test]
-async fn random_steps_make_every_op_succeed_and_most_ops_fail() {
+async fn every_op_succeeds_in_some_random_step_and_most_ops_fail_in_another() {
     let counting = Arc::new(Counting { store: store(), counts: Mutex::default() });
     for seed in 0..60 {
         compare(&Subject::new(counting.clone()), seed, 100).await;

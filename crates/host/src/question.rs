@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_header_is_read_as_it_was_written_and_refused_where_it_is_cut() {
+    fn a_header_reads_back_as_written_and_a_truncated_one_is_refused() {
         let question = recover_question("orders", 7);
         assert_eq!(split_header(&question), Some(("orders", 7, &[][..])));
         assert_eq!(

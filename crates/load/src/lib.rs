@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sides_are_taken_forwards_and_backwards_in_turn() {
+    fn every_second_round_measures_the_sides_in_reverse_order() {
         assert_eq!(in_turn(0, ["ours", "theirs"]), ["ours", "theirs"]);
         assert_eq!(in_turn(1, ["ours", "theirs"]), ["theirs", "ours"]);
         assert_eq!(in_turn(2, vec![1, 2, 3]), [1, 2, 3]);

@@ -68,7 +68,7 @@ async fn a_recovered_type_stores_only_the_changes_for_which_it_asks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_that_must_be_stored_is_answered_after_that() {
+async fn a_change_that_must_be_stored_is_answered_only_once_it_is_stored() {
     let (cluster, resource) = sequencer(1).await;
     assert_eq!(next(&resource).await, 0);
     cluster.system.follow(hold_commits());

@@ -62,7 +62,7 @@ impl<R: Record, F: Clone + Default> AuthorityClient<R, F> {
     ///
     /// A client that is refused reads the record again. If the authority is silent, the client asks
     /// another node to take over. One attempt lasts `patience` at most. If a former authority
-    /// forwards requests, the client keeps using it for as long as it answers.
+    /// forwards requests, the client sends its requests there for as long as that node answers.
     ///
     /// # Errors
     /// The errors of the host; `Unavailable` if there was no authority by the deadline; `Denied` if

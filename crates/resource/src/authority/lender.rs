@@ -2,8 +2,8 @@
 //! decides; this module waits.
 //!
 //! A waiting task looks at the resource whenever its slot on this node changes, and at each
-//! deadline. If a holder is overdue, the task evicts it: the node takes the resource over from
-//! itself. It claims the record again and recovers the state.
+//! deadline. If a holder has not returned its grant in time, the task evicts it: the node takes the
+//! resource over from itself. It claims the record again and recovers the state.
 
 use std::pin::pin;
 use std::sync::Arc;
