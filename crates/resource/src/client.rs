@@ -50,8 +50,8 @@ pub struct Resource {
     calls: AtomicU64,
     #[cfg(feature = "programs")]
     holding: Arc<Holding>,
-    /// Held during a call. An authority remembers only the last answer to each handle, so a handle
-    /// sends one call at a time.
+    /// Locked during a call. An authority remembers only the last answer to each handle, so a
+    /// handle sends one call at a time.
     #[cfg(not(feature = "programs"))]
     turn: tokio::sync::Mutex<()>,
 }

@@ -22,8 +22,9 @@ use crate::entry::key::{Key, is_of_shard_node};
 use crate::transaction::change_set::Overlay;
 
 /// The number of gaps that a shard remembers, far above the number of its busy queues. When the
-/// table is full, a scan's new gap replaces all others. A put that would split a gap in two then
-/// keeps only the part before it, because a queue needs that part.
+/// table is full, a scan's new gap replaces all others. If a put splits a gap while the table is
+/// full, only the part before the new entry is kept: a queue that takes from its front needs that
+/// part.
 const MAX_GAPS: usize = 1024;
 /// The longest key that may begin or end a gap. Together with [`MAX_GAPS`] it bounds the memory of
 /// gaps.

@@ -108,9 +108,9 @@ struct Accounts {
 struct Retired {
     segment: u32,
     additions: u64,
-    /// Alive while a pin exists that was taken after the previous retirement and before this one.
-    /// Even older pins hold back the segments that were retired before, and segments leave the
-    /// queue in order.
+    /// Alive while a pin exists that was taken between the previous retirement and this one.
+    /// Earlier pins need no check here: they keep earlier segments in the queue, and segments leave
+    /// the queue in order.
     pin: Weak<()>,
 }
 

@@ -75,7 +75,7 @@ fn named_by(
 }
 
 /// Returns how many bytes of a payload a value refers to. Counts only pieces whose owner is
-/// recorded in `named_in`.
+/// recorded where `named_in` says: in the journal record or in a reference.
 fn bytes_of(value: Option<&Value>, segment: u32, offset: u32, named_in: NamedIn) -> u64 {
     let pieces = value.into_iter().flat_map(Value::pieces);
     let pieces = pieces.filter(|piece| {

@@ -30,7 +30,7 @@ pub struct AuthorityClient<R: Record, F> {
     records: Arc<RecordCache<R, F>>,
     /// The node that forwards this client's requests to the authority, if a node does so.
     via: Mutex<Option<Via>>,
-    /// Held while a task looks for a new authority, so that only one task of a client does it.
+    /// Locked while a task looks for a new authority, so that only one task of a client does it.
     seeking: tokio::sync::Mutex<()>,
 }
 
@@ -74,8 +74,8 @@ impl<R: Record, F: Clone + Default> AuthorityClient<R, F> {
         deadline: Instant,
     ) -> Result<(Bytes, Arc<R>)> {
         let mut backoff = Backoff::new();
-        // `reason` is what a busy host said last. The caller gets it, because it tells more than
-        // silence.
+        // `reason` is the last error of a host that was alive but busy. The caller gets this error,
+        // because it tells more than silence.
         let (mut silent_since, mut reason) = (None, None);
         loop {
             let (record, asked_at) = (self.records.get(), Instant::now());
