@@ -11,7 +11,7 @@ use crate::input::read_file;
 /// Keys with their values.
 #[derive(Debug, clap::Args)]
 pub struct Entries {
-    /// Keys with their values: KEY=VALUE
+    /// Keys with their values
     #[arg(value_name = "KEY=VALUE", required_unless_present = "value_files")]
     entries: Vec<String>,
     /// Take a key's value from a file, byte for byte; `-` is standard input. May be repeated

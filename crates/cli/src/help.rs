@@ -4,14 +4,14 @@ use clap::{Arg, Command};
 
 /// The help text of each argument whose command gives none.
 const ARGUMENTS: &[(&str, &str)] = &[
-    ("application", "The application that the rules belong to"),
-    ("class", "The class"),
+    ("application", "The application: the name in the file under which the rules were installed"),
+    ("class", "The class: a program that adds methods to objects"),
     ("file", "A file; `-` is standard input"),
     ("grants", "Rights of the entity, for example 'rw pool=data' (see `nacre entity --help`)"),
     ("key", "A key"),
     ("keys", "Keys"),
     ("log", "The log's name"),
-    ("map", "The map's name"),
+    ("map", "The map's name, as `nacre map ls` lists it"),
     ("method", "A method of the class"),
     ("resource", "The resource's path, such as /seq/orders"),
     ("name", "The name"),
@@ -19,11 +19,11 @@ const ARGUMENTS: &[(&str, &str)] = &[
     ("objects", "Objects: POOL/NAME"),
     ("offset", "An offset in the byte stream, in bytes"),
     ("pool", "The pool's name"),
-    ("position", "A position in the log"),
+    ("position", "A position in the log; the first record has position 0"),
     ("program", "The program: KIND/NAME, such as class/counter"),
-    ("program_version", "A version of the program"),
+    ("program_version", "A version of the program, such as 3"),
     ("snapshot", "The snapshot's name"),
-    ("tenant", "The tenant"),
+    ("tenant", "The tenant: the name under which requests are counted and promised a latency"),
     ("value", "The value"),
 ];
 

@@ -63,7 +63,7 @@ struct Arguments {
     /// Print sizes in bytes, not rounded to KiB, MiB or GiB
     #[arg(long, global = true)]
     bytes: bool,
-    /// Trace the command, and print on standard error how long each step took, on every node
+    /// Print on standard error how long each step of the command took, on every node
     #[arg(long, global = true)]
     trace: bool,
     #[command(subcommand)]
@@ -107,9 +107,10 @@ enum Command {
     Init(init::InitArguments),
     /// Run a cluster in the foreground until interrupted
     Up(up::UpArguments),
-    /// Run a demonstration: a shared log under load and faults; at the end every record is verified
+    /// Run a demonstration: writers append to a shared log while nodes are killed; then every
+    /// record is checked
     Demo(demo::DemoArguments),
-    /// Show the cluster's nodes
+    /// Show the cluster's nodes: which are up, what they run and how much they store
     Status,
     /// Read all data of every node and report damage; exit status 1 if there is any
     Scrub(scrub::ScrubArguments),
@@ -117,7 +118,7 @@ enum Command {
     Salvage(salvage::SalvageArguments),
     /// Show the cluster log: version changes, faults of programs and other events
     Events(events::EventsArguments),
-    /// Show traces: how long each step of a request took, on every node
+    /// Show traces of requests: how long each step took, on every node
     Trace(trace::TraceArguments),
     #[command(subcommand)]
     Ceph(ceph::CephCommand),
@@ -145,7 +146,7 @@ enum Command {
     Slo(slo::SloCommand),
     #[command(subcommand)]
     Route(route::RouteCommand),
-    /// Run one node of a cluster (`nacre up` runs all), or manage one node
+    /// Run one node of a cluster, or manage one node; `nacre up` runs all nodes
     Node(node::NodeArguments),
 }
 

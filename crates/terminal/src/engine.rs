@@ -11,7 +11,8 @@ use nacre_rados::{PlainClient, RadosOptions};
 /// What keeps a new cluster's data
 #[derive(Debug, clap::Args)]
 pub struct EngineArgument {
-    /// What keeps a new cluster's data: `embedded`, or Ceph as `ceph:/path/ceph.conf[?user=NAME&pool=NAME]`
+    /// What keeps a new cluster's data: `embedded` (nacre's own nodes), or a Ceph cluster:
+    /// `ceph:/path/ceph.conf[?user=NAME&pool=NAME]`
     #[arg(long, default_value_t = Engine::Embedded)]
     pub engine: Engine,
 }

@@ -18,7 +18,7 @@ const MAX_WAITING_PIECES: usize = 4;
 #[derive(Debug, clap::Args)]
 #[group(multiple = false)]
 pub struct Input {
-    /// The input itself
+    /// The input itself (default: empty)
     #[arg(long, value_name = "TEXT", allow_negative_numbers = true)]
     pub input: Option<String>,
     /// Read the input from a file; `-` is standard input

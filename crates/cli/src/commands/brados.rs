@@ -19,7 +19,8 @@ use super::{brados_counts, brados_layouts};
 use crate::input::read_text;
 use crate::out::{Out, note};
 
-/// Check, compile, explain and format programs in Brados
+/// Check, compile, explain and format programs in Brados, nacre's language for classes
+/// (docs/brados.md)
 #[derive(Debug, Subcommand)]
 pub enum BradosCommand {
     /// Report all errors and warnings of a program
@@ -35,26 +36,38 @@ pub enum BradosCommand {
         #[arg(long)]
         layout: Option<Layout>,
     },
-    /// Explain how a program runs: strata, access paths, kept aggregates, and why it has this layout
+    /// Explain how a program runs: the order of its rules, how each rule finds rows, and where rows
+    /// are stored
+    ///
+    /// A layout says whether rows are stored in an object's map, byte stream or attributes. The
+    /// output gives the reason for the program's layout.
     Explain(ExplainArguments),
     /// List the possible layouts of a program, and why other layouts are impossible
+    ///
+    /// A layout says whether rows are stored in an object's map, byte stream or attributes.
     Layouts {
         file: PathBuf,
-        /// Widths of slots to list, in bytes
+        /// Sizes of slots in bytes. A layout with slots stores rows of this size one behind the
+        /// other in the byte stream
         #[arg(long, value_delimiter = ',', default_values_t = [256, 4352],
             value_parser = clap::value_parser!(u32).range(2..=1_048_576))]
         slots: Vec<u32>,
     },
     /// Measure the cost of each kind of transaction on an engine, in about a minute
     Profile(ProfileArguments),
-    /// Choose a program's layout for a workload: predict all layouts, and measure the best few
+    /// Choose the fastest layout of a program for a workload: predict the cost of each layout, and
+    /// measure the best few
+    ///
+    /// A layout says whether rows are stored in an object's map, byte stream or attributes.
     Tune(TuneArguments),
     /// Show how often each method of each class was called, summed over all nodes
     Counts {
         /// Show only this class
         class: Option<ClassName>,
     },
-    /// Change the layout of a class of the running cluster, while the class is used
+    /// Change the layout of a class of the running cluster; clients can use the class meanwhile
+    ///
+    /// A layout says whether rows are stored in an object's map, byte stream or attributes.
     Adopt(AdoptArguments),
     /// Format a program in place; with `-`, format standard input to standard output
     Fmt {

@@ -20,13 +20,14 @@ use crate::out::Out;
 #[derive(Debug, clap::Args)]
 pub struct ExplainArguments {
     file: PathBuf,
-    /// Use this layout instead of the program's own
+    /// Use this layout instead of the program's own, such as `log: slots(4096), header: attribute`
     #[arg(long)]
     layout: Option<Layout>,
-    /// Predict the cost of the layout for this workload, a file as in `programs/workloads/`
+    /// Predict the cost of the layout for this workload, a file that says how often each method is
+    /// called; `programs/workloads/` has examples
     #[arg(long, value_name = "FILE")]
     workload: Option<PathBuf>,
-    /// The file with the engine's profile
+    /// The file with the engine's profile, its costs, which `nacre brados profile` writes
     #[arg(long, default_value = "brados-profile.json", value_name = "FILE")]
     profile: PathBuf,
     /// Also draw the data-flow graph into this file

@@ -14,7 +14,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(250);
 /// The arguments of `nacre brados adopt`
 #[derive(Debug, clap::Args)]
 pub struct AdoptArguments {
-    /// The class; its active version is used
+    /// The class; the new layout applies to its active version
     class: ClassName,
     /// The new layout, such as `log: slots(4096), header: attribute`; `nacre brados tune` finds the
     /// best one

@@ -23,13 +23,14 @@ const PROBE_SECONDS: f64 = 0.3;
 /// The engine at hand, and what is known of it
 #[derive(Debug, clap::Args)]
 pub struct At {
-    /// Measure `embedded`, or a Ceph cluster: `ceph:/path/ceph.conf[?user=NAME&pool=NAME]`
+    /// The engine to measure: `embedded` (nacre's own), or a Ceph cluster:
+    /// `ceph:/path/ceph.conf[?user=NAME&pool=NAME]`
     #[arg(long, default_value_t = Engine::Embedded)]
     engine: Engine,
     /// With the engine `embedded`: measure the disk of this folder
     #[arg(long, default_value = ".", value_name = "DIR")]
     folder: PathBuf,
-    /// The file with the engine's profile
+    /// The file with the engine's profile, its costs, which `nacre brados profile` writes
     #[arg(long, default_value = "brados-profile.json", value_name = "FILE")]
     profile: PathBuf,
 }
@@ -39,7 +40,7 @@ pub struct At {
 pub struct ProfileArguments {
     #[command(flatten)]
     at: At,
-    /// Seconds to measure each of about 150 transactions
+    /// Seconds to measure each of about 150 kinds of transactions
     #[arg(long, default_value_t = PROBE_SECONDS, value_parser = seconds, value_name = "SECONDS")]
     seconds: f64,
 }
@@ -49,22 +50,23 @@ pub struct ProfileArguments {
 pub struct TuneArguments {
     /// The program; `-` is standard input
     file: PathBuf,
-    /// The workload: a file as in `programs/workloads/`
+    /// The workload: a file that says how often each method is called; `programs/workloads/` has
+    /// examples
     #[arg(long, value_name = "FILE", required_unless_present = "observed")]
     workload: Option<PathBuf>,
-    /// Take as workload the calls that the running cluster has counted for this class, which the
-    /// program is the source of
+    /// Use the calls that the running cluster has counted for this class as the workload. FILE must
+    /// be the source of the class
     #[arg(long, value_name = "CLASS", conflicts_with = "workload")]
     observed: Option<ClassName>,
     #[command(flatten)]
     at: At,
-    /// Measure every layout, to see how much the choice gains
+    /// Measure every layout, not only the best few; the output then shows how much the choice gains
     #[arg(long)]
     sweep: bool,
     /// Seconds to measure each layout in a round
     #[arg(long, default_value_t = 1.0, value_parser = seconds, value_name = "SECONDS")]
     seconds: f64,
-    /// Number of rounds; each round measures every layout, and the medians count
+    /// Number of rounds. Each layout is measured in each round, and its median is used
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=100))]
     rounds: u16,
 }

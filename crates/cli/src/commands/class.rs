@@ -35,33 +35,36 @@ pub enum ClassCommand {
         /// Read the row from a file; `-` is standard input
         #[arg(long, value_name = "FILE", conflicts_with_all = ["input", "input_file", "row"])]
         row_file: Option<PathBuf>,
-        /// Call the method on the stripes of the object that the row concerns; for a class that
-        /// divides objects into stripes
+        /// Call the method on each stripe of the object that the row concerns. Use it for a class
+        /// in Brados that divides its objects into stripes, which are objects too
         #[arg(long, conflicts_with_all = ["input", "input_file", "class_version"])]
         striped: bool,
         /// The version, as CLASS@VERSION says it
         #[arg(long, hide = true)]
         class_version: Option<u64>,
     },
-    /// Show an object's messages that are not delivered yet, and those that could not be delivered
+    /// Show the messages that an object has sent to other objects and that are not delivered
     Outbox { object: ObjectId },
-    /// Retry messages whose delivery was given up; first remove the cause of the failure
+    /// Deliver messages again that could not be delivered; first remove the cause of the failure
     Resend {
         object: ObjectId,
         /// Numbers of the messages, as `nacre class outbox` shows them
         #[arg(required_unless_present = "all")]
         numbers: Vec<u64>,
-        /// Retry all of the object's messages that were given up
+        /// Deliver all of the object's messages again that could not be delivered
         #[arg(long, conflicts_with = "numbers")]
         all: bool,
     },
-    /// Convert an object to the layout of its class in Brados, step by step, while the object is
-    /// used
+    /// Convert an object to the present layout of its Brados class; clients can use the object
+    /// meanwhile
+    ///
+    /// A layout says whether rows are stored in an object's map, byte stream or attributes.
     Migrate { object: ObjectId, class: ClassName },
-    /// Run a handler of a script without storing the script; prints status and output
+    /// Run a function of a Lua script on an object, without storing the script; prints status and
+    /// output
     Eval {
         object: ObjectId,
-        /// The file with the script, in the form that Ceph's cls_lua takes
+        /// The file with the script, in the form that Ceph's object class cls_lua takes
         #[arg(long, value_name = "FILE")]
         script: PathBuf,
         /// The registered function to run; if it is empty, only the script's top level runs

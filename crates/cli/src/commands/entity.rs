@@ -48,7 +48,7 @@ pub enum EntityCommand {
         /// `nacre entity --help`)
         #[arg(long = "grant", value_name = "GRANT")]
         grants: Vec<Grant>,
-        /// The tenant to which the entity's requests count
+        /// The tenant as which the entity's requests are counted and promised a latency
         #[arg(long, default_value = "default")]
         tenant: TenantName,
         /// Write the identity to this file [default: NAME.json]
@@ -70,7 +70,7 @@ pub enum EntityCommand {
         #[arg(required = true)]
         grants: Vec<Grant>,
     },
-    /// Assign an entity's requests to another tenant
+    /// Count an entity's requests as those of another tenant
     Tenant { name: EntityName, tenant: TenantName },
     /// Refuse an entity from now on, and end its sessions
     #[command(alias = "rm")]

@@ -20,8 +20,9 @@ pub struct InitArguments {
     targets: TargetArguments,
     #[command(flatten)]
     engine: EngineArgument,
-    /// Listen with mutual TLS on this address; further nodes take the ports that follow. Repeat the
-    /// option to give each node its own address. Port 0 takes free ports
+    /// Listen with mutual TLS on this address (default: only on Unix sockets). The first node takes
+    /// this port, each further node the next one; with port 0 they take any free ports. Repeat the
+    /// option to give each node its own address
     #[arg(long, value_name = "HOST:PORT")]
     listen: Vec<String>,
     /// Listen with TLS only, not on Unix sockets

@@ -21,27 +21,30 @@ const LOST_APART: u64 = 1024;
 /// A follower whose cluster does not answer asks again after this.
 const FOLLOW_AGAIN: Duration = Duration::from_millis(500);
 
-/// Work with shared logs
+/// Work with shared logs: totally ordered records that many clients append to
+///
+/// A log's view says which objects store the records, and which node issues the positions: the node
+/// of the log's sequencer.
 #[derive(Debug, Subcommand)]
 pub enum LogCommand {
     /// Create a log
     Create {
         log: String,
-        /// Number of objects over which records are spread (default: the number of targets)
+        /// Number of objects over which records are spread (default: one on each storage target)
         #[arg(long)]
         width: Option<u32>,
-        /// Number of records in one object
+        /// Number of records that one object stores
         #[arg(long, default_value_t = LogOptions::default().slots)]
         slots: u32,
-        /// The class that stores entries: the program `log`, the Brados program `log_brados`, or
-        /// `log_native`, which is compiled into nacre
+        /// The class that stores the records in objects: `log` (in Lua), `log_brados` (in Brados)
+        /// or `log_native` (compiled into nacre)
         #[arg(long, default_value_t = LogOptions::default().class)]
         class: ClassName,
         /// The pool of the log's objects
         #[arg(long, default_value_t = LogOptions::default().pool)]
         pool: PoolName,
-        /// The capability program, which decides which client may issue the log's positions
-        /// (default: best effort)
+        /// An active program capability/PROGRAM, which decides which client may issue the log's
+        /// positions itself (default: a client that is alone, until another one asks)
         #[arg(long, value_name = "PROGRAM")]
         capability: Option<String>,
     },
@@ -73,7 +76,7 @@ pub enum LogCommand {
         /// Begin at this position
         #[arg(long, default_value_t = 0)]
         from: u64,
-        /// Begin with the next record appended
+        /// Begin with the next record that is appended, not with the first of the log
         #[arg(long, conflicts_with = "from")]
         new: bool,
         /// Print each record's position before it
@@ -82,9 +85,9 @@ pub enum LogCommand {
     },
     /// Print the position of the next record
     Tail { log: String },
-    /// Make sure that a position never holds data
+    /// Fill a position without a record, so that no record can get it and readers skip it
     Fill { log: String, position: u64 },
-    /// Remove a record, or with --to all records up to it
+    /// Remove a record, or with `--to` all records up to it
     Trim {
         log: String,
         position: u64,
@@ -92,26 +95,29 @@ pub enum LogCommand {
         #[arg(long)]
         to: bool,
     },
-    /// Seal the log at a new epoch and recover its sequencer
+    /// Seal the log: refuse all requests of earlier epochs, and find the tail again
     Seal { log: String },
-    /// Move the log's sequencer to another metadata node, while the log is used
+    /// Move the log's sequencer, which issues positions, to another metadata node; clients can
+    /// append meanwhile
     Move {
         log: String,
         /// The node, as `nacre status` names it
         node: NodeName,
-        /// Use proxy mode: the former node forwards the requests of its clients, as long as it runs
+        /// Let the former node forward the requests of its clients, instead of telling them the new
+        /// node
         #[arg(long)]
         proxy: bool,
     },
-    /// Choose the capability program, which decides which client may issue the log's positions, and
-    /// for how long
+    /// Choose the program that decides which client may issue the log's positions itself, and for
+    /// how long
     Set {
         log: String,
-        /// An active capability program, or `none` for best effort
+        /// An active program capability/PROGRAM; or `none`: a client that is alone may issue
+        /// positions, until another one asks
         #[arg(long, value_name = "PROGRAM")]
         capability: String,
     },
-    /// Show a log's view
+    /// Show which objects store a log's records, and which node issues its positions
     Stat { log: String },
 }
 

@@ -37,7 +37,7 @@ pub struct AppendArguments {
     /// Print the position of each record
     #[arg(long)]
     positions: bool,
-    /// Continue even if a record gets a position behind a later record, as can happen when a node
+    /// Continue even if the log no longer has the order of the lines, as can happen when a node
     /// fails
     #[arg(long)]
     any_order: bool,

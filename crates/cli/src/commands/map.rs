@@ -33,7 +33,7 @@ pub enum MapCommand {
         map: MapName,
         #[command(flatten)]
         entries: Entries,
-        /// Commit only if the map is at this epoch
+        /// Commit only if the map is at this epoch, its version number
         #[arg(long)]
         epoch: Option<u64>,
         #[command(flatten)]
@@ -45,7 +45,7 @@ pub enum MapCommand {
         map: MapName,
         #[arg(required = true)]
         keys: Vec<String>,
-        /// Commit only if the map is at this epoch
+        /// Commit only if the map is at this epoch, its version number
         #[arg(long)]
         epoch: Option<u64>,
         #[command(flatten)]
@@ -57,7 +57,7 @@ pub enum MapCommand {
     /// map of the same name continues the epochs of the deleted one.
     Delete {
         map: MapName,
-        /// Delete only if the map is at this epoch
+        /// Delete only if the map is at this epoch, its version number
         #[arg(long)]
         epoch: Option<u64>,
     },

@@ -47,7 +47,7 @@ struct ServeArguments {
     /// The name of the node in the cluster's file
     #[arg(long, required = true)]
     name: Option<String>,
-    /// End when standard input ends, because then the supervisor is gone
+    /// End when standard input ends; `nacre up` sets this, so that its nodes end with it
     #[arg(long)]
     supervised: bool,
     /// The loopback port for the node's metrics; 0 takes any free port

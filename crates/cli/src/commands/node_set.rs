@@ -17,7 +17,8 @@ const YES: &str = "yes";
 pub struct SetArguments {
     /// The node, as `nacre status` names it
     node: NodeName,
-    /// Set a label for policies, such as `rack=r1`; NAME alone means NAME=yes. May be repeated
+    /// Set a label that balancer policies can read, such as `rack=r1`; NAME alone means NAME=yes.
+    /// May be repeated
     #[arg(long = "label", value_name = "NAME[=VALUE]")]
     labels: Vec<Label>,
     /// Remove a label. May be repeated

@@ -40,7 +40,7 @@ pub enum ObjectCommand {
         #[arg(long)]
         at: Option<SnapshotName>,
     },
-    /// Write bytes at an offset
+    /// Write the bytes of a file at an offset of the byte stream
     Write {
         object: ObjectId,
         #[arg(long)]
@@ -48,26 +48,26 @@ pub enum ObjectCommand {
         #[arg(default_value = "-")]
         file: PathBuf,
     },
-    /// Append bytes; prints the offset of the first one
+    /// Append the bytes of a file to the byte stream; prints the offset of the first one
     Append {
         object: ObjectId,
         #[arg(default_value = "-")]
         file: PathBuf,
     },
-    /// Cut or extend the byte stream
+    /// Set the byte stream's size: cut its end off, or extend it with zeros
     Truncate {
         object: ObjectId,
         /// The new size, in bytes
         size: u64,
     },
-    /// Make a range read as zeros
+    /// Replace a range of the byte stream by zeros
     Zero {
         object: ObjectId,
         offset: u64,
         /// The length of the range, in bytes
         length: u64,
     },
-    /// Create an empty object, unless it exists
+    /// Create an empty object, if it does not exist yet
     Create {
         object: ObjectId,
         /// Fail if the object exists
@@ -89,13 +89,13 @@ pub enum ObjectCommand {
         /// List only names that begin with this prefix
         #[arg(long, default_value = "")]
         prefix: String,
-        /// List only names after this one
+        /// List only names after this one, in byte order
         #[arg(long)]
         after: Option<ObjectName>,
         #[command(flatten)]
         limit: Limit,
     },
-    /// Print the target that holds an object
+    /// Print the target (the storage node, or on Ceph the gateway) that holds an object
     Locate { object: ObjectId },
     /// Attributes
     #[command(subcommand)]
@@ -180,11 +180,14 @@ pub enum SnapshotCommand {
     Rm { object: ObjectId, snapshot: SnapshotName },
     /// Restore the object to its state at a snapshot
     Rollback { object: ObjectId, snapshot: SnapshotName },
-    /// Create a new object from a snapshot; both names need the same {tag}
+    /// Create a new object from a snapshot, in the same pool
+    ///
+    /// Both objects must be on the same target. This is certain if their names have the same part
+    /// in braces, such as `{a}` in `{a}x` and `{a}y`.
     Clone {
         object: ObjectId,
         snapshot: SnapshotName,
-        /// The new object's name, in the same pool
+        /// The new object's name, without the pool
         to: ObjectName,
     },
 }

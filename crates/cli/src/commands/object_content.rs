@@ -29,7 +29,7 @@ pub struct Wanted {
     /// Print at most this many bytes (default: all)
     #[arg(long)]
     length: Option<u64>,
-    /// Write to this file, which appears only when it is complete
+    /// Write to this file, instead of standard output. The file appears only when it is complete
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }

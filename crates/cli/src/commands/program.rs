@@ -33,9 +33,12 @@ pub enum ProgramCommand {
     },
     /// Check a source without storing anything
     Check { program: ProgramId, file: PathBuf },
-    /// Run the test script of a Brados program, in an engine of its own
+    /// Run the test script of a Brados program on objects of its own, in several layouts
+    ///
+    /// A layout says whether rows are stored in an object's map, byte stream or attributes.
     Test(program_test::TestArguments),
-    /// List the kinds of programs: the functions that each kind defines, its environment and its budget
+    /// List the kinds of programs: which functions each kind must define, what it may use, and its
+    /// limits
     Kinds {
         /// List only this kind
         kind: Option<ProgramKind>,
@@ -87,12 +90,12 @@ pub enum ProgramCommand {
         /// The version, as PROGRAM@VERSION says it
         #[arg(long, hide = true)]
         program_version: Option<u64>,
-        /// Remove the version even if it is active. A program that a log or a rule needs is never
-        /// removed
+        /// Remove the version even if it is active. A program that a log or a routing rule needs is
+        /// never removed
         #[arg(long)]
         force: bool,
     },
-    /// Remove superseded versions that no rollback reaches, and sources that no version names
+    /// Remove old versions that no rollback can activate again, and sources that no version uses
     Gc {
         /// Show what would be removed, and change nothing
         #[arg(long)]
@@ -107,7 +110,7 @@ pub enum ProgramCommand {
         /// The version, as PROGRAM@VERSION says it
         #[arg(hide = true)]
         program_version: Option<u64>,
-        /// Seconds to wait
+        /// Seconds to wait; after that the command fails
         #[arg(long, default_value_t = 30)]
         timeout: u64,
     },

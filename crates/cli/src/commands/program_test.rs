@@ -32,18 +32,18 @@ const SLOT_BYTES: [u32; 2] = [16, 256];
 /// What to test
 #[derive(Debug, clap::Args)]
 pub struct TestArguments {
-    /// The program
+    /// The file with the program
     file: PathBuf,
     /// The test script (default: the file beside the program that ends in `.test`)
     script: Option<PathBuf>,
-    /// Test at most this many layouts, chosen evenly from all possible ones
+    /// Test at most N layouts, chosen evenly from all possible ones
     #[arg(long, default_value_t = 12)]
     layouts: usize,
-    /// Test only this layout, in the form of a `layout` line; may be repeated
+    /// Test only this layout, such as `log: slots(4096), header: attribute`. May be repeated
     #[arg(long, conflicts_with = "layouts")]
     layout: Vec<Layout>,
-    /// The engine of the test's objects: `embedded`, in a scratch folder, or a Ceph cluster:
-    /// `ceph:/path/ceph.conf[?user=NAME&pool=NAME]`
+    /// The engine that keeps the test's objects: `embedded` (nacre's own, in a scratch folder), or
+    /// a Ceph cluster: `ceph:/path/ceph.conf[?user=NAME&pool=NAME]`
     #[arg(long, default_value_t = Engine::Embedded)]
     engine: Engine,
 }

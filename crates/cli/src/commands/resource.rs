@@ -14,15 +14,15 @@ use crate::listing::{Limit, Listing, line};
 use crate::out::Out;
 use crate::reader::while_read;
 
-/// Work with shared resources: named, typed state that one node serves at a time
+/// Work with shared resources, such as a sequencer or a lock: named state that one node serves at a
+/// time
 #[derive(Debug, Subcommand)]
 pub enum ResourceCommand {
-    /// Create a resource of a file type: the program filetype/TYPE, or a type that is compiled into
-    /// nacre
+    /// Create a resource of a file type, which gives it its state and methods
     Create {
         /// The resource's path, such as /seq/orders
         resource: ResourceName,
-        /// The file type
+        /// The file type: an active program filetype/TYPE, or a type that is compiled into nacre
         #[arg(long = "type", value_name = "TYPE")]
         file_type: ProgramName,
     },
@@ -51,11 +51,11 @@ pub enum ResourceCommand {
         #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
         repeat: u64,
     },
-    /// Print the state as it is stored, now and after each change, until interrupted
+    /// Print the stored state, now and after each change, until interrupted
     Watch { resource: ResourceName },
     /// Print the node that serves a resource
     Locate { resource: ResourceName },
-    /// Move a resource to another node, while the resource is used
+    /// Move a resource to another node; clients can use it meanwhile
     Move {
         resource: ResourceName,
         /// The node, as `nacre status` names it

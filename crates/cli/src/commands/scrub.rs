@@ -24,11 +24,11 @@ const STEP_TIMEOUT: Duration = Duration::from_secs(120);
 /// The arguments of `nacre scrub`
 #[derive(Debug, clap::Args)]
 pub struct ScrubArguments {
-    /// Check this storage folder, or the storage folders of this cluster's folder, while no node
-    /// runs; changes nothing
+    /// Check this folder instead, while no node runs, and change nothing: the folder of one storage
+    /// target, or of a whole cluster
     #[arg(long, value_name = "DIR")]
     pub offline: Option<PathBuf>,
-    /// Remove a stray object that a scrub has found: it is on a target where no client looks for it
+    /// Remove a stray, which a scrub has listed: an object on a target where no client looks for it
     #[arg(long, num_args = 2, value_names = ["TARGET", "POOL/OBJECT"], conflicts_with = "offline")]
     pub remove_stray: Option<Vec<String>>,
 }

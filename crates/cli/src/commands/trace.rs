@@ -26,7 +26,7 @@ const CLIENT: &str = "client";
 pub struct TraceArguments {
     #[command(subcommand)]
     command: Option<TraceCommand>,
-    /// The trace, as `nacre --trace` or `nacre trace ls` gives it
+    /// The trace's id, which `nacre trace ls` and any command with `--trace` print
     id: Option<Id>,
     /// Print the trace as OTLP/JSON, which Jaeger and OpenTelemetry's collector import
     #[arg(long)]
@@ -35,8 +35,10 @@ pub struct TraceArguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum TraceCommand {
-    /// List the traces that each node keeps, the latest first: requests with `--trace`, and one
-    /// request in 1,024
+    /// List the traces that each node keeps, the latest first
+    ///
+    /// A node traces the requests of commands with `--trace`, and of all other requests one in
+    /// 1,024.
     #[command(alias = "list")]
     Ls {
         /// List the longest traces first

@@ -35,11 +35,12 @@ const _: () = assert!(MAX_METRICS_PORT + 2 * MAX_TARGETS < u16::MAX as i64);
 #[derive(Debug, clap::Args)]
 pub struct TargetArguments {
     /// Number of storage targets of a new cluster, each a process (default: 3). On Ceph, the number
-    /// of gateways (default: 1). An existing cluster keeps its number
+    /// of gateways, nodes that pass requests to Ceph (default: 1). An existing cluster keeps its
+    /// number
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=MAX_TARGETS))]
     targets: Option<u16>,
-    /// Number of metadata nodes of a new cluster, each a process that hosts sequencers of logs and
-    /// other resources (default: 1). On Ceph every node hosts them
+    /// Number of metadata nodes of a new cluster, each a process that serves the sequencers of logs
+    /// and other resources (default: 1). On Ceph every node serves them
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=MAX_TARGETS))]
     metadata: Option<u16>,
 }

@@ -70,29 +70,29 @@ pub struct DemoArguments {
     /// Append at most N records (default: as many as this machine appends in about 45 s)
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     records: Option<u32>,
-    /// Append few records, in a run of some seconds
+    /// Append only 20,000 records at most, which takes some seconds
     #[arg(long, conflicts_with = "records")]
     quick: bool,
-    /// The program that is the log's storage interface
+    /// The program that stores the log's entries in objects, in one of three languages
     #[arg(long, value_enum, default_value_t = Interface::Brados)]
     interface: Interface,
-    /// Show balancing instead: the sequencers of three busy logs are on one node, a policy spreads
-    /// them while clients append, and a node is killed
+    /// Show balancing instead: the sequencers of three busy logs, which issue the logs' positions,
+    /// are on one node. A policy spreads them while clients append, and a node is killed
     #[arg(long, conflicts_with_all = ["input", "writers", "records", "quick", "interface"])]
     balance: bool,
-    /// Show tail latencies instead: two tenants get a promise, a third is refused, and a fourth
-    /// bursts, first without and then with enforcement
+    /// Show tail latencies instead: two tenants are promised a latency, and a third is refused. A
+    /// fourth sends as much as it can, first while promises are not enforced, then while they are
     #[arg(long, conflicts_with_all = ["input", "writers", "records", "quick", "interface", "balance"])]
     slo: bool,
-    /// Show routes instead: a target is overloaded and its writes go to other targets, first
-    /// without and then with routing; the client is stock gRPC
+    /// Show routes instead: a storage target is overloaded twice. The second time, rules send its
+    /// writes to other targets
     #[arg(long, conflicts_with_all = ["input", "writers", "records", "interface", "balance", "slo", "dev_ceph"])]
     routes: bool,
-    /// Keep the cluster running at the end, until interrupted
+    /// Keep the cluster running after the demonstration, until interrupted
     #[arg(long)]
     keep: bool,
     /// Keep the data in the Ceph cluster that `scripts/ceph-cluster` runs in this folder, and kill
-    /// its daemons instead of storage targets
+    /// its daemons instead of nacre's nodes
     #[arg(long, value_name = "DIR", requires = "ceph_cluster")]
     dev_ceph: Option<PathBuf>,
     /// The script `scripts/ceph-cluster`, which starts and stops the daemons

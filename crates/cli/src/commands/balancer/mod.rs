@@ -22,17 +22,17 @@ use crate::out::Out;
 /// Balance the load of metadata nodes: decide which node issues the positions of which log
 #[derive(Debug, Subcommand)]
 pub enum BalancerCommand {
-    /// Balance the cluster with a policy: a program balancer/POLICY with an active version
+    /// Balance the cluster with a policy, which decides which sequencers move to which node
     Set {
-        /// The policy
+        /// The NAME of an active program balancer/NAME
         policy: ProgramName,
         /// Seconds from one decision to the next
         #[arg(long, value_name = "SECONDS", default_value_t = DEFAULT_TICK.as_secs_f64())]
         tick: f64,
     },
-    /// Stop balancing: every unit stays where it is
+    /// Stop balancing: every sequencer stays on its node
     Off,
-    /// Show the policy and the last decision of each node
+    /// Show the active policy, and the last decision of each node
     Status,
     /// Show recent decisions of the balancer with their reasons
     History {
@@ -41,16 +41,17 @@ pub enum BalancerCommand {
         #[command(flatten)]
         limit: Limit,
     },
-    /// Check a policy without storing it, and show what it decides at some made-up ticks
+    /// Check a policy without storing it, and show what it decides for some made-up loads
     Check {
         /// The policy's source; `-` is standard input
         file: PathBuf,
     },
     /// Simulate a policy on a made-up cluster
     Simulate(simulate::SimulateArguments),
-    /// Measure the cost of sequencer operations on the running cluster, for `simulate --model`
+    /// Measure the cost of sequencer operations on the running cluster, for `nacre balancer
+    /// simulate --model`
     Profile(profile::ProfileArguments),
-    /// Show what a policy would have decided at recorded ticks
+    /// Show what a policy would have decided for recorded loads
     Replay(replay::ReplayArguments),
     #[command(subcommand)]
     Cephfs(CephfsCommand),

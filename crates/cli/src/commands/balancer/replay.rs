@@ -17,8 +17,8 @@ use crate::out::{Out, table, utc};
 pub struct ReplayArguments {
     /// The policy's source; `-` is standard input
     policy_file: PathBuf,
-    /// A file of ticks that `nacre balancer history --json` or `nacre balancer cephfs record` wrote
-    /// (default: the ticks that the cluster keeps)
+    /// A file that `nacre balancer history --json` or `nacre balancer cephfs record` wrote
+    /// (default: what the cluster has recorded)
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
 }

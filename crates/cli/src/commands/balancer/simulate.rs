@@ -26,30 +26,30 @@ const SHOWN_FAILURES: usize = 3;
 pub struct SimulateArguments {
     /// The policy's source; `-` is standard input
     policy_file: PathBuf,
-    /// A scenario in JSON, see docs/balancing-simulator.md (default: three sequencers on the first
-    /// of three ranks)
+    /// A scenario in JSON, see docs/balancing-simulator.md (default: three busy sequencers on the
+    /// first of three nodes)
     #[arg(long, value_name = "FILE")]
     scenario: Option<PathBuf>,
-    /// Simulate the operations of ticks that `nacre balancer history --json` or
-    /// `nacre balancer cephfs record` wrote to this file
+    /// Simulate recorded operations: a file that `nacre balancer history --json` or `nacre balancer
+    /// cephfs record` wrote
     #[arg(long, value_name = "FILE", conflicts_with_all = ["scenario", "ranks", "units", "tick"])]
     history: Option<PathBuf>,
     /// Costs in JSON that `nacre balancer profile` wrote, instead of the scenario's costs
     #[arg(long, value_name = "FILE")]
     model: Option<PathBuf>,
-    /// The number of equal ranks, instead of the scenario's ranks
+    /// The number of equal ranks (simulated nodes), instead of the scenario's ranks
     #[arg(long, value_name = "N")]
     ranks: Option<usize>,
     /// The number of sequencers on the first rank, instead of the scenario's units
     #[arg(long, value_name = "N")]
     units: Option<usize>,
-    /// How many seconds of the made-up cluster to simulate
+    /// Seconds of the made-up cluster's time to simulate (default: the scenario's, or 300)
     #[arg(long)]
     seconds: Option<f64>,
-    /// Seconds from one decision to the next
+    /// Seconds from one decision to the next (default: the scenario's, or 10)
     #[arg(long, value_name = "SECONDS")]
     tick: Option<f64>,
-    /// The seed of the simulation's random numbers
+    /// The seed of the simulation's random numbers (default: the scenario's, or 1)
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 }

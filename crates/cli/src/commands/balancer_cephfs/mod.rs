@@ -31,19 +31,21 @@ use crate::listing::{Limit, Listing};
 use crate::out::{Out, note, table, utc};
 use versions::{Index, Version};
 
-/// Manage the balancer policy of a CephFS file system: metadata servers run it, and nacre keeps its
-/// versions
+/// Manage the balancer policy of a CephFS file system: its metadata servers (ranks) run the policy,
+/// and nacre keeps the policy's versions
 #[derive(Debug, clap::Subcommand)]
 pub enum CephfsCommand {
-    /// Check and store a policy, switch all ranks to it, and switch back if a rank reports an error
+    /// Check and store a policy, and switch all ranks to it; switch back if a rank fails or
+    /// throughput drops
     Push(push::PushArguments),
-    /// Translate a policy from the paper's dialect to Ceph's, and report what is lost
+    /// Translate a policy written as in the Mantle paper into Ceph's form, and list what Ceph
+    /// cannot express
     Translate {
         /// The file with the policy
         #[arg(value_name = "POLICY_FILE")]
         file: PathBuf,
     },
-    /// Write the loads of the ranks at each tick into a file, for `nacre balancer replay` and `simulate`
+    /// Write the loads of the ranks into a file, for `nacre balancer replay` and `simulate`
     Record(record::RecordArguments),
     /// Print the source of the active policy
     Pull(Place),
@@ -66,7 +68,7 @@ pub struct Place {
     /// The file system (default: the only one of the cluster)
     #[arg(long, value_name = "FS")]
     fs: Option<String>,
-    /// The cluster, as `/path/ceph.conf[?user=NAME]` (default: where Ceph's clients look)
+    /// The Ceph cluster, as `/path/ceph.conf[?user=NAME]` (default: where Ceph's own tools look)
     #[arg(long, value_name = "CONF", default_value = "", hide_default_value = true, value_parser = conf)]
     ceph: RadosOptions,
 }

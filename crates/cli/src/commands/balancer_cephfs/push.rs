@@ -19,12 +19,12 @@ use super::{Place, source_of};
 use crate::input::{read_text, seconds};
 use crate::out::{Out, note};
 
-/// For how many ticks a new policy is watched. The ranks may load the policy only during the first
-/// tick. A drop must then last for a whole tick to count, and heartbeats report a tick only after
-/// its end.
+/// How many ticks a new policy is watched. The first tick may pass before all ranks have loaded the
+/// policy. The second measures it: a drop counts only if it lasts a whole tick. The third brings
+/// the report, because heartbeats report a tick after its end.
 const WATCHED_TICKS: u32 = 3;
-/// The default of `--max-drop`, in percent. Migrations and redirected clients cost some throughput
-/// for a short time. A loss of half of the requests is more than they cost.
+/// The default of `--max-drop`, in percent. Migrations and redirected clients reduce the throughput
+/// for a short time, but by less than half.
 const DEFAULT_MAX_DROP: f64 = 50.0;
 /// How long after the beginning of a tick its reports arrive in the cluster log, at most.
 const REPORT_DELAY: Duration = Duration::from_secs(2);
@@ -34,18 +34,19 @@ const LOOK_AGAIN: Duration = Duration::from_millis(500);
 /// The arguments of `nacre balancer cephfs push`
 #[derive(Debug, clap::Args)]
 pub struct PushArguments {
-    /// The file with the policy. A policy in the paper's dialect is translated; `--dry-run` shows
-    /// what is lost
+    /// The file with the policy. A policy written as in the Mantle paper is translated into Ceph's
+    /// form; `--dry-run` lists what Ceph cannot express
     #[arg(value_name = "POLICY_FILE")]
     file: PathBuf,
     /// The policy's name (default: the file's name without its extension)
     #[arg(long)]
     name: Option<ProgramName>,
-    /// Seconds to watch the ranks' errors and throughput after the switch (default: three ticks of
-    /// the MDSs)
+    /// Seconds to watch the ranks' errors and throughput after the switch (default: three times
+    /// Ceph's `mds_bal_interval`)
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     watch: Option<f64>,
-    /// Switch back if the requests that all ranks serve fall by more than this, for a whole tick
+    /// Switch back if all ranks together serve fewer requests than before by more than this
+    /// percentage, for as long as Ceph's `mds_bal_interval`
     #[arg(long, value_name = "PERCENT", default_value_t = DEFAULT_MAX_DROP, value_parser = percent)]
     max_drop: f64,
     /// Check the policy and show what each rank would do now, and change nothing

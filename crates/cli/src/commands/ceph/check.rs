@@ -13,7 +13,8 @@ use crate::out::{Out, table};
 /// The arguments of `nacre ceph check`
 #[derive(Debug, clap::Args)]
 pub struct CheckArguments {
-    /// The cluster, as `ceph:/path/ceph.conf[?user=NAME&pool=NAME]`
+    /// The cluster, as `ceph:/path/ceph.conf[?user=NAME&pool=NAME]`. `ceph:` alone looks where
+    /// Ceph's own tools look
     #[arg(long, default_value = "ceph:")]
     engine: Engine,
 }

@@ -20,7 +20,7 @@ const LIVES_WITHIN: Duration = Duration::from_secs(1);
 /// The arguments of `nacre ceph forget`
 #[derive(Debug, clap::Args)]
 pub struct ForgetArguments {
-    /// The node, as `nacre program status` names it
+    /// The node's name, as `nacre program status` shows it
     #[arg(value_name = "NODE")]
     node: String,
 }

@@ -34,11 +34,12 @@ const LIBRARY_MODE: u32 = 0o644;
 /// The arguments of `nacre ceph install`
 #[derive(Debug, clap::Args)]
 pub struct InstallArguments {
-    /// The library built by `make ceph-plugin` (default: the one beside this command)
+    /// The library built by `make ceph-plugin` (default: the file libcls_nacre.so beside this
+    /// command)
     #[arg(long, value_name = "FILE")]
     plugin: Option<PathBuf>,
-    /// The folder from which OSDs load classes, `osd_class_dir` (default: where distributions have
-    /// it)
+    /// The folder from which OSDs load classes, Ceph's option `osd_class_dir` (default: the first
+    /// that exists of the usual ones, such as /usr/lib64/rados-classes)
     #[arg(long, value_name = "DIR")]
     class_dir: Option<PathBuf>,
 }

@@ -20,20 +20,26 @@ use crate::out::{Out, note};
 pub(crate) use self::programs::check_versions;
 pub(crate) use self::status::statuses;
 
-/// Send IO elsewhere by rules, and see where it goes (docs/routes.md)
+/// Install rules that send reads and writes to other targets, and see where they go
+/// (docs/routes.md)
 #[derive(Debug, Subcommand)]
 pub enum RouteCommand {
-    /// Look for loops, black holes, shadowed rules and missed writes in a file of rules, and install nothing
+    /// Look for mistakes in a file of rules, and install nothing
+    ///
+    /// It reports loops, destinations that do not exist, rules that no IO reaches because of
+    /// earlier rules, and reads that can miss a write.
     Check {
         /// A file of rules; `-` is standard input
         file: PathBuf,
     },
-    /// Check a file of rules and install it; its applications replace installed ones of the same
-    /// names
+    /// Check a file of rules and install it
+    ///
+    /// The rules of a file are grouped in applications. They replace the installed rules of
+    /// applications with the same names.
     Put {
         /// A file of rules; `-` is standard input
         file: PathBuf,
-        /// Install the rules even if the check finds something; the cluster log records it
+        /// Install the rules even if the check finds a mistake; the cluster log records this
         #[arg(long)]
         force: bool,
     },
@@ -48,13 +54,15 @@ pub enum RouteCommand {
     /// Show where an IO such as `r data/vm1 0..1MiB` goes: which rule sends which bytes to which
     /// target
     Trace {
-        /// [entity:NAME] [tenant:NAME] r|w|c|d POOL/NAME [RANGE]
+        /// The IO: [entity:NAME] [tenant:NAME] r|w|c|d POOL/NAME [RANGE], where r reads, w writes,
+        /// c creates and d deletes the object, and RANGE is such as 0..1MiB
         #[arg(required = true)]
         io: Vec<String>,
     },
-    /// Show what each node's switch does, with a counter for each rule
+    /// Show how often each node has applied each rule, and how many bytes it has sent to other
+    /// targets
     Status,
-    /// Print how the rules changed, oldest first
+    /// Print how the rules changed, the oldest change first
     History {
         /// Print the last N changes
         #[arg(long, default_value_t = 20)]
@@ -69,10 +77,11 @@ pub enum RouteCommand {
 pub struct TailArguments {
     /// on: watch every target; off: remove the rules
     switch: Switch,
-    /// A pool whose writes may go to other targets; may be repeated (default: data)
+    /// A pool whose writes may go to other targets (default: data). May be repeated
     #[arg(long = "pool", value_name = "POOL")]
     pools: Vec<PoolName>,
-    /// A target is overloaded while its recent rate is more than this many times its average rate
+    /// A target is overloaded while its recent rate of requests is more than this many times its
+    /// average rate
     #[arg(long, default_value_t = 2.0)]
     alpha: f64,
     /// Seconds over which the recent rate is measured

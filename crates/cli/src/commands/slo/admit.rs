@@ -26,11 +26,11 @@ pub struct AdmitArguments {
     /// The promised latency of the tenant's requests, such as 20ms or 0.5s
     #[arg(long, value_name = "TIME", value_parser = units::latency)]
     latency: Duration,
-    /// The share of the tenant's requests that may take longer, such as 0.001; only for tenants
-    /// that are independent of each other
+    /// The share of the tenant's requests that may take longer, such as 0.001 (default: none). Only
+    /// for a tenant whose bursts are independent of those of other tenants
     #[arg(long, value_name = "PROBABILITY", value_parser = units::violation)]
     violation: Option<f64>,
-    /// The percentile of the measured latencies that is compared with the promise
+    /// The percentile of the measured latencies that `nacre slo status` compares with the promise
     #[arg(long, value_name = "PERCENT", default_value_t = 99.0)]
     percentile: f64,
     /// The tenant's rate, in requests a second
@@ -56,22 +56,25 @@ pub struct AdmitArguments {
     /// Assume that all the tenant's requests may hit one target, because it has few objects
     #[arg(long)]
     few_objects: bool,
-    /// A trace of the tenant's requests, instead of a rate
+    /// A file with a recorded trace of the tenant's requests, instead of `--rate`
     #[arg(long = "trace-file", value_name = "FILE", conflicts_with = "rate")]
     trace_file: Option<PathBuf>,
-    /// The output of `nacre slo watch --json`, instead of a rate
+    /// A file with the output of `nacre slo watch --json`, instead of `--rate`
     #[arg(long, value_name = "FILE", conflicts_with_all = ["rate", "trace_file"])]
     curves: Option<PathBuf>,
-    /// The format of the trace (default: the one that its first line names)
+    /// The format of the trace (default: the one that its first line names): nacre,
+    /// priority-meister, msr, tencent, alibaba, fio, blkparse
     #[arg(long, requires = "trace_file")]
     format: Option<TraceFormat>,
     /// The pool of the trace's objects
     #[arg(long, default_value = "data")]
     pool: PoolName,
-    /// The size of the objects of a traced volume
+    /// The size of the objects into which a traced volume is divided, such as 4194304 or 4M
     #[arg(long, value_name = "BYTES", default_value_t = 4 << 20, value_parser = units::size)]
     block_bytes: u64,
-    /// The model of the targets: per-target, uniform, optimistic or pessimistic
+    /// How requests are taken to spread over targets: `per-target` (by their objects), `uniform`
+    /// (the same, with equal limits on all targets), `optimistic` (all targets as one that is as
+    /// fast as all), `pessimistic` (all may hit one target)
     #[arg(long, value_name = "NAME", default_value_t)]
     estimator: Estimator,
 }

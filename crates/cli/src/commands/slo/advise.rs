@@ -17,7 +17,7 @@ use crate::out::{Out, table};
 /// Whom to advise for, and whether to do it
 #[derive(Debug, clap::Args)]
 pub struct AdviseArguments {
-    /// A further tenant that shall get a promise, for example one that was refused
+    /// A further tenant that should get a promise, for example one that was refused
     #[arg(long = "for", value_name = "TENANT", requires_all = ["latency", "rate", "size"])]
     newcomer: Option<TenantName>,
     /// The promised latency of that tenant's requests, such as 20ms or 0.5s
@@ -26,8 +26,8 @@ pub struct AdviseArguments {
     /// That tenant's rate, in requests a second
     #[arg(long, value_name = "PER_SECOND", requires = "newcomer")]
     rate: Option<f64>,
-    /// The share of that tenant's requests that may take longer, such as 0.001; only for tenants
-    /// that are independent of each other
+    /// The share of that tenant's requests that may take longer, such as 0.001 (default: none).
+    /// Only for a tenant whose bursts are independent of those of other tenants
     #[arg(long, value_name = "PROBABILITY", value_parser = units::violation, requires = "newcomer")]
     violation: Option<f64>,
     /// The size of each request, such as 4096 or 4k
@@ -42,7 +42,7 @@ pub struct AdviseArguments {
     /// Assume that all that tenant's requests may hit one target, because it has few objects
     #[arg(long, requires = "newcomer")]
     few_objects: bool,
-    /// Carry out the moves, if nacre can
+    /// Carry out the moves. Fails if a tenant must be moved, because nacre cannot move objects
     #[arg(long)]
     apply: bool,
 }

@@ -12,10 +12,11 @@ use crate::out::{Out, printable, table};
 /// Which tenants
 #[derive(Debug, clap::Args)]
 pub struct BoundArguments {
-    /// Queues and tenants with their token buckets, in JSON (docs/slo.md); `-` is standard input
+    /// A file in JSON with queues, and tenants with their token buckets (docs/slo.md); `-` is
+    /// standard input
     file: PathBuf,
     /// The share of a tenant's requests that may take longer, such as 0.001, for tenants whose
-    /// entry in the file names none
+    /// entry in the file names none (default: none)
     #[arg(long, value_name = "PROBABILITY", value_parser = units::violation)]
     violation: Option<f64>,
 }

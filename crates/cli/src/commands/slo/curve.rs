@@ -22,16 +22,18 @@ pub struct CurveArguments {
     /// priority-meister, msr, tencent, alibaba, fio, blkparse
     #[arg(long)]
     format: Option<TraceFormat>,
-    /// The cost of requests on a target, in JSON (docs/slo.md)
+    /// A file in JSON with the cost of requests on a target (docs/slo.md)
     #[arg(long, value_name = "FILE")]
     profile: PathBuf,
     /// The number of equal targets over which the objects are spread
     #[arg(long, value_name = "N", default_value_t = 1)]
     targets: usize,
-    /// The model of the targets: per-target, uniform, optimistic or pessimistic
+    /// How requests are taken to spread over targets: `per-target` (by their objects), `uniform`
+    /// (the same, with equal limits on all targets), `optimistic` (all targets as one that is as
+    /// fast as all), `pessimistic` (all may hit one target)
     #[arg(long, value_name = "NAME", default_value_t)]
     estimator: Estimator,
-    /// The size of the objects of a traced volume
+    /// The size of the objects into which a traced volume is divided, such as 4194304 or 4M
     #[arg(long, value_name = "BYTES", default_value_t = 4 << 20, value_parser = units::size)]
     block_bytes: u64,
 }

@@ -27,7 +27,8 @@ pub(crate) use self::targets::Targets;
 /// The word of `nacre slo order` for the native order.
 const NATIVE_ORDER: &str = "native";
 
-/// Promise tenants tail latencies, and see whether they are kept (docs/slo.md)
+/// Promise tenants a latency for nearly all of their requests, and see whether it is kept
+/// (docs/slo.md)
 #[derive(Debug, Subcommand)]
 pub enum SloCommand {
     /// Measure the cost of requests on each target; all other `slo` commands need this profile
@@ -55,28 +56,31 @@ pub enum SloCommand {
         /// on: order requests by promises; off: serve requests in the order of arrival
         switch: Switch,
     },
-    /// Choose the program that orders requests, or `native`
+    /// Choose the program that decides which tenant's request is served next
     Order {
-        /// The NAME of an active program slo/NAME; `native` means no program
+        /// The NAME of an active program slo/NAME; or `native`, the built-in order, for which
+        /// promises are computed
         program: ProgramName,
     },
-    /// Assign all requests on a pool's objects to one tenant, whoever sends them
+    /// Count all requests on a pool's objects as those of one tenant, whoever sends them
     Pool {
         pool: PoolName,
         /// The tenant; without it, requests count for the tenants of their senders again
         tenant: Option<TenantName>,
     },
-    /// Set the share of a tenant without a promise
+    /// Set the share of a tenant without a promise in the time that promises leave
     Weight {
         tenant: TenantName,
-        /// The share in proportion to other tenants without a promise (default: 1)
+        /// The share, compared with other tenants of share 1; without it, the tenant has share 1
+        /// again
         weight: Option<f64>,
     },
-    /// Show the most work that a recorded trace causes on each target, in time spans of any length
+    /// Show, for each length of time, the most work that a recorded trace causes on each target
     Curve(curve::CurveArguments),
     /// Show the longest latency of tenants that share targets, computed from their token buckets
     Bound(bound::BoundArguments),
-    /// Choose a target for each tenant of a file, so that all tenants keep their latency
+    /// Choose a target for each tenant of a file, so that each tenant gets the latency that the
+    /// file asks for
     Place(place::PlaceArguments),
 }
 

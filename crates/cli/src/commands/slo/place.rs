@@ -17,17 +17,18 @@ use crate::out::{Out, printable, table};
 /// Which tenants, and how
 #[derive(Debug, clap::Args)]
 pub struct PlaceArguments {
-    /// Targets and tenants, in JSON (docs/slo.md); `-` is standard input
+    /// A file in JSON with targets and tenants (docs/slo.md); `-` is standard input
     file: PathBuf,
-    /// The cost of traced requests on a target, in JSON (docs/slo.md)
+    /// A file in JSON with the cost of requests on a target (docs/slo.md), for tenants that have a
+    /// trace
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
-    /// Solve the linear program even for targets that a quick check rules out. The placement is the
-    /// same
+    /// Compute each latency exactly, even for targets that a quick check rules out: slower, with
+    /// the same result
     #[arg(long)]
     plain: bool,
     /// The share of a tenant's requests that may take longer, such as 0.001, for tenants whose
-    /// entry in the file names none
+    /// entry in the file names none (default: none)
     #[arg(long, value_name = "PROBABILITY", value_parser = units::violation)]
     violation: Option<f64>,
 }

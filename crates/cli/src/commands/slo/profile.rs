@@ -32,7 +32,8 @@ pub struct ProfileArguments {
     /// Show the stored profiles, and measure nothing
     #[arg(long, conflicts_with_all = ["seconds", "load"])]
     stored: bool,
-    /// Store the profiles of this file, which --json printed, and measure nothing
+    /// Store the profiles of this file, which `nacre slo profile --json` printed, and measure
+    /// nothing
     #[arg(long, value_name = "FILE", conflicts_with = "seconds")]
     load: Option<PathBuf>,
 }

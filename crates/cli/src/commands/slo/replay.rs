@@ -45,22 +45,23 @@ pub struct ReplayArguments {
     /// The traces to replay; all begin at the same time
     #[arg(value_name = "TRACE", required = true)]
     trace_files: Vec<PathBuf>,
-    /// The format of the traces (default: the one that the first line of each names)
+    /// The format of the traces (default: the one that the first line of each names): nacre,
+    /// priority-meister, msr, tencent, alibaba, fio, blkparse
     #[arg(long)]
     format: Option<TraceFormat>,
     /// The pool of the objects
     #[arg(long, default_value = "data")]
     pool: PoolName,
-    /// The size of the objects of a traced volume
+    /// The size of the objects into which a traced volume is divided, such as 4194304 or 4M
     #[arg(long, value_name = "BYTES", default_value_t = 4 << 20, value_parser = units::size)]
     block_bytes: u64,
     /// Replay this many times as fast as recorded
     #[arg(long, value_name = "TIMES", default_value_t = 1.0)]
     speed: f64,
-    /// Do not write the data that the traces read before the replay begins
+    /// Skip the preparation, which writes the objects that the traces read
     #[arg(long)]
     no_prepare: bool,
-    /// Write an HdrHistogram log of the latencies in microseconds to this file
+    /// Write the latencies in microseconds to this file, as a log in the format of HdrHistogram
     #[arg(long, value_name = "FILE")]
     hdr_log: Option<PathBuf>,
 }

@@ -27,7 +27,7 @@ const ROOM: f64 = 1.25;
 pub struct WatchArguments {
     /// The tenant
     tenant: TenantName,
-    /// Seconds to watch. The proposal does not consider bursts that come later
+    /// Seconds to watch. Bursts that come later may break the proposed promise
     #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = crate::input::seconds)]
     seconds: f64,
 }
