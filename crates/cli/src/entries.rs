@@ -43,7 +43,8 @@ impl Entries {
             return Err(Error::invalid("a key is given twice").hint("give each key one value"));
         }
         if self.value_files.iter().filter(|(_, file)| file == "-").count() > 1 {
-            return Err(Error::invalid("only one key can have its value from standard input"));
+            return Err(Error::invalid("only one key can have its value from standard input")
+                .hint("give the other keys KEY=VALUE, or KEY=FILE with a file"));
         }
         let from_file = |(key, file): (String, String)| Ok((key, read_file(Path::new(&file))?));
         let files: Vec<_> = self.value_files.into_iter().map(from_file).collect::<Result<_>>()?;

@@ -131,9 +131,10 @@ fn send_all(
         number += 1;
         if line.len() > MAX_LINE_BYTES {
             return Err(Error::invalid(format!(
-                "line {number} of {} is longer than {MAX_LINE_BYTES} bytes",
+                "line {number} of {} is longer than {MAX_LINE_BYTES} bytes, the limit of a record",
                 path.display()
-            )));
+            ))
+            .hint("split the line"));
         }
         if !send(line) {
             return Ok(());

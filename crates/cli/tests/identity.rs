@@ -173,7 +173,7 @@ fn a_change_of_entities_names_the_nodes_that_have_not_confirmed_it() {
     let stopped = suspend(cluster.pid_of("meta.0").unwrap());
     let (status, said) = cluster.fails(&["entity", "grant", "alice", "w pool=data"]);
     assert_eq!(status, 1);
-    assert!(said.contains("not known to be in force on meta.0"), "{said}");
+    assert!(said.contains("have not confirmed it: meta.0"), "{said}");
     assert!(!said.contains("storage.0"), "{said}");
     kill_process(stopped, Signal::CONT).unwrap();
     let granted = cluster.run(&["entity", "grant", "alice", "w pool=data"]);

@@ -121,7 +121,7 @@ pub fn read_text(path: &Path) -> Result<String> {
         ))
     })?;
     String::from_utf8(content.into())
-        .map_err(|_| Error::invalid(format!("{name} is not UTF-8 text")))
+        .map_err(|_| Error::invalid(format!("{name} is not text in UTF-8")))
 }
 
 fn unreadable(name: &str, error: &std::io::Error) -> Error {

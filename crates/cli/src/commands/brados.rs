@@ -139,8 +139,8 @@ fn check(file: &Path, out: Out) -> Result<()> {
     match (errors, out.is_json()) {
         (0, true) => Ok(()),
         (0, false) => out.line(&format!("{}: no errors", file.display())),
-        (1, _) => Err(Error::invalid("the program has an error")),
-        (errors, _) => Err(Error::invalid(format!("the program has {errors} errors"))),
+        (1, _) => Err(Error::invalid("the program has an error, shown above")),
+        (errors, _) => Err(Error::invalid(format!("the program has {errors} errors, shown above"))),
     }
 }
 
@@ -159,7 +159,7 @@ fn compile(file: &Path, source: &str) -> Result<Compiled> {
 /// Shows mistakes where they are, before the error that says so.
 pub fn show_errors(errors: &CompileErrors, file: &Path, source: &str) -> Error {
     note(errors.render(&file.display().to_string(), source).trim_end());
-    Error::invalid("the program does not compile")
+    Error::invalid("the program does not compile; its errors are shown above")
 }
 
 /// Compiles a program, in another layout if one is given. Returns its source, too.

@@ -20,7 +20,7 @@ pub async fn run(class: Option<ClassName>, file: &ClusterFile, out: Out) -> Resu
     let counted: BTreeMap<_, _> = counted.into_iter().filter(|(name, _)| wanted(name)).collect();
     if let (Some(class), true) = (&class, counted.is_empty()) {
         return Err(Error::not_found(format!("no node counts calls of {class}"))
-            .hint("classes in Brados are counted from when they are first live"));
+            .hint("nodes count only calls of classes in Brados, from the first activation on"));
     }
     for (name, seen) in &counted {
         let value = json!({ "class": name, "requests": seen.requests(),

@@ -88,7 +88,7 @@ fn why(arguments: &ExplainArguments, source: &str, compiled: &Compiled) -> Resul
 fn known_workload(arguments: &ExplainArguments) -> Result<Option<Workload>> {
     let Some(path) = &arguments.workload else { return Ok(None) };
     let workload = Workload::parse(&read_text(path)?)
-        .map_err(|error| Error::invalid(format!("{}: {error}", path.display())))?;
+        .map_err(|error| Error::invalid(format!("{} is no workload: {error}", path.display())))?;
     Ok(Some(workload))
 }
 

@@ -104,8 +104,11 @@ impl At {
         }
         let profile = Profile::from_json(&read_text(&self.profile)?)?;
         if profile.engine != *engine.fingerprint() {
-            let what =
-                format!("{} is of another engine: {}", self.profile.display(), profile.engine);
+            let what = format!(
+                "{} is the profile of another engine: {}",
+                self.profile.display(),
+                profile.engine
+            );
             return Err(Error::invalid(what).hint(format!(
                 "this is {}: measure it with `nacre brados profile`, or name its profile with --profile",
                 engine.fingerprint()
@@ -141,7 +144,7 @@ pub async fn tune(
 
 fn read_workload(path: &Path) -> Result<Workload> {
     Workload::parse(&read_text(path)?)
-        .map_err(|error| Error::invalid(format!("{}: {error}", path.display())))
+        .map_err(|error| Error::invalid(format!("{} is no workload: {error}", path.display())))
 }
 
 async fn choose_and_tell(
@@ -154,7 +157,10 @@ async fn choose_and_tell(
     let workload = match (workload, &arguments.observed) {
         (Some(workload), _) => workload,
         (None, Some(class)) => observed(class, source, &cluster()?).await?,
-        (None, None) => return Err(Error::invalid("name a workload")),
+        (None, None) => {
+            return Err(Error::invalid("no workload is given")
+                .hint("give --workload FILE or --observed CLASS"));
+        }
     };
     let engine = arguments.at.open().await?;
     let profile = arguments.at.known(&engine).await?;

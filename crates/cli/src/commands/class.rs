@@ -142,7 +142,9 @@ async fn call_striped(
     out: Out,
 ) -> Result<()> {
     let Versioned { name: class, version: None } = class else {
-        return Err(Error::invalid("a call with --striped takes no version; leave @VERSION out"));
+        return Err(
+            Error::invalid("a call with --striped takes no version").hint("leave @VERSION out")
+        );
     };
     let Some(striped) = Striped::open(cluster, object, &class).await? else {
         let text = format!("the class {class} does not divide objects among stripes");

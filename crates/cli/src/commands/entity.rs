@@ -197,9 +197,12 @@ async fn in_force(file: &ClusterFile, epoch: u64) -> Result<()> {
     if lagging.is_empty() {
         return Ok(());
     }
-    let text = format!("it is committed, and not known to be in force on {}", lagging.join(", "));
+    let text = format!(
+        "the change is stored, but these nodes have not confirmed it: {}",
+        lagging.join(", ")
+    );
     Err(Error::unavailable(text).hint(
-        "a node that is down hears of it before it lets anybody in; one that is up but cut off \
-         goes on with what it knew",
+        "check these nodes with `nacre status`: a node that is down applies the change when it \
+         starts, but a node that is cut off from the others still works without it",
     ))
 }

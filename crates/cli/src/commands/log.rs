@@ -303,7 +303,7 @@ fn lost(log: &Log, text: &str) -> Error {
     Error::corrupt(text)
         .during("read")
         .on(log.name())
-        .hint("all other positions can be read, and new records appended; `--json` shows the lost positions")
+        .hint("find the lost positions with `--json`; all other positions can be read, and records can be appended")
 }
 
 /// An entry for programs; unwritten ones included.

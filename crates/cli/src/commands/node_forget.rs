@@ -50,7 +50,7 @@ pub async fn run(arguments: &ForgetArguments, folder: &Path, out: Out) -> Result
     if !yes {
         let lines: Vec<_> = lost.iter().map(|what| format!("\n  {what}")).collect();
         note(&format!("{name} would start empty. Lost for good would be:{}", lines.concat()));
-        return Err(Error::invalid("nothing was changed")
+        return Err(Error::invalid("nothing was changed, because --yes is missing")
             .hint(format!("accept the loss with `nacre node forget {name} --yes`")));
     }
     cluster.forget_target(name, &lock)?;

@@ -97,7 +97,7 @@ async fn get_file(object: &Object, offset: u64, length: Option<u64>, path: &Path
     let place = match fs::canonicalize(path) {
         Ok(place) => place,
         Err(_) if path.is_symlink() => {
-            let text = format!("{} is a link to nothing", path.display());
+            let text = format!("{} is a symbolic link whose target does not exist", path.display());
             return Err(Error::invalid(text).hint("remove it, or name another file"));
         }
         Err(_) => path.to_owned(),
@@ -152,8 +152,10 @@ async fn copy(
 fn unwritable(path: &Path, error: &io::Error) -> Error {
     let path = path.display();
     match error.kind() {
-        io::ErrorKind::NotFound => Error::invalid(format!("there is no folder for {path}")),
-        io::ErrorKind::IsADirectory => Error::invalid(format!("{path} is a folder")),
+        io::ErrorKind::NotFound => Error::invalid(format!("the folder of {path} does not exist")),
+        io::ErrorKind::IsADirectory => {
+            Error::invalid(format!("{path} is a folder, so no file can be written there"))
+        }
         _ => Error::unavailable(format!("cannot write {path}: {error}")),
     }
 }

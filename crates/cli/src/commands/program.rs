@@ -126,14 +126,16 @@ fn compared(
     former_to: Option<u64>,
 ) -> Result<(ProgramId, u64, u64)> {
     if let (None, Some(second)) = (from.version, former_to) {
-        let first = to.parse().map_err(|_| Error::invalid(format!("{to:?} is not a version")))?;
+        let first = to.parse().map_err(|_| {
+            Error::invalid(format!("{to:?} is not a version")).hint("write KIND/NAME@VERSION twice")
+        })?;
         return Ok((from.name, first, second));
     }
     let (program, first) = from.required(None)?;
     let (other, second) = to.parse::<Versioned<ProgramId>>()?.required(former_to)?;
     match program == other {
         true => Ok((program, first, second)),
-        false => Err(Error::invalid(format!("{program} and {other} are two programs"))
+        false => Err(Error::invalid(format!("{program} and {other} are different programs"))
             .hint("compare versions of one program")),
     }
 }

@@ -55,7 +55,7 @@ pub async fn run(arguments: TestArguments, out: Out) -> Result<()> {
     if !nacre_brados::is_brados(&source) {
         let file = arguments.file.display();
         return Err(Error::invalid(format!("{file} is not a program in Brados"))
-            .hint("only those have test scripts; try a class in Lua by `nacre class eval` or `class call`"));
+            .hint("only programs in Brados have test scripts; try a class in Lua with `nacre class eval` or `nacre class call`"));
     }
     let path = arguments.script.unwrap_or_else(|| arguments.file.with_extension("test"));
     let script = Script::parse(&read_text(&path)?)
@@ -174,7 +174,10 @@ impl Run<'_> {
         match object.call_version(call).await {
             Ok(reply) => match decode_reply(&reply.output) {
                 Ok(outputs) => Ok(Expected::Reply(outputs)),
-                Err(error) => Err(Error::corrupt(error.to_string())),
+                Err(error) => Err(Error::corrupt(format!(
+                    "the reply of {} is malformed: {error}",
+                    step.method
+                ))),
             },
             Err(error) => Ok(Expected::Failure(error.kind().as_str().to_owned())),
         }
@@ -207,7 +210,7 @@ async fn has_messages(pool: &Pool) -> Result<bool> {
                 Ok(outbox) => match outbox.dead.first() {
                     Some(dead) => {
                         return Err(Error::conflict(format!(
-                            "the delivery of a message was given up: {}",
+                            "a message of the test could not be delivered: {}",
                             dead.reason
                         )));
                     }

@@ -66,8 +66,12 @@ pub async fn run(file: &ClusterFile, out: Out) -> Result<()> {
         return Ok(());
     }
     if damages == 0 {
-        return Err(Error::corrupt(format!("{strays} strays: no client reads or lists them"))
-            .hint("`nacre scrub --remove-stray TARGET POOL/OBJECT` removes one; docs/damage.md says more"));
+        return Err(Error::corrupt(format!(
+            "{strays} objects are strays: on targets where no client looks for them"
+        ))
+        .hint(
+            "`nacre scrub --remove-stray TARGET POOL/OBJECT` removes one; docs/damage.md says more",
+        ));
     }
     Err(Error::corrupt(damaged_places(damages))
         .hint("all other data is still served; write the damaged objects again, or remove them"))
@@ -100,7 +104,10 @@ async fn scrub(sessions: &Sessions, node: &NodeEntry, out: Out) -> Result<Total>
         let answer = session.ask(STORAGE_SERVICE, "scrub", cursor.into(), STEP_TIMEOUT).await?;
         let took = clock.monotonic().saturating_sub(began);
         let step: ScrubReport = serde_json::from_slice(&answer).map_err(|error| {
-            Error::new(ErrorKind::Corrupt, format!("its report cannot be read: {error}"))
+            Error::new(
+                ErrorKind::Corrupt,
+                format!("the report of {} cannot be read: {error}", node.name),
+            )
         })?;
         total.add(&step);
         for damage in &step.damages {

@@ -134,8 +134,12 @@ async fn ask<'a>(sessions: &Sessions, node: &'a NodeEntry) -> (&'a NodeEntry, Re
     let report = async {
         let session = sessions.session(&node.name)?;
         let answer = session.ask(NODE_SERVICE, "status", Bytes::new(), NODE_TIMEOUT).await?;
-        serde_json::from_slice(&answer)
-            .map_err(|error| Error::new(ErrorKind::Corrupt, format!("its status: {error}")))
+        serde_json::from_slice(&answer).map_err(|error| {
+            Error::new(
+                ErrorKind::Corrupt,
+                format!("the status of {} cannot be read: {error}", node.name),
+            )
+        })
     };
     (node, report.await)
 }

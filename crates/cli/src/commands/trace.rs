@@ -171,6 +171,9 @@ async fn ask<T: DeserializeOwned>(
     let input = Bytes::copy_from_slice(input.as_bytes());
     let answer = session.query(NODE_SERVICE, "traces", input, NODE_TIMEOUT).await?;
     serde_json::from_slice(&answer).map_err(|error| {
-        Error::new(ErrorKind::Corrupt, format!("its traces cannot be read: {error}"))
+        Error::new(
+            ErrorKind::Corrupt,
+            format!("the traces of {} cannot be read: {error}", node.name),
+        )
     })
 }

@@ -119,7 +119,8 @@ pub(super) async fn play(supervisor: &Supervisor, out: Out) -> Result<()> {
     if report.holds() {
         return Ok(());
     }
-    Err(Error::corrupt("the records that were read back differ from the acknowledged ones"))
+    Err(Error::corrupt("acknowledged records were read back wrong or not at all")
+        .hint("this is a bug of nacre: report it with the output above and the command line"))
 }
 
 /// Returns the error of the first writer that gives up.
@@ -203,9 +204,11 @@ impl Stage<'_> {
         let settings = BalancerSettings { policy: Some(POLICY.parse()?), tick: TICK };
         settings.store(self.cluster.maps()).await?;
         self.event(started, format!("policy {program} version {version} is on"));
-        let last = self.within_deadline("the sequencers are not spread", self.spread()).await?;
+        let last =
+            self.within_deadline("the policy has not spread the sequencers", self.spread()).await?;
         let node = sequencer_of(&self.cluster, &self.busy[last].log).await?;
-        let node = node.ok_or_else(|| Error::not_found("the log has no sequencer"))?;
+        let node =
+            node.ok_or_else(|| Error::not_found("no node serves the sequencer of the demo's log"))?;
         self.event(started, "the sequencers are on three nodes".to_owned());
         let entry = self.supervisor.cluster().known(&node);
         let name =

@@ -80,7 +80,7 @@ impl DevCeph {
 async fn output(mut command: Command) -> Result<Vec<u8>> {
     let name = command.as_std().get_program().to_string_lossy().into_owned();
     let failed = |why: String| {
-        Err(Error::unavailable(format!("{name}: {}", why.trim()))
+        Err(Error::unavailable(format!("the command {name} failed: {}", why.trim()))
             .hint("check --ceph-cluster, and that ceph-common is installed"))
     };
     match command.kill_on_drop(true).output().await {

@@ -33,9 +33,9 @@ end
 /// What the log's storage interface is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Interface {
-    /// Relations: programs/class/log.brados
+    /// The program programs/class/log.brados, in Brados, nacre's language of relations
     Brados,
-    /// By hand: programs/class/log.lua
+    /// The program programs/class/log.lua, in Lua
     Luau,
 }
 

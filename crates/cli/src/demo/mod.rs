@@ -73,7 +73,7 @@ pub struct DemoArguments {
     /// Append only 20,000 records at most, which takes some seconds
     #[arg(long, conflicts_with = "records")]
     quick: bool,
-    /// The program that stores the log's entries in objects, in one of three languages
+    /// The program that stores the log's entries in objects
     #[arg(long, value_enum, default_value_t = Interface::Brados)]
     interface: Interface,
     /// Show balancing instead: the sequencers of three busy logs, which issue the logs' positions,
@@ -218,7 +218,8 @@ fn conclude(report: &Report, out: Out) -> Result<()> {
     if report.verdict().holds() {
         return Ok(());
     }
-    Err(Error::corrupt("the records that were read back differ from the acknowledged ones"))
+    Err(Error::corrupt("acknowledged records were read back wrong or not at all")
+        .hint("this is a bug of nacre: report it with the output above and the command line"))
 }
 
 struct Stage<'a> {
@@ -350,7 +351,7 @@ impl Stage<'_> {
         let known = log.stat().await?.sequencer;
         let node = known.and_then(|known| self.supervisor.cluster().known(&known));
         let node = node.ok_or_else(|| {
-            Error::not_found("none of this cluster's nodes has the log's sequencer")
+            Error::not_found("no node of this cluster serves the sequencer of the demo's log")
         })?;
         Ok(node.name.clone())
     }
@@ -364,7 +365,9 @@ impl Stage<'_> {
         if interface.is_answer(&reply.output) {
             return Ok(());
         }
-        Err(Error::corrupt("the storage interface still behaves like its former version"))
+        Err(Error::corrupt(
+            "the log's class still runs its first version, although the second one is active",
+        ))
     }
 
     /// Chooses a target to kill, among those that do not keep the map with the log's view. There is
@@ -381,7 +384,7 @@ impl Stage<'_> {
         Ok(victim
             .ok_or_else(|| {
                 Error::not_found(
-                    "every target keeps a map that the demo needs, so none can be killed",
+                    "no target can be killed: each one keeps a map that the demo needs",
                 )
             })?
             .name
@@ -400,7 +403,8 @@ enum Fault {
 fn first_object(log: &Log) -> Result<ObjectId> {
     let view = log.view();
     let object = view.place(0).and_then(|place| view.object(place));
-    object.ok_or_else(|| Error::corrupt("the log's view has no position 0"))
+    object
+        .ok_or_else(|| Error::corrupt("the view of the demo's log names no object for position 0"))
 }
 
 /// Kills the OSD that serves the log's object, and the leading monitor. Starts both again when the
@@ -468,7 +472,7 @@ async fn stripes_avoid(cluster: &Cluster, log: &Log, node: &str) -> Result<()> {
     loop {
         changes.next().await?;
         let view = cluster.log_env().views.current(log.name()).await?;
-        let view = view.ok_or_else(|| Error::not_found("the log has been removed"))?;
+        let view = view.ok_or_else(|| Error::not_found("the demo's log has been removed"))?;
         let targets = view.current_targets(&**cluster.store());
         if targets.iter().all(|target| target.as_str() != node) {
             return Ok(());

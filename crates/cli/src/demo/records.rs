@@ -68,8 +68,9 @@ impl Records {
             if line.len() > MAX_LINE_BYTES {
                 let number = self.lines.len() + 1;
                 return Err(Error::invalid(format!(
-                    "line {number} of {name} is longer than {MAX_LINE_BYTES} bytes"
-                )));
+                    "line {number} of {name} is longer than {MAX_LINE_BYTES} bytes, the limit of a record"
+                ))
+                .hint("split the line, or name another file with --input"));
             }
             self.lines.push(line);
         }

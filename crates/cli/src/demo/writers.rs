@@ -135,7 +135,8 @@ impl Writers {
     }
 
     fn note_end(&mut self, ended: Result<Result<Vec<Ack>>, JoinError>) -> Result<()> {
-        let acks = ended.map_err(|error| Error::unavailable(format!("a writer: {error}")))??;
+        let acks = ended
+            .map_err(|error| Error::unavailable(format!("a writer ended early: {error}")))??;
         self.done.push(acks);
         Ok(())
     }

@@ -44,7 +44,7 @@ impl PolicyFile {
         note(&excerpt(&mistake, &self.shown, &self.source));
         let program = self.name.clone();
         let site = FaultSite { program, line: mistake.line, ..FaultSite::default() };
-        Error::invalid("the policy has an error").with_fault(site)
+        Error::invalid("the policy has an error, shown above").with_fault(site)
     }
 
     /// Shows what may be a mistake.

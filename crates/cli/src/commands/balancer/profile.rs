@@ -32,14 +32,15 @@ pub(super) async fn profile(
     let seconds = arguments.seconds;
     let span = Duration::try_from_secs_f64(seconds).unwrap_or_default();
     if span.is_zero() || span > MAX_SPAN {
-        let text = format!("load for {seconds} seconds");
+        let text = format!("a measurement of {seconds} s is not possible");
         return Err(Error::invalid(text)
-            .hint(format!("say more than 0 and at most {} seconds", MAX_SPAN.as_secs())));
+            .hint(format!("give --seconds a value above 0 and at most {}", MAX_SPAN.as_secs())));
     }
     let profile = BalancerProfile::measure(cluster, span).await?;
     if let Some(path) = &arguments.out {
-        let costs = serde_json::to_vec_pretty(&profile.costs)
-            .map_err(|cause| Error::corrupt(format!("the costs: {cause}")))?;
+        let costs = serde_json::to_vec_pretty(&profile.costs).map_err(|cause| {
+            Error::corrupt(format!("the measured costs cannot be written as JSON: {cause}"))
+        })?;
         std::fs::write(path, costs).map_err(|cause| {
             Error::unavailable(format!("cannot write {}: {cause}", path.display()))
         })?;

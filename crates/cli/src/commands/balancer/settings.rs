@@ -14,12 +14,14 @@ use crate::out::{Out, table};
 /// Puts a policy in charge.
 pub(super) async fn set(cluster: &Cluster, policy: ProgramName, tick: f64) -> Result<()> {
     let tick = Duration::try_from_secs_f64(tick)
-        .map_err(|_| Error::invalid(format!("a tick of {tick} s")))
+        .map_err(|_| Error::invalid(format!("a tick of {tick} s is not possible")))
         .and_then(|tick| match (MIN_TICK..=MAX_TICK).contains(&tick) {
             true => Ok(tick),
-            false => Err(Error::invalid(format!("a tick of {tick:?}"))),
+            false => Err(Error::invalid(format!("a tick of {tick:?} is not possible"))),
         })
-        .map_err(|error| error.hint(format!("say one between {MIN_TICK:?} and {MAX_TICK:?}")))?;
+        .map_err(|error| {
+            error.hint(format!("give --tick a value from {MIN_TICK:?} to {MAX_TICK:?}"))
+        })?;
     let program = ProgramId::new(ProgramKind::Balancer, policy.clone());
     if cluster.programs().active(&program).await?.is_none() {
         let hint = format!("put and activate one: nacre program put {program} FILE --activate");

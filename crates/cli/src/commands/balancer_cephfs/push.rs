@@ -220,7 +220,9 @@ async fn watch_ranks(
         }
         let map = fs.map().await.map_err(unwatched)?;
         if map.balancer != object {
-            return Err(Error::conflict("somebody else has switched to another policy").on(object));
+            return Err(Error::conflict("somebody else has switched the ranks to another policy")
+                .on(object)
+                .hint("see the active policy with `nacre balancer cephfs status`"));
         }
         if bound.is_watched() {
             let loads = fs.loads(&map).await.map_err(unwatched)?;
@@ -252,7 +254,7 @@ fn requests_per_second(loads: &[RankLoad]) -> f64 {
 
 fn percent(text: &str) -> Result<f64> {
     let percent = text.parse().ok().filter(|percent| (0.0..=100.0).contains(percent));
-    percent.ok_or_else(|| Error::invalid("give a number from 0 to 100"))
+    percent.ok_or_else(|| Error::invalid("a percentage is a number from 0 to 100"))
 }
 
 /// Makes the policy `before` active again, and returns the error with which the command ends.

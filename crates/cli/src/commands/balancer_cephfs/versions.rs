@@ -72,7 +72,9 @@ impl Index {
             return Ok((Self::default(), Expected::Absent));
         };
         let index = serde_json::from_slice(&content).map_err(|error| {
-            Error::corrupt(format!("the index of policies cannot be read: {error}")).on(INDEX)
+            Error::corrupt(format!("the list of pushed policies is damaged: {error}"))
+                .on(INDEX)
+                .hint("remove this object from the metadata pool with `rados rm`, and push the policy again")
         })?;
         Ok((index, Expected::Version(version)))
     }
@@ -83,7 +85,8 @@ impl Index {
     /// `Conflict` if it was changed since it was read.
     pub async fn store(&self, pool: &PoolObjects, expected: Expected) -> Result<()> {
         let content = serde_json::to_vec(self).map_err(|error| {
-            Error::corrupt(format!("the index of policies cannot be written: {error}")).on(INDEX)
+            Error::corrupt(format!("the list of pushed policies cannot be written: {error}"))
+                .on(INDEX)
         })?;
         pool.write(INDEX, expected, Bytes::from(content)).await
     }

@@ -34,8 +34,8 @@ pub async fn run(arguments: CheckArguments, out: Out) -> Result<()> {
     match lacks.iter().filter(|lack| lack.is_needed).count() {
         0 => Ok(()),
         lacking => {
-            let text = if lacking == 1 { "one thing is" } else { &format!("{lacking} things are") };
-            Err(Error::unavailable(format!("{text} lacking"))
+            let text = if lacking == 1 { "one thing" } else { &format!("{lacking} things") };
+            Err(Error::unavailable(format!("the Ceph cluster lacks {text} that nacre needs"))
                 .hint("run the commands shown above, then check again"))
         }
     }

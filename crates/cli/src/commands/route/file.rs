@@ -104,7 +104,8 @@ impl Checked {
             0 => String::new(),
             more => format!(" (and {more} more)"),
         };
-        Err(Error::invalid(format!("the rules are not safe: {first}{more}")))
+        Err(Error::invalid(format!("the rules are not safe: {first}{more}"))
+            .hint("correct the rules; `nacre route check` shows all that it finds"))
     }
 }
 

@@ -118,7 +118,10 @@ pub(super) async fn admit(
             let spread = if arguments.few_objects { Spread::Anywhere } else { Spread::Even };
             Traffic::Rate(Rate { kind, bytes, per_second, burst: arguments.burst }, spread)
         }
-        _ => return Err(Error::invalid("give --rate and --size, --trace-file or --curves")),
+        _ => {
+            return Err(Error::invalid("the tenant's traffic is not given")
+                .hint("give --rate and --size, or --trace-file, or --curves"));
+        }
     };
     let ask = Ask {
         tenant: arguments.tenant.clone(),
@@ -139,7 +142,7 @@ pub(super) async fn admit(
             out.show(&value, || admitted_text(&ask.tenant, &promise, effect))
         }
         Outcome::Refused(refusal) => {
-            Err(Error::exhausted(refusal.to_string()).hint("nothing has changed"))
+            Err(Error::exhausted(refusal.to_string()).hint("nothing has changed; see `nacre slo advise` for moves after which the promise is possible"))
         }
     }
 }

@@ -104,7 +104,9 @@ impl Tenant {
                 let trace = read_trace(path, format)?;
                 if trace.clock_step.as_secs() > 0 {
                     let message = format!("the times of {} are whole seconds", path.display());
-                    return Err(Error::unsupported(message).on(&self.tenant));
+                    return Err(Error::unsupported(message)
+                        .on(&self.tenant)
+                        .hint("use a trace with finer times, or give the tenant a curve"));
                 }
                 let arrivals = trace.records.iter().map(|record| WorkArrival {
                     at_seconds: record.at.as_secs_f64(),
@@ -121,8 +123,10 @@ impl Tenant {
                     .hint("name a profile with --profile FILE"));
             }
             _ => {
-                return Err(Error::invalid("a tenant can have a curve or a trace, not both")
-                    .on(&self.tenant));
+                return Err(Error::invalid(
+                    "a tenant needs either a curve or a trace, and not both",
+                )
+                .on(&self.tenant));
             }
         };
         let tenant = TenantName::new(&self.tenant)?;

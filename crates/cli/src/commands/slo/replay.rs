@@ -99,7 +99,7 @@ struct Answered {
 pub(super) async fn replay(arguments: &ReplayArguments, cluster: &Cluster, out: Out) -> Result<()> {
     let speed = arguments.speed;
     if !(speed.is_finite() && speed > 0.0) {
-        return Err(Error::invalid(format!("the speed {speed}")).hint("a speed is above 0"));
+        return Err(Error::invalid(format!("{speed} is not a speed")).hint("give a number above 0"));
     }
     let pool = cluster.pool(arguments.pool.as_str()).await?;
     let mut traces = vec![];
@@ -147,13 +147,15 @@ impl Replayed {
         let mut objects = BTreeMap::new();
         for record in &trace.records {
             if record.bytes > MAX_REQUEST_BYTES as u64 {
-                let message = format!("a request of {} bytes", record.bytes);
+                let message = format!("the trace has a request of {} bytes", record.bytes);
                 return Err(Error::invalid(message)
                     .on(&name)
-                    .hint(format!("a request has {MAX_REQUEST_BYTES} bytes at most")));
+                    .hint(format!("leave out requests of more than {MAX_REQUEST_BYTES} bytes")));
             }
             let object = trace.object(record, block_bytes).ok_or_else(|| {
-                Error::invalid("the trace names no objects").on(&name).hint("it cannot be replayed")
+                Error::invalid("the trace names no objects")
+                    .on(&name)
+                    .hint("use a trace with the object, or the volume and offset, of each request")
             })?;
             if let Entry::Vacant(place) = objects.entry(object) {
                 let own = pool.object(place.key())?;
@@ -248,7 +250,7 @@ impl Replayed {
 }
 
 fn cut_off(cause: tokio::task::JoinError) -> Error {
-    Error::unavailable(format!("the replay was cut off: {cause}"))
+    Error::unavailable(format!("the replay ended early: {cause}"))
 }
 
 fn filler(bytes: u64) -> Bytes {

@@ -164,9 +164,10 @@ impl Load {
                 Some(found) => *possible = vec![found],
                 None => {
                     return Err(Error::corrupt(format!(
-                        "block {block} of {} holds {found:?}, and one of {possible:?} was acknowledged last",
+                        "block {block} of {} holds {found:?} instead of the last acknowledged value, one of {possible:?}",
                         object.name
-                    )));
+                    ))
+                    .hint("this is a bug of nacre: report it with the output above and the command line"));
                 }
             }
         }

@@ -81,7 +81,9 @@ pub(super) async fn play(supervisor: &Supervisor, is_quick: bool, out: Out) -> R
     let names = stage.objects(&cluster)?;
     let entry = file.node(stage.home.as_str())?;
     let socket = file.endpoint(entry)?.path().map(std::path::Path::to_owned);
-    let socket = socket.ok_or_else(|| Error::unsupported("the node has no Unix socket"))?;
+    let socket = socket.ok_or_else(|| {
+        Error::unsupported("the node of the overloaded target has no Unix socket")
+    })?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
     let load = Load::prepare(StockClient::new(socket), &names, Arc::clone(&clock)).await?;
     stage.limit(DEVICE_RATE).await?;
@@ -236,7 +238,7 @@ impl Stage {
         };
         let late = |_| {
             let limit = STEP_DEADLINE.as_secs();
-            Error::unavailable(format!("waited {limit} s in vain until {what}"))
+            Error::unavailable(format!("within {limit} s it did not happen that {what}"))
         };
         timeout(STEP_DEADLINE, looking).await.map_err(late)?
     }

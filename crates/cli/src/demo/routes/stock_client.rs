@@ -44,7 +44,7 @@ impl StockClient {
         let reply = self.call(object, Op::Read(Read { offset, length })).await?;
         match reply.results.into_iter().next().and_then(|result| result.result) {
             Some(op_result::Result::Data(data)) => Ok(data),
-            _ => Err(Error::corrupt("the answer to a read has no data")),
+            _ => Err(Error::corrupt("the node answered a read without data")),
         }
     }
 
@@ -65,7 +65,9 @@ impl StockClient {
         match answer.into_inner().body {
             Some(server_message::Body::Reply(reply)) => Ok(reply),
             Some(server_message::Body::Error(error)) => Err(decode::error(*error)),
-            _ => Err(Error::corrupt("the answer does not belong to the request")),
+            _ => Err(Error::corrupt(
+                "the node answered an object request with something else than a reply",
+            )),
         }
     }
 }

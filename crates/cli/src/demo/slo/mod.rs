@@ -86,8 +86,9 @@ pub(super) async fn play(supervisor: &Supervisor, out: Out) -> Result<()> {
             }
         }
     }
-    let refusal =
-        refusal.ok_or_else(|| Error::corrupt("no tenant was refused, but one should have been"))?;
+    let refusal = refusal.ok_or_else(|| {
+        Error::corrupt("the cluster refused no tenant, although one asked for too much")
+    })?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
     let mut steady = vec![];
     for (name, promise, rate) in promised {
@@ -105,7 +106,8 @@ pub(super) async fn play(supervisor: &Supervisor, out: Out) -> Result<()> {
     out.show(&report, || report.text())?;
     match report.holds() {
         true => Ok(()),
-        false => Err(Error::corrupt("a promise was not kept")),
+        false => Err(Error::corrupt("a latency was longer than promised")
+            .hint("run the demo again while the machine has nothing else to do")),
     }
 }
 
