@@ -225,9 +225,9 @@ async fn in_proxy_mode_the_former_node_forwards_requests_of_its_clients() {
     balanced.cluster.run(&["log", "move", "orders", NODES[0]]);
     let appenders = Appenders::start(&log, "r");
     let forwards = || counter(&balanced.cluster, NODES[0], "nacre_sequencer_forwards_total");
-    // On a busy machine a forwarded request can time out, and the client then sends further
-    // requests directly to the second node. So the test starts to count forwarded requests before
-    // the move.
+    // Count the forwarded requests from before the move on. On a busy machine a forwarded request
+    // can time out, and its client then goes directly to the second node. So few requests may be
+    // forwarded, all of them right after the move.
     let before = forwards();
     balanced.put("proxy", PROXY);
     eventually("the sequencer is on the second node", async || {
@@ -237,7 +237,7 @@ async fn in_proxy_mode_the_former_node_forwards_requests_of_its_clients() {
     balanced.cluster.run(&["balancer", "off"]);
     eventually("the first node passes questions on", async || forwards() > before).await;
     appenders.more().await;
-    // The node that serves is killed: clients go by the record, as always.
+    // Kill the node that serves the sequencer. Clients then find its new node in the log's view.
     balanced.cluster.kill_node(NODES[1]);
     appenders.more().await;
     common::appenders::check(&log, &appenders.end().await).await;

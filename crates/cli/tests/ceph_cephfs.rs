@@ -11,8 +11,8 @@ const NACRE: &str = env!("CARGO_BIN_EXE_nacre");
 const GREEDY: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../programs/balancer/ceph/greedy_spill.lua");
 
-/// A policy that fails only on rank 1 of a real MDS: Ceph's Lua writes the quotient as `1.0`, and
-/// nacre's Luau writes `1`.
+/// A policy that fails on rank 1 of CephFS, but not in nacre's dry run. Ceph's Lua writes `whoami /
+/// 1` as `1.0`, a name that the table lacks; nacre's Luau writes `1`.
 const FAILS_ON_RANK_1: &str = r#"--!mantle
 local targets = {}
 for rank in pairs(mds) do targets[rank] = 0 end
@@ -256,8 +256,8 @@ fn a_policy_under_which_throughput_drops_is_taken_back_and_ticks_are_recorded() 
     }
 
     eventually_blocking("the file system is still busy", || requests(&ranks) > 20.0);
-    // A policy in the dialect of the paper, which `push` translates. It is not the cause of the
-    // drop of throughput that this test produces.
+    // A policy in the dialect of the Mantle paper, which `push` translates. While `push` watches
+    // the ranks, the test pauses the load, so the throughput drops.
     const PAPERS: &str =
         concat!(env!("CARGO_MANIFEST_DIR"), "/../../programs/balancer/greedy_spill.lua");
     let mut push = Command::new(NACRE)

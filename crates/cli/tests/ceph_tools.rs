@@ -141,8 +141,8 @@ fn status_counts_methods_whose_answers_are_too_long_for_osds() {
     let (before, counted) = told("long_answers_total");
     assert_eq!((before["long_answers"].as_u64(), counted), (Some(0), 0), "{before}");
 
-    // The OSD cannot return an answer this long, so the node runs the method itself. The first call
-    // finds this out, and the second call knows it.
+    // The OSD cannot return an answer this long, so the node runs the method itself. The node
+    // learns this at the first call, and does not ask the OSD at the second call.
     let source = folder.path().join("long.lua");
     std::fs::write(&source, LONG).unwrap();
     cluster.run(&["program", "put", "class/long", source.to_str().unwrap(), "--activate"]);

@@ -168,8 +168,8 @@ pub fn compile_in(file: &Path, layout: Option<Layout>) -> Result<(String, Compil
     let mut compiled = compile(file, &source)?;
     if let Some(mut layout) = layout {
         if layout.stripes == Default::default() {
-            // An object can never change its number of stripes. So a layout that names no number
-            // gets the number of the program.
+            // The number of stripes, the objects over which rows are spread, can never change. So a
+            // layout that names no number gets the number of the program.
             layout = layout.with_stripes(compiled.analysis.program.layout().stripes);
         }
         let former = compiled.analysis.program.former_layouts();

@@ -173,7 +173,7 @@ fn list(entities: Vec<(EntityName, Entity)>, limit: Limit, out: Out) -> Result<(
     Listing::table(out, limit, header).all(entities, document, row)
 }
 
-/// Waits until every node uses the entities of this epoch or a later one.
+/// Waits until every node uses the map of entities at this epoch or a later one.
 ///
 /// # Errors
 /// `Unavailable`, with the names of the nodes that have not confirmed it.

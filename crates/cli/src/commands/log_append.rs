@@ -1,12 +1,13 @@
 //! `nacre log append`: appends the lines of a file or a pipe in order, one record a line.
 //!
 //! The command appends every line that it can. If a line cannot be read, it still appends the lines
-//! before that line. If the printed positions have no reader any more, it still appends all lines.
-//! If the command stops early, it says on standard error which lines are in the log.
+//! before that line. If the reader of the printed positions has gone (a closed pipe), it still
+//! appends all lines. If the command stops early, it says on standard error which lines are in the
+//! log.
 //!
 //! The command sends the records of a batch together, and waits until every record of the batch is
-//! appended or has failed. Then it sends the next batch. So the log holds the first lines of the
-//! input without a gap, except that single lines of the last batch may have failed. On SIGINT or
+//! appended or has failed. Then it sends the next batch. So when the command stops, the log holds
+//! the first lines of the input, except single lines of the last batch that failed. On SIGINT or
 //! SIGTERM the command also waits for the batch in flight.
 //!
 //! If a target or the sequencer fails, a record may be appended at a later position, behind records

@@ -112,9 +112,9 @@ fn some_layouts(compiled: &Compiled, most: usize) -> Vec<Layout> {
     [own].into_iter().chain(others).collect()
 }
 
-/// The class name of the program during the test: the file's name, so that objects of the program
-/// can send each other messages. If a class that is compiled into nacre has this name, `_tested` is
-/// appended.
+/// The class name of the program during the test. It is the file's name, because the messages that
+/// the program's objects send each other contain the class name. If a class that is compiled into
+/// nacre has this name, `_tested` is appended.
 fn class_name(file: &Path) -> Result<ClassName> {
     let name = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
     match NATIVE_CLASSES.contains(&name) {

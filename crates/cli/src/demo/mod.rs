@@ -436,14 +436,14 @@ async fn install(cluster: &Cluster, program: &ProgramId, source: &str) -> Result
     Ok(version)
 }
 
-/// How many records the writers may append before the fault after this quarter has happened: up to
-/// the middle of the next quarter.
+/// How many records the writers may append until the fault at the end of this quarter has happened:
+/// all up to the middle of the next quarter.
 fn gate_before(work: &Work, quarter: usize) -> usize {
     (work.total() * quarter + work.total() * (quarter + 1)) / 8
 }
 
-/// Measures the rate, and limits the run to as many records as take about 45 s. If the writers
-/// append a quarter of all records during the measurement, the run has no limit.
+/// Measures the rate, and limits the run to as many records as take about 45 s. If a quarter of all
+/// records is appended during the measurement, the input is short, and the run has no limit.
 async fn measure(work: &Work, progress: Progress) -> Result<()> {
     let (started, first_fault) = (work.now(), work.total() / 4);
     if let Ok(passed) = tokio::time::timeout(MEASURED, passed(work, first_fault)).await {

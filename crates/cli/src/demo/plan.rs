@@ -11,8 +11,8 @@ pub const MEASURED: Duration = Duration::from_secs(4);
 /// How long the appends take at the measured rate. The faults, and the recovery from them, take
 /// some seconds more.
 const APPENDING: Duration = Duration::from_secs(40);
-/// The least number of records, however slow the machine is. With so many, each of 256 writers
-/// takes part in each quarter.
+/// The least number of records, however slow the machine is. A quarter is then 500 records, so each
+/// of at most 256 writers appends in each quarter.
 const MIN_RECORDS: usize = 2_000;
 
 /// How many of `available` records to append, if `acknowledged` of them were within `elapsed`.

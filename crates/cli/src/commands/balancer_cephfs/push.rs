@@ -1,5 +1,6 @@
-//! `push`: checks a policy, stores it under a new name, and switches to it. If a rank reports an
-//! error, it switches back.
+//! `nacre balancer cephfs push`: checks a policy, stores it under a new name, and makes all ranks
+//! (MDSs) run it. If a rank reports an error or throughput drops, the command makes the former
+//! policy active again.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -168,8 +169,8 @@ async fn is_active(fs: &CephFs, map: &FsMap, name: &str, source: &str) -> Result
     Ok(source_of(fs, &map.balancer).await?.is_some_and(|active| active == source.as_bytes()))
 }
 
-/// Stores the policy, and makes the ranks run it. The index is stored before the switch, because
-/// `rollback` finds only objects that are in the index.
+/// Stores the policy, and makes the ranks run it. The index of pushed policies is stored before the
+/// switch, because `rollback` finds only policies in this index.
 async fn switch(
     fs: &CephFs,
     (mut index, expected): (Index, Expected),
@@ -196,8 +197,9 @@ enum Watched {
     Bad(String),
 }
 
-/// Watches the cluster log and the loads until the time is over. It returns early if a rank fails,
-/// if requests become too few, or if somebody switches to another policy.
+/// Watches Ceph's cluster log and the ranks' loads for the time of `--watch`. Returns early if a
+/// rank reports an error, if the ranks serve too few requests, or if somebody switches to another
+/// policy.
 async fn watch_ranks(
     fs: &CephFs,
     object: &str,

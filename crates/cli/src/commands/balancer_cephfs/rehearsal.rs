@@ -22,8 +22,8 @@ pub struct Checked {
     pub losses: Vec<String>,
 }
 
-/// Translates a policy from the paper's dialect, and compiles it as Ceph would. Names that Ceph
-/// does not offer are nil.
+/// Translates a policy from the dialect of the Mantle paper, and compiles it as Ceph would. Names
+/// that Ceph does not offer are nil.
 ///
 /// # Errors
 /// Those of [`translate`] and [`Policy::compile`].

@@ -14,8 +14,8 @@ pub struct ThroughputBound {
     before: f64,
     /// Fewer than these are too few; `None` if the file system was idle before.
     least: Option<f64>,
-    /// For how long the requests may be too few. A directory is not served for a short time while
-    /// it migrates.
+    /// For how long the ranks may serve too few requests. While a directory migrates, no rank
+    /// serves it for a short time.
     patience: Duration,
     below_since: Option<Duration>,
 }

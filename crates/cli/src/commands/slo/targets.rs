@@ -14,8 +14,8 @@ use nacre_slo::TargetReport;
 const NODE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Names that are tried to find objects of each target.
 const MAX_TRIED_NAMES: usize = 4096;
-/// How many object names are tried at least. A target that gets none of these objects is an OSD
-/// without a placement group of the pool.
+/// How many object names are tried at least. If none of them maps to an OSD, the OSD stores no
+/// placement group of the pool.
 const ENOUGH_NAMES: usize = 256;
 
 /// How the targets of a cluster are reached.
