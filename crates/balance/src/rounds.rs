@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use crate::limits::MAX_RANKS;
 use crate::{Heartbeat, RankLoad};
 
-/// For how many ticks heartbeats are kept: for the present tick, and for the next ticks, because
-/// the clocks of some ranks are ahead.
+/// For how many ticks heartbeats are kept: for the present tick and the three after it. A rank
+/// whose clock is ahead sends heartbeats of later ticks.
 const MAX_OPEN_TICKS: usize = 4;
 
 /// The heartbeats of the ticks that are not over.

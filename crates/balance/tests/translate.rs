@@ -1,4 +1,5 @@
-//! Policies of the paper's dialect as Ceph runs them: both decide the same on the same loads.
+//! Tests that a translated policy makes the same decisions in Ceph's dialect as in the dialect of
+//! the Mantle paper.
 
 use std::sync::Arc;
 

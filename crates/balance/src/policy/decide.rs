@@ -14,7 +14,7 @@ use super::targets::{self, Numbering};
 use super::values::{described, number, type_of};
 use crate::{Decision, Inputs};
 
-/// Ranks are numbered from 1, as in the paper.
+/// Ranks are numbered from 1, as in the Mantle paper.
 const NUMBERING: Numbering = Numbering { first: 1, is_complete: false };
 
 /// The functions of a policy's script.

@@ -13,9 +13,9 @@ use super::mapped_script::{MappedScript, MappedSource, Piece};
 use crate::UnitRates;
 use crate::limits::{COUNTER_BYTES, UNITS_AT_ONCE};
 
-/// The longest `metaload` for which the generated loop over units is unrolled. The VM checks its
-/// budget once for each iteration, and unrolling saves most of these checks. A longer `metaload`
-/// takes so much time that the check hardly counts.
+/// The longest `metaload`, the hook that computes a unit's load, for which the generated loop over
+/// units is unrolled. The VM checks its budget once for each iteration, and unrolling saves most of
+/// these checks. A longer `metaload` takes so long that these checks hardly matter.
 const MAX_UNROLLED_BYTES: usize = 1024;
 
 /// Builds a policy's script.
@@ -238,6 +238,7 @@ fn is_open(piece: &Piece<'_>) -> bool {
         script.code(end, None);
         script.is_sound()
     };
-    // If the string has a mistake, the `if` counts as open when the string's last word is `then`.
+    // If the string compiles in neither form, it has another mistake. Then its `if` counts as open
+    // if its last word is `then`.
     compiles("end\nend") || !compiles("end") && piece.text.trim_end().ends_with("then")
 }

@@ -1,5 +1,5 @@
-//! The hooks of a policy, as its source sets them. Each hook is a function, a string in the paper's
-//! dialect, or left out.
+//! The hooks of a policy, as its source sets them. Each hook is a function, a string as in the
+//! Mantle paper, or left out.
 
 use mlua::Value;
 use nacre_object::Result;

@@ -28,7 +28,8 @@ impl MappedSource {
 
     /// Adds a piece of the policy's source. Its first line is the line `first`.
     pub fn piece(&mut self, piece: &Piece<'_>) {
-        // If the text ends with a line break, the last part is empty and adds an empty line.
+        // If the piece ends with a line break, the last part is empty. It adds an empty line to the
+        // script.
         for (at, text) in piece.text.split('\n').enumerate() {
             self.text.push_str(text);
             self.text.push('\n');

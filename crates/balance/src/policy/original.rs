@@ -18,7 +18,7 @@ fn between(begin: &str, end: &str) -> &'static str {
 /// The selectors by which the original chooses units.
 pub(crate) const HOWMUCH: [&str; 1] = ["big_first"];
 
-/// The original's hook, in the dialect of the paper.
+/// The original policy's hook, in the dialect of the Mantle paper.
 pub(crate) fn text_of(hook: HookName) -> &'static str {
     match hook {
         HookName::Metaload => between("\nmetaload = \"", "\""),

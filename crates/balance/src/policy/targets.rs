@@ -17,7 +17,8 @@ pub(super) struct Numbering {
 /// Reads a table of targets.
 ///
 /// A target for the deciding rank itself voids all targets, so nothing moves. The Ceph dialect
-/// requires a target for every rank; there only an own target above 0 voids the others.
+/// requires a target for every rank. There the deciding rank's own target voids the others only if
+/// it is above 0.
 ///
 /// # Errors
 /// A message that names the invalid target.

@@ -1,9 +1,9 @@
-//! Translates a policy from the paper's dialect into one chunk in Ceph's dialect. With it,
-//! `nacre balancer cephfs push` makes a policy for nacre's nodes run on metadata servers.
+//! Translates a policy from the dialect of the Mantle paper, which nacre's nodes run, into one
+//! chunk of Lua in Ceph's dialect. `nacre balancer cephfs push` uses it, so metadata servers can
+//! run the same policies.
 //!
-//! The chunk first defines the names of the paper's dialect in terms of Ceph's names. Then it
-//! executes the policy's source, and runs `mdsload`, `when` and `where`. It returns an entry for
-//! each rank.
+//! The chunk first defines the names of the Mantle paper in terms of Ceph's names. Then it executes
+//! the policy's source, and runs `mdsload`, `when` and `where`. It returns an entry for each rank.
 //!
 //! Ceph itself measures and chooses the units, and keeps no state between ticks. So some parts of a
 //! policy have no effect on Ceph; [`Translation::losses`] lists them.
@@ -29,7 +29,7 @@ pub struct Translation {
     pub losses: Vec<String>,
 }
 
-/// The beginning of each translated chunk. It defines the names of the paper's dialect in terms of
+/// The beginning of each translated chunk. It defines the names of the Mantle paper in terms of
 /// Ceph's names. It also defines `math` and `table`, which Ceph does not give to policies.
 const PRELUDE: &str = r#"--!mantle
 -- Made by nacre from a policy in the dialect of the Mantle paper. Do not edit: change the policy, and push it again.
@@ -75,7 +75,7 @@ local function nacre_policy()
 const AFTER_SOURCE: &str = "\nend\nnacre_policy()\n";
 
 /// The end of each translated chunk: it computes the loads of the ranks and the decision, and
-/// returns an entry for each rank. As in the paper, an entry for this rank itself voids all
+/// returns an entry for each rank. As in the Mantle paper, an entry for this rank itself voids all
 /// entries.
 const POSTLUDE: &str = r#"
 for nacre_rank = 1, nacre_count do
@@ -149,7 +149,7 @@ fn losses(hooks: &Hooks, source: &str) -> Vec<String> {
 }
 
 /// The part of a line before its comment. A `--` within a string also counts as the beginning of a
-/// comment; the search for lost parts then misses a word after it.
+/// comment. Then the search for parts that Ceph cannot express misses the words after it.
 fn without_comment(line: &str) -> &str {
     line.split("--").next().unwrap_or_default()
 }

@@ -63,8 +63,8 @@ impl<'a> Orders<'a> {
         }
     }
 
-    /// The candidates that a selector chooses. A selector that stops at the target includes the
-    /// unit that makes the sum reach the target. Units of equal load keep their order.
+    /// The candidates that a selector chooses. A selector that stops at the target chooses units
+    /// until the sum of their loads is at least the target. Units of equal load keep their order.
     pub fn choose(
         &self,
         selector: Selector,

@@ -57,8 +57,8 @@ impl Selector {
     }
 
     /// The units that the selector chooses, as indexes of `loads`. A selector that stops at the
-    /// target includes the unit that makes the sum reach the target. Units of equal load keep their
-    /// order.
+    /// target chooses units until the sum of their loads is at least the target. Units of equal
+    /// load keep their order.
     pub fn choose(self, loads: &[f64], target: f64) -> Vec<usize> {
         Orders::new(loads).choose(self, |_| true, target)
     }

@@ -202,8 +202,8 @@ impl<'a> Cluster<'a> {
         }
     }
 
-    /// Samples the counters, `seconds` after the last sample. `kept` is the share of a counter's
-    /// value that remains after the decay since then.
+    /// Samples the units' counters, `seconds` after the last sample. `kept` is the share of a
+    /// counter's value that is left after these seconds of decay.
     pub fn sample(&mut self, seconds: f64, kept: f64) {
         self.ranks.iter_mut().for_each(|rank| rank.sample(seconds, kept));
         let mut drift = Drift::NONE;

@@ -2,8 +2,8 @@
 //! records of its ticks.
 //!
 //! A record has the counters of a rank's units. A counter halves every five seconds. The scenario
-//! takes each counter as constant during its tick: then the operations in a second equal the decay
-//! in a second, which gives their rate.
+//! assumes that a counter is constant during a tick. Then the operations of a second replace what
+//! decays in that second, so the counter gives their rate.
 
 use std::collections::BTreeMap;
 
