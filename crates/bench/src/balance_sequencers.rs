@@ -39,11 +39,11 @@ const MIN_SPAN: Duration = Duration::from_secs(5);
 const SPREAD_PATIENCE: Duration = Duration::from_secs(120);
 /// How long the simulated cluster runs. The second half counts.
 const SIMULATED_SECONDS: f64 = 60.0;
-/// What the paper gained.
+/// The gain in the Malacology paper.
 const AIM: f64 = 1.8;
 
-/// The two ways in which clients reach a sequencer that has moved: the name of the way, and the
-/// line that turns it on. The line is put before the policy.
+/// The modes in which clients reach a sequencer that has moved. Each has a name, and the line that
+/// selects the mode when it is put before the policy.
 const MODES: [(&str, &str); 2] = [("client mode", ""), ("proxy mode", "mode = 'proxy'\n")];
 const SPREADING: &str = include_str!("../../../programs/balancer/sequencers.lua");
 const NEVER: &str = include_str!("../../../programs/balancer/never.lua");

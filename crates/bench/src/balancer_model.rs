@@ -35,8 +35,8 @@ pub(crate) const SIMULATED_LOAD: f64 = 1.5;
 const TICK: Duration = Duration::from_secs(1);
 /// Ticks that a run lasts at the least, so that what precedes the first decision matters little.
 const MIN_TICKS: u32 = 10;
-/// The share of a run that is not counted at its beginning. It is the same on the real cluster and
-/// in the simulator.
+/// The share of a run's time that is not counted, at the run's beginning. It is the same on the
+/// real cluster and in the simulator.
 const WARM_UP_SHARE: f64 = load::WARM_UP_SHARE;
 /// How far a simulated rate may be from the real one, in percent.
 const AIM_PERCENT: f64 = 25.0;

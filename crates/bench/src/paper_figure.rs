@@ -32,7 +32,7 @@ pub struct PaperReport {
     pub rounds: usize,
     /// How long each time, in seconds.
     pub span_seconds: f64,
-    /// What the paper found, and what was measured.
+    /// The values of the Malacology paper, each with the measured value.
     pub findings: Vec<MeasuredFinding>,
     /// What is drawn.
     pub charts: Vec<FigureChart>,

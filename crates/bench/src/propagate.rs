@@ -40,9 +40,9 @@ const PAPER: &str = "the Malacology paper";
 const PAPER_P90_MILLIS: f64 = 54.0;
 const PAPER_WORST_MILLIS: f64 = 194.0;
 
-/// Updates of a round of the paper's figure: five rounds are the 1,000 updates of the paper.
+/// Updates of one round. Five rounds have 1,000 updates, as in the figure of the Malacology paper.
 const UPDATES_OF_A_ROUND: u64 = 200;
-/// What the paper measured for 3 OSDs on hard disks, and for the commit of an update.
+/// The times in the Malacology paper for 3 OSDs on hard disks, and for the commit of an update.
 const PAPER_FEW: usize = 3;
 const PAPER_FEW_P90_MILLIS: f64 = 37.0;
 const PAPER_FEW_WORST_MILLIS: f64 = 255.0;
@@ -143,7 +143,7 @@ async fn measure(
     Ok(())
 }
 
-/// The paper's figure: 120 subscribers, or its three.
+/// The figure of the Malacology paper: with 120 subscribers, or with three.
 pub(crate) async fn measure_figure(setup: &Setup, is_few: bool) -> Result<Drawn> {
     let (subscribers, p90, worst) = match is_few {
         true => (PAPER_FEW, PAPER_FEW_P90_MILLIS, PAPER_FEW_WORST_MILLIS),

@@ -1,9 +1,10 @@
-//! `route-recover`: how long reads of routed bytes wait after the node of their switch was killed
-//! with SIGKILL.
+//! `route-recover`: how long a read waits after SIGKILL of the object's node, if routing rules have
+//! sent the object's bytes to another node.
 //!
-//! A program sends each write of a node to another node, and the switch makes a rule for each
-//! object by which reads follow. The switch keeps these rules in memory alone. A node that restarts
-//! recovers them from where the bytes lie, and holds reads of them until then.
+//! A route program sends each write on the node to another node. For each object the node then
+//! makes a rule that sends reads there, too, and keeps this rule only in memory. When the node
+//! restarts, it asks the other node which bytes it has, and reads of these bytes wait for the
+//! answer.
 
 use std::path::Path;
 use std::time::Duration;
@@ -20,8 +21,8 @@ use crate::figure::{Better, Figure};
 use crate::load::median;
 use crate::scratch::{self, ScratchCluster};
 
-/// Rules by which reads follow. A switch has 100,000 rules at most. One is the rule of the program,
-/// and each write reserves two.
+/// The number of rules that send reads to the other node. A switch has 100,000 rules at most. One
+/// rule names the program, and each write in flight reserves two.
 const RULES: usize = MAX_RULES - 1_000;
 const WRITERS: usize = 128;
 const HOME: &str = "storage.0";
@@ -30,7 +31,7 @@ const AWAY: &str = "storage.1";
 const PATIENCE: Duration = Duration::from_secs(30);
 const REST: Duration = Duration::from_millis(100);
 const AIM_SECONDS: f64 = 3.0;
-/// What the paper reports for about as many rules (sRoute, section 5.1).
+/// What the sRoute paper reports for about as many rules (section 5.1).
 const PAPER_SECONDS: f64 = 30.0;
 
 pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result<()> {

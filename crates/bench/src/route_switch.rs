@@ -1,9 +1,10 @@
-//! `route-switch`: IO through the layer of routes, and what the layer adds to a read.
+//! `route-switch`: how many reads and writes pass the switch, the layer of a node that applies
+//! routing rules, and how much time it adds to a read.
 //!
-//! The store below the layer answers at once, so the rate is that of the layer. One thread runs
-//! everything, which makes the rate that of one core. A third of the IO matches no rule. The rules
-//! are exact names, prefixes, patterns and byte ranges, and their destinations lie on this node: a
-//! message to another node would be measured in place of the layer.
+//! The store below the switch answers at once, and everything runs in one thread, so the rate is
+//! that of a switch on one core. A third of the requests match no rule. The rules have exact names,
+//! prefixes, patterns and byte ranges. They send every request to this node, because a message to
+//! another node would take much longer than the switch.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +30,8 @@ use crate::load::{self, in_turn, median};
 const WORKERS: usize = 64;
 const READ_BYTES: u64 = 4096;
 const FEW: usize = 10;
-/// Rules with a star before the end of the object. A switch has 1,024 of these at most.
+/// How many rules have a pattern: an object name with a star before its end. A switch has at most
+/// 1,024 such rules.
 const PATTERNS: usize = 1000;
 const PROGRAM: &str = "p";
 const SOURCE: &str = "destinations = { \"home\" }\nfunction route(io)\n  return \"home\"\nend\n";
@@ -114,8 +116,8 @@ async fn alone(
     tokio::task::spawn_blocking(run).await.map_err(|error| Error::unavailable(error.to_string()))?
 }
 
-/// Requests of a worker, which it repeats: two of three are about objects of rules, half of them
-/// reads and half writes.
+/// The requests of a worker, which repeats them. Rules match the objects of two thirds of them.
+/// Half are reads, and half are writes.
 fn requests(rules: Option<Rules>, seed: u64) -> Vec<Request> {
     let mut random = Random::seeded(seed);
     let data = Bytes::from(vec![7; READ_BYTES as usize]);

@@ -1,5 +1,5 @@
-//! Measures two clients that share the capability of one log, with one program after the other that
-//! says how they share it.
+//! Measures two clients that take turns with the capability of one log: the right to issue its
+//! positions. Programs say how long a turn lasts; the bench measures one program after the other.
 
 use std::time::Duration;
 
@@ -9,16 +9,15 @@ use nacre_object::{Error, ProgramName, Result};
 use crate::load::{self, WARM_UP_SHARE};
 use crate::scratch::ScratchCluster;
 
-/// Seconds for which a client holds the capability, as the public data of the paper has them.
+/// How many seconds a client holds the capability, as in the public data of the Malacology paper.
 const HOLDS: [f64; 4] = [0.001, 0.01, 0.1, 0.25];
-/// Operations of one turn, likewise, each with a hold of a quarter of a second.
+/// How many operations a client does before it returns the capability, as in the same data. The
+/// client returns it after a quarter of a second at the latest.
 const QUOTAS: [u64; 7] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000];
-/// The paper's public data for two clients that may each hold the capability for 0.25 s. Each pair
-/// has the operations that a client may do before it returns the capability, and the positions a
-/// second of both clients.
+/// The Malacology paper's public data for two clients that may each hold the capability for 0.25 s.
+/// Each pair has the operations of a turn, and the positions a second of both clients.
 const PUBLIC: [(u64, f64); 2] = [(1, 146e3), (1_000_000, 1.62e6)];
-/// The number of clients. Each client has one call in flight, so the client waits for as long as a
-/// call takes.
+/// The number of clients. Each client has one call in flight at a time.
 pub const TWO: usize = 2;
 /// The numbers of calls for which the bench reports the slowest call.
 const SLOWEST_OF: [u32; 6] = [2, 10, 100, 1_000, 10_000, 100_000];
@@ -69,7 +68,7 @@ impl Sharing {
         }
     }
 
-    /// What the public data of the paper has for it.
+    /// The value in the public data of the Malacology paper.
     pub fn public(self) -> Option<f64> {
         let Self::Quota(operations) = self else { return None };
         PUBLIC.iter().find(|(quota, _)| *quota == operations).map(|(_, rate)| *rate)
@@ -113,8 +112,8 @@ pub async fn measure(
         let client: Cluster = cluster.client().await?;
         logs.push(client.log(log).await?);
     }
-    // At the end of the measurement each client returns its capability. Otherwise one client would
-    // wait for a capability that the other client still holds and no longer uses.
+    // Each client returns the capability when the time is over. Otherwise the other client's last
+    // call would wait for a capability that nobody uses any more.
     let ending = logs.clone();
     let release = tokio::spawn(async move {
         tokio::time::sleep(span.mul_f64(1.0 + WARM_UP_SHARE)).await;

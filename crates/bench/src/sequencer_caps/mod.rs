@@ -6,7 +6,7 @@
 //! - two clients that take turns with a log's capability. A program sets the rules for the turns,
 //!   and the bench tries several programs.
 //!
-//! The baselines are the numbers of the paper and of its public data.
+//! The baselines are the numbers of the Malacology paper and of its public data.
 
 mod contended;
 mod file_type;
@@ -32,7 +32,7 @@ const WIDTH: u32 = 64;
 const SLOTS: u32 = 1 << 20;
 /// Calls that are timed together where one takes some hundred nanoseconds.
 const CALLS: usize = 1000;
-/// Positions a second of one client, in the paper.
+/// Positions a second of one client, in the Malacology paper.
 const PAPER: f64 = 6e6;
 /// How many times that is aimed at: 10 million a second.
 const AIM: f64 = 10.0 / 6.0;
@@ -63,8 +63,9 @@ pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result
     Ok(())
 }
 
-/// Reports how many positions two clients get, and how long a client waits, for each way to share
-/// the capability. The ways with more positions have longer waits.
+/// Reports how many positions two clients get, and how long a call takes, for each way to share the
+/// capability. If a client may hold the capability for longer, both clients get more positions, and
+/// the longest call takes longer.
 fn report_contended(points: &[Point], report: &mut dyn FnMut(Figure)) {
     let of = |sharing, value: fn(&Point) -> f64| {
         let same = points.iter().filter(|point| point.sharing == sharing);

@@ -10,7 +10,7 @@ use crate::bench::Setup;
 use crate::paper_figure::Drawn;
 use crate::scratch::{self, ScratchCluster};
 
-/// How the paper calls one client that holds the capability.
+/// The Malacology paper's name for one client that holds the capability.
 const ALONE: &str = "one client";
 
 /// Measures one client, and two that share the capability in each way.

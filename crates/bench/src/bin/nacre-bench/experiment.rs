@@ -1,4 +1,5 @@
-//! `nacre-bench experiment`: the papers' figures, measured or simulated, and drawn.
+//! `nacre-bench experiment`: measures or simulates figures of papers (Brados, Mantle, Malacology
+//! and the thesis on SLOs), and draws them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,38 +33,41 @@ const CEPHFS: &str = "cephfs.json";
 /// Which figure to measure or simulate, and on what.
 #[derive(Debug, clap::Args)]
 pub struct ExperimentArguments {
-    /// The figure to measure: the name of a folder of `experiments/`
+    /// The figure: the name of a folder in `experiments/`, such as brados-5-random-reads
     #[arg(value_name = "NAME", value_parser = parse)]
     figure: Figure,
-    /// Measure `embedded`, or a Ceph cluster: `ceph:/path/ceph.conf[?user=NAME&pool=NAME]`
+    /// The engine to measure: `embedded` (nacre's own), or a Ceph cluster:
+    /// `ceph:/path/ceph.conf[?user=NAME&pool=NAME]`
     #[arg(long, default_value_t = Engine::Embedded)]
     engine: Engine,
     /// With the engine `embedded`: measure the disk of this folder
     #[arg(long, default_value = ".", value_name = "DIR")]
     folder: PathBuf,
-    /// Folder for the results: NAME/ENGINE.json and NAME/ENGINE.svg, or NAME/simulated.json and charts
+    /// The folder for the results: NAME/ENGINE.json and NAME/ENGINE.svg, or for simulated figures
+    /// NAME/simulated.json and charts
     #[arg(long, default_value = "experiments", value_name = "DIR")]
     out: PathBuf,
-    /// Measure a balancing figure on CephFS, in Ceph clusters that this script starts:
-    /// scripts/ceph-cluster
+    /// Measure a figure of balancing on CephFS, in Ceph clusters that this script starts: the path
+    /// of scripts/ceph-cluster
     #[arg(long, conflicts_with_all = ["engine", "folder", "seconds"], value_name = "SCRIPT")]
     ceph_cluster: Option<PathBuf>,
-    /// With --ceph-cluster: run one of every N operations of the paper
+    /// With --ceph-cluster: run one of every N operations that the Mantle paper ran
     #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     scale_down: u32,
-    /// Simulate a compilation figure with the build in this file, recorded by scripts/record-build
+    /// Simulate a figure of compilations with a real build, which scripts/record-build has recorded
+    /// in this file
     #[arg(long, conflicts_with_all = ["engine", "folder", "ceph_cluster"], value_name = "FILE")]
     build: Option<PathBuf>,
     /// Seconds to measure each point in a round
     #[arg(long, default_value_t = 0.2, value_parser = seconds, value_name = "SECONDS")]
     seconds: f64,
-    /// Number of rounds; each round measures every point, and the figure shows the medians
+    /// Number of rounds. Each round measures every point, and the medians are drawn
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=100))]
     rounds: u16,
     /// Add a remark about the device or the machine to the report
     #[arg(long, value_name = "TEXT")]
     remark: Option<String>,
-    /// Draw the stored reports again, and measure nothing
+    /// Draw the stored reports in --out again, and measure nothing
     #[arg(long, conflicts_with_all = ["engine", "folder", "ceph_cluster", "seconds", "rounds", "remark"])]
     redraw: bool,
 }

@@ -20,7 +20,7 @@ use nacre_terminal::{failure, usage};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Measure nacre beside its baselines, both in one run
+/// Measure nacre and the software that people would use instead (the baseline), in one run
 #[derive(Debug, Parser)]
 #[command(name = "nacre-bench", version, args_conflicts_with_subcommands = true)]
 struct Arguments {
@@ -35,9 +35,9 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Measure a figure of a paper, and draw it
+    /// Measure or simulate a figure of one of the papers that nacre is built on, and draw it
     Experiment(experiment::ExperimentArguments),
-    /// Draw JSON that a command wrote, as SVG
+    /// Draw numbers in JSON, such as the output of `nacre-bench --json`, as SVG
     Plot(plot::PlotArguments),
 }
 

@@ -17,27 +17,27 @@ pub struct MeasureArguments {
     /// The benches to run (default: all)
     #[arg(value_name = "NAME", value_parser = parse)]
     benches: Vec<Bench>,
-    /// Measure `embedded`, or a Ceph cluster: `ceph:/path/ceph.conf[?user=NAME&pool=NAME]`. Only
-    /// some benches run on Ceph
+    /// The engine to measure: `embedded` (nacre's own), or a Ceph cluster:
+    /// `ceph:/path/ceph.conf[?user=NAME&pool=NAME]`. Only some benches run on Ceph
     #[arg(long, default_value_t = Engine::Embedded)]
     engine: Engine,
-    /// Seconds to measure each side in a round
+    /// Seconds to measure each side (nacre, and its baseline) in a round
     #[arg(long, default_value_t = 2.0, value_parser = seconds, value_name = "SECONDS")]
     seconds: f64,
-    /// Number of rounds; each round measures both sides, and the figure shows the medians
+    /// Number of rounds. Each round measures both sides, and the medians are reported
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=100))]
     rounds: u16,
     /// Measure only figures whose names contain this text, such as "4096 B"
     #[arg(long, default_value = "", hide_default_value = true, value_name = "TEXT")]
     only: String,
-    /// Create scratch folders in this folder, and so measure its disk
+    /// Measure the disk of this folder: the benches create scratch folders in it
     #[arg(long, default_value = ".", value_name = "DIR")]
     folder: PathBuf,
-    /// Number of objects to which `scale` fills a pool
+    /// Number of objects with which the bench `scale` fills a pool
     #[arg(long, default_value_t = DEFAULT_SCALE_OBJECTS,
           value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     objects: u64,
-    /// Size to which `scale` fills a pool, in GiB
+    /// Size to which the bench `scale` fills a pool, in GiB
     #[arg(long, default_value_t = DEFAULT_SCALE_POOL_GIB, value_name = "GIB",
           value_parser = clap::value_parser!(u64).range(1..=1024))]
     pool_gib: u64,

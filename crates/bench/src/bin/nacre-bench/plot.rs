@@ -12,20 +12,20 @@ use serde_json::{Value, json};
 /// What is drawn, and where the drawing goes.
 #[derive(Debug, clap::Args)]
 pub struct PlotArguments {
-    /// File with JSON documents; `-` is standard input. A report of an experiment and the output of
-    /// `nacre-bench --json` need no options
+    /// A file with JSON documents; `-` is standard input. For the report of an experiment, or the
+    /// output of `nacre-bench --json`, leave out --x and --y
     file: PathBuf,
-    /// The field for the x axis: numbers make lines, text makes bars. Points lead to an inner
-    /// field, as in latency.seconds_p99
+    /// The field for the x axis: numbers are drawn as lines, strings as bars. Name an inner field
+    /// with points, as in latency.seconds_p99
     #[arg(long, value_name = "FIELD", requires = "y")]
     x: Option<String>,
     /// The field with the numbers for the y axis
     #[arg(long, value_name = "FIELD", requires = "x")]
     y: Option<String>,
-    /// Draw one line or one colour of bars for each value of this field
+    /// Draw one line, or bars of one colour, for each value of this field
     #[arg(long, value_name = "FIELD", requires = "x")]
     by: Option<String>,
-    /// The field with the array of rows. Without this option each document is a row
+    /// The field with an array of rows (default: each document is a row)
     #[arg(long, value_name = "FIELD", requires = "x")]
     rows: Option<String>,
     /// The title (default: the file's name)
