@@ -8,18 +8,18 @@ use crate::plan::{Over, Plan, Work};
 use crate::plot::{Axis, Form, Look};
 use crate::strategy::Strategy;
 
-/// Entry sizes over which appends are measured: the paper's, and larger ones.
+/// The entry sizes for which appends are measured: those of the Brados paper, and larger ones.
 const SIZES: [usize; 5] = [128, 1024, 4096, 16_384, 65_536];
-/// The size of the log from which the paper reads: the number of entries, and the bytes of an
-/// entry.
+/// The log from which the Brados paper reads: its number of entries, and the bytes of each.
 const READ_ENTRIES: u64 = 1024;
 const READ_BYTES: usize = 1024;
-/// Entries whose metadata's cost is measured: those of the paper's figure 4.
+/// The entry sizes for which the cost of metadata is measured: those of the Brados paper's figure
+/// 4.
 const METADATA_SIZES: [usize; 3] = [128, 1024, 4096];
-/// The paper's entries on a hard disk.
+/// The entry size with which the Brados paper measures a hard disk.
 const DISK_BYTES: usize = 128;
-/// How long a device is measured, as a multiple of the other measurements. The time is long enough
-/// to show rare events, such as pauses of the device.
+/// How long a slow device is measured, as a multiple of the other measurements: long enough to show
+/// rare events, such as pauses of the device.
 const DISK_SPANS: usize = 8;
 
 /// A figure of a paper.

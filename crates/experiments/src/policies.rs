@@ -37,8 +37,8 @@ pub(crate) const FILL: PolicyPlan = PolicyPlan {
     short: "fill",
     ..PolicyPlan::shipped("fill_and_spill", shipped!("fill_and_spill"))
 };
-/// The counterpart of `FILL` on CephFS, where policies keep no state and do not know a rank's CPU
-/// use.
+/// The policy of `FILL`, written for CephFS. There a policy keeps no state, and does not know a
+/// rank's CPU use.
 pub(crate) const CEPH_FILL: PolicyPlan = PolicyPlan {
     name: "fill_and_spill",
     short: "fill",
@@ -69,8 +69,8 @@ pub(crate) const TOO_AGGRESSIVE: PolicyPlan = PolicyPlan {
     short: "too aggressive",
     ..PolicyPlan::shipped("adaptable_too_aggressive", shipped!("adaptable_too_aggressive"))
 };
-/// While the clients compile, their write rate is below the policy's minimum, so nothing moves.
-/// While they link, it is above the minimum.
+/// The policy moves load only above a minimum of writes. This minimum is above the rate at which
+/// the clients compile, and below the rate at which they link.
 pub(crate) const CONSERVATIVE: PolicyPlan = PolicyPlan {
     short: "conservative",
     changed: &[("minimum = 1000", "minimum = 14000")],
@@ -95,8 +95,8 @@ pub(crate) const BACK_OFFS: [PolicyPlan; 3] = [
 ];
 const HALF_UNITS: (&str, &str) = ("MIGRATION = \"full\"", "MIGRATION = \"half\"");
 
-/// The paper's listings for two sizes of a migration. When the next rank has no load, they move
-/// half of the load, or all of it, to that rank.
+/// The policies that the Malacology paper prints for migrations of two sizes. When the next rank
+/// has no load, they move half of the load, or all of it, to that rank.
 const HALF: &str = "metaload = 'IRD + IWR'\nmdsload = 'MDSs[i][\"all\"]'\n\
     when = 'if whoami == 1 and #units == 2 and MDSs[whoami][\"load\"] > .01 then'\n\
     where = 'targets[whoami+1] = MDSs[whoami][\"load\"]/2'\nhowmuch = { 'half' }\n";
@@ -104,8 +104,8 @@ const FULL: &str = "metaload = 'IRD + IWR'\nmdsload = 'MDSs[i][\"all\"]'\n\
     when = 'if whoami == 1 and #units == 2 and MDSs[whoami][\"load\"] > .01 then'\n\
     where = 'targets[whoami+1] = MDSs[whoami][\"load\"]'\nhowmuch = { 'big_first' }\n";
 const PROXY: &str = "mode = 'proxy'\n";
-/// Client mode and proxy mode, each with both sizes of a migration. Each entry has a name for its
-/// files and, if the paper gives one, the paper's best gain.
+/// Client mode and proxy mode, each with migrations of half and of all load. Each entry has a name
+/// for its files, and the best gain in the Malacology paper, if it gives one.
 pub(crate) const MODES: [(PolicyPlan, &str, Option<f64>); 4] = [
     (PolicyPlan::shipped("client mode, half", HALF), "client-half", None),
     (PolicyPlan::shipped("client mode, full", FULL), "client-full", None),

@@ -48,7 +48,7 @@ pub struct Program {
 /// The results of a strategy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Series {
-    /// As the paper names it.
+    /// Its name in the Brados paper.
     pub strategy: String,
     /// The operation or the class with which the strategy stores entries.
     pub way: String,

@@ -5,7 +5,7 @@
 //! Each entry has its own object (1:1), or the entries share a few objects (N:1).
 //!
 //! Each strategy is measured in two forms. The bare form is a single store operation that does not
-//! check the epoch, as in the paper's figures 4, 5 and 7. The full form is the log's storage
+//! check the epoch, as in the Brados paper's figures 4, 5 and 7. The full form is the log's storage
 //! interface: a class that the compiler made from `log.brados`, in the matching layout.
 
 use nacre_brados::{Layout, with_layout};
@@ -16,8 +16,8 @@ pub(crate) const PROGRAM_PATH: &str = "programs/class/log.brados";
 pub(crate) const PROGRAM: &str = include_str!("../../../programs/class/log.brados");
 /// A class that only appends its input. It shows the cost of calling a class.
 pub(crate) const WRITE_ONLY: &str = include_str!("write_only.lua");
-/// Bytes that a slot has in addition to the entry: for the row's other columns, and for the mark
-/// that the slot is used.
+/// The bytes of a slot, the fixed-size record of an entry in the byte stream, in addition to the
+/// entry: for the row's other columns, and for a flag that the slot is used.
 const SLOT_ROOM: usize = 64;
 
 /// How entries are addressed.
@@ -54,7 +54,7 @@ pub enum Way {
 /// A way to keep a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Strategy {
-    /// As the paper names it.
+    /// Its name in the Brados paper.
     pub name: &'static str,
     /// How entries are addressed.
     pub addressing: Addressing,
@@ -67,7 +67,7 @@ const AP_EACH: &str = "(1:1, AP)";
 const KV: &str = "(N:1, KV)";
 const EX: &str = "(N:1, EX)";
 const AP: &str = "(N:1, AP)";
-/// A use of the byte stream that the paper does not specify.
+/// A use of the byte stream that the Brados paper does not specify.
 const BS: &str = "(N:1, BS)";
 const AP_INDEXED: &str = "(N:1, AP), index in BS";
 

@@ -6,9 +6,9 @@ use nacre_clock::Random;
 
 /// A client that no rank slows down creates a file in this time.
 pub(crate) const CREATE_SECONDS: f64 = 1e-3;
-/// Files that each client creates, in the paper.
+/// Files that each client creates, in the Mantle paper.
 const FILES: f64 = 100_000.0;
-/// The paper's directory is divided into eight fragments when it has this many entries.
+/// In the Mantle paper a directory is divided into eight fragments when it has this many entries.
 pub(crate) const ENTRIES_BEFORE_FRAGMENTS: f64 = 50_000.0;
 const FRAGMENTS: usize = 8;
 /// The directory before that.
@@ -19,7 +19,7 @@ const VARIATION: f64 = 0.03;
 const BEGIN_WITHIN_SECONDS: f64 = 2.0;
 
 /// The top directories of the Linux source, each with its share of a compilation's operations in
-/// percent. In the paper, `arch`, `kernel`, `fs` and `mm` are the busiest.
+/// percent. In the Mantle paper, `arch`, `kernel`, `fs` and `mm` are the busiest.
 const DIRECTORIES: [(&str, u64); 12] = [
     ("arch", 20),
     ("block", 2),

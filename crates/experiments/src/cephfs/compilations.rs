@@ -10,9 +10,9 @@ use crate::workloads::{UNTAR_STEPS, compilation};
 /// Ranks of the figure.
 const RANKS: usize = 3;
 
-/// The trials of the figure. Three are the paper's: all directories stay on one rank, Ceph balances
-/// after the source is unpacked, or Ceph balances from the start. The fourth trial distributes the
-/// directories over the ranks by a hash.
+/// The trials of the figure. Three are those of the Mantle paper: all directories stay on one rank,
+/// Ceph balances after the source is unpacked, or Ceph balances from the start. A fourth trial
+/// distributes the directories over the ranks by a hash.
 pub(super) fn locality_trials() -> Vec<CephFsTrial> {
     let trial = |ranks, balancer| CephFsTrial::new(ranks, 1, compilation, balancer);
     let named = |name: &str, trial: CephFsTrial| CephFsTrial { name: name.to_owned(), ..trial };

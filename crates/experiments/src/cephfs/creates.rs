@@ -19,11 +19,11 @@ const SAME_JOB_RANKS: usize = 3;
 const MOST_CLIENTS: usize = 7;
 /// A rank that answers less than this share of the requests counts as unused.
 const USED_SHARE: f64 = 0.02;
-/// Sessions of a single rank, in the paper.
+/// Session messages of a single rank, in the Mantle paper.
 const SESSIONS_OF_ONE_RANK: f64 = 157.0;
 
-/// The policies of figure 8: each with its number of ranks, and with two values from the paper, the
-/// speedup in percent and the count of session messages.
+/// The policies of the Mantle paper's figure 8. Each has its number of ranks, and two values of the
+/// paper: the speedup in percent and the number of session messages.
 const SPEEDUPS: [(PolicyPlan, usize, f64, Option<f64>); 5] = [
     (GREEDY, 2, 10.0, Some(323.0)),
     (GREEDY, 3, -5.0, Some(458.0)),
@@ -31,8 +31,8 @@ const SPEEDUPS: [(PolicyPlan, usize, f64, Option<f64>); 5] = [
     (GREEDY_EVEN, 4, -40.0, Some(936.0)),
     (CEPH_FILL, 4, 6.0, None),
 ];
-/// The policies of figure 7: each with the name of its chart, and with two values from the paper,
-/// the first rank's share in percent and the number of used ranks.
+/// The policies of the Mantle paper's figure 7. Each has the name of its chart, and two values of
+/// the paper: the first rank's share in percent and the number of ranks that get load.
 const OVER_TIME: [(&str, PolicyPlan, Option<f64>, f64); 3] = [
     ("cephfs-uneven", GREEDY, Some(50.0), 4.0),
     ("cephfs-even", GREEDY_EVEN, Some(25.0), 4.0),

@@ -34,7 +34,7 @@ pub struct CephFsEffort {
     pub script: PathBuf,
     /// How often each trial is carried out.
     pub rounds: usize,
-    /// The paper's operations for each of ours.
+    /// How many operations of the Mantle paper stand for one operation here.
     pub scale_down: u32,
 }
 

@@ -2,9 +2,9 @@
 //! `nacre-bench experiment mantle-… --ceph-cluster SCRIPT`.
 //!
 //! A [`CephFsFigure`] consists of trials. Each round of a trial starts its own Ceph cluster, as in
-//! the paper. The clients do the same jobs as in the simulated figure, but fewer operations and
-//! without pauses. The results are the counters of the ranks: requests, forwards, sessions. Times
-//! mean little here, because all ranks share two processors.
+//! the Mantle paper. The clients do the same jobs as in the simulated figure, but fewer operations
+//! and without pauses. The results are the counters of the ranks: requests, forwards, sessions.
+//! Times mean little here, because all ranks share two processors.
 //!
 //! - `dev_cluster`: a cluster that runs for one round;
 //! - `operations`: translates a job into operations on files;

@@ -19,13 +19,13 @@ pub struct CephFsReport {
     pub measurement: Measurement,
     /// Of its metadata servers.
     pub ceph_version: String,
-    /// The paper's operations for each of ours.
+    /// How many operations of the Mantle paper stand for one operation here.
     pub scale_down: u32,
     /// The settings of the clusters.
     pub settings: Vec<String>,
     /// What policies lose on CephFS, by policy.
     pub lost: BTreeMap<String, Vec<String>>,
-    /// What the paper found, and what was measured.
+    /// The values of the Mantle paper, each with the measured value.
     pub findings: Vec<MeasuredFinding>,
     /// All that was measured.
     pub trials: Vec<MeasuredTrial>,
@@ -33,14 +33,14 @@ pub struct CephFsReport {
     pub charts: Vec<FigureChart>,
 }
 
-/// A number of the paper, and the same as measured.
+/// A value of the Mantle paper, and the measured value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MeasuredFinding {
     /// Of what.
     pub finding: String,
     /// Of all numbers.
     pub unit: String,
-    /// What the paper says; `None` where it gives no number.
+    /// The value in the Mantle paper; `None` if the paper gives none.
     pub paper: Option<f64>,
     /// What was measured, round by round.
     pub measured: Spread,
@@ -146,7 +146,7 @@ impl MeasuredTrial {
 }
 
 impl MeasuredFinding {
-    /// A number of the paper beside what was measured.
+    /// A value of the Mantle paper beside the measured value.
     pub fn new(
         finding: impl Into<String>,
         unit: &str,

@@ -178,8 +178,8 @@ impl CephFsTrial {
     }
 }
 
-/// The Ceph settings of a round's cluster. The paper's tick of 10 s and its directories of 50,000
-/// entries are scaled down.
+/// The Ceph settings of a round's cluster. The Mantle paper's tick of 10 s, and the 50,000 entries
+/// after which a directory is divided, are scaled down.
 pub(super) fn settings(scale_down: u32) -> Vec<String> {
     let entries = (ENTRIES_BEFORE_FRAGMENTS / f64::from(scale_down)).round();
     vec![

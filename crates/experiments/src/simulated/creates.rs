@@ -18,8 +18,8 @@ const SAME_JOB_RANKS: usize = 3;
 /// The most clients of one rank.
 const MOST_CLIENTS: usize = 7;
 
-/// The policies of figure 8: each with its number of ranks, and with two values from the paper, the
-/// speedup in percent and the number of session flushes.
+/// The policies of the Mantle paper's figure 8. Each has its number of ranks, and two values of the
+/// paper: the speedup in percent and the number of session flushes.
 const SPEEDUPS: [(PolicyPlan, usize, Option<f64>, Option<f64>); 6] = [
     (GREEDY, 2, Some(10.0), Some(323.0)),
     (GREEDY, 3, Some(-5.0), Some(458.0)),

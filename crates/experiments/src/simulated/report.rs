@@ -27,20 +27,20 @@ pub struct SimulatedReport {
     /// How long things took, if the balancing simulator computed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub costs: Option<CostModel>,
-    /// What the paper found, and what was simulated.
+    /// The values of the paper that has this figure, each with the simulated value.
     pub findings: Vec<Finding>,
     /// What is drawn.
     pub charts: Vec<FigureChart>,
 }
 
-/// A number of the paper, and the same as simulated.
+/// A value of the paper that has the figure, and the simulated value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
     /// Of what.
     pub finding: String,
     /// Of both numbers.
     pub unit: String,
-    /// What the paper says; `None` where it gives no number.
+    /// The value in the paper; `None` if the paper gives none.
     pub paper: Option<f64>,
     /// What was simulated.
     pub simulated: f64,

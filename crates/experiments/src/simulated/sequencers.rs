@@ -14,7 +14,7 @@ use super::trial::{SEEDS, deviation_of, median_of};
 use crate::figure_chart::FigureChart;
 use crate::policies::{BACK_OFFS, CPU, HYBRID, NO_BALANCING, PolicyPlan, SEQUENCERS, WORKLOAD};
 
-/// Clients of each sequencer, as in the paper.
+/// Clients of each sequencer, as in the Malacology paper.
 const CLIENTS: usize = 4;
 /// How long a client takes for a request if no rank slows it down. Four such clients send more
 /// requests than one rank can serve.
@@ -24,7 +24,7 @@ pub(super) const QUESTION_SECONDS: f64 = 3e-3;
 const RARE_QUESTION_SECONDS: f64 = 18e-3;
 /// A client is slower or faster than the mean by at most this share.
 const VARIATION: f64 = 0.03;
-/// How long a run takes, and when the paper says that it is stable.
+/// How long a run takes, and after which time the Malacology paper calls a run stable.
 const SECONDS: f64 = 200.0;
 const STABLE_FROM_SECONDS: f64 = 100.0;
 /// More requests than a client can send in a run.
@@ -39,7 +39,8 @@ pub(super) struct SequencerTrial {
     pub question_seconds: f64,
 }
 
-/// The cost of each action. A rank serves about as many requests a second as a server of the paper.
+/// The cost of each action. A rank serves about as many requests a second as a server in the
+/// Malacology paper.
 pub(super) fn costs() -> CostModel {
     CostModel {
         service_seconds: 1e-3,
@@ -165,7 +166,7 @@ pub(super) fn back_off() -> Result<Computed> {
     Ok(Computed { costs: Some(costs()), findings, charts: vec![over_time] })
 }
 
-/// Questions a second from when the paper says that runs are stable.
+/// Requests a second after the time at which the Malacology paper calls a run stable.
 pub(super) fn stable_rate(simulation: &Simulation) -> f64 {
     let is_stable = |tick: &&nacre_balance::SimulatedTick| tick.at_seconds >= STABLE_FROM_SECONDS;
     let rates: Vec<_> =

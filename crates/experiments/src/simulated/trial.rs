@@ -15,8 +15,8 @@ const CLIENTS_OF_A_RANK: f64 = 3.06;
 /// How long a client waits for each other rank, relative to a create. Fitted, see
 /// `experiments/README.md`.
 const SCATTER_GATHER_SHARE: f64 = 0.375;
-/// The CPU use that each file-creating client causes on a node. In the paper three clients cause 48
-/// %.
+/// The CPU use that each file-creating client causes on a node. In the Mantle paper three clients
+/// cause 48 %.
 const CPU_PERCENT_OF_A_CLIENT: f64 = 16.0;
 /// How long clients of CephFS remember where a directory is.
 const LEASE_SECONDS: f64 = 30.0;
