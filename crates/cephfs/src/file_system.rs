@@ -24,9 +24,9 @@ const TELL_TIMEOUT: Duration = Duration::from_secs(20);
 const LOG_LINES: u32 = 1000;
 /// A rank writes this into the cluster log when its policy fails. Ceph 12 to 18 use the same words.
 const FAILED: &str = "mantle failed for balancer=";
-/// How the reason begins if the rank could not read the policy within half a tick. The policy is
-/// not at fault: the rank runs Ceph's own balancer in this tick, and reads the policy again in the
-/// next one.
+/// A failure that begins like this is no fault of the policy: the rank could not read the policy
+/// within half a tick. In this tick the rank runs Ceph's own balancer. In the next one it reads the
+/// policy again.
 const NOT_READ_IN_TIME: &str = "(110)";
 /// Rank 0 writes this into the cluster log when it has loaded another policy.
 const LOADED: &str = "mantle balancer version changed: ";
