@@ -279,7 +279,7 @@ fn the_costs_of_a_cluster_are_measured_and_used_in_a_simulation() {
     let simulation = balanced.cluster.json(&simulate);
     assert_eq!(simulation["costs"], profile["costs"]);
     let (status, said) = balanced.cluster.fails(&["balancer", "profile", "--seconds", "0"]);
-    assert!(status == 2 && said.contains("say more than 0 and at most 300 seconds"), "{said}");
+    assert!(status == 2 && said.contains("give --seconds a value above 0 and at most 300"), "{said}");
 }
 
 #[test]
@@ -332,6 +332,6 @@ fn invalid_settings_of_the_balancer_are_refused() {
     for tick in ["0", "-1", "nan", "100000"] {
         let tick = format!("--tick={tick}");
         let (_, said) = balanced.cluster.fails(&["balancer", "set", "never", &tick]);
-        assert!(said.contains("say one between 100ms and 3600s"), "{said}");
+        assert!(said.contains("give --tick a value from 100ms to 3600s"), "{said}");
     }
 }
