@@ -112,7 +112,7 @@ impl History {
                 Ok(KeptState::default())
             }
             Ok(_) => Err(Error::corrupt(
-                "the store answered a read of the balancer's state with something else",
+                "the store answered a read of the balancer's state with another kind of result",
             )),
             Err(error) => Err(error),
         }
@@ -145,7 +145,9 @@ impl History {
                 Ok(OpResult::Range(range)) => range,
                 Err(error) if error.kind() == nacre_object::ErrorKind::NotFound => break,
                 Ok(_) => {
-                    return Err(Error::corrupt("the store answered a listing with something else"));
+                    return Err(Error::corrupt(
+                        "the store answered a listing with another kind of result",
+                    ));
                 }
                 Err(error) => return Err(error),
             };

@@ -93,8 +93,9 @@ impl NodeTraits {
         let count = self.labels.len();
         if count > MAX_LABELS {
             return Err(Error::exhausted(format!(
-                "{count} labels are too many; a node can have {MAX_LABELS}"
-            )));
+                "the node would have {count} labels; at most {MAX_LABELS} are allowed"
+            ))
+            .hint("remove labels with `nacre node set NODE --unlabel NAME`"));
         }
         self.labels.iter().try_for_each(|(name, value)| check_label(name, value))?;
         match (MIN_CAPACITY..=MAX_CAPACITY).contains(&self.capacity) {
@@ -115,7 +116,7 @@ fn check_label(name: &str, value: &str) -> Result<()> {
     match is_long || is_odd {
         false => Ok(()),
         true => Err(Error::invalid(format!("a label {name:?} = {value:?} is not valid")).hint(format!(
-            "its name has letters, digits, `_`, `-` and `.`; neither is longer than {MAX_LABEL_BYTES} bytes"
+            "use letters, digits, `_`, `-` and `.` in the name, and at most {MAX_LABEL_BYTES} bytes in the name and in the value"
         ))),
     }
 }

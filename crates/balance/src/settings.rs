@@ -85,6 +85,7 @@ impl BalancerSettings {
     fn decode(stored: &[u8]) -> Result<Self> {
         let senseless = |cause: String| {
             Error::corrupt(format!("the stored settings of the balancer are damaged: {cause}"))
+                .hint("set them again: nacre balancer set POLICY")
         };
         let stored: Stored =
             serde_json::from_slice(stored).map_err(|cause| senseless(cause.to_string()))?;

@@ -242,9 +242,15 @@ fn inputs_that_contradict_each_other_are_invalid() {
     let spoilt: [(Spoil, &str); 6] = [
         (|it| it.whoami = 2, "rank 2 is to decide, but there are only 2 ranks"),
         (|it| it.ranks.clear(), "rank 0 is to decide, but there are only 0 ranks"),
-        (|it| it.unit_loads.clear(), "0 loads for 1 units"),
-        (|it| it.unit_loads[0] = f64::NAN, "the load of unit u1 is NaN"),
-        (|it| it.unit_loads[0] = -1.0, "the load of unit u1 is -1"),
+        (|it| it.unit_loads.clear(), "there are 0 loads for 1 units"),
+        (
+            |it| it.unit_loads[0] = f64::NAN,
+            "the load of unit u1 is NaN; it must be a number of at least 0",
+        ),
+        (
+            |it| it.unit_loads[0] = -1.0,
+            "the load of unit u1 is -1; it must be a number of at least 0",
+        ),
         (|it| it.ranks[1].cpu = f64::INFINITY, "a number of rank 1 is not finite"),
     ];
     for (spoil, text) in spoilt {

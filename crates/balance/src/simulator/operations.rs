@@ -155,7 +155,10 @@ impl Arrivals {
 
 fn check_trace(events: &[TraceEvent]) -> Result<()> {
     if events.len() > MAX_TRACE_EVENTS {
-        let text = format!("{} events of a trace; at most {MAX_TRACE_EVENTS} fit", events.len());
+        let text = format!(
+            "the trace has {} events; at most {MAX_TRACE_EVENTS} are allowed",
+            events.len()
+        );
         return Err(Error::exhausted(text));
     }
     for event in events {
@@ -169,7 +172,7 @@ fn check_trace(events: &[TraceEvent]) -> Result<()> {
 fn check_jobs(jobs: &[Job]) -> Result<()> {
     let steps: usize = jobs.iter().map(|job| job.steps.len()).sum();
     if steps > MAX_JOB_STEPS {
-        let text = format!("{steps} steps of jobs; at most {MAX_JOB_STEPS} fit");
+        let text = format!("the jobs have {steps} steps; at most {MAX_JOB_STEPS} are allowed");
         return Err(Error::exhausted(text));
     }
     for job in jobs {

@@ -46,7 +46,9 @@ impl Scenario {
             }
         }
         if units.is_empty() {
-            return Err(Error::invalid("the records name no units: there is nothing to simulate"));
+            return Err(Error::invalid(
+                "the records name no units, so there is nothing to simulate",
+            ));
         }
         let ranks = order.first().map_or(&[][..], |first| &first.record.inputs.ranks);
         let rank = |rank: &crate::RankLoad| RankGroup {

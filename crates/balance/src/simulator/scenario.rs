@@ -246,7 +246,9 @@ fn total(counts: impl Iterator<Item = usize>) -> usize {
 fn within(what: &str, count: usize, most: usize) -> Result<()> {
     match count <= most {
         true => Ok(()),
-        false => Err(Error::exhausted(format!("{count} {what}; at most {most} fit"))),
+        false => Err(Error::exhausted(format!(
+            "the scenario has {count} {what}; at most {most} are allowed"
+        ))),
     }
 }
 

@@ -30,7 +30,9 @@ impl Inputs {
     pub(crate) fn check(&self) -> Result<()> {
         let (ranks, units) = (self.ranks.len(), self.units.len());
         if ranks > MAX_RANKS {
-            return Err(Error::exhausted(format!("{ranks} ranks; at most {MAX_RANKS} fit")));
+            return Err(Error::exhausted(format!(
+                "the tick has {ranks} ranks; at most {MAX_RANKS} are allowed"
+            )));
         }
         check_unit_count(units)?;
         if self.whoami >= ranks {
@@ -39,13 +41,15 @@ impl Inputs {
             return Err(Error::invalid(text));
         }
         if self.unit_loads.len() != units {
-            let text = format!("{} loads for {units} units", self.unit_loads.len());
+            let text = format!("there are {} loads for {units} units", self.unit_loads.len());
             return Err(Error::invalid(text));
         }
         let is_load = |load: &f64| load.is_finite() && *load >= 0.0;
         if let Some(at) = self.unit_loads.iter().position(|load| !is_load(load)) {
             let (name, load) = (&self.units[at].name, self.unit_loads[at]);
-            return Err(Error::invalid(format!("the load of unit {name} is {load}")));
+            return Err(Error::invalid(format!(
+                "the load of unit {name} is {load}; it must be a number of at least 0"
+            )));
         }
         let is_odd = |rank: &RankLoad| rank.numbers().iter().any(|number| !number.is_finite());
         match self.ranks.iter().position(is_odd) {
@@ -58,7 +62,9 @@ impl Inputs {
 /// Fails if a rank has more units than a policy can look at.
 pub(crate) fn check_unit_count(units: usize) -> Result<()> {
     match units > MAX_UNITS {
-        true => Err(Error::exhausted(format!("{units} units; at most {MAX_UNITS} fit"))),
+        true => Err(Error::exhausted(format!(
+            "the rank has {units} units; at most {MAX_UNITS} are allowed"
+        ))),
         false => Ok(()),
     }
 }
