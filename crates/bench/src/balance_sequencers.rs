@@ -154,8 +154,10 @@ async fn load_until_spread(logs: &[Log], clients: &[Log]) -> Result<()> {
             return Ok(());
         }
     }
-    Err(Error::unavailable(format!("the sequencers are not spread after {SPREAD_PATIENCE:?}"))
-        .hint("check whether the machine is overloaded: nodes must send their heartbeats in time"))
+    Err(Error::unavailable(format!(
+        "the policy has not spread the sequencers within {SPREAD_PATIENCE:?}"
+    ))
+    .hint("check whether the machine is overloaded: nodes must send their heartbeats in time"))
 }
 
 /// Positions a second, by all clients.

@@ -65,7 +65,9 @@ fn tick(policy: &Policy, number: u64, clock: &Arc<dyn Clock>) -> Result<Duration
         rounds.hear(heartbeat(node, number, &names, load));
     }
     let Progress::Complete(round) = rounds.progress(number) else {
-        return Err(Error::corrupt("a tick is not complete with all heartbeats"));
+        return Err(Error::corrupt(
+            "the tick is not complete although all ranks have sent heartbeats",
+        ));
     };
     let inputs = Inputs {
         tick: number,

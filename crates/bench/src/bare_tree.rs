@@ -59,5 +59,5 @@ impl Sink for BareTree {
 }
 
 fn failed(error: fjall::Error) -> Error {
-    Error::unavailable(format!("the bare tree: {error}"))
+    Error::unavailable(format!("the baseline, fjall alone, failed: {error}"))
 }

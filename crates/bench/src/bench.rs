@@ -159,7 +159,8 @@ impl FromStr for Bench {
     fn from_str(text: &str) -> Result<Self> {
         Self::ALL.into_iter().find(|bench| bench.name() == text).ok_or_else(|| {
             let names = Self::ALL.map(Self::name).join(", ");
-            Error::invalid(format!("no bench {text:?}")).hint(format!("there are {names}"))
+            Error::invalid(format!("there is no bench {text:?}"))
+                .hint(format!("choose one of {names}"))
         })
     }
 }

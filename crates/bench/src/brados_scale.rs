@@ -115,7 +115,7 @@ impl Table {
             let output = self.call(&method, encode_batch(u32::MAX, &requests)).await?;
             let answers = decode_answers(output, requests.len())?;
             if answers.len() < requests.len() || answers.iter().any(|answer| answer.status < 0) {
-                return Err(Error::corrupt("the class refused rows"));
+                return Err(Error::corrupt("the class refused rows that the table should store"));
             }
         }
         Ok(())

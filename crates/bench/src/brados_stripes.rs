@@ -58,7 +58,7 @@ async fn compare(
     let divided = Index::install(cluster, "chunks_divided", PROGRAM).await?;
     let whole = Index::install(cluster, "chunks_whole", &PROGRAM.replace(LAYOUT, "")).await?;
     if divided.stripes.is_none() || whole.stripes.is_some() {
-        return Err(Error::invalid("`chunks.brados` has another layout than this bench knows"));
+        return Err(Error::invalid("this bench does not know the layout of `chunks.brados`"));
     }
     let (mut of_divided, mut of_whole) = (Runs::default(), Runs::default());
     for round in 0..setup.rounds {

@@ -114,7 +114,7 @@ impl Clients {
             }
         }
         if self.engine.osd_counts().by_plugin == before {
-            return Err(Error::unavailable("the OSDs have no class nacre").hint(
+            return Err(Error::unavailable("the OSDs do not have the class nacre").hint(
                 "see `nacre ceph check`; `make bench ENGINE=ceph` brings a cluster of its own",
             ));
         }

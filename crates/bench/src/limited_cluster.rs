@@ -58,8 +58,9 @@ impl LimitedCluster {
             let node = entry.node_name()?;
             let transport = &client.log_env().sequencers;
             let asked = transport.ask(&node, NODE_SERVICE, "status", Bytes::new(), STATUS_PATIENCE);
-            let report: NodeReport = serde_json::from_slice(&asked.await?)
-                .map_err(|cause| Error::corrupt(format!("the status of {node}: {cause}")))?;
+            let report: NodeReport = serde_json::from_slice(&asked.await?).map_err(|cause| {
+                Error::corrupt(format!("the status of {node} cannot be read: {cause}"))
+            })?;
             self.quotas.push(ProcessorQuota::of(report.pid, processors)?);
             self.nodes.push(node);
         }

@@ -72,7 +72,8 @@ async fn measure(cluster: &ScratchCluster, report: &mut dyn FnMut(Figure)) -> Re
     shared.is_over.store(true, Ordering::Relaxed);
     let mut told = vec![];
     while let Some(ended) = tasks.join_next().await {
-        let ended = ended.map_err(|error| Error::unavailable(format!("a client: {error}")))?;
+        let ended =
+            ended.map_err(|error| Error::unavailable(format!("a client ended early: {error}")))?;
         told.extend(ended?);
     }
     check(&log, told).await?;
@@ -110,13 +111,18 @@ async fn check(log: &Log, told: Vec<(u64, String)>) -> Result<()> {
             at = slot.position + 1;
             let Some(Entry::Data(data)) = slot.entry else { continue };
             if told.remove(&slot.position).is_none_or(|record| data != record.as_bytes()) {
-                let text = format!("position {} holds a record nobody was told of", slot.position);
+                let text = format!(
+                    "position {} holds a record that no client has had acknowledged there",
+                    slot.position
+                );
                 return Err(Error::corrupt(text));
             }
         }
     }
     match told.first_key_value() {
-        Some((position, _)) => Err(Error::corrupt(format!("the record at {position} is missing"))),
+        Some((position, _)) => Err(Error::corrupt(format!(
+            "the acknowledged record at position {position} is missing"
+        ))),
         None => Ok(()),
     }
 }
@@ -173,7 +179,7 @@ impl Shared {
                 sleep(LOOK).await;
             }
         };
-        let late = |_| Error::unavailable("a client has no answer any more");
+        let late = |_| Error::unavailable("a client has waited too long for an answer");
         tokio::time::timeout(PATIENCE, answered).await.map_err(late)?;
         Ok(self.longest.load(Ordering::Relaxed) as f64 / 1e6)
     }

@@ -68,7 +68,7 @@ impl OsdProcesses {
 }
 
 fn ended() -> Error {
-    Error::unavailable("an OSD ended")
+    Error::unavailable("an OSD ended during the measurement")
 }
 
 fn is_osd_of(process: &Path, conf: &Path) -> bool {

@@ -243,7 +243,10 @@ async fn activate(
     while millis.len() < subscribers {
         let told = tokio::time::timeout(PATIENCE, live.recv()).await;
         let Ok(Some((told_version, at))) = told else {
-            let text = format!("version {version} is live with {} subscribers", millis.len());
+            let text = format!(
+                "only {} of {subscribers} subscribers run version {version} in time",
+                millis.len()
+            );
             return Err(Error::unavailable(text));
         };
         if told_version == version {

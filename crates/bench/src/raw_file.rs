@@ -129,5 +129,5 @@ fn laid_out(path: &Path) -> io::Result<File> {
 }
 
 fn failed(error: impl std::fmt::Display) -> Error {
-    Error::unavailable(format!("the raw file: {error}"))
+    Error::unavailable(format!("the baseline, a raw file, cannot be written: {error}"))
 }

@@ -62,7 +62,9 @@ async fn nacre(log: &Log, size: usize, span: Duration) -> Result<f64> {
             async move {
                 match log.read(position).await? {
                     Entry::Data(data) if data.len() == size => Ok(()),
-                    other => Err(Error::corrupt(format!("{position} holds {other:?}"))),
+                    other => Err(Error::corrupt(format!(
+                        "position {position} holds {other:?} instead of an entry of {size} bytes"
+                    ))),
                 }
             }
         }

@@ -37,7 +37,8 @@ pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result
             continue;
         }
         let victim = cluster.supervisor.cluster().with_role(role).next();
-        let victim = victim.ok_or_else(|| Error::not_found(format!("{what}: no such node")))?;
+        let victim = victim
+            .ok_or_else(|| Error::not_found(format!("the cluster has no node for {what}")))?;
         let (mut detection, mut recovery) = (vec![], vec![]);
         for _ in 0..MIN_KILLS.max(setup.rounds) {
             let (detected, recovered) = kill(&cluster, &log, &victim.name).await?;

@@ -91,5 +91,5 @@ impl RedisServer {
 
 /// A failure of Redis as ours.
 pub(crate) fn failed(error: redis::RedisError) -> Error {
-    Error::unavailable(format!("redis: {error}"))
+    Error::unavailable(format!("Redis failed: {error}"))
 }

@@ -52,7 +52,9 @@ pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result
 async fn measure(setup: &Setup, folder: &Path, cluster: &ScratchCluster) -> Result<[f64; 2]> {
     let client = cluster.client().await?;
     let objects = objects_of_home(&client)?;
-    let last = objects.last().ok_or_else(|| Error::not_found("no object is at home"))?;
+    let last = objects
+        .last()
+        .ok_or_else(|| Error::not_found(format!("no object belongs to the target {HOME}")))?;
     client.pool("data").await?.object(last.name.as_str())?.write(0, "at home").await?;
     let without = restarts(cluster, &client, last, setup.rounds).await?;
     put_rules(setup, folder).await?;
@@ -62,7 +64,9 @@ async fn measure(setup: &Setup, folder: &Path, cluster: &ScratchCluster) -> Resu
     }
     let routed = routed_objects(setup, folder).await?;
     if routed != RULES as u64 {
-        return Err(Error::corrupt(format!("{routed} objects of {RULES} are routed")));
+        return Err(Error::corrupt(format!(
+            "only {routed} of {RULES} objects were sent to {AWAY}"
+        )));
     }
     Ok([without, restarts(cluster, &client, last, setup.rounds).await?])
 }
@@ -96,9 +100,9 @@ async fn put_rules(setup: &Setup, folder: &Path) -> Result<()> {
         "nacre routes 1\napplication bench on {HOME}\n  * w data/o* -> program away follow\n"
     );
     for (path, content) in [(&program, source), (&rules, text)] {
-        tokio::fs::write(path, content)
-            .await
-            .map_err(|error| Error::unavailable(format!("{}: {error}", path.display())))?;
+        tokio::fs::write(path, content).await.map_err(|error| {
+            Error::unavailable(format!("cannot write {}: {error}", path.display()))
+        })?;
     }
     let program = program.to_string_lossy().into_owned();
     nacre(setup, folder, &["program", "put", "route/away", &program, "--activate"]).await?;
@@ -120,7 +124,9 @@ async fn wait_for_rules(
             return Ok(());
         }
         if clock.monotonic() - began > PATIENCE {
-            return Err(Error::unavailable("the rules are not in force"));
+            return Err(Error::unavailable(format!(
+                "the node does not apply the rules within {PATIENCE:?}"
+            )));
         }
         tokio::time::sleep(REST).await;
     }
@@ -130,7 +136,7 @@ async fn wait_for_rules(
 async fn routed_objects(setup: &Setup, folder: &Path) -> Result<u64> {
     let status = nacre(setup, folder, &["route", "status", "--json"]).await?;
     let status: serde_json::Value = serde_json::from_str(&status)
-        .map_err(|error| Error::corrupt(format!("the status of routes: {error}")))?;
+        .map_err(|error| Error::corrupt(format!("the status of routes cannot be read: {error}")))?;
     let of_home = status.as_array().and_then(|all| all.iter().find(|one| one["target"] == HOME));
     Ok(of_home.and_then(|one| one["routed_objects"].as_u64()).unwrap_or(0))
 }
@@ -140,7 +146,8 @@ async fn nacre(setup: &Setup, folder: &Path, arguments: &[&str]) -> Result<Strin
     let mut command = Command::new(&setup.program);
     command.args(arguments).arg("--cluster").arg(folder.join("cluster"));
     let output = command.output().await;
-    let output = output.map_err(|error| Error::unavailable(format!("nacre: {error}")))?;
+    let output = output
+        .map_err(|error| Error::unavailable(format!("the command nacre cannot be run: {error}")))?;
     match output.status.success() {
         true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
         false => Err(Error::unavailable(String::from_utf8_lossy(&output.stderr).into_owned())),

@@ -57,7 +57,7 @@ fn round(tenants: usize) -> Result<f64> {
     for _ in 0..DECISIONS {
         let now = clock.monotonic();
         let Next::Send(sent) = scheduler.next(now) else {
-            return Err(Error::corrupt("the device idles while requests wait"));
+            return Err(Error::corrupt("the scheduler lets the device idle while requests wait"));
         };
         scheduler.complete(sent.request, None, now);
         scheduler.enqueue(request(sent.tenant)?, now)?;

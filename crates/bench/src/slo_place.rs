@@ -39,7 +39,7 @@ fn place(seed: u64) -> Result<f64> {
     let are_kept = admitted.all(|(one, latency)| meets(latency, one.candidate.slo_seconds));
     match placed == TENANTS && are_kept {
         true => Ok(seconds),
-        false => Err(Error::corrupt(format!("{placed} of {TENANTS} tenants were placed"))),
+        false => Err(Error::corrupt(format!("only {placed} of {TENANTS} tenants were placed"))),
     }
 }
 

@@ -64,7 +64,9 @@ async fn once(program: &Path, folder: &Path) -> Result<(Duration, f64)> {
     time::sleep(IDLE_AFTER).await;
     let memory = memory_mib(&up)?;
     // The nodes end with the pipe from their supervisor.
-    up.kill().await.map_err(|error| Error::unavailable(format!("nacre up: {error}")))?;
+    up.kill()
+        .await
+        .map_err(|error| Error::unavailable(format!("`nacre up` cannot be ended: {error}")))?;
     Ok((started, memory))
 }
 

@@ -92,11 +92,11 @@ fn a_simulated_figure_is_written_drawn_and_drawn_again() {
     let engine = ["--engine", "ceph:/etc/ceph/ceph.conf"];
     let refused = run(folder.path(), &[&simulate[..], &engine].concat());
     let said = String::from_utf8(refused.stderr).unwrap();
-    assert!(!refused.status.success() && said.contains("runs on no engine"), "{said}");
+    assert!(!refused.status.success() && said.contains("is not measured on an engine"), "{said}");
     for (figure, option, because) in [
         ("malacology-updates", ["--ceph-cluster", "script"], "measured on nodes of its own"),
         ("malacology-modes", ["--ceph-cluster", "script"], "is not measured on CephFS"),
-        ("brados-5-random-reads", ["--build", "build.json"], "for figures of balancing"),
+        ("brados-5-random-reads", ["--build", "build.json"], "need a figure of balancing"),
         ("mantle-9-compile-speedup", ["--build", "none.json"], "none.json"),
     ] {
         let refused = run(folder.path(), &[&["experiment", figure], &option[..]].concat());

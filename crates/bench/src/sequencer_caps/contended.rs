@@ -134,7 +134,7 @@ pub async fn measure(
         }
     });
     let outcome = outcome.await?;
-    release.await.map_err(|error| Error::unavailable(format!("a client: {error}")))?;
+    release.await.map_err(|error| Error::unavailable(format!("a client ended early: {error}")))?;
     let longest = outcome.latency_micros(100.0) / 1e3;
     let slowest = SLOWEST_OF.map(|calls| {
         let percentile = 100.0 * (1.0 - 1.0 / f64::from(calls));

@@ -143,13 +143,14 @@ pub async fn run(arguments: ExperimentArguments, out: Out) -> Result<()> {
             unless_interrupted(measure_on_nodes(figure, arguments, &folder, out)).await
         }
         Figure::Measured(_) if arguments.ceph_cluster.is_some() || arguments.build.is_some() => {
-            Err(Error::invalid("--ceph-cluster and --build are for figures of balancing"))
+            Err(Error::invalid("--ceph-cluster and --build need a figure of balancing"))
         }
         Figure::Measured(experiment) => {
             unless_interrupted(measure_and_draw(experiment, arguments, &folder, out)).await
         }
         Figure::Simulated(_) if matches!(arguments.engine, Engine::Ceph(_)) => {
-            Err(Error::invalid("a simulated figure runs on no engine").hint("leave --engine out"))
+            Err(Error::invalid("a simulated figure is not measured on an engine")
+                .hint("leave --engine out"))
         }
         Figure::Simulated(figure) if let Some(script) = arguments.ceph_cluster => {
             let rounds = arguments.rounds.into();
