@@ -103,7 +103,8 @@ impl FromStr for Experiment {
     fn from_str(text: &str) -> Result<Self> {
         Self::ALL.into_iter().find(|one| one.name() == text).ok_or_else(|| {
             let names = Self::ALL.map(Self::name).join(", ");
-            Error::invalid(format!("no experiment {text:?}")).hint(format!("choose one of {names}"))
+            Error::invalid(format!("there is no figure {text:?}"))
+                .hint(format!("choose one of {names}"))
         })
     }
 }

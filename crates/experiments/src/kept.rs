@@ -51,7 +51,9 @@ pub trait Kept: Serialize + DeserializeOwned {
     /// # Errors
     /// `Invalid` for anything else.
     fn from_json(text: &str) -> Result<Self> {
-        serde_json::from_str(text).map_err(|error| Error::invalid(format!("not a report: {error}")))
+        serde_json::from_str(text).map_err(|error| {
+            Error::invalid(format!("the file is not a report of a figure: {error}"))
+        })
     }
 
     /// The text to keep.

@@ -90,8 +90,9 @@ impl RecordedBuild {
     /// # Errors
     /// `Invalid` for anything else, and for a recording without operations.
     pub fn from_json(text: &str) -> Result<Self> {
-        let build: Self = serde_json::from_str(text)
-            .map_err(|error| Error::invalid(format!("not a recorded build: {error}")))?;
+        let build: Self = serde_json::from_str(text).map_err(|error| {
+            Error::invalid(format!("the file is not a recorded build: {error}"))
+        })?;
         if build.operations() == 0 {
             return Err(Error::invalid("the recorded build has no operations"));
         }

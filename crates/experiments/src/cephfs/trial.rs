@@ -295,7 +295,9 @@ impl Site {
         let failures = self.fs.reports(&active).await?.failures;
         match failures.first() {
             None => Ok(()),
-            Some(failure) => Err(Error::invalid(format!("{active} failed on {failure}"))),
+            Some(failure) => {
+                Err(Error::invalid(format!("the policy {active} failed on {failure}")))
+            }
         }
     }
 
@@ -315,7 +317,7 @@ impl Site {
             }
             if clock.monotonic() > end {
                 return Err(Error::unavailable(
-                    "the ranks do not hand over what is placed elsewhere",
+                    "the ranks have not migrated the directories to their places in time",
                 ));
             }
             tokio::time::sleep(LOOK_AGAIN).await;

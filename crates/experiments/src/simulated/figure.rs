@@ -191,7 +191,7 @@ impl FromStr for SimulatedFigure {
     fn from_str(text: &str) -> Result<Self> {
         Self::ALL.into_iter().find(|one| one.name() == text).ok_or_else(|| {
             let names = Self::ALL.map(Self::name).join(", ");
-            Error::invalid(format!("no simulated figure {text:?}"))
+            Error::invalid(format!("there is no simulated figure {text:?}"))
                 .hint(format!("choose one of {names}"))
         })
     }

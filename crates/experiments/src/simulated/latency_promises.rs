@@ -61,7 +61,9 @@ impl Layout for ByName {
 
     fn locate(&self, object: Option<&str>) -> Result<Vec<usize>> {
         let target = object.and_then(|object| object.parse().ok());
-        target.map(|target| vec![target]).ok_or_else(|| Error::invalid("an object of no target"))
+        target
+            .map(|target| vec![target])
+            .ok_or_else(|| Error::invalid("the name of the object is not the number of a target"))
     }
 }
 
