@@ -134,5 +134,5 @@ fn bytes(bytes: &[u8]) -> Result<CString> {
 
 fn refused(what: &str, name: &str, status: i32) -> Error {
     let reason = std::io::Error::from_raw_os_error(status.saturating_neg());
-    Error::unavailable(format!("CephFS: {what} {name}: {reason}"))
+    Error::unavailable(format!("CephFS refused {what} {name}: {reason}"))
 }
