@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bounded_number_of_ticks_is_kept() {
+    fn heartbeats_of_a_bounded_number_of_ticks_are_kept() {
         let mut rounds = Rounds::new("a");
         rounds.hear(heartbeat("a", 7));
         (8..1000).for_each(|tick| rounds.hear(heartbeat("b", tick)));

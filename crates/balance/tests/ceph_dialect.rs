@@ -39,7 +39,7 @@ fn ranks_count_from_zero_and_have_the_metrics_of_ceph() {
 }
 
 #[test]
-fn an_upstream_policy_runs_unmodified() {
+fn a_policy_of_upstream_ceph_runs_unmodified() {
     // The shape of Ceph's greedyspill.lua: it walks `mds`, gives each rank a load, and logs.
     let source = ceph(
         r#"local metrics = {"auth.meta_load", "all.meta_load", "req_rate", "queue_len", "cpu_load_avg"}
@@ -134,7 +134,7 @@ fn an_empty_policy_is_not_found() {
 }
 
 #[test]
-fn units_are_measured_as_the_original_does() {
+fn units_are_measured_as_by_the_original_policy() {
     let rates = nacre_balance::UnitRates { iwr: 3.0, ..Default::default() };
     let loads = policy(&ceph("return {}")).measure(&[rates], &clock());
     assert_eq!(loads.unwrap(), [6.0]);

@@ -28,7 +28,7 @@ fn an_empty_policy_is_the_original_of_cephfs() {
 }
 
 #[test]
-fn the_original_policy_weighs_loads_as_the_paper_says() {
+fn the_original_policy_weighs_loads_as_the_mantle_paper_says() {
     let rates = UnitRates { ird: 1.0, iwr: 10.0, readdir: 100.0, fetch: 1000.0, store: 10_000.0 };
     let loads = policy("-- nothing").measure(&[rates, UnitRates::default()], &clock());
     assert_eq!(loads.unwrap(), [1.0 + 20.0 + 100.0 + 2000.0 + 40_000.0, 0.0]);
@@ -39,7 +39,7 @@ fn the_original_policy_weighs_loads_as_the_paper_says() {
 }
 
 #[test]
-fn the_original_matches_the_largest_importers_with_the_largest_exporters() {
+fn the_original_policy_pairs_the_busiest_ranks_with_the_idlest_ranks() {
     // The average load is 50. Rank 0 is 40 above it and rank 1 is 30 above it. Rank 2 is 50 below
     // it and rank 3 is 20 below it.
     let loads = [90.0, 80.0, 0.0, 30.0];
@@ -51,7 +51,7 @@ fn the_original_matches_the_largest_importers_with_the_largest_exporters() {
 }
 
 #[test]
-fn the_original_moves_nothing_under_a_minimum() {
+fn the_original_policy_moves_nothing_under_a_minimum() {
     let decision = decide(&policy("-- nothing"), &tick(0, &[0.015, 0.0], &[0.015]));
     assert!(decision.is_due);
     assert_eq!((decision.targets, decision.moves), (vec![0.0, 0.0], vec![]));
@@ -124,7 +124,7 @@ fn each_unit_is_measured_by_its_own_counters() {
 }
 
 #[test]
-fn when_is_written_in_any_of_five_ways() {
+fn the_hook_when_may_have_any_of_five_forms() {
     for (source, is_due) in [
         ("when = [[if MDSs[whoami]['load'] > 5 then]]", true),
         ("when = [[local limit = 50 if MDSs[whoami]['load'] > limit then]]", false),
@@ -210,14 +210,14 @@ fn every_selector_runs_and_the_nearest_wins() {
 }
 
 #[test]
-fn one_selector_needs_no_list() {
+fn a_policy_may_name_one_selector_without_a_list() {
     let source = moving("targets[2] = 55.6") + "\nhowmuch = 'small_half'";
     let decision = decide(&policy(&source), &tick(0, &[111.4, 0.0], &FRAGMENTS));
     assert_eq!(decision.selectors, [(1, "small_half".to_owned())]);
 }
 
 #[test]
-fn a_selector_may_be_a_program() {
+fn a_policy_may_select_units_with_a_function() {
     let source = moving("targets[2] = 55.6 targets[3] = 13")
         + "\nhowmuch = { 'half', function(list, target, rank)
              assert(list[1].kind == 'sequencer' and list[1].tenant == 'alice')
@@ -259,7 +259,7 @@ fn a_policys_state_is_nil_at_first_and_then_its_last_written_value() {
 }
 
 #[test]
-fn placement_forbids_moves() {
+fn the_hook_placement_can_forbid_moves() {
     let source = moving("targets[2] = 5 targets[3] = 5")
         + "\nfunction placement(unit, rank)
              return MDSs[rank].labels.sequencers == 'yes' or unit.kind ~= 'sequencer'
@@ -272,7 +272,7 @@ fn placement_forbids_moves() {
 }
 
 #[test]
-fn the_listings_of_the_paper_run_once_their_mistakes_are_fixed() {
+fn the_policies_of_the_mantle_paper_run_once_their_mistakes_are_fixed() {
     let listing_3 = r#"
         mdsload = [=[MDSs[i]["all"]]=]
         when = [[wait=RDState() or 0; go = 0;

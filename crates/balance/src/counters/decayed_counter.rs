@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_amount_counts_more() {
+    fn a_recent_amount_counts_more_than_an_old_one() {
         let mut counter = DecayedCounter::with_half_life(SECOND);
         counter.add(Duration::ZERO, 4.0);
         counter.add(SECOND, 4.0);

@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_reference_lists_exactly_what_balancer_policies_are_given() {
+    fn the_lua_reference_lists_exactly_what_balancer_policies_are_given() {
         let page = include_str!("../../../../docs/lua-api.md");
         let (_, section) = page.split_once("## Balancer policies").expect("there is a section");
         let section = section.split("\n## ").next().expect("a section has a text");

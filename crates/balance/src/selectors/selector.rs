@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn each_selector_chooses_the_units_that_the_paper_lists() {
+    fn each_selector_chooses_the_units_that_the_mantle_paper_lists() {
         for (selector, fragments, sum) in [
             (Selector::BigFirst, &[15.7, 14.6, 14.6, 13.7][..], 58.6),
             (Selector::SmallFirst, &[12.7, 13.3, 13.3, 13.5, 13.7], 66.5),
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_selector_has_the_names_that_the_listings_use() {
+    fn a_selector_has_the_names_that_the_mantle_paper_uses() {
         assert_eq!(Selector::named("big"), Some(Selector::BigFirst));
         assert_eq!(Selector::named("small"), Some(Selector::SmallFirst));
         for selector in Selector::ALL {
