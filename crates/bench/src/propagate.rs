@@ -281,7 +281,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_distribution_is_drawn_from_the_shortest_to_the_longest() {
+    fn a_distribution_of_times_is_drawn_from_the_shortest_to_the_longest() {
         let updates = Updates::of((1..=200).rev().map(f64::from).collect(), vec![3.0, 2.0]);
         let Drawn { findings, charts } = draw(&updates, SUBSCRIBERS, (54.0, 194.0));
         let medians: Vec<_> = findings.iter().map(|finding| finding.measured.median).collect();
