@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_spread_has_the_median_the_least_and_the_greatest_value() {
+    fn the_spread_of_values_has_their_median_least_and_greatest() {
         let spread = Spread::of([3.04, 1.0, 2.0]);
         assert_eq!((spread.least, spread.median, spread.most), (1.0, 2.0, 3.0));
         assert_eq!(spread.rounds, [3.0, 1.0, 2.0]);
