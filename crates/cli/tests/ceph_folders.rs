@@ -45,7 +45,7 @@ fn is_of(folder: &Path, node: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn folders_of_one_user_settle_on_one_sequencer_and_one_goes_on_without_the_other() {
+async fn two_folders_on_one_ceph_share_a_sequencer_and_one_continues_without_the_other() {
     let ceph = CephCluster::start(&["--osds", "1"]);
     let engine = format!("ceph:{}", ceph.conf().display());
     let scratch = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
@@ -87,7 +87,7 @@ async fn folders_of_one_user_settle_on_one_sequencer_and_one_goes_on_without_the
 
 /// Each has an authority of its own, so neither reaches the other's nodes.
 #[tokio::test(flavor = "multi_thread")]
-async fn folders_that_do_not_reach_each_other_take_turns_with_the_sequencer() {
+async fn folders_whose_nodes_cannot_reach_each_other_take_turns_with_the_sequencer() {
     let ceph = CephCluster::start(&["--osds", "1"]);
     let engine = format!("ceph:{}", ceph.conf().display());
     let running = [(); 2].map(|()| RunningCluster::start_tls_with(&["--engine", &engine]));

@@ -198,7 +198,7 @@ fn logs_work_with_pipes() {
 }
 
 #[test]
-fn a_log_needs_a_class_of_logs_and_keeps_the_class_from_removal() {
+fn a_log_needs_a_class_that_stores_logs_and_prevents_its_removal() {
     let cluster = RunningCluster::start();
     let file = cluster.folder().join("class.lua");
     let put = |name: &str, source: &str| {

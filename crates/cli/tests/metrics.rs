@@ -176,7 +176,7 @@ fn the_supervisor_counts_the_restarts_of_a_node() {
 }
 
 #[test]
-fn a_wrong_scrape_gets_an_error_and_silent_scrapers_block_nobody() {
+fn a_malformed_metrics_request_gets_an_error_and_silent_connections_block_nobody() {
     let cluster = RunningCluster::start();
     let address = address_of(&cluster, "storage.0");
     let ask = |request: &[u8]| ask(&address, request).lines().next().unwrap_or_default().to_owned();

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_in_the_dialect_of_the_paper_is_translated() {
+    fn a_policy_in_the_dialect_of_the_mantle_paper_is_translated() {
         const PAPERS: &str = include_str!("../../../../../programs/balancer/greedy_spill.lua");
         let checked = compile("greedy_spill", 1, PAPERS).unwrap();
         assert!(checked.losses.iter().any(|lost| lost.starts_with("howmuch: ")), "{checked:?}");

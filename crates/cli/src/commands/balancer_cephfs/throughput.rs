@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drop_counts_once_it_has_lasted_for_a_tick() {
+    fn a_drop_of_requests_counts_once_it_has_lasted_for_a_tick() {
         let mut bound = ThroughputBound::new(1000.0, 50.0, TICK);
         assert_eq!(bound.hear(seconds(0), 499.0), None);
         assert_eq!(bound.hear(seconds(9), 499.0), None);
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drop_that_ends_within_a_tick_is_forgotten() {
+    fn a_drop_of_requests_that_ends_within_a_tick_is_forgotten() {
         let mut bound = ThroughputBound::new(1000.0, 50.0, TICK);
         assert_eq!(bound.hear(seconds(0), 0.0), None);
         assert_eq!(bound.hear(seconds(9), 500.0), None);
