@@ -84,7 +84,7 @@ struct Place {
     )]
     cluster: PathBuf,
     /// Connect with this identity file; the cluster's folder is then not needed. Commands that need
-    /// no running cluster, such as `init` and `up`, refuse this option and ignore the variable
+    /// no running cluster, such as `init` and `up`, refuse this option and ignore NACRE_IDENTITY
     #[arg(
         long,
         global = true,

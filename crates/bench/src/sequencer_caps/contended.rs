@@ -11,8 +11,8 @@ use crate::scratch::ScratchCluster;
 
 /// How many seconds a client holds the capability, as in the public data of the Malacology paper.
 const HOLDS: [f64; 4] = [0.001, 0.01, 0.1, 0.25];
-/// How many operations a client does before it returns the capability, as in the same data. The
-/// client returns it after a quarter of a second at the latest.
+/// How many operations a client does before it returns the capability, as in the public data of the
+/// Malacology paper. It returns the capability after a quarter of a second at the latest.
 const QUOTAS: [u64; 7] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000];
 /// The Malacology paper's public data for two clients that may each hold the capability for 0.25 s.
 /// Each pair has the operations of a turn, and the positions a second of both clients.

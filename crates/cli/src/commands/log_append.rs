@@ -46,15 +46,15 @@ pub struct AppendArguments {
 
 /// Records appended by one call: enough to fill the pipe to every target.
 const APPEND_BATCH: usize = 512;
-/// How long an interrupted command waits for the batch in flight. A restarted node serves again
-/// within this time.
+/// How long an interrupted command waits for the batch in flight. If a node fails, it restarts and
+/// serves again within this time.
 const INTERRUPT_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Appends every line.
 ///
 /// # Errors
 /// - The error of the first record that could not be appended.
-/// - `Conflict` if a record lies behind a later one.
+/// - `Conflict` if a record got a position behind a record that follows it in the input.
 /// - `Invalid` or `NotFound` if the input cannot be read to its end.
 /// - `Unavailable` if a signal ended the command.
 pub async fn append(log: &Log, arguments: AppendArguments, out: Out) -> Result<()> {

@@ -436,8 +436,8 @@ async fn install(cluster: &Cluster, program: &ProgramId, source: &str) -> Result
     Ok(version)
 }
 
-/// How many records the writers may append until the fault at the end of this quarter has happened:
-/// all up to the middle of the next quarter.
+/// The number of records at which the writers wait until the fault at the end of this quarter has
+/// happened: those up to the middle of the next quarter.
 fn gate_before(work: &Work, quarter: usize) -> usize {
     (work.total() * quarter + work.total() * (quarter + 1)) / 8
 }

@@ -62,7 +62,8 @@ pub struct PushArguments {
 /// # Errors
 /// - `Fault`, `Invalid` or `Exhausted` if the policy fails in the dry run.
 /// - `Unsupported` if the file system does not balance.
-/// - `Fault` if a rank reported an error; the former policy is then active again.
+/// - `Fault` if a rank reported an error or throughput dropped; the former policy is then active
+///   again.
 pub async fn run(arguments: PushArguments, out: Out) -> Result<()> {
     let PushArguments { file, name, watch, max_drop, dry_run, place } = arguments;
     let source = read_text(&file)?;

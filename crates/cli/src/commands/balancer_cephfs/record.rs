@@ -20,8 +20,8 @@ use crate::signals::Interrupts;
 /// The arguments of `nacre balancer cephfs record`
 #[derive(Debug, clap::Args)]
 pub struct RecordArguments {
-    /// The file to write; it gets one line for each rank and tick, the time from one decision of
-    /// the balancer to the next
+    /// The file to write; it gets one line for each rank and tick (the time from one decision of
+    /// the balancer to the next)
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Seconds to record (default: until interrupted)

@@ -73,8 +73,8 @@ pub struct AdmitArguments {
     #[arg(long, value_name = "BYTES", default_value_t = 4 << 20, value_parser = units::size)]
     block_bytes: u64,
     /// How requests are taken to spread over targets: `per-target` (by their objects), `uniform`
-    /// (the same, with equal limits on all targets), `optimistic` (all targets as one that is as
-    /// fast as all), `pessimistic` (all may hit one target)
+    /// (the same, with equal limits on all targets), `optimistic` (all targets are one that is as
+    /// fast as all together), `pessimistic` (all requests may hit one target)
     #[arg(long, value_name = "NAME", default_value_t)]
     estimator: Estimator,
 }

@@ -29,8 +29,8 @@ pub struct CurveArguments {
     #[arg(long, value_name = "N", default_value_t = 1)]
     targets: usize,
     /// How requests are taken to spread over targets: `per-target` (by their objects), `uniform`
-    /// (the same, with equal limits on all targets), `optimistic` (all targets as one that is as
-    /// fast as all), `pessimistic` (all may hit one target)
+    /// (the same, with equal limits on all targets), `optimistic` (all targets are one that is as
+    /// fast as all together), `pessimistic` (all requests may hit one target)
     #[arg(long, value_name = "NAME", default_value_t)]
     estimator: Estimator,
     /// The size of the objects into which a traced volume is divided, such as 4194304 or 4M

@@ -4,7 +4,7 @@
 //! A latency counts from the time at which the request was due, so a delayed request is not
 //! measured as fast (no coordinated omission). The requests on one object are sent one after the
 //! other, so a read must return the last acknowledged write. If a write failed, the next read shows
-//! whether it happened.
+//! whether the write took effect.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
