@@ -2,8 +2,8 @@
 //!
 //! `cargo run --release -p nacre-class --example method_cost [PART OF A LABEL]`
 //!
-//! Each figure is CPU time on one thread, on an object that is a map in memory. So the figures
-//! leave out what an engine adds to both, above all commit and sync.
+//! Each figure is CPU time on one thread. The objects are kept in a map in memory. So the figures
+//! leave out the work of an engine, above all commit and sync.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

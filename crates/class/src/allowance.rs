@@ -1,6 +1,6 @@
-//! Bounds the time that all calls of one request may take together on one thread. Each call has its
-//! own budget, but a request may hold a thousand calls. Without this bound it could delay every
-//! client whose objects the thread serves.
+//! Bounds the time that all calls of one request together may take on a thread. Each call has a
+//! budget of its own, but a request may hold a thousand calls. Without this bound, one request
+//! could delay every client whose objects the thread serves.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -8,11 +8,12 @@ use std::time::Duration;
 use nacre_clock::Clock;
 use nacre_object::{CallAllowance, Error, Result};
 
-/// The CPU time that the calls of a request may take: that of some calls with full budgets.
+/// The CPU time that all calls of a request may take together. It is enough for several calls that
+/// use up their budgets.
 const CPU_TIME: Duration = Duration::from_secs(1);
-/// How long all calls of a request may take, including waits for the disk. The last call may still
-/// begin just before this time is over. Even then the request ends before an OSD considers its
-/// thread stuck (`osd_op_thread_timeout`, 15 s).
+/// How long all calls of a request may take, including waits for the disk. The last call may begin
+/// just before this time is over. Even then the request ends before an OSD considers its thread
+/// stuck, which it does after 15 s (`osd_op_thread_timeout`).
 const WALL_TIME: Duration = Duration::from_secs(5);
 /// For requests that took less, the CPU time is not read.
 const QUICK: Duration = Duration::from_millis(50);

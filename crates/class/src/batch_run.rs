@@ -1,8 +1,8 @@
 //! Runs a batch: many requests for one Luau method in one call.
 //!
-//! A loop in the VM goes from one request to the next. If a request fails, the loop ends and the
-//! host starts it again for the next request. A failed request is refused alone if it has changed
-//! nothing and the budget is not used up. Otherwise the whole call fails.
+//! A loop in the VM runs one request after the other. If a request fails, the loop ends. If that
+//! request changed nothing and the budget is not used up, the host refuses only this request and
+//! starts the loop again at the next one. Otherwise the whole call fails.
 
 use std::cell::Cell;
 

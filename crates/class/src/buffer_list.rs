@@ -129,7 +129,8 @@ pub(crate) fn install(host: &Host<'_>) -> mlua::Result<()> {
     host.globals.raw_set("bufferlist", table)
 }
 
-/// The bytes of a data argument: those of a buffer list are shared, those of a string are copied.
+/// The bytes of an argument that is a buffer list or a string. Shares the bytes of a buffer list;
+/// copies those of a string.
 pub(crate) fn data_of(value: &Value) -> Option<Bytes> {
     match value {
         Value::String(text) => Some(Bytes::copy_from_slice(&text.as_bytes())),

@@ -1,14 +1,14 @@
 //! Counts the calls of a Brados class as they arrive. From the counts the tuner later chooses a
 //! layout.
 //!
-//! Each method has a histogram of the sizes of its requests. It also samples its first requests,
-//! and later one in [`SAMPLED_ONE_IN`]. For each column of a sampled request it records sums and
-//! bounds, never the values themselves. Each arriving request, also each request of a batch,
-//! records how many calls are in flight.
+//! Each method has a histogram of the sizes of its requests. The counters also sample the first
+//! requests of a method, and later one in [`SAMPLED_ONE_IN`]. For each column of a sampled request
+//! they record sums and bounds, never the values themselves. Each arriving request, alone or in a
+//! batch, records how many calls are in flight.
 //!
-//! **Invariant:** counting takes a few relaxed additions, no lock and no clock. Its memory depends
-//! only on the class's source. A call finds the counters when it looks up its class, so counting
-//! needs no look-up but that of the method.
+//! **Invariant:** counting takes a few relaxed additions, no lock and no clock. The memory of the
+//! counters depends only on the class's source. A call finds its class's counters together with the
+//! class, so counting adds only the look-up of the method.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -184,8 +184,8 @@ impl ColumnCounts {
         }
     }
 
-    /// Hashes the value and sets the bit that the hash selects. The number of set bits later gives
-    /// an estimate of how many different values there were.
+    /// Hashes the value and sets the bit that the hash selects. From the number of set bits,
+    /// [`ColumnSeen::distinct`] later estimates how many different values there were.
     fn mark(&self, value: &Value) {
         let mut hasher = DefaultHasher::new();
         value.hash(&mut hasher);

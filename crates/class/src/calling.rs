@@ -65,7 +65,8 @@ pub(crate) fn read<R>(body: impl FnOnce(&mut dyn ObjectView) -> Result<R>) -> ml
 /// Makes one change of the object, if the method may; errors are raised in the script.
 pub(crate) fn write<R>(body: impl FnOnce(&mut dyn ObjectView) -> Result<R>) -> mlua::Result<R> {
     with_call(|calling| match calling.access.get() {
-        MethodAccess::ReadOnly => Err(Error::denied("a read-only method must not write")),
+        MethodAccess::ReadOnly => Err(Error::denied("a read-only method must not write")
+            .hint("register the method without \"readonly\"")),
         MethodAccess::ReadWrite => {
             let outcome = body(calling.object()?);
             if !outcome.as_ref().is_err_and(is_refused_whole) {
@@ -87,9 +88,9 @@ pub(crate) fn requests<R>(ask: impl FnOnce(&Requests) -> R) -> mlua::Result<R> {
     with_call(|calling| Ok(ask(calling.requests)))
 }
 
-/// Records the outcome of one request of a batch; `length` is the length of its reply. If the batch
-/// has no space left for the reply and the request changed nothing, the batch ends before this
-/// request. The client sends the remaining requests again, and gets the replies so far.
+/// Records the outcome of one request of a batch; `length` is the length of its reply. If the
+/// batch's output has no space for the reply and the request changed nothing, the batch ends before
+/// this request. The client then gets the replies so far, and sends the remaining requests again.
 pub(crate) fn answer<R: AsRef<[u8]>>(
     status: Status,
     length: usize,

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use nacre_telemetry::HistogramSnapshot;
 use serde::{Deserialize, Serialize};
 
-/// How many words of 64 bits a column has for marking values. They can count some thousand
-/// different values.
+/// The number of 64-bit words in a column's bitmap. Each value of the column sets one bit, which
+/// its hash selects; the number of set bits gives an estimate of some thousand different values.
 pub(crate) const MARK_WORDS: usize = 16;
-/// With fewer unset bits than this, no estimate of the number of values is possible: five thousand
-/// values set almost the same bits as a million.
+/// If a bitmap has fewer unset bits than this, the number of different values cannot be estimated:
+/// five thousand values set almost the same bits as a million.
 const LEAST_FREE: f64 = 8.0;
 
 /// The counted calls of a class.
@@ -74,8 +74,9 @@ impl CallsSeen {
         }
     }
 
-    /// Adds the counts of a later period. The columns are replaced by the later ones, not added:
-    /// both describe recent requests, so some requests would count twice.
+    /// Adds the counts of a later period. Replaces the columns by the later ones instead of adding
+    /// them: the columns of both periods describe recent requests, so some requests would count
+    /// twice.
     pub fn extend(&mut self, later: &Self) {
         for (name, seen) in &later.methods {
             if let Some(before) = self.methods.get_mut(name) {

@@ -40,7 +40,8 @@ pub struct CheckError {
     pub column: Option<u32>,
     /// What is wrong.
     pub message: String,
-    /// The line with a caret under the column, for a terminal. Empty if the line is not known.
+    /// The source line with a caret under the mistake, for a terminal. Empty if the line is not
+    /// known.
     pub excerpt: String,
 }
 

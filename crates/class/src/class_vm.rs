@@ -81,8 +81,8 @@ fn nothing(_: &Lua, (): ()) -> mlua::Result<()> {
 }
 
 /// Records the status and the reply of the batch's previous request, if there was one. Returns the
-/// next request. The third argument describes the columns that the method registered for its
-/// requests.
+/// next request. The arguments are the status, the reply, and the columns that the method
+/// registered for its requests.
 fn next_request(arguments: &QuickArguments<'_>) -> mlua::Result<QuickAnswer> {
     if !arguments.is_nil(1) {
         let status = arguments.number(1).and_then(whole).and_then(|n| Status::try_from(n).ok());

@@ -1,11 +1,12 @@
 //! Counts the requests of a live class: totals since the class became live, and the columns of
 //! recent requests.
 //!
-//! The counts of a column are bounds and set bits, which never shrink ([`CallCounts`]). To forget
-//! old requests, all counts must be dropped together. So counts are kept in two *generations*.
-//! Calls are counted in the present generation. The previous one is still read, and calls that
-//! began in it are still counted there. When the present generation has enough samples, a new
-//! generation begins. Of the oldest one only the totals are kept.
+//! The counts of a column are bounds and set bits ([`CallCounts`]). Neither can be reduced when old
+//! requests are forgotten, so all counts are dropped together. To still have counts then, they are
+//! kept in two *generations*. New calls are counted in the present generation. The previous
+//! generation is still read, and still counts the calls that began in it. When the present
+//! generation has enough samples, a new generation begins; of the oldest generation only the totals
+//! are kept.
 //!
 //! **Invariants.** Totals never decrease. The columns of a method describe its most recent
 //! requests, at least [`ENOUGH_SAMPLES`] of them. So a rarely used method keeps its old samples for
@@ -19,8 +20,8 @@ use nacre_brados::ir::Program;
 use crate::call_counts::CallCounts;
 use crate::calls_seen::{CallsSeen, MethodSeen};
 
-/// How many samples of one method end a generation. With more samples, the bits of a column could
-/// no longer tell how many different values there were.
+/// A generation ends when a method has this many samples. With more samples, almost all bits of a
+/// column's bitmap would be set, and would no longer tell how many different values there were.
 const GENERATION_SAMPLES: u64 = 4096;
 /// With this many newer samples of a method, older samples are not needed.
 const ENOUGH_SAMPLES: u64 = 256;
@@ -61,8 +62,8 @@ impl Counting {
         self.read().present.counts_the_same(&other.present())
     }
 
-    /// Reads the counts. Begins a new generation if the present one is full. Doing this here means
-    /// that the counting functions never wait for a new generation.
+    /// Reads the counts. First begins a new generation if the present one is full. Readers do this,
+    /// so that a call never waits for the lock while it is counted.
     pub fn seen(&self) -> CallsSeen {
         if self.read().is_full() {
             let mut generations = self.generations.write().unwrap_or_else(PoisonError::into_inner);

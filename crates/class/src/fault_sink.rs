@@ -35,8 +35,8 @@ pub struct ProgramLog<'a> {
     pub text: &'a str,
 }
 
-/// Receives the faults of class programs. Engines call it on their threads, so an implementation
-/// must return quickly. It must also limit how many faults it reports each second.
+/// Receives the faults of class programs. Engines call a sink on their threads, so an
+/// implementation must return quickly. It must also limit how many faults it reports each second.
 pub trait FaultSink: Send + Sync {
     /// A program failed a call.
     fn fault(&self, fault: &ProgramFault<'_>);
@@ -55,8 +55,8 @@ impl FaultSink for NoFaultSink {
     fn fault(&self, _: &ProgramFault<'_>) {}
 }
 
-/// Holds faults back until it is known whether their run counts. Passes log lines to `next` at
-/// once.
+/// Collects the faults of a call without reporting them. The engine reports them later if it uses
+/// the call's result. Log lines go to `next` at once.
 pub(crate) struct HeldFaults<'a> {
     next: &'a dyn FaultSink,
     faults: Mutex<Vec<(RemoteFault, Error)>>,

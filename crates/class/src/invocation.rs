@@ -29,8 +29,8 @@ pub(crate) struct Invocation<'a> {
     /// The global to call; empty to execute the chunk alone.
     pub handler: &'a str,
     pub requests: Requests,
-    /// The access that the program registered when it was made live. The present run can only
-    /// restrict it.
+    /// The access that the method registered when the program was made live. The present run of the
+    /// chunk can make it read-only, but not writable.
     pub access: MethodAccess,
     pub terms: Terms<'a>,
     pub context: &'a CallContext,
@@ -129,8 +129,8 @@ impl Invocation<'_> {
         Ok(CallReply { status: self.status_of(run, &returned)?, output: taken(&output) })
     }
 
-    /// Returns the handler's name as a VM string. Call this before any function of the VM is
-    /// called: the memory limit applies only while such a function runs.
+    /// Returns the handler's name as a VM string. Make the string before the call of a VM function:
+    /// such a call runs under the memory limit, within which this allocation could fail.
     pub fn handler_in(&self, run: &Run<'_>) -> Result<LuaString> {
         run.lua().create_string(self.handler).map_err(|error| run.explain(&error))
     }

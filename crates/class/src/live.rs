@@ -125,7 +125,7 @@ impl Program {
     }
 
     /// Whether a call takes a fraction of a millisecond, however much data its object holds. A
-    /// batch never counts as brief, because it may have a thousand requests.
+    /// batch never counts as brief, because it may contain a thousand requests.
     pub fn is_brief(&self, call: &ClassCall) -> bool {
         self.brief.contains(call.method.as_str())
     }

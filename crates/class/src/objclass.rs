@@ -116,8 +116,8 @@ fn log(
         level = number as i64;
         parts.remove(0);
     }
-    // The script may pass one string many times, so the joined string can be much longer than the
-    // script's memory. So the length is checked while the strings are joined.
+    // A script may pass one string many times, so the joined string can be much longer than the
+    // script's memory. So check the length while joining.
     let mut text = lists.empty();
     for (index, part) in parts.iter().enumerate() {
         if index > 0 {

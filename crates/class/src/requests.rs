@@ -10,9 +10,9 @@ use nacre_script::{Numbers, QuickAnswer};
 
 use nacre_calls::{Batch, Progress};
 
-/// A method of a Brados class gets a request whole if it has at most this length. Of a longer
-/// request it gets only the first bytes. It usually stores the rest unchanged, so no VM string is
-/// made of the rest.
+/// A method of a Brados class gets a request of at most this length as a whole string. Of a longer
+/// request it gets only the first bytes: methods usually store the end unchanged, and the host does
+/// this without making a VM string of it.
 const MAX_WHOLE_BYTES: usize = 256;
 
 const _: () = assert!(REQUEST_HEAD_BYTES <= MAX_WHOLE_BYTES);
@@ -55,9 +55,9 @@ impl Requests {
     }
 
     /// The arguments that the method gets for the current request. If the request has the columns
-    /// that the method registered, the arguments are its length, its numbers and the lengths of its
-    /// strings; then no VM string is made. Otherwise they are the request (or its first bytes) and
-    /// its length.
+    /// that the method registered, they are the request's length, its numbers and the lengths of
+    /// its strings; this takes no VM string. Otherwise they are the request (or its first bytes)
+    /// and its length.
     pub fn shown(&self, columns: Option<&[u8]>) -> QuickAnswer {
         let request = self.current.borrow();
         if let Some(numbers) = columns.and_then(|columns| numbers(&request, columns)) {

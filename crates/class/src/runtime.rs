@@ -26,9 +26,10 @@ use nacre_object::{MethodAccess, NativeClass};
 /// The classes of a node. The node's engines call their methods.
 ///
 /// A call of a native class or of `lua` names no version (or 0). A call of a program may name the
-/// version for which it was written, and gets `Stale` if another version is live. The node itself
-/// may have the older version. So it first compares the call's version with
-/// [`ClassRuntime::live_version`], and catches up if they differ.
+/// version for which the caller was written, and gets `Stale` if another version is live. If a
+/// caller names a newer version than this node has, the node must first make that version live. So
+/// the node compares the call's version with [`ClassRuntime::live_version`] before it runs the
+/// call.
 pub struct ClassRuntime {
     budget: Budget,
     clock: Arc<dyn Clock>,
@@ -87,7 +88,8 @@ impl ClassRuntime {
             Some(Class::Program(former)) => Some(&**former),
             None => None,
             Some(Class::Native(_) | Class::Scripts) => {
-                return Err(Error::exists(format!("{name} is a native class")));
+                return Err(Error::exists(format!("{name} is a native class"))
+                    .hint("give the program another name"));
             }
         };
         made.count_after(former, meaning.as_ref());
@@ -240,8 +242,8 @@ impl ClassRuntime {
     }
 
     fn terms(&self, context: &CallContext) -> Terms<'_> {
-        // The seed is the time of the call, so a repeated run with the same arguments does the
-        // same.
+        // The random seed is the time of the call. So a call that is repeated with the same time
+        // draws the same random numbers.
         Terms { budget: &self.budget, clock: &self.clock, seed: context.now_micros }
     }
 }
@@ -314,8 +316,8 @@ impl RemoteClassHost for ClassRuntime {
     }
 }
 
-/// Reports a fault of a program that a native method ran. For example, the class `map` runs the
-/// program of its map. The error names that program.
+/// Reports a fault of a program that a native method ran. For example, the native class `map` runs
+/// the program of a map. The report names that program.
 fn report_hosted(sink: &dyn FaultSink, call: &ClassCall, error: &Error) {
     let is_fault = matches!(error.kind(), ErrorKind::Fault | ErrorKind::Exhausted);
     if let (true, Some(site)) = (is_fault, error.fault()) {
@@ -359,7 +361,7 @@ fn check_version(call: &ClassCall, live: u64) -> Result<()> {
         }
         Some(asked) if asked > live => {
             let text = format!("{} is still at version {live} here, not {asked}", call.class);
-            Err(Error::stale(text).hint("this node is behind; retry"))
+            Err(Error::stale(text).hint("retry: this node has not made the newer version live yet"))
         }
         _ => Ok(()),
     }
@@ -381,7 +383,7 @@ fn no_method<M: std::fmt::Display>(call: &ClassCall, known: impl IntoIterator<It
     let known: Vec<_> = known.into_iter().map(|method| method.to_string()).collect();
     match known.is_empty() {
         true => error,
-        false => error.hint(format!("it has {}", known.join(", "))),
+        false => error.hint(format!("call one of its methods: {}", known.join(", "))),
     }
 }
 

@@ -1,6 +1,6 @@
-//! Runs every script in `hostile/`. Each must end within twice its budget, with the outcome that
-//! its first line states, and leave its object unchanged. The same thread must then serve the next
-//! call.
+//! Runs every script in `hostile/`. Each script must end within twice its budget, with the outcome
+//! that its first line states, and leave its object unchanged. The same thread must then serve the
+//! next call.
 
 mod support;
 

@@ -1,5 +1,5 @@
-//! Runs the tests of classes on Ceph. If a method means the same in Ceph's own `cls_lua`, it runs
-//! there, in the OSD. The engine runs all other methods.
+//! Runs the tests of classes on Ceph. A method that has the same effect in Ceph's own `cls_lua`
+//! runs there, in the OSD. nacre's engine on Ceph runs all other methods.
 
 mod suite;
 mod support;

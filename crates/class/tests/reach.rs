@@ -148,8 +148,8 @@ const CASES: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// A bound on the memory of the test process. The calls of this test need less. If a host function
-/// copied a string each time a script passes it, they would need more.
+/// The memory that the test process may use, in KiB. The calls of this test need more if a host
+/// function copies a string each time that a script passes it.
 const MAX_PEAK_KIB: u64 = 1 << 20;
 
 /// Says, as lines, what host functions there are.

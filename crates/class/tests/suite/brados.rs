@@ -165,8 +165,8 @@ fn an_error_of_the_whole_batch_refuses_every_request() {
     assert_eq!(refused.kind(), ErrorKind::Unsupported, "classes by hand have what they have");
 }
 
-/// A program that stores strings at the end of a request and before its end. The tests send short
-/// strings, and strings so long that they do not become VM strings.
+/// A program whose requests have strings at the end and before the end. The tests send short
+/// strings, and strings so long that the host makes no VM strings of them.
 const TEXTS: &str = "# keeps texts
 state do
   table :page, [:at:int] => [:text:bytes]
