@@ -10,8 +10,9 @@ const FIRST: Duration = Duration::from_millis(10);
 /// No pause is longer. So a waiting caller notices within this time that the store is back.
 const LONGEST: Duration = Duration::from_secs(2);
 
-/// Pauses before retries. Each is drawn at random between half of a bound and the bound, so that
-/// waiting processes spread out. The bound doubles up to a maximum.
+/// Pauses before retries. A bound doubles with each pause, up to a maximum. Each pause is drawn at
+/// random between half of the bound and the bound, so that waiting processes do not retry at the
+/// same time.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     next: Duration,
@@ -51,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_grow_to_a_bound_and_start_over_after_an_answer() {
+    fn pauses_grow_to_a_bound_and_start_over_after_an_answer() {
         let mut backoff = Backoff::seeded(7);
         let waits: Vec<_> = (0..40).map(|_| backoff.next()).collect();
         assert!(waits[0] <= FIRST && waits[0] >= FIRST / 2);

@@ -1,13 +1,13 @@
 //! Follows a numbered history without silently missing an item. Watchers of maps and of the cluster
 //! log use it. This module does no IO.
 //!
-//! A source numbers its items 1, 2, 3, … and keeps only the newest. A follower remembers the number
-//! of the last item that it has read. When a notification says that the source has changed, the
-//! follower takes the items in the notification, or reads the items after that number. If the
-//! source no longer keeps the next item, or has started over, the follower reads the source's whole
-//! state and continues from there.
+//! A source (the history of a map, or the cluster log) numbers its items 1, 2, 3, … and keeps only
+//! the newest. A follower remembers the number of the last item that it has read. When a
+//! notification says that the source has changed, the follower takes new items from the
+//! notification, or reads them from the source. If the source no longer keeps the next item, or has
+//! started over, the follower reads the source's whole state and continues from there.
 //!
-//! **Invariant:** each delivery is either the next item or the whole state.
+//! **Invariant:** a follower always gets either the next item or the source's whole state.
 
 use std::collections::VecDeque;
 
@@ -71,8 +71,8 @@ impl<Item> CatchUp<Item> {
         }
     }
 
-    /// Takes the items that a notification contained. They may be late or repeated, and items
-    /// before them may be missing. In these cases the follower reads the source.
+    /// Takes the items that a notification contained. If they are not the next items (notifications
+    /// may be late, repeated or lost), the follower reads the source instead.
     pub(crate) fn told(&mut self, page: Page<Item>) {
         if self.lag == Lag::Missed {
             return;
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_notification_that_does_not_follow_on_the_last_item_is_read() {
+    fn a_follower_reads_the_source_if_a_notification_skips_items() {
         let source = Numbers { last: 3, keeps: 3 };
         let mut follower = CatchUp::after(1);
         follower.page(Page { last: 1, items: vec![] });

@@ -35,8 +35,8 @@ pub(crate) trait Source: Send + Sync {
 
 /// Follows the numbered history that an object keeps.
 ///
-/// It watches the object before it reads the object. So it either reads a change or is notified of
-/// it later.
+/// The follower begins to watch the object before it reads the object. So it misses no change: it
+/// reads the change, or is notified of it later.
 pub(crate) struct Follower<S: Source> {
     system: System,
     object: ObjectId,
@@ -52,8 +52,8 @@ impl<S: Source> Follower<S> {
         Self { system, object, source, core, signal: None, backoff: Backoff::new() }
     }
 
-    /// Waits for the next item, and retries while the store does not answer. The future can be
-    /// dropped without losing an item.
+    /// Waits for the next item, and retries while the store does not answer. The caller may drop
+    /// the future without losing an item.
     pub(crate) async fn next(&mut self) -> Result<S::Item> {
         loop {
             match self.advance().await {

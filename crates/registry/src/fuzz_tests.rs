@@ -20,8 +20,8 @@ use crate::programs::{ProgramId, ProgramRecord, StatusReport};
 use crate::{events_class, map_class};
 
 const CRATE: &str = env!("CARGO_MANIFEST_DIR");
-/// How many inputs are tried on one object before a new object is used. Some inputs then meet the
-/// state that earlier inputs left.
+/// How many inputs are tried on one object before a new object is used. So most inputs meet an
+/// object that earlier inputs have changed.
 const INPUTS_AN_OBJECT: u64 = 64;
 
 struct Objects {
@@ -40,8 +40,8 @@ impl Objects {
         Self { store: MemoryStore::new(Arc::new(classes), clock), runtime, calls: 0 }
     }
 
-    /// Returns an object for the next input. Removes old objects now and then, because a long run
-    /// tries millions of inputs.
+    /// Returns the object for the next input. Removes it after every [`INPUTS_AN_OBJECT`] inputs,
+    /// because a long run tries millions of inputs.
     fn next(&mut self, name: &str) -> ObjectId {
         let object: ObjectId = format!("nacre.system/{name}").parse().unwrap();
         if self.calls.is_multiple_of(INPUTS_AN_OBJECT) {
@@ -54,8 +54,8 @@ impl Objects {
 
     fn run(&self, object: &ObjectId, op: Op) -> Result<()> {
         let request = Request::new(object.clone(), vec![op])?;
-        // The check of rights reads the input too, and must not panic either. The entity has one
-        // grant of each kind.
+        // The check of an entity's rights also reads the input, and must not panic either. Check it
+        // for an entity with one grant of each kind.
         let grants: Grants = ["rw map=a*", "rw program=class/*", "r events"]
             .iter()
             .map(|grant| grant.parse::<Grant>().unwrap())
@@ -64,8 +64,8 @@ impl Objects {
         self.runtime.block_on(self.store.submit(request)).map(drop)
     }
 
-    /// Calls a method. Returns whether the method accepted the input. Panics if the error is a
-    /// fault, because a native class must never cause one.
+    /// Calls a method. Returns whether the method accepted the input. Panics if the method fails
+    /// with `Fault`, because a native class must never do that.
     fn call(&self, object: &ObjectId, class: &str, method: &str, input: &[u8]) -> bool {
         let call = ClassCall {
             class: ClassName::new(class).unwrap(),

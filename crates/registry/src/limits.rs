@@ -1,8 +1,8 @@
 //! Every bound of maps, programs and events, with its reason.
 //!
-//! Maps hold small values and change rarely: the Malacology paper keeps service metadata "out of
-//! high-performance I/O paths". So a whole map fits into one reply, and the record of one epoch
-//! into one stored value.
+//! Maps are for small values that change rarely, because the Malacology paper keeps service
+//! metadata "out of high-performance I/O paths". Therefore the bounds are so low that a whole map
+//! fits into one reply, and the record of one epoch into one stored value.
 
 use nacre_object::limits::{MAX_MAP_VALUE_BYTES, MAX_REPLY_BYTES};
 use nacre_program::MAX_SOURCE_BYTES;
@@ -17,16 +17,16 @@ pub const MAX_ENTRIES: u64 = 16_384;
 pub const MAX_MAP_BYTES: u64 = 4 * 1024 * 1024;
 /// The most changes of one commit.
 pub const MAX_CHANGES: usize = 1024;
-/// The size in bytes of all keys and values of one commit. The commit's history record must fit
-/// into one stored value.
+/// The greatest size of all keys and values of one commit, in bytes. The record of the commit in
+/// the map's history must fit into one stored value.
 pub const MAX_COMMIT_BYTES: usize = 512 * 1024;
 /// Bytes of the id by which a committer recognises its commit. Two random numbers fit.
 pub const MAX_COMMIT_ID_BYTES: usize = 64;
 /// The number of epochs that a map's history keeps. A watcher that is further behind gets the whole
 /// map.
 pub const MAX_HISTORY_EPOCHS: u64 = 1024;
-/// How many bytes of history a map keeps, whatever the number of epochs. It always keeps the newest
-/// epoch.
+/// How many bytes of history a map keeps; older epochs are dropped. The newest epoch is kept
+/// whatever its size.
 pub const MAX_HISTORY_BYTES: u64 = 16 * 1024 * 1024;
 /// The most epochs in one page of history.
 pub const MAX_HISTORY_PAGE: usize = 256;
@@ -43,8 +43,8 @@ pub const MAX_TRIGGER_CHAIN: usize = 8;
 /// How many versions of a program are kept. The program's record lists all of them and must fit
 /// into one value of a map.
 pub const MAX_VERSIONS: usize = 128;
-/// How many superseded versions of a program are kept although no rollback reaches them. People can
-/// still read and compare them.
+/// How many superseded versions of a program are kept, so that people can read and compare them. A
+/// superseded version is older than the active one, and no rollback reaches it.
 pub const KEPT_SUPERSEDED: usize = 8;
 /// Sources after which a collection ends, to be begun again.
 pub const MAX_COLLECTED_SOURCES: usize = 4096;

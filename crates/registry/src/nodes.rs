@@ -45,8 +45,11 @@ fn nodes_map() -> MapName {
 
 impl Node {
     fn parse(name: &str, value: &[u8]) -> Result<Self> {
-        let record: NodeRecord = serde_json::from_slice(value)
-            .map_err(|cause| Error::corrupt(format!("the record of node {name}: {cause}")))?;
+        let record: NodeRecord = serde_json::from_slice(value).map_err(|cause| {
+            Error::corrupt(format!("the record of node {name} is damaged: {cause}")).hint(format!(
+                "remove it with `nacre map rm nodes {name} --system`, then restart the node"
+            ))
+        })?;
         Ok(Self {
             name: NodeName::new(name)?,
             roles: record.roles,
@@ -83,8 +86,8 @@ impl Nodes {
     /// Registers a node when it starts. Returns the epoch of the map `nodes`.
     ///
     /// # Errors
-    /// `Stale` if a later incarnation of the node is registered, that is, another process runs
-    /// under this name.
+    /// `Stale` if a later incarnation of the node is registered: another process has started under
+    /// this name.
     pub async fn register(&self, node: &Node) -> Result<u64> {
         let update = |state: &MapState| match Node::find(state, &node.name)? {
             Some(known) if known == *node => Ok(vec![]),
@@ -99,7 +102,7 @@ impl Nodes {
     }
 
     /// Records that an incarnation of a node is down, so that other nodes stop waiting for it. Does
-    /// nothing if a later incarnation is registered, or if the node is unknown.
+    /// nothing if a later incarnation is registered, or if there is no such node.
     ///
     /// # Errors
     /// Errors of [`Maps::update`].

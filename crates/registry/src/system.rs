@@ -12,8 +12,8 @@ use nacre_object::{
 };
 use prost::Message;
 
-/// How long a committer waits for watchers to acknowledge a notification. A watcher whose process
-/// was killed never acknowledges, and the store may consider that watcher alive for half a minute.
+/// How long a committer waits until watchers have acknowledged a notification. A watcher whose
+/// process was killed never acknowledges, but the store may take half a minute to notice.
 const ANNOUNCE_PATIENCE: Duration = Duration::from_millis(500);
 
 /// A store with its watch, used on behalf of one entity.
@@ -84,9 +84,11 @@ impl System {
             .await
             .map_err(|error| error.during(method))?;
         let [OpResult::Called(reply)] = results.as_slice() else {
-            return Err(Error::corrupt("the store answered a call with something else")
-                .during(method)
-                .on(object));
+            return Err(Error::corrupt(
+                "the store answered a method call with something else than a reply",
+            )
+            .during(method)
+            .on(object));
         };
         Answer::decode(reply.output.clone()).map_err(|cause| {
             Error::corrupt(format!("the answer cannot be decoded: {cause}"))
@@ -106,8 +108,8 @@ impl System {
     }
 
     /// Notifies an object's watchers that the object changed, unless the store does that itself.
-    /// The commit stands even if the notification fails or a watcher does not acknowledge it:
-    /// watchers of such a store also read the object from time to time.
+    /// The commit stands even if a watcher is not notified, because watchers also read the object
+    /// from time to time.
     pub(crate) async fn announce(&self, object: &ObjectId) {
         if !self.reports_changes() {
             let telling = self.watch.notify(object, Bytes::new());
@@ -124,6 +126,8 @@ pub(crate) fn decode_input<Question: Message + Default>(input: Bytes) -> Result<
 
 /// Decodes what is stored in a system object.
 pub(crate) fn decode_stored<Stored: Message + Default>(what: &str, bytes: Bytes) -> Result<Stored> {
-    Stored::decode(bytes)
-        .map_err(|cause| Error::corrupt(format!("{what} cannot be decoded: {cause}")))
+    Stored::decode(bytes).map_err(|cause| {
+        Error::corrupt(format!("{what} is damaged and cannot be decoded: {cause}"))
+            .hint("find all damage with `nacre scrub`; `nacre salvage` copies what can be read")
+    })
 }

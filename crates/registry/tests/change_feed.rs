@@ -29,8 +29,8 @@ fn counting(reads: &Arc<AtomicUsize>) -> FaultPlan {
     })
 }
 
-/// Makes a node with a change feed. `plan` says which of the feed's reads fail. Returns the maps as
-/// the node's clients see them, and a count of the clients' reads.
+/// Makes a node with a change feed. `plan` says which reads of the change feed fail. Returns the
+/// maps as the node's clients see them, and the number of times that clients read a history.
 fn node(store: &MemoryStore, plan: FaultPlan) -> (Maps, Arc<AtomicUsize>) {
     let own = FaultyStore::over_watched(Arc::new(store.clone()));
     own.follow(plan);
@@ -47,8 +47,8 @@ async fn next_epochs(watchers: &mut [MapWatcher]) -> Vec<u64> {
     join_all(next).await
 }
 
-/// Returns ten watchers that have received two changes. The change feed sent the second one, so it
-/// knows from then on what it sent last.
+/// Returns ten watchers that have received two changes. The change feed sent them the second
+/// change, so it knows from then on which epoch it sent last.
 async fn watchers(maps: &Maps, writer: &Maps, map: &str) -> Vec<MapWatcher> {
     writer.apply(&name(map), vec![Change::set("k", "1")]).await.unwrap();
     let mut watchers: Vec<_> = (0..10).map(|_| maps.watch(&name(map), 0)).collect();

@@ -29,7 +29,7 @@ fn source(number: u64) -> String {
 }
 
 /// Puts twenty versions of a program. Version 20 is active, and a rollback returns to version 1.
-/// All others are superseded, and all but the newest few of these are garbage.
+/// All other versions are superseded; the newest few of these are kept, the rest is garbage.
 async fn put_twenty(programs: &Programs) {
     let id = program("route/r");
     for number in 1..=20 {
@@ -87,8 +87,8 @@ async fn a_collection_removes_superseded_versions_and_unnamed_sources_only() {
     assert!(nothing.versions.is_empty() && nothing.sources.is_empty());
 }
 
-/// An entity that may write the program, or a newer build of nacre, can leave a record that this
-/// build cannot read.
+/// This build may meet records that it cannot read: a newer build of nacre wrote them, or any
+/// entity that may write the program.
 #[tokio::test]
 async fn an_unreadable_record_hides_no_other_and_its_sources_stay() {
     let (store, maps, later) = two_hours_after_twenty().await;

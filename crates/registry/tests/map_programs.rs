@@ -14,8 +14,8 @@ use nacre_object::{EntityName, Error, ErrorKind, Op};
 use nacre_registry::limits::{MAX_PENDING_TRIGGERS, MAX_TRIGGER_CHAIN};
 use nacre_registry::{Change, Maps};
 
-/// The bound on this process's memory, in KiB. All tests of this file together use less. If the
-/// host copied one string of a program four hundred times, it would use more.
+/// The memory that this test process may use, in KiB. A test needs more if the host copies one
+/// string of a program each of the four hundred times that the program passes it.
 const MAX_PEAK_KIB: u64 = 1 << 20;
 
 /// Makes a source the program of a map.
@@ -320,9 +320,9 @@ async fn commits_are_refused_while_too_many_triggers_wait() {
     busy.commit(&name("a"), MAX_PENDING_TRIGGERS, set("k", "v")).await.unwrap();
 }
 
-/// Committers lose requests and answers at random. Many readers at the same time carry out the
-/// triggers that committers leave behind. Each commit must be copied to the other map once, in
-/// order.
+/// The program of map `a` triggers a copy of each commit into map `b`. A committer whose messages
+/// are lost may stop before it has carried out the trigger; then a second client carries it out.
+/// Each commit must reach `b` exactly once, in order.
 #[tokio::test(start_paused = true)]
 async fn each_trigger_is_carried_out_once_although_messages_are_lost() {
     const COMMITS: u64 = 30;

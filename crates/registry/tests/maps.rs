@@ -224,10 +224,10 @@ async fn without_reports_of_the_store_committers_notify_and_watchers_poll() {
 }
 
 /// Watchers use a store that loses notifications and answers, while fast and slow committers
-/// commit. Each watcher builds a copy from its events alone. The copy must pass only through states
-/// that were committed.
+/// commit. Each watcher builds a copy of the map from its events alone. Every state of the copy
+/// must be a committed state of the map.
 #[tokio::test(start_paused = true)]
-async fn copies_kept_by_watching_through_faults_equal_the_map() {
+async fn a_watchers_copy_equals_the_map_although_messages_are_lost() {
     for seed in seeds(40) {
         let store = store();
         let map = name("m");

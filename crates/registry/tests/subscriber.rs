@@ -171,7 +171,7 @@ async fn a_node_that_was_away_catches_up_when_it_returns() {
 
 /// Found by the random test below: the reports of a node outlive it.
 #[tokio::test(start_paused = true)]
-async fn a_restarted_node_does_not_count_by_its_earlier_reports() {
+async fn a_wait_ignores_the_reports_from_before_a_nodes_restart() {
     let store = store();
     let maps = maps(&store);
     let (programs, id) = (programs(&maps), program("route/r"));
@@ -234,8 +234,8 @@ async fn a_node_that_is_behind_catches_up_and_a_caller_that_is_behind_is_told() 
     subscriber.caught_up(&id, 2).await.unwrap();
     stage.follow(Box::new(slow));
 
-    // Rolls back to version 1. The caller knows of the rollback and the node does not. The node
-    // must catch up, although 1 is less than 2.
+    // Roll back to version 1. The caller knows of the rollback and the node does not yet. The node
+    // must catch up, although version 1 is lower than its version 2.
     programs.rollback(&id).await.unwrap();
     stage.wait_until_held(1).await;
     assert_eq!(subscriber.live(&id), Some(2));
@@ -341,8 +341,8 @@ async fn nodes_bind_a_map_program_that_its_activator_did_not() {
     maps.apply(&name("m"), vec![Change::set("k", "v")]).await.unwrap();
 }
 
-/// Only nodes and the local user may bind a map program. Any other activator waits until a node has
-/// bound it.
+/// Only nodes and the local user may bind a map program. Any other entity that activates one waits
+/// until a node has bound it.
 #[tokio::test(start_paused = true)]
 async fn an_activator_that_is_no_node_waits_until_its_map_program_is_bound() {
     let store = store();
@@ -360,8 +360,9 @@ async fn an_activator_that_is_no_node_waits_until_its_map_program_is_bound() {
     assert_eq!(error.message(), "closed");
 }
 
-/// Two nodes and an activator use stores that lose messages, and the nodes restart. In the end
-/// every node must run the active versions and have reported this.
+/// Two nodes and a client that activates programs use stores that lose messages, and the nodes
+/// restart. In the end the active versions must be live on every node, and the nodes must have
+/// reported this.
 #[tokio::test(start_paused = true)]
 async fn nodes_converge_through_random_faults() {
     for seed in seeds(15) {

@@ -1,9 +1,9 @@
 //! Rules by which other crates say which rights a call of their classes needs.
 //!
-//! For example, clients use a log by calling classes of the log's objects. A right on the log must
-//! allow these calls, without a right on the pool of the objects. The log's crate defines a
-//! [`CallRule`] that names these calls, so this crate needs to know nothing about the classes of
-//! other crates.
+//! For example, clients use a log by calling classes of the log's objects. An entity with a right
+//! on the log may make these calls, although it has no right on the pool of the objects. The crate
+//! `nacre-log` defines a [`CallRule`] that names these calls. So this crate needs to know nothing
+//! about the classes of other crates.
 
 use nacre_object::{ClassCall, ObjectId};
 

@@ -16,9 +16,10 @@ pub(super) struct Denial {
 }
 
 impl Denial {
-    /// Notes that `entity` lacks `grant`. `kind` is the key under which equal denials are counted,
-    /// and `text` the message that the entity got. The entity may have chosen long names in these
-    /// strings, and many denials are kept, so each string is cut.
+    /// Makes the record that `entity` was denied an action for lack of `grant`. Denials with the
+    /// same `kind` are counted together; `text` is the message that the entity got. These strings
+    /// may contain long names chosen by the entity, and many denials are kept, so each string is
+    /// cut.
     pub(super) fn new(entity: EntityName, kind: String, grant: String, text: String) -> Self {
         let [kind, grant, text] = [kind, grant, text].map(|said| cut(said, MAX_EVENT_FIELD_BYTES));
         Self { site: (entity, kind), grant, text }

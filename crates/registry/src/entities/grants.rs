@@ -42,8 +42,8 @@ impl Grants {
         self.0.len() < before
     }
 
-    /// Whether these grants cover all rights that a demand needs. `rules` say which rights are
-    /// needed for calls of other crates' classes.
+    /// Whether these grants cover all rights that a demand (a request, watch, listing or service
+    /// call of a client) needs. `rules` say which rights calls of other crates' classes need.
     pub fn allows(&self, demand: Demand<'_>, rules: CallRules) -> bool {
         needs_of(demand, rules, &mut |need| self.covers(&need).then_some(()).ok_or(())).is_ok()
     }

@@ -10,9 +10,9 @@ use nacre_program::Digest;
 use super::*;
 use crate::maps::{commit_input, deletion_input, log_commit_input, triggered_commit_input};
 
-/// The rights that calls of a made-up log need. In the class `log`, `read` needs the right to read,
-/// `write` the right to append, and any other method the right to write. Only nodes may call the
-/// class `channels`.
+/// The rights that calls of an invented log need. In the class `log`, `read` needs the right to
+/// read the log, `write` the right to append, and any other method the right to write. Only nodes
+/// may call the class `channels`.
 fn rule<'a>(call: &ClassCall, object: &'a ObjectId) -> Option<CallNeed<'a>> {
     let right = match (call.class.as_str(), call.method.as_str()) {
         ("channels", _) => return Some(CallNeed::Admin),
@@ -159,8 +159,8 @@ fn a_map_grant_covers_the_maps_calls_and_nothing_else_of_its_object() {
     // Only nodes and administrators may send a commit that claims to be triggered by another map.
     let forged = call("map", "commit", triggered_commit_input("app.x"));
     assert!(!allows_op(&some, "nacre.system/map/app.x", forged));
-    // A commit must name the map whose object it changes. The entity cannot name another map here,
-    // even one that it may write.
+    // A commit must name the map to whose object it is sent. Here it is sent to the object of
+    // `app.x` but names `app.y`, which is refused even to an entity that may write both maps.
     let renamed = call("map", "commit", commit_input("app.y", &["k"]));
     assert!(!allows_op(&some, "nacre.system/map/app.x", renamed.clone()));
     assert!(allows_op(&grants(&["admin"]), "nacre.system/map/app.x", renamed));

@@ -57,8 +57,8 @@ impl Entities {
         self.maps.update(&entities_map(), update).await
     }
 
-    /// Adds the first administrator, unless the map `entities` has ever had an entry. Returns
-    /// whether this administrator is an entity afterwards.
+    /// Adds the first administrator if the map `entities` has never had an entry. Returns whether
+    /// this administrator is an entity of the cluster afterwards.
     ///
     /// # Errors
     /// Errors of [`Maps::update`].

@@ -1,11 +1,11 @@
-//! A node's copy of the map `entities`, and the standings that the copy gives to sessions. A
-//! standing says what the entity of a session may do; it always uses the newest copy.
+//! A node's copy of the map `entities`, and the standing that each session gets from the copy. The
+//! standing of a session says what the session's entity may do now, by the newest copy.
 //!
-//! A commit to the map is in force on a node once the node has read it. That takes one notification
-//! and one read. From then on the node applies the commit to every message, also of open sessions,
-//! and ends the sessions of revoked entities. A node that cannot reach the map's object continues
-//! with its last copy. [`LiveEntities::reached`] waits until a change is in force on a node. A node
-//! that has just started admits no entity until it has read the whole map.
+//! A commit to the map is in force on a node once the node has read it, which takes one
+//! notification and one read. From then on the node applies the commit to every message, also of
+//! open sessions, and ends the sessions of revoked entities. A node that cannot reach the map's
+//! object continues with its last copy. [`LiveEntities::reached`] waits until a change is in force
+//! on a node. A node that has just started admits no entity until it has read the whole map.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,8 +30,8 @@ use crate::maps::{ENTITIES_MAP, MapEvent, MapWatcher, Maps};
 /// How long a judgement waits until the entities are known.
 const JUDGE_PATIENCE: Duration = Duration::from_secs(1);
 
-/// How long a caller waits until this node has an epoch of the map `entities`. A node usually hears
-/// of an epoch within milliseconds. A caller whose wait fails tries again.
+/// How long a caller waits until this node has read an epoch of the map `entities`. A node usually
+/// reads an epoch within milliseconds. A caller whose wait fails tries again.
 const REACH_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The record of an entity, or `None` if it is not admitted.
@@ -74,21 +74,21 @@ impl LiveEntities {
         Self { table, following: tokio::spawn(following).abort_handle() }
     }
 
-    /// Waits until this copy has reached an epoch of the map `entities`. Returns the epoch that the
-    /// copy has then.
+    /// Waits until this copy has reached an epoch of the map `entities`. Returns the epoch of the
+    /// copy then, which may be a later one.
     ///
     /// # Errors
-    /// `Unavailable` after some seconds, either because the node is cut off or because the epoch
-    /// does not exist yet.
+    /// `Unavailable` after some seconds: the node is cut off from the store, or there is no such
+    /// epoch yet.
     pub async fn reached(&self, epoch: u64) -> Result<u64> {
         let reached = tokio::time::timeout(REACH_PATIENCE, self.known_to(epoch)).await;
         reached.map_err(|_| {
             let known =
                 self.table.epoch.borrow().map_or("none".to_owned(), |known| known.to_string());
             Error::unavailable(format!(
-                "epoch {epoch} of the map {ENTITIES_MAP} is not known here yet"
+                "this node has not read epoch {epoch} of the map {ENTITIES_MAP} yet"
             ))
-            .hint(format!("try again; the newest epoch known here is {known}"))
+            .hint(format!("try again; the newest epoch that it has read is {known}"))
         })
     }
 
@@ -98,8 +98,8 @@ impl LiveEntities {
         reached.ok().and_then(|known| *known).unwrap_or_default()
     }
 
-    /// Checks whether an entity's current grants cover a demand. A node uses this when it works for
-    /// an entity outside of the entity's sessions. Nodes and the local user may do anything.
+    /// Checks whether an entity's current grants cover a demand. A node uses this when it acts for
+    /// an entity without a session of that entity. Nodes and the local user may do anything.
     ///
     /// # Errors
     /// `Denied`; `Unavailable` while the node has not read the entities.
@@ -108,11 +108,14 @@ impl LiveEntities {
             return Ok(());
         }
         let known = tokio::time::timeout(JUDGE_PATIENCE, self.known_to(0)).await;
-        known
-            .map_err(|_| Error::unavailable("the node has not read the cluster's entities yet"))?;
+        known.map_err(|_| {
+            Error::unavailable("the node has not read the cluster's entities yet")
+                .hint("try again in some seconds")
+        })?;
         let record = self.table.lock().get(entity).map(watch::Sender::subscribe);
         let Some(record) = record else {
-            return Err(Error::denied(format!("{entity} is no longer an entity of this cluster")));
+            return Err(Error::denied(format!("{entity} is no longer an entity of this cluster"))
+                .hint(format!("an administrator can add it: nacre entity add {entity}")));
         };
         let fingerprint = record.borrow().as_ref().map(|entity| entity.fingerprint);
         let (entity, fingerprint) = (entity.clone(), fingerprint.unwrap_or_default());
@@ -204,8 +207,7 @@ impl Table {
                 self.set(&entity, None);
                 let events = maps.events().clone();
                 let event = Event::new(Severity::Error, error.to_string());
-                // `append` retries for some seconds before it fails. The event is dropped then,
-                // because the node has more urgent work.
+                // `append` retries for some seconds. If it fails then, the event is dropped.
                 tokio::spawn(async move { events.append(event).await.ok() });
             }
         }

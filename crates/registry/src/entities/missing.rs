@@ -39,7 +39,7 @@ impl Need<'_> {
     }
 
     /// The key under which repeated denials are counted. All objects of a pool share one key,
-    /// because there may be millions of objects.
+    /// because a client may be denied millions of objects.
     pub(super) fn kind(&self) -> String {
         match self {
             Self::Object { right, object } => format!("{} pool={}", right.letter(), object.pool),
@@ -82,8 +82,8 @@ mod tests {
     use super::*;
     use crate::entities::{Grant, Grants};
 
-    /// Returns the grant that the error suggests for `need`. Panics unless this grant covers `need`
-    /// and does not cover `beside`.
+    /// Returns the grant that an error suggests for `need`. Panics if this grant does not cover
+    /// `need`, or also covers `beside`.
     fn suggested(need: Need<'_>, beside: Need<'_>) -> String {
         let grant = need.grant();
         let grants: Grants = [grant.parse::<Grant>().unwrap()].into_iter().collect();

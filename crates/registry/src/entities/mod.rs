@@ -1,10 +1,10 @@
 //! Entities: which clients a node admits, and what each may do.
 //!
 //! An entity is an entry of the map `entities`: its certificate, its tenant and its
-//! [grants](Grant). Every message of a client needs one or more rights (each a [`Need`]). The node
-//! executes the message if the entity's [`Grants`] cover all of them. Deciding this takes no IO.
-//! Every node follows the map ([`LiveEntities`]). As soon as a node has read a commit, the commit
-//! is in force there, also for open sessions.
+//! [grants](Grant). Every message of a client needs one or more rights; each is a [`Need`]. The
+//! node executes a message if the entity's [`Grants`] cover all these needs. This decision takes no
+//! IO. Every node follows the map ([`LiveEntities`]). As soon as a node has read a commit, the
+//! commit is in force there, also for open sessions.
 //!
 //! Requests on the system pool have needs of their own. A grant on a map or program allows exactly
 //! the calls and objects by which clients use that map or program. Everything else in that pool

@@ -1,4 +1,5 @@
-//! Translates a demand of a client into the rights that it needs.
+//! Finds the rights that a demand of a client needs. A demand is a request, a watch, a listing or a
+//! service call.
 //!
 //! In most pools an op needs the right to read, change or call its object. The system pool keeps
 //! maps, programs and the cluster log in objects. There an access needs a right on the map, program
@@ -153,10 +154,13 @@ pub fn needs_of<Refusal>(
     }
 }
 
-/// The rights that are needed to notify the watchers of an object in the system pool: an entity may
-/// notify if it may change the object. Some stores do not notify by themselves, so the committer
-/// does. A watcher trusts nothing in such a notification; it only reads the object. For maps that
-/// everybody may read, the node's [`ChangeFeed`](crate::ChangeFeed) sends the changes.
+/// Calls `each` with the rights that an entity needs to notify the watchers of an object in the
+/// system pool. An entity may notify if it may change the object: where the store does not notify
+/// watchers of a change, the committer must.
+///
+/// A watcher trusts no content of such a notification, and reads the object. Only for maps that
+/// every client may read do notifications carry changes; the node's
+/// [`ChangeFeed`](crate::ChangeFeed) sends these.
 fn announce_need<Refusal>(
     object: SystemObject<'_>,
     each: &mut impl FnMut(Need<'_>) -> Result<(), Refusal>,
@@ -230,9 +234,9 @@ fn map_call_need<Refusal>(
         "commit" => match commit_keys(&call.input) {
             // Only nodes and administrators carry out commits that another map triggered.
             Some(commit) if commit.triggered => each(Need::Admin),
-            // The commit names a map, but is sent to the object of another map. That object's
-            // program would get the wrong map name, and the commit's triggers would be numbered
-            // with those of the named map.
+            // The commit names one map, but is sent to the object of another. The program of the
+            // other map would be told the wrong name, and the commit's triggers would be numbered
+            // as those of the named map.
             Some(commit) if commit.map != map => each(Need::Admin),
             Some(commit) if map == PROGRAMS_MAP => {
                 commit.keys.iter().try_for_each(|program| program_need(program, each))
@@ -250,9 +254,9 @@ fn map_call_need<Refusal>(
     }
 }
 
-/// The rights that are needed to write a program. A map program can change every commit of its map,
-/// with the rights of the committer. So an entity that writes the program of a log's map also needs
-/// rights on the log.
+/// The rights that are needed to write a program. A map program runs with the rights of each
+/// committer and can change each commit of its map. So to write the program of a log's map, an
+/// entity also needs rights on the log.
 fn program_need<Refusal>(
     program: &str,
     each: &mut impl FnMut(Need<'_>) -> Result<(), Refusal>,

@@ -53,7 +53,7 @@ struct Record {
 pub(super) fn check_name(name: &EntityName) -> Result<()> {
     if *name == EntityName::local() || name.is_node() {
         return Err(Error::invalid(format!("the name {name} is reserved"))
-            .hint("choose one other than `local` and `node.…`"));
+            .hint("choose a name other than `local` and `node.…`"));
     }
     Ok(())
 }
@@ -64,15 +64,19 @@ impl Entity {
     /// # Errors
     /// `Corrupt` if it makes no sense, `Unsupported` if another release wrote it.
     pub fn parse(name: &str, value: &[u8]) -> Result<Self> {
-        let senseless =
-            |cause: String| Error::corrupt(format!("the record of entity {name}: {cause}"));
+        let senseless = |cause: String| {
+            Error::corrupt(format!("the record of entity {name} is damaged: {cause}")).hint(format!(
+                "remove it with `nacre map rm entities {name} --system`, then add the entity again"
+            ))
+        };
         let record: Record =
             serde_json::from_slice(value).map_err(|cause| senseless(cause.to_string()))?;
         if record.format != FORMAT {
             return Err(Error::unsupported(format!(
                 "the record of entity {name} has format {}, this release reads {FORMAT}",
                 record.format
-            )));
+            ))
+            .hint("use the newer nacre that wrote the record"));
         }
         let fingerprint = parse_hex(&record.certificate);
         let grants = record.grants.iter().map(|grant| grant.parse::<Grant>());
@@ -99,7 +103,8 @@ impl Entity {
         if grants.iter().any(|grant| grant.len() > MAX_GRANT_BYTES) {
             return Err(Error::exhausted(format!(
                 "a grant can have at most {MAX_GRANT_BYTES} bytes"
-            )));
+            ))
+            .hint("shorten its names, or end a name in '*'"));
         }
         let record = Record {
             format: FORMAT,

@@ -20,8 +20,9 @@ use crate::system::{decode_input, decode_stored};
 
 const EVENT: &[u8] = b"e/";
 
-/// A client repeats an append if the reply is lost. So an append first searches this many of the
-/// newest events for the same append. If more events came in between, the event is logged twice.
+/// A client that gets no reply sends its append again. So each append first looks for itself among
+/// this many of the newest events. If more events were appended in between, the event is logged
+/// twice.
 const APPEND_AGAIN_WINDOW: u64 = 64;
 
 /// The class of the cluster log's object. A process that runs methods of objects in the system pool
@@ -50,8 +51,8 @@ fn append(input: Bytes, view: &mut dyn ObjectView, context: &CallContext) -> Res
     }
     head.last += 1;
     event.sequence = head.last;
-    // No event can happen after it was reported. A client whose clock is ahead must not give its
-    // event a time in the future.
+    // An event cannot happen after it is reported. So the event of a client whose clock is ahead
+    // gets the time of the append instead.
     if event.at_micros == 0 || event.at_micros > context.now_micros {
         event.at_micros = context.now_micros;
     }

@@ -29,8 +29,8 @@ impl Sited for ProgramFault {
 }
 
 impl ProgramFault {
-    /// Makes the fault of the program at `site` from an error. If the error names a line, the site
-    /// gets that line.
+    /// Makes the fault of the program at `site` from an error. If the error names a source line,
+    /// the site gets that line.
     pub fn new(mut site: ProgramSite, error: &Error) -> Self {
         let mut text = error.message().to_owned();
         if let Some(fault) = error.fault() {
@@ -68,7 +68,7 @@ impl FaultReporter {
     }
 }
 
-/// Reports the faults of one kind of program. A node's programs already run before it can reach the
+/// Reports the faults of one kind of program. A starting node runs programs before it can reach the
 /// cluster log; faults until then are dropped. Clones share one reporter.
 #[derive(Debug, Clone)]
 pub struct KindFaults {

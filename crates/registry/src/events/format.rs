@@ -139,10 +139,10 @@ impl From<Event> for EventMessage {
 }
 
 impl EventMessage {
-    /// Checks that every reader can decode the event and that the event is not too long.
+    /// Checks that the event is not too long and that every reader can decode it.
     ///
     /// # Errors
-    /// `Invalid` otherwise.
+    /// `Invalid` if the check fails.
     pub(super) fn check(&self) -> Result<()> {
         let fits = |bytes: usize, most: usize, what: &str| {
             let text = || format!("an event has {what} of {bytes} bytes; at most {most} fit");
@@ -160,9 +160,9 @@ impl EventMessage {
         Event::try_from(self.clone()).map(drop)
     }
 
-    /// Converts a stored message into an event. A malformed message becomes an event that says so,
-    /// because an error would hide all other events. Earlier builds of nacre could append malformed
-    /// messages.
+    /// Converts a stored message into an event. If a message is malformed, returns an event that
+    /// says so: an error here would make all other events unreadable. Earlier builds of nacre could
+    /// append malformed messages.
     pub(super) fn read(self) -> Event {
         let (sequence, at_micros) = (self.sequence, self.at_micros);
         Event::try_from(self).unwrap_or_else(|error| {

@@ -8,8 +8,8 @@ use tokio::time::Instant;
 use super::report_rate::{Report, ReportRate, Sited};
 use super::{Event, Events};
 
-/// How many occurrences may wait for the reporter; more are dropped. The reporter does little work,
-/// so the queue is only full while the cluster log does not answer.
+/// How many occurrences may wait for the reporter; further occurrences are dropped. The reporter
+/// does little work, so the queue gets full only if the cluster log does not answer.
 const MAX_WAITING: usize = 1024;
 
 /// Reports occurrences to the cluster log. The reporter ends when its last clone is dropped.
@@ -17,9 +17,9 @@ const MAX_WAITING: usize = 1024;
 pub(crate) struct RatedReporter<T>(mpsc::Sender<T>);
 
 impl<T: Sited> RatedReporter<T> {
-    /// Starts a reporter that appends at most one event for each site in each `window`. Occurrences
-    /// at the same site ([`Sited::Site`]) count as repetitions. `event` makes an event from the
-    /// last occurrence and the number of occurrences. Needs a tokio runtime.
+    /// Starts a reporter that appends at most one event for each site (such as a line of a program)
+    /// in each `window`. `event` makes this event from the site's last occurrence and the number of
+    /// occurrences. Needs a tokio runtime.
     pub(crate) fn start(
         events: Events,
         window: Duration,
@@ -32,8 +32,8 @@ impl<T: Sited> RatedReporter<T> {
 
     /// Takes what happened. Never waits; callable from any thread.
     pub(crate) fn report(&self, what: T) {
-        // The queue is full or closed. The caller of the failed operation got the error itself, so
-        // nothing essential is lost.
+        // If the queue is full or closed, the occurrence is dropped. The caller of the failed
+        // operation got the error itself, so only the entry in the cluster log is lost.
         let _ = self.0.try_send(what);
     }
 }
@@ -54,8 +54,7 @@ async fn report_all<T: Sited>(
             () = due(rate.next_due().map(|due| started + due)) => rate.due(started.elapsed()),
         };
         for Report { what, count } in reports {
-            // `append` retries for some seconds before it fails. The event is dropped then, because
-            // the node has more urgent work.
+            // `append` retries for some seconds. If it fails then, the event is dropped.
             let _ = events.append(event(what, count)).await;
         }
     }

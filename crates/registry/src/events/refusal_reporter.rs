@@ -10,9 +10,9 @@ use super::report_rate::Sited;
 use super::{Event, Events, Severity};
 use crate::limits::MAX_EVENT_FIELD_BYTES;
 
-/// The time in which at most one event is reported for each reason. Any peer that can reach the
-/// port can cause these events. So the time is long enough that a day of refusals leaves space in
-/// the log for other events.
+/// At most one event is reported in this time for each reason to refuse a peer. Any peer that can
+/// reach the port can cause these events. The time is so long that a day of refusals leaves space
+/// in the log for other events.
 const WINDOW: Duration = Duration::from_secs(60);
 
 /// A peer was refused.

@@ -4,15 +4,15 @@
 //! (for example at a line of a program) is reported at once. Further occurrences within a window of
 //! time are counted, and reported together when the window ends.
 //!
-//! **Invariant:** some report counts each occurrence, unless more sites than [`MAX_SITES`] have
-//! unreported occurrences at the same time.
+//! **Invariant:** every occurrence is counted in a report, unless more than [`MAX_SITES`] sites
+//! have occurrences within one window.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::Duration;
 
-/// The usual window: each site is reported at most once in this time. It is for sites that only
-/// admitted entities can trigger.
+/// The usual window: each site is reported at most once in this time. It is for occurrences that
+/// only admitted entities can cause.
 pub(crate) const WINDOW: Duration = Duration::from_secs(1);
 /// Sites counted at the same time. Occurrences at further sites are dropped until some window ends.
 const MAX_SITES: usize = 1024;

@@ -34,11 +34,11 @@ impl EventWatcher {
         Self { follower: Follower::new(start, system, object, log) }
     }
 
-    /// Waits for the next event, and retries while the store does not answer. The future can be
-    /// dropped without losing an event.
+    /// Waits for the next event, and retries while the store does not answer. The caller may drop
+    /// the future without losing an event.
     ///
     /// # Errors
-    /// Errors that waiting does not cure, such as `Denied` or `Corrupt`. The caller may call this
+    /// Errors that a retry cannot cure, such as `Denied` or `Corrupt`. The caller may call this
     /// again.
     pub async fn next(&mut self) -> Result<EventItem> {
         self.follower.next().await

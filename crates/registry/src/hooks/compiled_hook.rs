@@ -1,8 +1,8 @@
-//! `CompiledHook`: the hook for kinds of programs that a node keeps compiled, by name.
+//! `CompiledHook`: the hook for the kinds of programs that a node keeps compiled, by name.
 //!
-//! Balancer policies, file types and capability programs are such kinds. [`CompiledProgram`]
-//! defines how programs of a kind are compiled and tried. A node keeps the live programs in
-//! [`LivePrograms`] and looks one up for each decision.
+//! For example, balancer policies, file types and capability programs are such kinds. For each
+//! kind, an implementation of [`CompiledProgram`] says how its programs are compiled and tried. A
+//! node keeps the live programs in [`LivePrograms`] and looks one up for each decision.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,8 +25,8 @@ pub trait CompiledProgram: fmt::Debug + Send + Sync + Sized + 'static {
     /// The kind of the programs that programs of this kind name and use, if they do.
     const USED_KIND: Option<ProgramKind> = None;
 
-    /// Compiles a source and tries every function that a node would call. Errors name the program
-    /// by `name`, which is `KIND/NAME`.
+    /// Compiles a source and calls every function once that a node would call. `name` is
+    /// `KIND/NAME`; errors name the program by it.
     ///
     /// # Errors
     /// `Fault` with the line where the source fails; `Invalid` if a required definition is missing;

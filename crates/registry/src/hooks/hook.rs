@@ -36,9 +36,9 @@ pub trait Hook: Send + Sync {
         None
     }
 
-    /// Makes a program live on this node, after a probe call, in place of any other version. If the
-    /// probe call fails, the other version stays live. This method may block. Only one call of it
-    /// runs at a time.
+    /// Makes a program live on this node in place of any other version, after a probe call. If the
+    /// probe call fails, the other version stays live. This method may block. The node runs only
+    /// one call of it at a time.
     ///
     /// # Errors
     /// The reason why the program cannot become live. `Unavailable` means that another attempt may
@@ -59,4 +59,5 @@ pub trait Hook: Send + Sync {
 /// The error of a process that does not run programs of this kind.
 pub(super) fn runs_none(kind: ProgramKind) -> Error {
     Error::unsupported(format!("this process runs no programs of kind {kind}"))
+        .hint("run the program on a node")
 }

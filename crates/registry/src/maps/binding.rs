@@ -1,9 +1,9 @@
 //! Binds a program to a map, so that the program decides about the map's commits.
 //!
-//! The map's object keeps the source of its program. So the bound program decides about every
-//! commit, on any engine and node. A node binds a program as soon as it learns of the program's
-//! activation. An activation by the local user binds at once. Any other entity that activates a map
-//! program waits until a node has bound it.
+//! The map's object stores the source of the bound program, so the program runs in every commit, on
+//! any engine and node. A node binds a program as soon as it learns of the program's activation. An
+//! activation by the local user binds at once. Any other entity that activates a map program waits
+//! until a node has bound it.
 
 use std::time::Duration;
 
@@ -19,9 +19,9 @@ use crate::backoff::Backoff;
 const BIND_PATIENCE: Duration = Duration::from_secs(10);
 
 impl Maps {
-    /// Binds a program to a map; it decides about every later commit of the map. `activation` is
-    /// the number of the program's activation. The map ignores a bind with a number that is not
-    /// greater than that of its last bind.
+    /// Binds a program to a map; the program decides about every later commit of the map.
+    /// `activation` is the number of the program's activation. If the map has already seen this
+    /// number or a greater one, the bind has no effect.
     pub(crate) async fn bind(
         &self,
         map: &MapName,

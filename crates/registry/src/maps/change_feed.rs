@@ -5,8 +5,8 @@
 //! then read the same history records. A node puts this layer before its store. When a map changes,
 //! the layer reads the history once and sends the records to all watchers, in the format of a reply
 //! of `history`. It does this only for the [`COMMON_MAPS`], which every client may read. For other
-//! maps it could leak content, because a watch continues after its client has lost the right to
-//! read the map.
+//! maps it could leak content: a client that loses the right to read a map still gets the
+//! notifications of its open watch.
 //!
 //! **Invariant:** a watcher is notified after every change, with or without the change's records.
 //! If it lacks records, the watcher reads them itself.
@@ -28,8 +28,8 @@ use super::handle::{MAP_CLASS, MAP_OBJECT_PREFIX};
 use super::{COMMON_MAPS, format};
 use crate::system::System;
 
-/// How many notifications may wait for a slow watcher. If more wait, the watcher is told that it
-/// lost some. The notifications take at most 4 MiB for each map.
+/// How many notifications may wait for a slow watcher. If more wait, some are dropped and the
+/// watcher is told so. The waiting notifications of a map take at most 4 MiB.
 const MAX_UNHEARD: usize = 64;
 
 /// The layer that sends watchers of common maps their changes. Clones are handles to the same
@@ -40,8 +40,8 @@ pub struct ChangeFeed(Arc<Inner>);
 struct Inner {
     system: System,
     next: Stack,
-    /// The feeds of the maps that were watched so far, by the map's object. There are at most as
-    /// many feeds as [`COMMON_MAPS`].
+    /// The notifications for the watchers of each map, by the map's object. Only [`COMMON_MAPS`]
+    /// have an entry.
     feeds: Mutex<HashMap<ObjectId, broadcast::Sender<WatchEvent>>>,
 }
 
@@ -134,8 +134,8 @@ async fn tell(
 }
 
 impl Inner {
-    /// Returns the changes since the last notification, encoded as a notification. Returns nothing
-    /// if the layer does not know these changes.
+    /// Returns a notification with the changes since the last notification. Returns an empty
+    /// notification if the layer does not know which epoch it sent last.
     async fn news(&self, object: &ObjectId, state: &mut FeedState) -> Bytes {
         let Some(question) = state.question() else {
             self.catch_up(object, state).await;

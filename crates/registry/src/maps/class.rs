@@ -10,9 +10,10 @@
 //! | `triggers-done` | [`TriggersDoneRequest`] | [`Nothing`] | drops triggers that were carried out |
 //! | `bind` | [`BindRequest`] | [`BindReply`] | sets the map's program |
 //!
-//! Only nodes and the local user can bind a program. They bind the version that is active in the
-//! map `programs`. Every node does so, some of them late, and the bind with the newest activation
-//! wins. For any other caller, `bind` only returns whether that activation is bound.
+//! Only nodes and the local user can bind a program. Each node binds the version that is active in
+//! the map `programs`, and some nodes are late. So the bind with the greatest activation number
+//! wins. For any other caller, `bind` only returns whether the activation in its request is bound
+//! yet.
 
 use bytes::Bytes;
 use nacre_object::{
@@ -43,8 +44,8 @@ use crate::system::decode_input;
 #[cfg(feature = "programs")]
 use crate::hooks::run_policy;
 
-/// A process without the VM should keep no maps. If it keeps a map all the same and the map has a
-/// program, it refuses every commit.
+/// A process without the VM cannot run a map's program, so it refuses every commit to a map that
+/// has one.
 #[cfg(not(feature = "programs"))]
 fn run_policy(policy: &Policy<'_>, _: Proposal<'_>, _: &mut MapObject) -> Result<Verdict> {
     let text = format!("this process cannot run {}: it has no VM", policy.program());
@@ -95,8 +96,8 @@ pub(super) fn commit(
         Decision::Conflict => Err(moved_on(&request, map.head.epoch)),
         Decision::Unknown => {
             let oldest = map.head.first_kept;
-            Err(Error::stale(format!("epochs before {oldest} are no longer kept"))
-                .hint("read the map again and decide anew"))
+            Err(Error::stale(format!("the map no longer keeps its history before epoch {oldest}"))
+                .hint("read the map again, then try again"))
         }
     }
 }
@@ -114,9 +115,11 @@ fn check_there(request: &CommitRequest, changes: &[Change], map: &MapObject) -> 
 fn moved_on(request: &CommitRequest, epoch: u64) -> Error {
     let text = match (&request.guard, request.expected_epoch) {
         (Some(guard), _) => format!("the entry {:?} has changed", guard.key),
-        (None, expected) => format!("the epoch is {epoch}, not {}", expected.unwrap_or_default()),
+        (None, expected) => {
+            format!("the map is at epoch {epoch}, not {}", expected.unwrap_or_default())
+        }
     };
-    Error::conflict(text).hint("read the map again and decide anew")
+    Error::conflict(text).hint("read the map again, then try again")
 }
 
 fn commit_reply(epoch: u64, head: &Head) -> CommitReply {
@@ -213,8 +216,8 @@ fn judge(
 
 /// Checks that readers can decode what is stored of a commit in addition to its changes.
 fn check_names(request: &CommitRequest) -> Result<()> {
-    // Only checks that the name is well formed. The class does not know on which object it runs.
-    // The check of the caller's rights compares the name with the object's.
+    // Only checks that the name is well formed. A class cannot see the name of its object; the
+    // check of the caller's rights compares the two names.
     MapName::new(&request.map)?;
     if request.commit_id.len() > MAX_COMMIT_ID_BYTES {
         let bytes = request.commit_id.len();
@@ -330,9 +333,9 @@ fn bind(input: Bytes, view: &mut dyn ObjectView, context: &CallContext) -> Resul
     answer(&BindReply { is_pending: false })
 }
 
-/// Whether the caller may bind a program. Nodes and the local user repeat what the map `programs`
-/// says. Any other entity could bind a program with such a high activation number that all later
-/// binds would be ignored.
+/// Whether the caller may bind a program. Only nodes and the local user may, because they bind what
+/// the map `programs` says. Another entity could bind a program under a very high activation
+/// number, and the map would ignore all later binds.
 fn is_of_nodes(source: &EntityName) -> bool {
     source.is_node() || *source == EntityName::local()
 }
@@ -374,8 +377,8 @@ mod tests {
         }
     }
 
-    /// Nodes carry triggers out, and nodes may commit to any map. So the map itself must refuse the
-    /// trigger, even if an older build of nacre recorded it.
+    /// The nodes that carry out triggers may commit to any map. So the map itself must refuse a
+    /// triggered commit, even if an older build of nacre recorded the trigger.
     #[test]
     fn a_program_cannot_trigger_commits_to_nacres_own_maps_or_views_of_logs() {
         let origin = Some(OriginMessage { chain: vec!["a".into()], sequence: 1 });

@@ -1,9 +1,9 @@
 //! The method `delete` of the class `map`.
 //!
-//! It removes a map's entries and history. The object stays, and its head records the epoch that
-//! the deletion began. A new map of the same name continues from that epoch, so a watcher of the
-//! deleted map learns that its content is gone. The object also remembers which triggers of other
-//! maps were committed to it, so that none is carried out twice.
+//! The method removes a map's entries and history. The object stays, and its head records the epoch
+//! that the deletion began. A new map of the same name continues from that epoch, so a watcher of
+//! the deleted map learns that its content is gone. The object also remembers which triggers of
+//! other maps were committed to it, so that none is carried out twice.
 //!
 //! **Invariant:** the epoch of a map never decreases, even if the map is deleted and made again.
 
@@ -17,8 +17,8 @@ use super::own::check_deletable;
 use crate::limits::MAX_COMMIT_ID_BYTES;
 use crate::system::decode_input;
 
-/// Deletes the map. Refuses this while a program is bound to the map, or while commits that the map
-/// triggered wait to be carried out.
+/// Deletes the map. Fails if a program is bound to the map, or if commits that the map triggered
+/// wait to be carried out.
 pub(super) fn delete(
     input: Bytes,
     view: &mut dyn ObjectView,
@@ -38,12 +38,12 @@ pub(super) fn delete(
 
 /// The error of a map that is not there.
 pub(super) fn no_such_map(map: &str) -> Error {
-    Error::not_found(format!("there is no map {map}")).hint("see them with `nacre map ls`")
+    Error::not_found(format!("there is no map {map}")).hint("see all maps with `nacre map ls`")
 }
 
 fn check(request: &DeleteRequest) -> Result<()> {
-    // Only checks that the name is well formed. The class does not know on which object it runs.
-    // The check of the caller's rights compares the name with the object's.
+    // Only checks that the name is well formed. A class cannot see the name of its object; the
+    // check of the caller's rights compares the two names.
     MapName::new(&request.map)?;
     check_deletable(&request.map)?;
     match request.commit_id.len() {
@@ -60,16 +60,19 @@ fn check_unused(request: &DeleteRequest, map: &MapObject) -> Result<()> {
     }
     let Head { epoch, pending_triggers, program, .. } = &map.head;
     if let Some(expected) = request.expected_epoch.filter(|expected| expected != epoch) {
-        return Err(Error::conflict(format!("the epoch is {epoch}, not {expected}"))
-            .hint("read the map again and decide anew"));
+        return Err(Error::conflict(format!("the map is at epoch {epoch}, not {expected}"))
+            .hint("read the map again, then try again"));
     }
     if program.is_some() {
         return Err(Error::conflict(format!("the program map/{name} is bound to the map"))
             .hint(format!("remove it first: nacre program rm map/{name} --force")));
     }
     if *pending_triggers > 0 {
-        let text = format!("{pending_triggers} commits that the map triggered are not carried out");
-        return Err(Error::unavailable(text).hint("try again once their maps accept them"));
+        let text =
+            format!("{pending_triggers} commits to other maps that this map triggered still wait");
+        return Err(
+            Error::unavailable(text).hint("try again once the other maps have accepted them")
+        );
     }
     Ok(())
 }

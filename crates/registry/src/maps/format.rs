@@ -323,13 +323,13 @@ impl TryFrom<Record> for EpochRecord {
 pub(crate) struct CommitKeys {
     /// The keys it changes.
     pub(crate) keys: Vec<String>,
-    /// The name of the map in the commit. The map's program gets this name, and triggers are
+    /// The map that the commit names. The map's program is told this name, and triggers are
     /// numbered separately for each name.
     pub(crate) map: String,
     /// Whether the commit says that another map's program triggered it.
     pub(crate) triggered: bool,
-    /// Whether the commit removes a log. It does if the map is a log's map, and the log's view is
-    /// removed or says afterwards that the log is removed.
+    /// Whether the commit removes a log: it deletes the view in a log's map, or replaces it by a
+    /// view that marks the log as removed.
     pub(crate) removes_log: bool,
 }
 
@@ -344,8 +344,8 @@ pub(crate) fn commit_keys(input: &[u8]) -> Option<CommitKeys> {
     Some(CommitKeys { keys, map: request.map, triggered, removes_log })
 }
 
-/// Whether a change to a log's map removes the log's view, or replaces it by a view that says the
-/// log is removed.
+/// Whether a change to a log's map deletes the log's view, or replaces it by a view that marks the
+/// log as removed.
 fn removes_log(change: &ChangeMessage) -> bool {
     /// All that matters of a view.
     #[derive(serde::Deserialize)]
@@ -399,8 +399,8 @@ pub(crate) fn triggered_commit_input(map: &str) -> Bytes {
 mod tests {
     use super::*;
 
-    /// A sample of format 1 as it is stored. If this test fails, maps that are already stored can
-    /// no longer be read.
+    /// A sample of a stored map in format 1. If this test fails, nacre can no longer read the maps
+    /// that are already stored.
     #[test]
     fn a_stored_sample_of_format_1_can_still_be_read() {
         let program = Some(BoundProgram { version: 2, digest: "d".into() });

@@ -30,13 +30,13 @@ use crate::system::{System, is_transient, system_object};
 pub(crate) const MAP_CLASS: &str = "map";
 /// Map objects are named so.
 pub(crate) const MAP_OBJECT_PREFIX: &str = "map/";
-/// How many times a commit is sent while its outcome is not known. With all pauses and timeouts
-/// this takes some seconds.
+/// A commit is sent at most this many times, until the store says whether it happened. With all
+/// pauses and timeouts this takes some seconds.
 const MAX_COMMIT_ATTEMPTS: u32 = 10;
 /// To list maps, this many maps are asked at the same time whether they are deleted.
 const LOOKS_AT_ONCE: usize = 32;
 /// How many times an update starts over because another committer was faster. An update that fails
-/// this many times shows that the map changes more often than maps are made for.
+/// so often shows that the map changes too often: maps are for rare changes.
 const MAX_UPDATE_ATTEMPTS: u32 = 100;
 
 /// The maps of a cluster. Clones are handles to the same maps.
@@ -138,8 +138,8 @@ impl Maps {
     /// Commits changes if the map is still at `expected_epoch`. Returns the epoch that the commit
     /// begins; the record of that epoch is durable then.
     ///
-    /// The map's program may trigger commits to other maps. They may be unfinished when this
-    /// returns, but they will happen.
+    /// The map's program may trigger commits to other maps. Those commits may still be missing when
+    /// this returns, but they will happen.
     ///
     /// # Errors
     /// `Conflict` if the epoch has moved on: read again and decide anew. `Denied`, `Invalid` or
@@ -157,8 +157,8 @@ impl Maps {
     }
 
     /// Commits changes, whatever the map's epoch is. Use it for entries that only one writer
-    /// changes. If the store's answer is lost, the changes may be committed twice, to the same
-    /// effect.
+    /// changes. If the store's answer is lost, the changes may be committed twice, with the same
+    /// result.
     ///
     /// # Errors
     /// Errors of [`Maps::commit`], except `Conflict`.
@@ -243,8 +243,8 @@ impl Maps {
         self.submit(name, "commit", request).await
     }
 
-    /// Calls a method that changes the map, and repeats the call until its outcome is known. The
-    /// request has an id, so a repeated call has no second effect.
+    /// Calls a method that changes the map, and repeats the call until the store says whether the
+    /// change was made. The request has an id, so a repeated call changes nothing twice.
     async fn submit<Answer: Message + Default>(
         &self,
         name: &MapName,
@@ -261,18 +261,18 @@ impl Maps {
                     return Ok(reply);
                 }
                 Err(error) if is_transient(&error) => in_doubt = Some(error),
-                // After the first attempt there were so many other commits that the history no
-                // longer has the record of this commit.
+                // An earlier attempt may have committed. Since then there were so many other
+                // commits that the map's history no longer shows it.
                 Err(error) if error.kind() == ErrorKind::Stale && in_doubt.is_some() => break,
                 Err(error) => return Err(error),
             }
             backoff.wait().await;
         }
         let cause = in_doubt.map(|error| error.to_string()).unwrap_or_default();
-        Err(Error::unavailable(format!("the {method} may have happened: {cause}"))
+        Err(Error::unavailable(format!("it is not known whether the {method} happened: {cause}"))
             .during(method)
             .on(object)
-            .hint("read the map to see whether it did"))
+            .hint("read the map to see whether it happened"))
     }
 
     fn fresh_id(&self) -> Bytes {
@@ -307,8 +307,8 @@ impl Maps {
                         && attempt < MAX_UPDATE_ATTEMPTS =>
                 {
                     attempt += 1;
-                    // The committer that committed last is the first to know the newest state.
-                    // Without a pause the same committers would always win.
+                    // The last committer already knows the newest state. Without a pause it would
+                    // win again and again.
                     backoff.wait().await;
                 }
                 outcome => return outcome,
@@ -316,8 +316,8 @@ impl Maps {
         }
     }
 
-    /// Watches a map of which the caller knows everything up to `from_epoch`. 0 means that the
-    /// caller knows nothing of the map.
+    /// Watches a map for a caller that knows every change up to `from_epoch`. With 0 the caller
+    /// knows nothing of the map.
     pub fn watch(&self, name: &MapName, from_epoch: u64) -> MapWatcher {
         MapWatcher::new(self, name, CatchUp::after(from_epoch))
     }
@@ -341,8 +341,8 @@ impl Maps {
         Ok(History { epoch: reply.epoch, first_kept: reply.first_kept, records })
     }
 
-    /// The names of all maps, in order. Deleted maps are left out, except those that the caller may
-    /// not read: only a map's content says that it is deleted.
+    /// The names of all maps, in order. Leaves out deleted maps; but the object of a deleted map
+    /// stays, so a deleted map that the caller may not read is listed too.
     ///
     /// # Errors
     /// `Unavailable`; `Unsupported` if the store cannot list.

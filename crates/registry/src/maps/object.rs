@@ -49,7 +49,10 @@ impl<'a> MapObject<'a> {
             return Err(Error::unsupported(text).hint("use a newer nacre"));
         }
         if !is_possible(&head) {
-            return Err(Error::corrupt("the head of the map has impossible counts"));
+            return Err(Error::corrupt("the map's head is damaged: its counts are impossible")
+                .hint(
+                    "find all damage with `nacre scrub`; `nacre salvage` copies what can be read",
+                ));
         }
         Ok(Self { view, exists, head })
     }
@@ -106,9 +109,10 @@ impl<'a> MapObject<'a> {
         self.head.entries += 1;
         self.head.entry_bytes += change.payload_bytes() as u64;
         if self.head.entries > MAX_ENTRIES || self.head.entry_bytes > MAX_MAP_BYTES {
-            return Err(Error::exhausted("the map is full").hint(format!(
-                "a map holds at most {MAX_ENTRIES} entries and {MAX_MAP_BYTES} bytes"
-            )));
+            let text = format!(
+                "the map is full: it can hold {MAX_ENTRIES} entries and {MAX_MAP_BYTES} bytes"
+            );
+            return Err(Error::exhausted(text).hint("remove entries first, or use another map"));
         }
         Ok(())
     }
@@ -189,8 +193,8 @@ impl<'a> MapObject<'a> {
         numbered_after(self.view, TRIGGER, number, limit, "a trigger of the map")
     }
 
-    /// Records a trigger, that is, a commit to another map that is carried out after this commit.
-    /// Fails with `Exhausted` if too many triggers wait.
+    /// Records a trigger: a commit to another map, to be carried out after this commit. Fails with
+    /// `Exhausted` if too many triggers wait.
     pub(super) fn push_trigger(
         &mut self,
         map: String,
@@ -199,9 +203,9 @@ impl<'a> MapObject<'a> {
     ) -> Result<()> {
         if self.head.pending_triggers >= MAX_PENDING_TRIGGERS {
             return Err(Error::exhausted(format!(
-                "{MAX_PENDING_TRIGGERS} triggers of the map are waiting"
+                "{MAX_PENDING_TRIGGERS} commits that this map triggered still wait, the most that can"
             ))
-            .hint("wait until the triggered maps accept commits"));
+            .hint("see why the other maps refuse them, or wait until they are carried out"));
         }
         self.head.last_trigger += 1;
         self.head.pending_triggers += 1;
@@ -248,8 +252,8 @@ impl<'a> MapObject<'a> {
     }
 }
 
-/// Whether some sequence of commits can lead to the counts in this head. If so, sums of the counts
-/// do not overflow, and loops over the counted records are bounded.
+/// Whether a sequence of commits can lead to the counts in this head. Damaged counts are refused,
+/// because sums of them could overflow and loops over them could be endless.
 fn is_possible(head: &Head) -> bool {
     /// No count ever gets there.
     const END: u64 = i64::MAX as u64;

@@ -94,8 +94,8 @@ pub(super) fn check_deletable(map: &str) -> Result<()> {
     Ok(())
 }
 
-/// Checks that a program of another map may trigger a commit to this map. Nodes carry such commits
-/// out, and nodes may commit to any map, so only this check protects the map.
+/// Checks that a program of another map may trigger a commit to this map. Nodes carry out such
+/// commits, and a node may commit to any map. So only this check protects the map.
 ///
 /// # Errors
 /// `Invalid` for nacre's own maps, for the views of logs and for the maps of resources.

@@ -1,9 +1,9 @@
 //! Carries out triggers, that is, commits to other maps that a map's program asks for.
 //!
 //! A commit records its triggers in the object of its map, in the same transaction. The committer
-//! then carries them out at once, in order, and drops them. If the committer dies first, the next
-//! reader or watcher of the map carries them out. The other map remembers the numbers of the
-//! triggers, so it commits each trigger once.
+//! then carries out the triggers at once, in order, and drops them from the object. If the
+//! committer dies first, the next reader or watcher of the map carries them out. The other map
+//! remembers the number of its last trigger, so it commits each trigger once.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,7 +31,7 @@ pub(super) struct Carrier {
 }
 
 /// How many times a reader tries to carry out triggers, which takes about a minute. Then it leaves
-/// the remaining triggers to the next reader.
+/// the remaining triggers to the map's next reader.
 const RESCUE_ATTEMPTS: u32 = 30;
 
 impl Carrier {
@@ -51,11 +51,12 @@ fn may_succeed_later(error: &Error) -> bool {
 }
 
 impl Maps {
-    /// Carries out the triggers of a map now, and the triggers that these commits cause. Other
-    /// processes may do the same at the same time; each trigger is committed once.
+    /// Carries out the triggers of a map now, and then the triggers that these commits cause in
+    /// turn. Several processes may do this at the same time; each trigger is committed once.
     ///
     /// # Errors
-    /// `Unavailable` or `Exhausted` if a triggered commit cannot be made yet; its trigger is kept.
+    /// `Unavailable` or `Exhausted` if a triggered commit cannot be made yet; the map keeps its
+    /// trigger.
     pub async fn settle(&self, name: &MapName) -> Result<()> {
         let mut unsettled = vec![name.clone()];
         while let Some(map) = unsettled.pop() {
@@ -69,8 +70,8 @@ impl Maps {
     /// Carries out the triggers; what has to wait is tried again in the background.
     pub(super) async fn carry_out(&self, name: &MapName) {
         match self.settle(name).await {
-            // This entity may not carry the trigger out. A node or an administrator does so when it
-            // reads the map.
+            // This entity may not commit to the other map. A node or an administrator carries out
+            // the trigger when it next reads this map.
             Err(error) if error.kind() == ErrorKind::Denied => {}
             Err(_) => self.carry_out_later(name),
             Ok(()) => {}

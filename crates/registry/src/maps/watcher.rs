@@ -26,11 +26,11 @@ impl MapWatcher {
         Self { follower: Follower::new(start, maps.system().clone(), object, history) }
     }
 
-    /// Waits for the next event, and retries while the store does not answer. The future can be
-    /// dropped without losing an event.
+    /// Waits for the next event, and retries while the store does not answer. The caller may drop
+    /// the future without losing an event.
     ///
     /// # Errors
-    /// Errors that waiting does not cure, such as `Denied` or `Corrupt`. The caller may call this
+    /// Errors that a retry cannot cure, such as `Denied` or `Corrupt`. The caller may call this
     /// again.
     pub async fn next(&mut self) -> Result<MapEvent> {
         self.follower.next().await
@@ -54,9 +54,9 @@ struct MapHistory {
 impl Source for MapHistory {
     type Item = MapEvent;
 
-    /// The changes in a notification are used only for common maps. For other maps, an entity may
-    /// be allowed to notify watchers without being allowed to write the map, so its notifications
-    /// are not trusted.
+    /// Returns the changes in a notification, for common maps only. For other maps, an entity that
+    /// may not write the map may be allowed to notify its watchers, so the content of a
+    /// notification is not trusted.
     fn told(&self, payload: &Bytes) -> Option<Page<MapEvent>> {
         let is_common = COMMON_MAPS.contains(&self.name.as_str());
         let (reply, page) = feed_state::told(payload).filter(|_| is_common)?;

@@ -4,8 +4,9 @@
 //! ([`ProgramRecord::superseded`]).
 //!
 //! A source is garbage if no version of any program names it. A `put` of the same source may run at
-//! the same time, so the order of steps matters. The collector reads the version of the source's
-//! object, then reads the records, and removes the object only if its version has not changed.
+//! the same time, so the order of steps matters. The collector first reads the version of the
+//! source's object, then the records of all programs. It removes the object only if its version is
+//! still the same.
 //! - If the put stores the source after the collector read the object's version, the version has
 //!   changed and the source stays.
 //! - If the put stored the source earlier but has not committed yet, the source is safe because the
@@ -27,9 +28,9 @@ use super::source::{SOURCE_OBJECT_PREFIX, object};
 use super::{ProgramId, ProgramRecord};
 use crate::limits::MAX_COLLECTED_SOURCES;
 
-/// The collector keeps sources younger than this, because they may belong to a put that has not
-/// committed yet. Puts end within seconds; the rest of the hour allows for differences between
-/// clocks.
+/// The collector keeps sources younger than this, because a put stores its source before it commits
+/// the record that names the source. A put takes seconds; the rest of the hour allows for
+/// differences between clocks.
 pub(super) const MIN_AGE: Duration = Duration::from_secs(3600);
 
 /// Sources that are looked at before the records are read again.
@@ -100,9 +101,8 @@ impl Programs {
         Ok(Garbage { versions, sources, more })
     }
 
-    /// Goes through all stored sources, page by page. For each page it reads which sources the
-    /// records name, and removes the others. Returns the removed sources, and whether it stopped
-    /// before the last page.
+    /// Goes through all stored sources, page by page, and removes those that no record names.
+    /// Returns the removed sources, and whether it stopped before the last page.
     async fn sweep(&self, collection: Collection) -> Result<(Vec<SourceObject>, bool)> {
         let mut collected = Vec::new();
         let mut request = ListRequest {

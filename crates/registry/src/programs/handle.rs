@@ -255,9 +255,8 @@ impl Programs {
                 former = record.active;
                 if ![Some(version), Some(instead_of)].contains(&former) {
                     let text = format!("version {instead_of} of {program} is not active any more");
-                    return Err(
-                        Error::conflict(text).hint("see which version is active, then decide anew")
-                    );
+                    return Err(Error::conflict(text)
+                        .hint("see which version is active now, then try again"));
                 }
                 record.activate(program, version, epoch).map(drop)
             })
@@ -377,7 +376,7 @@ impl Programs {
     }
 
     /// Finishes a commit that switched versions: binds a map program to its map, and reports the
-    /// switch to the cluster log. If this process dies before it binds the program, nodes bind it.
+    /// switch to the cluster log. If this process dies first, nodes bind the program.
     async fn follow_up(&self, switch: &Switch) -> Result<()> {
         if switch.program.kind == ProgramKind::Map {
             bind_map_program(&self.maps, &switch.program, &switch.record).await?;
@@ -407,9 +406,9 @@ impl Programs {
     /// active one.
     ///
     /// # Errors
-    /// `Stale` if another version is or becomes active. `Fault` if a node cannot make it live, with
-    /// the node and the reason. `Unavailable` after `timeout`, with the nodes on which it is not
-    /// live yet.
+    /// `Stale` if another version is or becomes active. `Fault` if a node cannot make the version
+    /// live; the error names the node and the reason. `Unavailable` after `timeout`; the error
+    /// names the nodes on which the version is not live yet.
     pub async fn wait(&self, program: &ProgramId, version: u64, timeout: Duration) -> Result<()> {
         wait_until_live(self, program, version, timeout).await
     }
@@ -443,8 +442,8 @@ impl Switch {
     }
 }
 
-/// Binds the active version to the map of the same name, or unbinds the map if no version is
-/// active. The map ignores activations that are older than its last one.
+/// Binds the active version to the map of the same name, or unbinds the map's program if no version
+/// is active. The map ignores this if it already knows of a later activation.
 async fn bind_map_program(maps: &Maps, program: &ProgramId, record: &ProgramRecord) -> Result<()> {
     let map = MapName::new(&program.name)?;
     match record.active() {

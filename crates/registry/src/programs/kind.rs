@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use nacre_object::{Error, Result};
 
-/// The kind of a program, which says for which hook it is. Programs of different kinds may have the
-/// same name. [`super::Programs`] refuses kinds without a hook.
+/// The kind of a program: the hook that the program is for. Programs of different kinds may have
+/// the same name. [`super::Programs`] refuses kinds without a hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ProgramKind {
     /// Methods of objects.

@@ -5,8 +5,8 @@
 //! "active": 3, "before": [1], "activation": 17}`. The entry stays even if all versions are
 //! removed, so that no version number is ever used twice.
 //!
-//! **Invariant:** `active` and `before` name existing versions. (`before` lists the versions to
-//! which rollbacks return, oldest first.) No version follows itself in that order.
+//! `before` lists the versions to which rollbacks return, oldest first. **Invariant:** `active` and
+//! `before` name existing versions, and every rollback changes the active version.
 
 use std::collections::BTreeMap;
 
@@ -36,8 +36,8 @@ pub(crate) struct ProgramRecord {
     pub(crate) active: Option<u64>,
     /// The versions that were active before, oldest first. Rollbacks go back to them.
     pub(crate) before: Vec<u64>,
-    /// The epoch of the map `programs` in which `active` last changed. It rises with every
-    /// activation, even if the program was removed in between.
+    /// The epoch of the map `programs` in which `active` last changed. It increases with every
+    /// activation, even after the program was removed and put again.
     pub(crate) activation: u64,
 }
 
@@ -55,12 +55,14 @@ impl Default for ProgramRecord {
 }
 
 impl ProgramRecord {
-    /// Parses the entry of a program as it was in an epoch of the map `programs`. The activation
-    /// number of a correct record is at most this epoch. A greater one is lowered to the epoch,
-    /// because later activations must have greater numbers.
+    /// Parses the entry of a program as it was in an epoch of the map `programs`. An activation
+    /// number is an epoch of this map, so it cannot exceed that epoch. A wrong, greater number is
+    /// lowered to the epoch; otherwise later activations would seem older.
     pub(crate) fn parse(program: &str, value: &[u8], epoch: u64) -> Result<Self> {
-        let mut record: Self = serde_json::from_slice(value)
-            .map_err(|cause| Error::corrupt(format!("the record of {program}: {cause}")))?;
+        let mut record: Self = serde_json::from_slice(value).map_err(|cause| {
+            Error::corrupt(format!("the record of program {program} is damaged: {cause}"))
+                .hint("correct its entry in the map `programs` with `nacre map set --system`")
+        })?;
         record.activation = record.activation.min(epoch);
         Ok(record)
     }
@@ -86,8 +88,8 @@ impl ProgramRecord {
         self.versions.get(&version).ok_or_else(|| {
             let known: Vec<_> = self.versions.keys().map(u64::to_string).collect();
             let hint = match known.as_slice() {
-                [] => "put it first".to_owned(),
-                known => format!("there are {}", known.join(", ")),
+                [] => "put a version first".to_owned(),
+                known => format!("name an existing version: {}", known.join(", ")),
             };
             Error::not_found(format!("{program} has no version {version}")).hint(hint)
         })
@@ -152,8 +154,8 @@ impl ProgramRecord {
         Ok(true)
     }
 
-    /// Makes the previously active version active again, in this epoch. Returns its number. Another
-    /// call goes one step further back, never to a version that was rolled back.
+    /// Makes the previously active version active again, in this epoch, and returns its number.
+    /// Rolling back again goes one more step back in time, not forward again.
     pub(crate) fn roll_back(&mut self, program: &ProgramId, epoch: u64) -> Result<u64> {
         let version = self.before.pop().ok_or_else(|| {
             Error::invalid(format!("no version of {program} was active before"))
@@ -177,8 +179,8 @@ impl ProgramRecord {
         self.drop_empty_steps();
     }
 
-    /// Drops rollback steps that change nothing. For example, if B is removed from A, B, A, a
-    /// rollback would go from A to A.
+    /// Drops rollback steps that change nothing. For example, if B is removed from the steps A, B,
+    /// A, a rollback would go from A to A.
     fn drop_empty_steps(&mut self) {
         self.before.dedup();
         if self.before.last() == self.active.as_ref() {
@@ -289,8 +291,8 @@ mod tests {
         for version in [2, 15] {
             record.activate(&program(), version, version).unwrap();
         }
-        // The active version is 15. Versions 1 and 3 to 14 are older, a rollback reaches 2, and 16
-        // to 20 are newer.
+        // Version 15 is active. Versions 1 and 3 to 14 are superseded, a rollback reaches version
+        // 2, and versions 16 to 20 are newer. The eight newest superseded versions are kept.
         assert_eq!(record.superseded(), [1, 3, 4, 5, 6]);
         record.roll_back(&program(), 30).unwrap();
         assert!(record.superseded().is_empty());
@@ -300,7 +302,7 @@ mod tests {
     fn an_unknown_version_is_refused_with_a_list_of_the_existing_ones() {
         let error = record(&["a", "b"]).activate(&program(), 3, 1).unwrap_err();
         assert_eq!(error.kind(), nacre_object::ErrorKind::NotFound);
-        assert_eq!(error.hint_text(), Some("there are 1, 2"));
+        assert_eq!(error.hint_text(), Some("name an existing version: 1, 2"));
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! The reports of nodes about the programs that they made live.
 //!
 //! The map `program-status` has an entry for each program of each node, under `node/kind/name`: a
-//! [`StatusReport`] as JSON. Only the node itself changes its entries. With each change it also
-//! sets its entry `node/order` to a new [`ReportOrder`]. By that entry the map recognises and
-//! refuses a report that arrives after a later one.
+//! [`StatusReport`] as JSON. Only the node itself changes its entries. With each report a node also
+//! sets its entry `node/order` to a new [`ReportOrder`]. So the map can refuse a report that
+//! arrives after a later report of the same node.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -72,8 +72,12 @@ impl ReportOrder {
 
 impl StatusReport {
     pub(crate) fn parse(key: &str, value: &[u8]) -> Result<Self> {
-        serde_json::from_slice(value)
-            .map_err(|cause| Error::corrupt(format!("the status {key}: {cause}")))
+        serde_json::from_slice(value).map_err(|cause| {
+            Error::corrupt(format!(
+                "the report {key} in the map `program-status` is damaged: {cause}"
+            ))
+            .hint("remove it with `nacre map rm --system`, then restart the node")
+        })
     }
 
     pub(crate) fn to_value(&self) -> Bytes {
@@ -106,8 +110,8 @@ pub(super) async fn node_statuses(maps: &Maps, program: &ProgramId) -> Result<Ve
     Ok(heard(maps, program).await?.into_iter().map(|heard| heard.status).collect())
 }
 
-/// What a node reported about a program: its state, and the number of the activation, if the report
-/// had one.
+/// A node's report about a program: the program's state, and the number of the activation that the
+/// report is about, if known.
 struct Heard {
     status: NodeStatus,
     activation: Option<u64>,
@@ -119,8 +123,8 @@ impl Heard {
         Self { status, activation: None }
     }
 
-    /// Whether the report is older than this activation. An older report may be about an earlier
-    /// activation of the same version.
+    /// Whether the report is about an activation before this one. The same version may have been
+    /// activated before, so the version alone does not tell.
     fn is_before(&self, activation: u64) -> bool {
         self.activation.is_some_and(|heard_of| heard_of < activation)
     }
@@ -156,7 +160,7 @@ async fn heard(maps: &Maps, program: &ProgramId) -> Result<Vec<Heard>> {
 enum Progress {
     /// It is live on every node that is up.
     Live,
-    /// These nodes do not have the version yet. Each string names a node, with the reason if the
+    /// On these nodes the version is not live yet. Each string names a node, with the reason if the
     /// node reported one.
     Lagging(Vec<String>),
     /// This node cannot make it live.

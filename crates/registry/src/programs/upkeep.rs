@@ -9,9 +9,9 @@ use tokio::task::AbortHandle;
 use super::{Garbage, Programs};
 use crate::events::{Event, Severity};
 
-/// The longest time between two collections by a node. The actual time is drawn between half of
-/// this and this, so that several nodes do not collect at the same time. A long time only costs the
-/// space of some sources.
+/// The longest pause between two collections by a node. Each pause is drawn between half of this
+/// and this, so that the nodes do not collect at the same time. Until a collection, garbage only
+/// costs space.
 const EVERY: Duration = Duration::from_secs(6 * 3600);
 
 /// Collects garbage until it is dropped. Several collectors at the same time have the effect of

@@ -3,8 +3,8 @@
 //!
 //! The used program must be active before the program that uses it can be activated. It cannot be
 //! removed while the program that uses it is active. Otherwise a file type without its capability
-//! program would silently grant capabilities by the default policy. The checks do not exclude a
-//! race: if one program is activated while the other is removed, both may succeed.
+//! program would silently grant capabilities by the default policy. The checks do not cover a race:
+//! if a program is activated while the program that it uses is removed, both may succeed.
 
 use nacre_object::{Error, Result};
 

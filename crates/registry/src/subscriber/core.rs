@@ -1,10 +1,10 @@
 //! Decides what a node does next about its programs. This module does no IO.
 //!
 //! The map `programs` says which version of each program should be live. The core emits one command
-//! at a time that brings the node closer to this. Only the newest state of the map counts. The core
-//! repeats a command that may succeed later, after a pause. It reports a command that failed for
-//! good, and does not repeat it until the program is activated anew; the version that was live
-//! before stays live. It writes reports when no command is due.
+//! at a time, such as to install a version, that brings the node closer to this. Only the newest
+//! state of the map counts. If a command may succeed later, the core repeats it after a pause. If
+//! it failed for good, the version that was live before stays live; the core reports the failure
+//! and waits for the program's next activation. It writes reports when no command is due.
 //!
 //! **Invariant:** a report takes effect only after all earlier reports of the node, or not at all.
 //! Each report names the previous one, and the map refuses a report that does not name the stored
@@ -27,8 +27,8 @@ use crate::programs::{
     report_order_key, status_key,
 };
 
-/// A node waits between once and twice this long before it reports. Other nodes are still learning
-/// of the activation, and commits of reports would slow that down.
+/// A node waits between once and twice this long before it reports that a version is live. In this
+/// time other nodes learn of the activation; commits of reports would slow them down.
 const REPORT_AFTER: Duration = Duration::from_millis(15);
 
 /// A state of the map `programs`, or changes of it.
@@ -106,8 +106,8 @@ pub(super) struct Core {
     programs: BTreeMap<ProgramId, Tracked>,
     /// The node's entries in the map of reports; not known at first.
     reported: Option<Reported>,
-    /// The number of the next commit of reports. No number is used twice, even if its commit
-    /// failed.
+    /// The number of the next commit of reports. Each attempt gets a new number, because a commit
+    /// that seemed to fail may still happen.
     next_report: u64,
     /// When the oldest unreported change may be reported.
     report_due: Option<Duration>,
@@ -206,8 +206,8 @@ impl Core {
         }
     }
 
-    /// Returns what to do next. Returns the same command again until the caller passes its outcome
-    /// to [`Core::done`].
+    /// Returns the next step. Returns the same command again until the caller passes the command's
+    /// outcome to [`Core::done`].
     pub(super) fn step(&self, now: Duration) -> Step {
         let unsettled = || self.programs.iter().filter(|(_, tracked)| !tracked.is_settled());
         if let Some((program, tracked)) = unsettled().find(|(_, t)| t.pause.until <= now) {
@@ -272,9 +272,9 @@ impl Core {
         }
     }
 
-    /// Takes this node's entries in the map of reports. The node reads them after it has started,
-    /// or after the answer to a write was lost, because it does not know then which reports are
-    /// stored.
+    /// Takes this node's entries in the map `program-status`. The node reads its entries after it
+    /// has started and after it got no answer to a write, because then it does not know which
+    /// reports are stored.
     pub(super) fn reports_read(&mut self, mut reports: BTreeMap<String, Bytes>) {
         let order = reports.remove(&report_order_key(&self.node));
         self.reported = Some(Reported { reports, order, is_open: true });
@@ -299,7 +299,7 @@ impl Core {
     }
 
     /// Notes that `ReadReports` or `WriteReports` failed. The node then no longer knows its entries
-    /// in the map: the write may have happened, or may still happen.
+    /// in the map: a write that seemed to fail may have happened, or may still happen.
     pub(super) fn reports_failed(&mut self, now: Duration) {
         self.reported = None;
         self.next_report += 1;
@@ -361,8 +361,8 @@ impl Tracked {
     }
 }
 
-/// Whether nodes install programs of this kind. They do not install map programs, which the object
-/// of the map keeps.
+/// Whether nodes install programs of this kind. A map program is not installed, because the map's
+/// object contains it.
 pub(super) fn is_installed_by_nodes(kind: ProgramKind) -> bool {
     kind != ProgramKind::Map
 }

@@ -174,7 +174,7 @@ fn a_report_still_on_its_way_is_refused_even_if_the_map_looks_right() {
 }
 
 /// Simulates one node. Programs are activated and removed at random, installations and the store
-/// fail at random, and the node restarts now and then.
+/// fail at random, and the node sometimes restarts.
 struct World {
     random: Random,
     records: BTreeMap<ProgramId, ProgramRecord>,

@@ -53,8 +53,9 @@ impl Drop for Subscriber {
 
 impl Subscriber {
     /// Starts to follow the programs for one incarnation of a node, and makes them live with
-    /// `hooks`. The node need not be registered yet. `own_sources` are sources that this process
-    /// contains; they are not read from the store, which may not have them. Needs a tokio runtime.
+    /// `hooks`. The node need not be registered yet. `own_sources` are sources that are built into
+    /// this process; they are used without reading the store, which may lack them. Needs a tokio
+    /// runtime.
     pub fn start(
         node: NodeName,
         incarnation: u64,
@@ -100,34 +101,34 @@ impl Subscriber {
     /// live. A starting node waits for this before it serves requests.
     ///
     /// # Errors
-    /// `Unavailable` if the store does not answer. This also waits while the source of any program
-    /// cannot be read, so set a deadline.
+    /// `Unavailable` if the store does not answer. While the source of any program cannot be read,
+    /// this waits without limit; the caller should set a deadline.
     pub async fn ready(&self) -> Result<()> {
         let epoch = self.maps.epoch(&programs_map()).await?;
         self.wait_for(|table| table.has_settled_all(epoch)).await
     }
 
-    /// Waits for one program. Returns once the version that is active now is live on this node or
-    /// has failed to become live, or once no version is active. Other programs do not delay it.
+    /// Waits for one program: until its active version is live on this node or has failed to become
+    /// live, or until no version is active. Other programs do not delay this.
     ///
     /// # Errors
-    /// `Unavailable` if the store does not answer. This also waits while the program's source
-    /// cannot be read, so set a deadline.
+    /// `Unavailable` if the store does not answer. While the program's source cannot be read, this
+    /// waits without limit; the caller should set a deadline.
     pub async fn settled(&self, program: &ProgramId) -> Result<()> {
         let epoch = self.maps.epoch(&programs_map()).await?;
         self.wait_for(|table| table.has_settled(program, epoch)).await
     }
 
     /// Waits until the version is live on this node. The caller says that the version is active, so
-    /// a node that is behind catches up first.
+    /// a node that has not read of this yet catches up first.
     ///
-    /// If the version is live, this needs no request. Otherwise either the node or the caller is
-    /// behind, and the map `programs` tells which.
+    /// If the version is live, this needs no request. Otherwise either the node or the caller has
+    /// an old state of the map `programs`, and this reads the map to tell which.
     ///
     /// # Errors
-    /// `Stale` if another version is active: the caller is behind. `Fault` if the version cannot be
-    /// made live here. `Unavailable` if the store does not answer at first. Later this waits until
-    /// the store answers, so set a deadline.
+    /// `Stale` if another version is active. `Fault` if the version cannot be made live here.
+    /// `Unavailable` if the store does not answer the first read. After that read, this waits
+    /// without limit for the store; the caller should set a deadline.
     pub async fn caught_up(&self, program: &ProgramId, version: u64) -> Result<()> {
         if self.live(program) == Some(version) {
             return Ok(());
@@ -187,8 +188,7 @@ impl Forwarder {
 /// Puts an event into the cluster log without waiting for it.
 fn report(maps: &Maps, event: Event) {
     let events = maps.events().clone();
-    // `append` retries for some seconds before it fails. The event is dropped then, because the
-    // node has more urgent work.
+    // `append` retries for some seconds. If it fails then, the event is dropped.
     tokio::spawn(async move { events.append(event).await.ok() });
 }
 

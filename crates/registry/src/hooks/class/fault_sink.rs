@@ -6,7 +6,7 @@ use crate::events::{FaultReporter, ProgramFault, ProgramSite};
 use crate::programs::{ProgramId, ProgramKind};
 
 /// Reports faults of class programs and of map programs to the cluster log. Does not report faults
-/// of one-off scripts: only their caller needs the error.
+/// of one-off scripts, because their caller gets the error.
 impl FaultSink for FaultReporter {
     fn fault(&self, fault: &nacre_class::ProgramFault<'_>) {
         let program = match fault.program.split_once('/') {

@@ -1,5 +1,5 @@
-//! The hook of map programs. The object of a map keeps and runs the map's program, so no node
-//! installs it.
+//! The hook of map programs. A map's object contains the map's program and runs it, so no node
+//! installs a map program.
 
 mod interface;
 mod policy;

@@ -57,8 +57,8 @@ pub(super) fn dry_run(script: &Script) -> Result<()> {
     VM.with(|vm| vm.with(|loaded| with_run(&mut loaded.vm, script, 0, |_, _| Ok(()))))
 }
 
-/// Begins a run of the program. Calls `body` with the program's function. `seed`, which is the
-/// epoch, seeds the program's random numbers.
+/// Begins a run of the program and calls `body` with the program's function `commit`. `seed` seeds
+/// the program's random numbers; it is the commit's epoch.
 fn with_run<R>(
     vm: &mut Vm,
     script: &Script,
@@ -69,7 +69,8 @@ fn with_run<R>(
     let terms = Terms { budget: &MAP_INTERFACE.budget, clock: &clock, seed };
     let run = vm.start(script, &terms)?;
     let [commit] = &run.load_functions(&MAP_INTERFACE)?[..] else {
-        return Err(Error::invalid("the map program does not define the function `commit`"));
+        return Err(Error::invalid("the map program does not define the function `commit`")
+            .hint("define `function commit(proposal, map) … end`"));
     };
     body(&run, commit)
 }
@@ -84,8 +85,8 @@ fn judge_in(
     with_run(vm, script, proposal.epoch, |run, commit| {
         let triggers = RefCell::new(Vec::new());
         let map = RefCell::new(map);
-        // The functions of `map` borrow the map, so they must be invalid after the program returns.
-        // The scope ensures this.
+        // The Luau functions of the table `map` borrow the Rust map, so the program must not be
+        // able to call them later. The scope ensures this.
         let judged = run.lua().scope(|scope| {
             let argument = proposal_table(run.lua(), name, &proposal)?;
             let handle = map_table(run.lua(), scope, &map, &triggers)?;
@@ -166,8 +167,8 @@ struct Proposed {
     value: Option<mlua::LuaString>,
 }
 
-/// Reads an array of changes; `odd` makes an error from a description of what is wrong. One string
-/// of the VM may occur in every change. So the total size is checked while the strings are copied.
+/// Reads an array of changes. `odd` makes the error from a description of what is wrong. A program
+/// can put one VM string into every change, so the total size is checked while strings are copied.
 fn read_changes(changes: &Table, odd: impl Fn(String) -> Error) -> Result<Vec<Change>> {
     // One change more than allowed is enough to find that there are too many.
     let length = changes.raw_len().min(MAX_CHANGES + 1);

@@ -1,5 +1,5 @@
-//! A simulated committer: activates, rolls back and removes programs, and also counts up in a map
-//! of its own.
+//! A simulated committer: activates, rolls back and removes programs, and also commits to the map
+//! `data`.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
 //! Simulates how programs reach nodes. Committers commit to maps by compare-and-swap. Nodes follow
 //! the map `programs` and make the active versions live. The simulated network loses, delays,
 //! repeats and reorders messages; nodes crash, pause and have wrong clocks. The maps run the real
-//! class `map` on a simulated object. [`CatchUp`](crate::catch_up) and the subscriber's core make
-//! the decisions, and the simulation carries them out.
+//! class `map` on a simulated object. The real [`CatchUp`](crate::catch_up) and the subscriber's
+//! real core make the decisions, and the simulation carries them out.
 
 mod committer;
 mod node;

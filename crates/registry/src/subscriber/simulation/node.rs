@@ -1,5 +1,5 @@
-//! A simulated node. It does what the subscriber's runtime and its follower do, one message at a
-//! time.
+//! A simulated node. It does what the real subscriber and its follower of the map `programs` do,
+//! one message at a time.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -17,8 +17,8 @@ use crate::catch_up::{CatchUp, Step};
 use crate::maps::{MapEvent, MapState, testing};
 use crate::programs::{Active, ProgramId, programs_map, status_key_prefix};
 
-/// How many epochs the history keeps. The number is small, so that a node that was away misses
-/// some.
+/// How many epochs a map's history keeps. The number is small, so that a node that was down misses
+/// epochs.
 const KEPT_EPOCHS: u64 = 6;
 
 /// One version in this many is bad: no node can make it live.
@@ -134,8 +134,8 @@ impl Node {
         self.follower.stirred();
     }
 
-    /// Takes a notification of a watch. It waits until the follower listens, as in the real watch's
-    /// stream.
+    /// Queues a notification of a watch until the follower takes it, as the stream of a real watch
+    /// does.
     pub(super) fn hear_of_watch(&mut self, watch: u64, signal: Signal) {
         self.signals.push_back((watch, signal));
     }

@@ -166,8 +166,8 @@ impl World {
         Ok(true)
     }
 
-    /// Makes every node read without a notification, as nodes do after a long silence. Does this
-    /// only once. Returns whether it did so.
+    /// Makes every node read the map without a notification, as real nodes do after a long silence.
+    /// Does this only once in a run. Returns whether it did so.
     fn look_again(&mut self) -> Result<bool, String> {
         if self.has_looked_again || self.sabotage == Some(Sabotage::NeverLooksAgain) {
             return Ok(false);
