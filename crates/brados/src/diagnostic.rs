@@ -10,7 +10,7 @@ use crate::span::{LineColumn, LineIndex, Span};
 pub enum Severity {
     /// It cannot.
     Error,
-    /// The program compiles, but the rule probably does not mean what its author wanted, or costs
+    /// The program compiles, but a rule probably does not mean what its author wanted, or costs
     /// more than it seems to.
     Warning,
 }

@@ -1,7 +1,7 @@
 //! A program with resolved names, as rules over collections. Every pass after `resolve` works on
 //! this form.
 //!
-//! A chain of methods and blocks in a rule has intermediate results. Each becomes a collection
+//! If a rule chains several methods and blocks, each intermediate result becomes a collection
 //! without a name ([`Collection::is_anonymous`]). So each rule in this form is one join with
 //! conditions, one aggregation, or some literal rows. Columns are identified by position.
 

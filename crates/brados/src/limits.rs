@@ -16,8 +16,8 @@ pub const MAX_JOINED: usize = 6;
 /// Brackets, operators and blocks within each other. They are bounded because the passes over
 /// expressions are recursive.
 pub const MAX_NESTING: usize = 48;
-/// How many mistakes are reported at once. If there are more, the first ones are worth more than
-/// the others.
+/// How many mistakes are reported at once. Later ones are often only consequences of the first, so
+/// they are left out.
 pub const MAX_DIAGNOSTICS: usize = 50;
 /// Mistakes that are collected, and as many warnings. Each new one is compared with all earlier
 /// ones.
@@ -27,17 +27,18 @@ pub const MAX_SHOWN_CHARACTERS: usize = 200;
 /// The length of a name in bytes. Names occur in keys of the map, in replies, and in many lines of
 /// the class.
 pub const MAX_NAME_BYTES: usize = 128;
-/// A method may be passed only the beginning of a long request, but always at least this many
-/// bytes. So numbers within these bytes can be decoded from the beginning alone.
+/// Of a long request, a method may get only the beginning, but at least this many bytes. So it can
+/// decode numbers within these bytes without the whole request.
 pub const REQUEST_HEAD_BYTES: usize = 64;
 /// Text of the generated class: what the sandbox compiles (`nacre_program::MAX_SOURCE_BYTES`).
 pub const MAX_CLASS_BYTES: usize = 256 * 1024;
-/// The most rules in a class, counted over all methods and variants of rules. A rule takes about a
-/// hundred bytes of Lua, so more rules would exceed [`MAX_CLASS_BYTES`].
+/// The most rules in the generated class. A rule counts once for each method and each variant in
+/// which it occurs. A rule takes about a hundred bytes of Lua, so more rules would exceed
+/// [`MAX_CLASS_BYTES`].
 pub const MAX_RULE_PLANS: usize = 4096;
-/// The most rounds of a recursion at run time, which is the longest path that a program can follow.
-/// This bound also stops a recursion that makes new values for ever, even on a stock OSD, which has
-/// no budgets.
+/// The most rounds of a recursion at run time. So a program can follow paths of at most this
+/// length. The bound also ends a recursion that makes new values for ever, even on a stock OSD,
+/// which has no budgets.
 pub const MAX_ROUNDS: usize = 10_000;
 /// The most bytes of an object's stream that a layout may use. Longer streams are not possible in
 /// nacre, nor in Ceph with its default settings.

@@ -1,5 +1,5 @@
-//! Finds the layout of an object from its data. Code that looks at objects without calling their
-//! class uses it.
+//! Finds out from an object's data in which layout the object is. Code that examines objects
+//! without calling their class uses this.
 
 use crate::compile::Compiled;
 use crate::emit;
@@ -33,8 +33,8 @@ impl Marks {
 
     /// Where an object is whose entry this is.
     pub fn whereabouts(&self, entry: &[u8]) -> Whereabouts {
-        // The first character only says whether the object is migrating between two layouts, so it
-        // is not compared here.
+        // The entry begins with a letter, which says whether the object is migrating, and the
+        // digits of a layout.
         let is = |signature: &&String| entry.starts_with(signature.as_bytes());
         let concerns = |signature: &&String| {
             entry.get(1..).is_some_and(|rest| rest.starts_with(&signature.as_bytes()[1..]))

@@ -11,9 +11,9 @@
 //! ```
 //!
 //! A request is a method and its row. After the arrow come the expected rows of all outputs in any
-//! order, or `nothing`, or the kind of the error. Requests go to an object called `object`; `@name`
-//! before a request sends it to the object `name` instead. The line `delivered` waits until all
-//! messages sent so far, and all messages that these cause, are delivered.
+//! order, or `nothing`, or the kind of the expected error. Requests go to an object called
+//! `object`; `@name` before a request sends it to the object `name` instead. The line `delivered`
+//! waits until all messages sent so far, and all messages that these cause, are delivered.
 
 use std::collections::BTreeSet;
 use std::fmt;

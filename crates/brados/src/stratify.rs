@@ -92,8 +92,8 @@ fn components(program: &Program, edges: &[Edge]) -> Vec<Stratum> {
     strata
 }
 
-/// Visits all nodes that can be reached from `start` and were not visited yet. Appends each node to
-/// `finished` after all nodes that are reached from it.
+/// Visits all nodes that can be reached from `start` and are not in `seen`. Appends a node to
+/// `finished` once all nodes that can be reached from it have been appended.
 fn walk(
     start: CollectionId,
     seen: &mut [bool],
@@ -119,7 +119,8 @@ fn walk(
     }
 }
 
-/// If an edge closes a cycle, returns the path from the end of the edge back to its beginning.
+/// If an edge is part of a cycle, returns the other edges of the cycle: the path from the end of
+/// the edge back to its beginning.
 fn path(strata: &[Stratum], edges: &[Edge], edge: &Edge) -> Option<Vec<Edge>> {
     let stratum = strata.iter().find(|stratum| stratum.collections.contains(&edge.to))?;
     if !stratum.collections.contains(&edge.from) {
@@ -193,8 +194,8 @@ fn way_out<'e>(program: &Program, source: &str, steps: impl Iterator<Item = &'e 
     }
 }
 
-/// Refuses a `<-` or `<+-` on a table that a cycle of rules computes, if the rows to delete depend
-/// on the same cycle. The cycle would produce such rows again.
+/// Refuses a `<-` or `<+-` on a table if a cycle of rules computes both the table and the rows to
+/// delete. The next request would produce the deleted rows again.
 fn deletions(
     program: &Program,
     source: &str,

@@ -55,9 +55,9 @@ fn programs_pass_the_cases() {
     assert!(count > 15, "only {count} cases were found");
 }
 
-/// A program in which two different rows can get the same key in every possible way: in a set,
-/// among few rows in memory, in a single row, in a table at once, and in a table at the end of the
-/// request.
+/// A program in which two different rows can get the same key in every possible way: in a set in
+/// memory, in a list of few rows, in a single row, in a table by `<=`, and in a table at the end of
+/// the request.
 const CONFLICTS: &str = "state do
   table :link, [:from:int, :to:string, :nxt:int]
   table :best_of, [:from:int] => [:nxt:int]

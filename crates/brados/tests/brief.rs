@@ -37,8 +37,8 @@ end
 
 #[test]
 fn library_methods_that_look_up_single_rows_are_brief() {
-    // `seal` finds the greatest position, and a trim may remove many positions, so these methods
-    // are not brief.
+    // `seal` and `max_position` find the greatest position, and `trim_to` may remove many entries,
+    // so these methods are not brief.
     assert_eq!(brief(&library("log")), ["read", "write", "fill", "trim"]);
     assert_eq!(brief(&library("kv")), ["put", "put_if", "delete", "delete_if", "get"]);
 }

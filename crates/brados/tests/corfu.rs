@@ -1,7 +1,7 @@
-//! Runs the test cases of the CORFU storage interface (`crates/log`) on its Brados program.
-//! `crates/log` runs the same cases on the native class and on the Lua program. This test leaves
-//! out cases that damage an object or send another encoding. It sends the requests of a batch one
-//! at a time.
+//! Runs the test cases of the CORFU storage interface (`storage_cases.txt` of `crates/log`) on the
+//! Brados program `log`. `crates/log` runs the same cases on the native class and on the Lua
+//! program. This test leaves out cases that damage an object or send another encoding. It sends the
+//! requests of a batch one at a time.
 
 mod support;
 
@@ -14,7 +14,8 @@ const CASES: &str = include_str!("../../log/tests/suite/storage_cases.txt");
 
 /// Layouts that are tried.
 const MAX_LAYOUTS: usize = 8;
-/// Steps that read or change the stored form of an object, which only the other two classes have.
+/// Steps that read or change the stored form of an object. The Brados class stores objects in
+/// another form, so it skips them.
 const NATIVE_STEPS: [&str; 6] = ["create", "header", "flip-header", "entry", "key", "fill-map"];
 /// Steps about encodings and about how many entries are kept.
 const SKIPPED_STEPS: [&str; 3] = ["raw", "entries", "read_batch"];
@@ -66,8 +67,8 @@ fn data(text: &str) -> Value {
     Value::text(text.trim_matches('"'))
 }
 
-/// The requests of a step, one for each entry of a batch. `None` if a number of the step is outside
-/// the range of Brados.
+/// The requests for a step of a case, one for each entry if the step is a batch. `None` if the step
+/// has a number that Brados cannot represent.
 fn requests<'a>(method: &'a str, words: &[&str]) -> Option<Vec<(&'a str, Vec<Value>)>> {
     let numbers = || words.iter().map(|word| number(word)).collect::<Option<Vec<_>>>();
     Some(match method {

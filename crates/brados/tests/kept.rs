@@ -1,6 +1,6 @@
 //! Checks that a class keeps no state between calls, although its chunk runs only once for many
-//! calls. None of its functions may assign to a global or to a variable outside itself. The test
-//! reads the assignments from the bytecode of Lua's compiler.
+//! calls. For this, no function of the class may assign to a global or to a variable outside the
+//! function. The test reads the assignments from the bytecode of Lua's compiler.
 
 mod support;
 

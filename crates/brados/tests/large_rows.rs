@@ -1,5 +1,5 @@
-//! Tests rows of a megabyte. A loop over rows must load only as many at a time as the run's memory
-//! allows, however many rows there are.
+//! Tests rows of a megabyte each. A loop over rows may have only as many in memory as the run's
+//! memory limit allows, however many rows there are.
 
 mod support;
 
@@ -8,7 +8,7 @@ use nacre_calls::{OutputRows, decode_reply};
 use support::{Subject, shown};
 
 const BYTES: usize = 1_000_000;
-/// The number of rows. They do not all fit into the memory of a run, nor into one transaction.
+/// The number of rows. So many rows fit neither into the memory of a run nor into one transaction.
 const ROWS: i64 = 40;
 const PROGRAM: &str = "state do
   table :t, [:k:int] => [:prio:int, :data:bytes]
@@ -130,7 +130,7 @@ fn large_rows_are_migrated_from_every_layout_to_every_other() {
             assert_eq!(number(&subject, "most", 0), expected, "{from} to {to}");
         }
     }
-    // A layout with slots moves no rows, because rows that are too long for a slot are already in
-    // the map.
+    // Some migrations take few steps: the rows are too long for a slot, so layouts with slots have
+    // them in the map anyway.
     assert!(steps > 100, "only {steps} steps");
 }

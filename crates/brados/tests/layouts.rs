@@ -1,5 +1,5 @@
 //! Tests layouts: which are possible and why others are not, where rows are stored, and that a
-//! class never misreads an object in another layout.
+//! class never misreads an object that is in another layout.
 
 mod support;
 
@@ -104,9 +104,9 @@ fn every_legal_combination_is_listed_once() {
     assert_eq!(names, ["log", "tag", "owner"]);
     let mut texts: Vec<_> = choices.layouts.iter().map(ToString::to_string).collect();
     assert_eq!(texts[0], "map");
-    // `log` has five locations: the map, slots of two widths, and two ways to append. `owner` has
-    // two: the map and one way to append. The header has three. Two combinations are impossible,
-    // because `log` and an appended `owner` would both grow at the end of the stream.
+    // `log` can be in five locations: the map, slots of two widths, and two ways to append. `owner`
+    // can be in two: the map, and one way to append. The header can be in three. If `owner` is
+    // appended, `log` cannot be in slots, because both would grow at the end of the stream.
     assert_eq!(texts.len(), (5 * 2 - 2) * 3);
     assert!(choices.illegal.iter().all(|(layout, _)| !texts.contains(&layout.to_string())));
     assert_eq!(choices.illegal.len(), 2 * 3);
@@ -125,8 +125,8 @@ fn every_legal_combination_is_listed_once() {
 fn the_layout_decides_where_rows_are_stored() {
     for (text, size, map) in [
         ("map", 0, vec!["@bra", "log.", "log.", "owne"]),
-        // The slot of position 5 is written only up to the end of its row. The wide row is in the
-        // map.
+        // The stream ends with the row in the slot of position 5. The other row is wider than a
+        // slot, so it is in the map.
         ("log: slots(100)", 5 * 100 + 1 + 4 + 3, vec!["@bra", "log.", "owne"]),
         ("log: slots(400)", 5 * 400 + 1 + 4 + 3, vec!["@bra", "owne"]),
         ("log: appended(map)", 16 + 320, vec!["@bra", "log@", "log@", "owne"]),

@@ -171,8 +171,8 @@ fn any_class_with_both_layouts_can_continue_a_migration() {
         pair.requests();
         let mut known = vec![first.clone()];
         for _ in 0..6 {
-            // The next layout is either a new one, or one that the object was in or was migrating
-            // to. All other layouts are former ones.
+            // The object is to migrate to a random layout, either a new one or one of those that it
+            // had. All other layouts that it had are former ones.
             let next = random.pick(&layouts).unwrap().clone();
             known.retain(|layout| *layout != next);
             pair.subject.becomes_slow(&with_layout(PROGRAM, &next, &known));

@@ -66,8 +66,9 @@ fn outcomes(ceph: &CephCluster, cases: &[Case]) -> Vec<(i32, Vec<u8>)> {
     String::from_utf8(output.stdout).unwrap().lines().map(line).collect()
 }
 
-/// Compares a call with the expected result. `cls_lua` returns the length of the output as the
-/// status of a call. Returns whether they agree, and whether the client could see the output.
+/// Compares the result of a call with the expected result. Returns whether they agree, and whether
+/// the client could see the output. `cls_lua` returns the length of the output as the status of a
+/// call.
 fn agrees(expected: &Expected, (status, output): &(i32, Vec<u8>)) -> (bool, bool) {
     let wanted = match expected {
         Expected::Reply(outputs) if output.is_empty() => {

@@ -1,8 +1,9 @@
 //! Emits Lua that finds the rows of a relation: a loop over rows, or the look-up of one row.
 //!
 //! The emitted code opens Lua blocks in which a row is available. Each relation that a rule joins
-//! has a number, and the variables for its rows end in that number. `r` is the row, `g` holds the
-//! rows that an index has for the wanted key, and `prefix` and `after` describe a range of a table.
+//! has a number, and the variables for its rows end in that number. `r1` is the row of the first
+//! relation. `g1` holds the rows that an index has for the wanted key; `prefix1` and `after1`
+//! describe a range of a table.
 
 use super::encoding::{Typed, key, row_key};
 use super::expression::Scope;
@@ -15,7 +16,8 @@ use crate::plan::{Access, Relation};
 use nacre_calls::Type;
 
 impl MethodWriter<'_> {
-    /// Opens a block for each row of a relation. Returns the row that is available in the block.
+    /// Opens a Lua block that runs for each row of a relation. Returns the row that is available in
+    /// the block.
     pub(super) fn bind(
         &mut self,
         scope: &Scope,
@@ -68,8 +70,8 @@ impl MethodWriter<'_> {
         }
     }
 
-    /// Opens a block that runs if the wanted row exists. `found` is a Lua expression for the row.
-    /// Its value is false or nil if there is no such row.
+    /// Opens a Lua block that runs if the wanted row exists. `found` is a Lua expression for the
+    /// row, false or nil if there is no such row.
     fn bind_if_there(&mut self, found: &str, blocks: &mut Blocks) -> Row {
         let row = self.row_name();
         self.out.put(format!("local {row} = {found}"));
@@ -109,8 +111,9 @@ impl MethodWriter<'_> {
         let (mut label, mut own, mut wanted) = (vec![], vec![], vec![]);
         for (column, expr) in columns.iter().zip(exprs) {
             let declared = self.type_of(id, *column);
-            // The wanted value may be nil even if the column is never nil. In that case both are
-            // encoded like values that may be nil, so that their encodings are comparable.
+            // A value that may be nil is encoded differently from one that is never nil. So if the
+            // wanted value or the column may be nil, both are encoded as if they may be; then equal
+            // values have equal encodings.
             let may_be_nil = declared.may_be_nil || self.may_be_nil(scope, expr);
             let ty = Type { may_be_nil, ..declared };
             own.push((format!("row[{}]", column + 1), ty));
@@ -177,9 +180,9 @@ impl MethodWriter<'_> {
         self.bind_range(relation, &format!("{name}.prefix .. {beginning}"), blocks)
     }
 
-    /// Reads a stored relation into a set in memory, where the method first needs it. The set stays
-    /// valid, because tables do not change before the end of the request. Returns the Lua variable
-    /// that holds the set.
+    /// Emits code that reads a stored relation into a set in memory, where the method first needs
+    /// the relation. The set stays valid, because tables do not change before the end of the
+    /// request. Returns the Lua variable that holds the set.
     fn loaded(&mut self, relation: Relation) -> String {
         let (name, set) = (self.name(relation), format!("s{}", self.depth));
         let all = self.loaded_relations();
@@ -219,9 +222,9 @@ impl MethodWriter<'_> {
         Row::Table(row)
     }
 
-    /// Returns the key columns of a stored row (or the first of them), and a condition. The
-    /// condition is false if a value is nil for a column that is never nil: such a value has no
-    /// encoding as a key.
+    /// Returns a condition, and the key columns of a stored row (or the first of them). The
+    /// condition is false if a wanted value is nil but its column never is: then no row can match,
+    /// and the nil could not be encoded in the key.
     fn key_columns(
         &mut self,
         scope: &Scope,
@@ -239,9 +242,9 @@ impl MethodWriter<'_> {
         (there, columns)
     }
 
-    /// Returns the condition `text ~= nil and ` if the value may be nil and is compared with a
-    /// column that is never nil. `text` is the Lua expression for the value. Otherwise returns an
-    /// empty string.
+    /// Returns the condition `text ~= nil and ` if the value may be nil but is compared with a
+    /// column that is never nil. Otherwise returns an empty string. `text` is the Lua expression
+    /// for the value.
     pub(super) fn unless_nil(
         &self,
         scope: &Scope,

@@ -6,8 +6,8 @@
 -- one), and the row, encoded as in a reply.
 
 --- room: names fail
--- The most messages that one request may send, and the most that may wait, from the oldest waiting message to the
--- newest.
+
+-- How many messages one request may send, and how many of an object's messages may wait for delivery.
 local MAX_SENT, MAX_WAITING = 1024, 4096
 -- Refuses to send more than may wait, before anything is written.
 local function room(object, field, prefix, count)
@@ -24,6 +24,7 @@ local function room(object, field, prefix, count)
 end
 
 --- put_messages: set names
+
 -- Stores messages, numbered, with what else the request changes.
 local function put_messages(object, field, prefix, messages, encode)
   table.sort(messages.keys)
@@ -35,6 +36,7 @@ local function put_messages(object, field, prefix, messages, encode)
 end
 
 --- send: put_messages
+
 -- Messages that wait until the application says that they are delivered.
 local function send(object, field, messages, name, width, encode)
   put_messages(object, field, "~", messages, function(row)
@@ -43,12 +45,14 @@ local function send(object, field, messages, name, width, encode)
 end
 
 --- source
+
 -- The sender of the request; a stock OSD does not tell it.
 local source = objclass.source or function()
   return ""
 end
 
 --- post: put_messages source
+
 -- Stores messages that the runtime delivers on behalf of the request's sender.
 local function post(object, field, messages, name, width, encode)
   put_messages(object, field, ">", messages, function(row)
@@ -57,8 +61,9 @@ local function post(object, field, messages, name, width, encode)
 end
 
 --- post_removal: post
--- Stores one message that removes the object, however many rows ask for this. Stores the message's number in the
--- header.
+
+-- Stores a message that removes the object, only one however many rows of the request ask for the removal. Stores the
+-- message's number in the header.
 local function post_removal(object, field, removal, messages, name, width, encode)
   if messages.count > 0 then
     table.sort(messages.keys)
@@ -70,6 +75,7 @@ local function post_removal(object, field, removal, messages, name, width, encod
 end
 
 --- recall: names
+
 -- An object that changes before its removal is not removed: the message is deleted.
 local function recall(object, removal)
   if object[removal] > 0 then
@@ -80,8 +86,9 @@ local function recall(object, removal)
 end
 
 --- outbox: page take fail protect
--- The methods by which an application fetches messages. `channel_messages` returns the oldest waiting messages,
--- at least one and as many as fit into a reply. `channel_delivered` deletes all messages up to a given number.
+
+-- The methods by which an application fetches messages. `channel_messages` returns the oldest waiting messages: as
+-- many as fit into a reply, but at least one. `channel_delivered` deletes all messages up to a given number.
 local MESSAGES_BYTES = 4194304
 _G["channel_messages"] = function(input, output)
   if #input > 0 then
@@ -113,8 +120,8 @@ _G["channel_delivered"] = function(input)
   if at ~= #text + 1 then
     fail(-22, "the request is no row of channel_delivered, [:number:int]")
   end
-  -- Reads only keys, so that the deleted messages need not fit into memory. The keys of messages are the last
-  -- keys of the map, so the loop reads nothing else.
+  -- Read only the keys, because the messages to delete need not all fit into memory. The keys of messages are the
+  -- last keys of the map, so this loop meets no other keys.
   local after, count, stays = "~", 0, false
   repeat
     local keys = objclass.map_get_keys(after, PAGE)

@@ -1,9 +1,9 @@
 //! Emits the end of a request: the method first decides all changes, and only then writes them.
 //!
 //! A method collects the changes of a table in a list (`settle` in `runtime.lua`). If it can change
-//! only one row, it needs no list (`emit/only_change.rs`). Stored aggregates are updated before
-//! anything is written. So if a sum is too large to be exact, the request is refused before it has
-//! written anything.
+//! only one row, it needs no list (`emit/only_change.rs`). Stored aggregates are computed before
+//! the method writes anything. So a request whose sum becomes too large to be exact fails without
+//! having written.
 
 use super::encoding::row_key;
 use super::method::MethodWriter;
@@ -103,7 +103,8 @@ impl MethodWriter<'_> {
         self.declare(&changes, &format!("{settle}(object, {pending}, {stored})"));
     }
 
-    /// Rows that `<=` adds to a table are stored at the end of the request, like inserted rows.
+    /// Emits code for the rows that `<=` adds to a table. They are stored at the end of the
+    /// request, like inserted rows.
     fn note_rows_now(&mut self, table: CollectionId, pending: &str, stored: &str) {
         let (name, pend) = (self.name(Relation::Local(table)), self.runtime.need("pend"));
         match self.rows_now(table) {

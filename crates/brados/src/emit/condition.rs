@@ -1,6 +1,6 @@
-//! Emits a rule without a loop as one Lua condition. Such a rule joins rows that are in local
-//! variables, compares their columns, and tests that certain other rows do not exist. If the
-//! condition holds, the rule produces its row.
+//! Emits a rule without a loop as one Lua condition. A rule without a loop joins single rows that
+//! are in local variables, compares their columns, and may test that other rows do not exist. If
+//! the condition holds, the rule produces its row.
 
 use super::expression::Scope;
 use super::literal::Literal;
@@ -11,8 +11,8 @@ use crate::plan::{Access, Phase, Relation, RulePlan, Step};
 use crate::syntax::ast::BinaryOp;
 use crate::syntax::token::MergeOp;
 
-/// The condition under which a rule without a loop produces its row, and the rows that the rule can
-/// use then.
+/// The condition under which a rule without a loop produces its row, and the rows whose columns the
+/// rule can use then.
 pub(super) struct Condition {
     /// All of them have to hold; none is left out but those that always do.
     tests: Vec<String>,
@@ -64,8 +64,8 @@ impl MethodWriter<'_> {
         }
     }
 
-    /// The row whose absence a rule tests. Emits a look-up if one is needed. Returns `None` if the
-    /// row is not kept in local variables.
+    /// The row that must not exist for a rule to hold, as local variables. Emits a look-up if the
+    /// row is a stored one. Returns `None` if the row is not in local variables.
     pub(super) fn row_found(
         &mut self,
         scope: &Scope,
@@ -122,9 +122,10 @@ impl MethodWriter<'_> {
         }
     }
 
-    /// Emits a phase that consists of one rule without a loop, if no column of the rule's row must
-    /// be computed. The row exists if the rule's condition holds. If another row has the same
-    /// condition, both use the same local variable for it.
+    /// Tries to emit a phase without storing its row: the phase is one rule without a loop, and
+    /// each column of the row is a value that the method already has. Then only the rule's
+    /// condition is stored, in a local variable that says whether the row exists. Rows with the
+    /// same condition share the variable. Returns whether the phase was of this form.
     pub(super) fn give_at_once(&mut self, phase: &Phase) -> bool {
         let ([Relation::Local(id)], [plan], []) =
             (&phase.relations[..], &phase.once[..], &phase.repeated[..])

@@ -24,8 +24,8 @@ pub(super) fn quoted(bytes: &[u8]) -> String {
     text
 }
 
-/// Returns the key of a row with these columns. If `is_whole` is false, they are only the first
-/// columns of the key, and the result is the beginning of the key.
+/// Returns the key of a row with these columns. If `is_whole` is false, `columns` are only the
+/// first columns of a key, and the result is the beginning of the key.
 ///
 /// Numbers have a fixed length. A string that is not the last column ends in a byte that is less
 /// than any other byte. So keys sort like rows, column by column. No key has a zero byte, because

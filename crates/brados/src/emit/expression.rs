@@ -155,9 +155,9 @@ impl MethodWriter<'_> {
         }
     }
 
-    /// Tests whether a relation has a row with this key. If `values` also has the other columns,
-    /// they must be equal too. `there` joins the conditions of [`Self::unless_nil`] for the columns
-    /// of the key.
+    /// Emits a test whether a relation has a row with this key. If `values` also has the columns
+    /// after the key, these must be equal too. `there` is the condition that no value of the key is
+    /// nil where its column never is ([`Self::unless_nil`]).
     fn has_key(&mut self, relation: Relation, there: &str, values: &[String]) -> String {
         let collection = self.program.collection(relation.collection());
         let (key_width, width) = (collection.key_width, collection.width());

@@ -214,8 +214,8 @@ impl HeaderWriter<'_> {
     }
 }
 
-/// For a class that has former layouts, writes the description of each layout, and of the tables
-/// that differ between layouts (see section `adopt` of `migrate.lua`).
+/// For a class that has former layouts, writes the description of each layout, and of each table
+/// whose location differs between layouts. The section `adopt` of `migrate.lua` uses both.
 pub(super) fn write_layouts(
     layouts: &Layouts<'_>,
     views: &[View],

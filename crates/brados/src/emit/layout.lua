@@ -1,6 +1,7 @@
 -- Stores rows of tables outside the map, in the byte stream of the object.
 --
--- A place is a key–value store within the object. Each table has one. A place is a table of these functions:
+-- A place is a key–value store within the object, in which a table keeps its rows. A place is a Lua table of these
+-- functions:
 --
 --   find(object, key)               the value, or nil if there is none
 --   keep(object, key, value)        stores the value; nil removes it
@@ -18,10 +19,10 @@
 -- end of the stream, in a heap (`heap_at`), and finds them by an index, which is a place of one of the other
 -- kinds.
 --
--- A value that is read from a slot has the unused bytes of the slot behind it. Whoever decodes a row stops at the
--- row's end. A migration cuts the unused bytes off.
+-- A value that is read from a slot ends in the unused bytes of the slot. Code that decodes a row ignores these bytes;
+-- a migration cuts them off.
 --
--- On some stores a read sees what the same request wrote; on stock OSDs it does not. So a place remembers in
+-- On some stores a read sees earlier writes of the same request; on stock OSDs it does not. So a place remembers in
 -- `object` what it wrote and needs later: states of slots, index entries, free blocks of the heap.
 --
 -- The first byte of a slot is its state:
@@ -42,6 +43,7 @@ local function is_foreign()
 end
 
 --- attribute: names
+
 -- The bytes of an attribute, nil if there are none.
 local function attribute(name)
   local found, value = pcall(objclass.getxattr, name)
@@ -60,6 +62,7 @@ local function set_attribute(name, text)
 end
 
 --- read: names
+
 -- Bytes of the stream, fewer at its end.
 local function read(offset, length)
   return objclass.read(offset, length):str()
@@ -84,7 +87,9 @@ local function stream_size()
 end
 
 --- own_stream: stream_size fail
--- A new object's stream must be empty. Otherwise another writer has used it, and the program must not.
+
+-- The byte stream of a new object must be empty. If it is not, another writer uses the stream, and this class must
+-- not overwrite the data.
 local function own_stream()
   if stream_size() > 0 then
     fail(-22, "the program keeps rows in the byte stream, and this object's holds something else")
@@ -92,6 +97,7 @@ local function own_stream()
 end
 
 --- memory: names
+
 -- What a place remembers during the request.
 local function memory(object, place)
   local known = object[place]
@@ -103,6 +109,7 @@ local function memory(object, place)
 end
 
 --- in_map: get set page
+
 -- Values in entries of the map.
 local OWN_PAGE, OWN_BYTES = 64, 1048576
 local function in_map(prefix)
@@ -140,6 +147,7 @@ local function in_map(prefix)
 end
 
 --- chain: names
+
 -- Returns a function that pages through one place and then another.
 local function chain(first, second)
   return function(object, beginning, after, most)
@@ -154,10 +162,11 @@ local function chain(first, second)
 end
 
 --- in_slots: in_map chain memory key_int column_int read write
--- Stores values in slots of `width` bytes. Slot 0 begins at offset `base`. Each key is a number and has a slot of
--- its own, at most `limit` slots in all. A value that is too long, or whose number has no slot, is stored in the
--- map. `object[at]` is the number that has slot 0. `object[at + 1]` is how many slots may be in use; later ones
--- are not read.
+
+-- Stores values in slots of `width` bytes. Slot 0 begins at offset `base`. Each key is a number, and successive
+-- numbers have successive slots, at most `limit` in all. A value that is too long, or whose number has no slot, is
+-- stored in the map. `object[at]` is the number that has slot 0. `object[at + 1]` is how many slots may have values;
+-- later slots are not read.
 local EMPTY, FULL, ELSEWHERE = 0, 1, 2
 local SLOT_GROUP, SLOT_CHUNK = 64, 65536
 local function in_slots(prefix, at, base, width, limit)
@@ -183,7 +192,8 @@ local function in_slots(prefix, at, base, width, limit)
     end
     return state == ELSEWHERE and overflow.find(object, key) or nil
   end
-  -- The state of a slot. To store a value in a slot that is not in use yet, this also takes the slot into use.
+  -- Returns the state of a slot. If a value is to be stored in a slot past those in use, first extends the slots in
+  -- use up to it.
   local function state_of(object, key, slot, value)
     local states = memory(object, place)
     if slot >= object[at + 1] then
@@ -248,12 +258,14 @@ local function in_slots(prefix, at, base, width, limit)
 end
 
 --- heap_at: memory read write stream_size
+
 -- Stores values in blocks at the end of the stream. Blocks have fixed sizes from 16 bytes on, four sizes for each
--- doubling. A freed block is used for the next value of its size. So a size never has more blocks than it had
--- values at one time. `object[at]` lists the first free block of each size (`BI6`: the size, its offset plus
--- one). A free block begins with a link to the next free block, 0 for none. `put` returns the index entry of a
--- value: "\1", offset, length of the value and length of the block. If the stream is full, the entry is "\2" and
--- the value itself. A value that is never freed gets a block of exactly its length.
+-- doubling. A freed block is used for the next value of its size. So there are never more blocks of a size than there
+-- once were values of that size at the same time. `object[at]` lists the first free block of each size (`BI6`: the
+-- size, its offset plus one). A free block begins with the offset of the next free block plus one, or 0 if it is the
+-- last. `put` returns the index entry of a value: "\1", offset, length of the value and length of the block. If the
+-- stream is full, the entry is "\2" and the value itself. A value that is never freed gets a block of exactly its
+-- length.
 local HEAP_LEAST, STREAM_END = 16, 134217728
 local function size_of(length)
   local least, size = HEAP_LEAST, 0
@@ -265,8 +277,8 @@ local function size_of(length)
 end
 local function heap_at(base, at)
   local heap = {}
-  -- What the request knows of the free lists: the first free block of each size, the next block after each block
-  -- that this request freed, and the end of the stream.
+  -- What this request knows of the free lists: the first free block of each size (`firsts`), the next free block
+  -- after each block that this request freed (`nexts`), and the end of the stream (`stop`).
   local function known_of(object)
     local known = memory(object, heap)
     if not known.firsts then
@@ -347,7 +359,7 @@ local function heap_at(base, at)
     if not offset then
       return "\2" .. value
     end
-    -- Writes the block to its full length, because the next block begins at the end of the stream.
+    -- Write the block to its full length, because the next new block is placed at the end of the stream.
     write(base + offset, value .. string.rep("\0", room - #value))
     return "\1" .. pack("<I6I4I4", offset, #value, room)
   end
@@ -358,8 +370,9 @@ local function heap_at(base, at)
 end
 
 --- appended: heap_at in_map
--- Stores values in a heap, and their index entries in another place. `is_final` says that values are never
--- replaced or removed, so that blocks need no spare bytes.
+
+-- Makes a place that stores values in a heap, and their index entries in the place `index`. `is_final` says that
+-- values are never replaced or removed, so that blocks need no spare bytes.
 local function appended(index, heap, is_final)
   local place = {}
   local function note_of(object, key)
@@ -379,7 +392,7 @@ local function appended(index, heap, is_final)
     end
     return count, length
   end
-  -- The values of one page of the index. If they would have too many bytes, the page is made shorter.
+  -- Returns the values for one page of the index. If the values together are too long, reads a shorter page.
   local function values_of(page_of, most_bytes)
     local notes, rest, bytes = page_of()
     local count, length = length_of(notes)

@@ -124,7 +124,7 @@ impl MethodWriter<'_> {
         }
     }
 
-    /// Whether a Lua expression is a literal, or a local variable that stays unchanged until the
+    /// Whether a Lua expression is a literal, or a local variable that does not change before the
     /// request begins to write.
     fn is_spelled(&self, text: &str) -> bool {
         let digits = text.strip_prefix('-').unwrap_or(text);

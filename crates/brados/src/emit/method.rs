@@ -158,8 +158,8 @@ impl<'a> MethodWriter<'a> {
         self.cut_rest();
     }
 
-    /// Loads the state of the object. Within a batch, the state is taken from the previous request,
-    /// unless that request failed.
+    /// Emits the loading of the object's state. Within a batch, the state is taken from the
+    /// previous request, unless that request failed.
     fn load_object(&mut self) {
         if self.layouts.has_former() {
             self.out.put("local object = load_object()");
@@ -208,8 +208,8 @@ impl<'a> MethodWriter<'a> {
         }
     }
 
-    /// Whether a set in memory never has more than [`MAX_FEW`] rows. For so few rows, a loop costs
-    /// less than keys to find one of them.
+    /// Whether a set in memory never has more than [`MAX_FEW`] rows. Such a set needs no keys: a
+    /// loop finds one of so few rows faster.
     pub fn is_few(&self, relation: Relation) -> bool {
         let Relation::Local(id) = relation else { return false };
         let is_derived = matches!(self.program.collection(id).kind, Kind::Temp | Kind::Scratch);

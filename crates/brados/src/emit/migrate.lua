@@ -1,6 +1,6 @@
 -- Migrates an object between two layouts. A class has its present layout, number 1, and knows former layouts,
--- numbered from 2 on; N is one of these. An object is always in one of the states below. The object stores
--- nothing else about a migration, so a class that numbers the layouts differently can continue it.
+-- numbered from 2 on; N is one of these. An object is always in one of the states below. It stores only its state,
+-- not these numbers, so a class that numbers the layouts differently can continue a migration.
 --
 --   state     `@brados`          fields of `object`   where rows are         where requests put rows
 --   new       missing            is_new               nowhere                in layout 1
@@ -19,12 +19,12 @@
 --                                rows in the map, the object is settled at once (`enter`)
 --   entering -> settled          the `migrate_step` that moves the last row out of the map
 --
--- If all rows of a former object are in the map, it is loaded as entering or settled, and the next write stores
--- that state (`adopt`). There is one exception: if layout 1 needs the byte stream and another writer has used the
--- stream, the object is held. Then everything stays in layout N, and a migration fails.
+-- If all rows of a former object are in the map, it is loaded as entering or settled, and the next write stores that
+-- state (`adopt`). There is one exception: if layout 1 needs the byte stream and another writer has used the stream,
+-- the object is held. A held object stays in layout N, and a migration of it fails.
 --
--- `cursor` says in which direction rows move, in which table, and after which key to continue. Requests may put
--- rows at keys before the cursor, but only where rows move to.
+-- `cursor` says in which direction rows move, in which table, and after which key to continue. A request may add a
+-- row whose key is before the cursor; it stores the row in the location to which rows move.
 --
 -- Invariants. Each row is stored only once, so a look-up tries both locations. Two layouts never use the stream
 -- at the same time: all rows of N leave the stream before layout 1 puts a row there. The transaction that moves
@@ -44,8 +44,9 @@
 --   save                   stores the header of an object that is held
 
 --- mixed: chain
--- Deletes the header of a former layout, if it is outside the map. This must happen before a class with that
--- layout looks for the header again, and before something else is stored in that location.
+
+-- Deletes the header of a former layout, if it is stored outside the map. This must happen before another header or
+-- row is stored in its location, and before a class of the former layout looks for a header there.
 local function clear_old_header(object)
   if object.old and object.old.clear then
     object.old.clear()
@@ -74,8 +75,8 @@ local function mixed(into, from)
   end
   return place
 end
--- Describes a table to the migration: how its rows are packed, its place in each layout, and its places during a
--- migration between a layout and the map.
+-- Adds to `moving`, the description of a table, how its rows are packed, its place in each layout, and the places
+-- that it has while rows move between a layout and the map.
 local function add_places(moving, format, map, places)
   moving.format = format
   moving.map, moving.places, moving.between = map, places, { mixed(places[1], map) }
@@ -101,7 +102,8 @@ end
 local function settle_all(object)
   object.from, object.is_new = nil, true
 end
--- Called when all rows are in the map. If layout 1 keeps some rows elsewhere, they are moved there next.
+-- Called when the migration has moved all rows into the map. If the present layout (number 1) keeps some rows outside
+-- the map, they are moved there next; otherwise the migration is finished.
 local function enter(object)
   object.cursor = ""
   if LAYOUTS[1].has_rows then
@@ -176,8 +178,9 @@ local function save_between(object)
 end
 
 --- migrate: adopt own_stream
--- One step of a migration. It moves a bounded number of rows and reads a bounded number of bytes, empty slots
--- included. The cursor says in which table and after which key to continue.
+
+-- Does one step of a migration: moves a bounded number of rows, and reads a bounded number of bytes, empty slots
+-- included. The object's cursor says in which table and after which key to continue.
 local STEP_ROWS, STEP_BYTES = 512, 1048576
 local function place_of_cursor(cursor)
   if cursor ~= "" then
@@ -193,13 +196,14 @@ end
 local function source_of(moving, number)
   return number == 1 and moving.map or moving.places[number]
 end
--- A stored row without the unused bytes of its slot. They must not be copied into the map or into narrower slots.
+-- A stored row without the unused bytes at the end of its slot. The map and narrower slots have no space for these
+-- bytes.
 local function without_rest(moving, value)
   local found = { unpack(moving.format, value) }
   return sub(value, 1, found[#found] - 1)
 end
--- The next rows to move, from the cursor on. They come from the places of a former layout or, if rows move into
--- the present layout, from the map. Also returns the cursor for the next step, or nil at the end.
+-- The next rows to move, from the cursor on: from a former layout into the map or, if `from` is 1, from the map into
+-- the present layout. Also returns the cursor for the next step, or nil if these rows are the last.
 local function rows_to_move(object, from, cursor)
   local rows, bytes = {}, 0
   local number, after = place_of_cursor(cursor)
@@ -227,7 +231,7 @@ local function empty_stream(object, layout)
     end
   end
 end
--- Moves all rows in one request, if they are few and quickly found. Otherwise moves none and returns nil.
+-- Moves all rows of an object in one request, if one step can read them all. Otherwise moves none and returns nil.
 local function migrate_at_once(object)
   local former = LAYOUTS[object.from]
   local rows, rest = rows_to_move(object, object.from, "")

@@ -1,5 +1,5 @@
-//! Emits the change of a table if a request changes at most one row of it. The method decides and
-//! stores such a change directly, without a list of changes.
+//! Emits the change of a table of which a request changes at most one row. The method decides and
+//! stores this change directly, without a list of changes.
 
 use super::encoding::{Typed, blank, ends_in_text, format, packed, quoted, row_key};
 use super::int_key::IntKey;
@@ -12,7 +12,7 @@ use crate::plan::{Relation, Rows};
 use crate::syntax::token::MergeOp;
 
 impl MethodWriter<'_> {
-    /// The kind of the change if a request changes at most one row of the table. `None` if it may
+    /// The kind of the change, if a request changes at most one row of the table. `None` if it may
     /// change several rows.
     pub(super) fn only_change(&self, table: CollectionId) -> Option<MergeOp> {
         if self.rows_now(table) != Rows::Empty {
@@ -113,8 +113,8 @@ impl MethodWriter<'_> {
         self.out.close("end");
     }
 
-    /// Whether a row is written without a look-up of the old row. This requires that nothing else
-    /// depends on the old row. A look-up would cost more than writing a row that has not changed.
+    /// Whether a row is written without a look-up of the old row. This is possible if nothing else
+    /// depends on the old row. It costs less than a look-up, even if it writes an equal row again.
     fn is_put_unseen(&self, table: CollectionId, op: MergeOp) -> bool {
         op == MergeOp::Replace
             && self.views_of(table).is_empty()
@@ -144,8 +144,8 @@ impl MethodWriter<'_> {
         let Row::Table(row) = self.row(&pending) else { return };
         let new = if op == MergeOp::Delete { "nil" } else { &row };
         self.out.open(format!("if {row} then"));
-        // All aggregates are updated before one is stored, because two aggregates with the same
-        // meaning share their stored state.
+        // Update all aggregates before one is stored, because two declared aggregates with the same
+        // meaning share one stored state.
         for view in &views {
             self.out.put(format!("{view}.update(object, {row}_o, {new})"));
         }
@@ -226,8 +226,8 @@ impl MethodWriter<'_> {
         self.out.put(stored);
     }
 
-    /// Emits the storing of a value. If its last column is a string, the two parts are passed
-    /// separately, which saves a copy of the string.
+    /// Emits the storing of a value. If the last column is a string, it is passed to the store
+    /// separately from the other columns, which saves a copy.
     fn store_value(&mut self, key: &str, columns: &[Typed]) {
         match ends_in_text(columns) {
             Some((before, (text, _))) => {

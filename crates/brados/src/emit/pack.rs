@@ -3,8 +3,8 @@
 use super::encoding::quoted;
 use super::literal::Literal;
 
-/// Lua code that packs these values. `format` is a format of `string.pack` without the leading `<`.
-/// If all values are literals, the compiler packs them itself and the code is the resulting string.
+/// Returns Lua code that packs these values. `format` is a format of `string.pack` without the
+/// leading `<`. If all values are literals, the code is the packed string itself.
 pub(super) fn pack(format: &str, values: &[String]) -> String {
     let spelled = bytes_of(format, values).map(|bytes| quoted(&bytes));
     spelled.unwrap_or_else(|| format!("pack(\"<{format}\", {})", values.join(", ")))

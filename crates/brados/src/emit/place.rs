@@ -1,8 +1,8 @@
 //! Emits access to tables whose rows are outside the map: in slots of the byte stream, or appended
 //! to the stream.
 //!
-//! `layout.lua` implements a key–value store for each kind of location, called a *place*. This
-//! module chooses the place of each table. Rows have the same encoding as in the map.
+//! `layout.lua` implements a key–value store for each of these locations, called a *place*. This
+//! module emits the choice of the place for each table. Rows have the same encoding as in the map.
 
 use super::encoding::quoted;
 use super::layouts::{Layouts, Physical};
@@ -88,7 +88,8 @@ fn slots(physical: &Physical, id: CollectionId, prefix: &str, runtime: &mut Runt
     format!("{}({prefix}, {at}, {base}, {width}, {count})", runtime.need("in_slots"))
 }
 
-/// A Lua expression for the place of a table's rows, which depends on the state of the object.
+/// A Lua expression for the place in which a table has its rows now. During a migration this
+/// depends on the state of the object.
 fn place_in_force(layouts: &Layouts<'_>, name: &str) -> String {
     match layouts.has_former() {
         true => format!("place_of(object, {name})"),

@@ -13,7 +13,8 @@ use crate::plan::{Relation, Rows, RulePlan};
 use crate::syntax::ast::Kind;
 use nacre_calls::Value;
 
-/// A string of at least this many bytes is appended by a call of its own, to save a copy.
+/// A string of at least this many bytes is appended to the reply by a call of its own, which saves
+/// a copy.
 const LONG_TEXT_BYTES: usize = 512;
 
 /// Replies of one number that are spelled, to choose from rather than to be made.
@@ -93,8 +94,8 @@ impl MethodWriter<'_> {
         self.out.close("end");
     }
 
-    /// The values that an output of one column may have. `None` unless every rule of the output
-    /// produces a literal number, and the different numbers are few.
+    /// The numbers that an output of one column may have. `None` unless every rule of the output
+    /// produces a literal number and there are only a few different ones.
     fn few_numbers(&self, output: CollectionId) -> Option<BTreeSet<i64>> {
         let number = |plan: &RulePlan| match &self.program.rules[plan.rule].body {
             Body::Select(select) => match &select.columns[..] {

@@ -1,10 +1,10 @@
 //! Emits the decoding of requests, so that a method gets the columns of its request.
 //!
 //! A request is the columns of one row, one after another; `tuple.rs` says how each is encoded.
-//! nacre passes `input`, the parts of the request that it has already decoded, and the length of
-//! the request. If the columns are numbers, perhaps with one string after them, these parts are the
-//! numbers and the string. Otherwise nacre passes the request itself, or only the first bytes of a
-//! long request.
+//! nacre passes to a method the object `input`, the length of the request and, if it can, the
+//! decoded columns. It can if the columns are numbers, perhaps with one string after them; of the
+//! string it passes the length. Otherwise it passes the request as a string, or only the first
+//! bytes of a long request.
 
 use super::encoding::quoted;
 use super::method::MethodWriter;
@@ -152,8 +152,8 @@ impl MethodWriter<'_> {
         self.rest.as_ref().filter(|rest| rest.name == column)
     }
 
-    /// If the method uses the string at the end of the request, emits the code that makes a Lua
-    /// string of it.
+    /// If the method uses the string at the end of the request, emits code that makes a Lua string
+    /// of it.
     pub(super) fn cut_rest(&mut self) {
         let Some(rest) = self.rest.take() else { return };
         if self.out.mentions(&rest.mark, &rest.name) {

@@ -10,7 +10,7 @@
 --   is_new                   nothing is stored yet, or nothing in the present layout
 --   is_changed               some field differs from the stored one
 --   known                    rows and keys that were looked up, by key
---   NAME                     the changed states of an aggregate, by group (`view_changes.rs`)
+-- NAME the changed states of the aggregate NAME, by group (`view_changes.rs`)
 --   PLACE                    what a place remembers, by the place (`layout.lua`)
 --   from, cursor, old, is_held   the state of a migration (`migrate.lua`)
 --
@@ -19,6 +19,7 @@
 -- those that the last round added.
 
 --- names
+
 -- Methods are globals whose names the program chooses. So everything that the class itself uses is local.
 local _G, objclass, bufferlist, table, math = _G, objclass, bufferlist, table, math
 local next, pcall, error, type, tostring = next, pcall, error, type, tostring
@@ -26,12 +27,14 @@ local pack, unpack = string.pack, string.unpack
 local sub, find, gsub = string.sub, string.find, string.gsub
 
 --- fail
+
 -- Ends the request with a status and nothing changed.
 local fail = objclass.fail or function(status, message)
   error({ status = status, message = message }, 0)
 end
 
 --- protect: fail
+
 -- On a store without `objclass.fail`, wraps a method so that its status is returned.
 local function protect(method)
   return function(input, output)
@@ -48,6 +51,7 @@ local function protect(method)
 end
 
 --- whole: fail
+
 -- Numbers are exact below 2^53; from there on a result is refused rather than rounded.
 local END = 9007199254740992
 local function whole(number)
@@ -58,8 +62,9 @@ local function whole(number)
 end
 
 --- shift
--- Adds a number to a sum. Numbers can come in any order, so a partial sum may exceed 2^53. So the sum is kept in
--- two parts until all numbers are added (`total`).
+
+-- Adds a number to a sum. Since numbers come in any order, a partial sum may exceed 2^53 although the total does not.
+-- So the sum is kept in two parts, until `total` joins them after the last number.
 local PART = 67108864
 local function shift(state, at, number)
   local high = state[-at]
@@ -72,6 +77,7 @@ local function shift(state, at, number)
 end
 
 --- total: whole shift
+
 -- The sum that this leaves.
 local function total(state, at)
   local high = state[-at]
@@ -87,6 +93,7 @@ local function times(a, b)
 end
 
 --- modulo
+
 -- The remainder, with the sign of the divisor. Luau's operator would round large numbers; `math.fmod` is exact.
 local function modulo(a, b)
   if b == 0 then
@@ -100,8 +107,9 @@ local function modulo(a, b)
 end
 
 --- divide
--- Divides and rounds down. The dividend is first rounded towards zero to a multiple of `b`. Subtracting
--- `modulo(a, b)` instead could exceed 2^53, where not every integer exists.
+
+-- Divides and rounds down. Takes the remainder with the sign of the dividend and corrects the quotient afterwards:
+-- subtracting `modulo(a, b)` from `a` instead could exceed 2^53, beyond which numbers are not exact.
 local function divide(a, b)
   if b == 0 then
     error("division by zero")
@@ -115,14 +123,16 @@ local function divide(a, b)
 end
 
 --- hex_key
+
 -- Hexadecimal digits of a number behind what goes before it.
 local hex_key = objclass.hex_key or function(prefix, number)
   return string.format("%s%014x", prefix, number)
 end
 
 --- key_int: hex_key
--- The key of a number. Keys sort like their columns. They have no zero byte, because stock `cls_lua` would cut
--- them off there. A number takes fifteen bytes: its sign, then hexadecimal digits.
+
+-- The key of a number: its sign, then hexadecimal digits, fifteen bytes in all. Keys sort like their numbers, and
+-- have no zero byte, because stock `cls_lua` would cut a key there.
 local function key_int(number)
   if number >= 0 then
     return hex_key("p", number)
@@ -131,6 +141,7 @@ local function key_int(number)
 end
 
 --- number_key: key_int
+
 -- The key of a row whose key is a number, made once in a request.
 local function number_key(object, number)
   local known = object.known
@@ -152,8 +163,9 @@ local function column_int(key, at)
 end
 
 --- key_text: names
--- The key of a string that is not the last column. It ends in the byte 1; the bytes 0, 1 and 2 within the string
--- are escaped.
+
+-- The key of a string that is not the last column. It ends in the byte 1, and escapes the bytes 0, 1 and 2 within the
+-- string.
 local INNER_ESCAPES = { ["\0"] = "\2\3", ["\1"] = "\2\4", ["\2"] = "\2\5" }
 local function key_text(text)
   if find(text, "[\0\1\2]") then
@@ -174,6 +186,7 @@ local function column_text(key, at)
 end
 
 --- key_last: names
+
 -- A text that nothing follows needs no end.
 local LAST_ESCAPES = { ["\0"] = "\1\1", ["\1"] = "\1\2" }
 local function key_last(text)
@@ -204,6 +217,7 @@ local function column_bool(key, at)
 end
 
 --- key_nil
+
 -- Nil sorts before every value.
 local function key_nil(value, encode)
   if value == nil then
@@ -221,6 +235,7 @@ local function column_nil(key, at, decode)
 end
 
 --- new_set
+
 -- Rows in the order they came, and by their key.
 local function new_set()
   return { rows = {}, keys = {}, by = {}, count = 0 }
@@ -237,6 +252,7 @@ local function same(a, b, first, last)
 end
 
 --- shown
+
 -- Columns of a row for people. What is long is cut.
 local function shown(row, first, last)
   local columns = {}
@@ -251,6 +267,7 @@ local function shown(row, first, last)
 end
 
 --- conflict: fail shown
+
 -- Fails the request because two different rows have the same key. The columns from `first` to `last` are not in
 -- the key.
 local function conflict(name, known, row, first, last)
@@ -260,6 +277,7 @@ local function conflict(name, known, row, first, last)
 end
 
 --- add: same conflict
+
 -- Adds a row to a set. The columns from `first` to `last` are not in the key.
 local function add(set, key, row, first, last, name)
   local known = set.by[key]
@@ -275,6 +293,7 @@ local function add(set, key, row, first, last, name)
 end
 
 --- add_few: same conflict
+
 -- Adds a row to a list of few rows, which is searched from the beginning. The key is the first `key_width`
 -- columns.
 local function add_few(list, row, key_width, width, name)
@@ -291,6 +310,7 @@ local function add_few(list, row, key_width, width, name)
 end
 
 --- has_few: same
+
 -- Whether a row of a list begins with these columns.
 local function has_few(list, wanted, width)
   for at = 1, #list do
@@ -302,8 +322,9 @@ local function has_few(list, wanted, width)
 end
 
 --- index
--- An index over the rows of a set, by the result of `key_of`. First adds the rows that are new since the last
--- call.
+
+-- Returns an index of the rows of a set, by the result of `key_of`. First adds the rows that the set got since the
+-- last call.
 local function index(set, name, key_of)
   local known = set[name]
   if not known then
@@ -325,6 +346,7 @@ local function index(set, name, key_of)
 end
 
 --- freeze
+
 -- What a class defines never changes; where that can be enforced it is.
 local freeze = table.freeze or function() end
 
@@ -333,6 +355,7 @@ local NOTHING = {}
 freeze(NOTHING)
 
 --- get
+
 -- The stored value of a key, nil if there is none.
 local get = objclass.map_get_str or function(key)
   local found, value = pcall(objclass.map_get_val, key)
@@ -351,18 +374,21 @@ local set = objclass.map_set or function(key, value)
 end
 
 --- set_parts: set
+
 -- Stores a value of two parts.
 local set_parts = objclass.map_set_parts or function(key, first, second)
   set(key, first .. second)
 end
 
 --- set_rest: names set
+
 -- Stores a value of two parts: `first`, then all bytes of the request from byte `from` on.
 local set_rest = objclass.map_set_rest or function(key, first, from, input)
   set(key, first .. sub(input:str(), from))
 end
 
 --- get_int: get key_int
+
 -- The stored value of a number's key behind a prefix.
 local get_int = objclass.map_get_int or function(prefix, number)
   return get(prefix .. key_int(number))
@@ -374,15 +400,16 @@ local set_int = objclass.map_set_int or function(prefix, number, value)
 end
 
 --- set_int_rest: names set_int
--- Stores a value of three parts: `first`, then the number of request bytes from byte `from` on, then these bytes.
+
+-- Stores a value of three parts: `first`, the number of bytes of the request from byte `from` on, and these bytes.
 local set_int_rest = objclass.map_set_int_rest or function(prefix, number, first, from, input)
   set_int(prefix, number, first .. pack("<s4", sub(input:str(), from)))
 end
 
 --- page: names
--- The most entries that one call fetches from a range, and the most bytes of their values. The memory of a run
--- holds several times as many bytes. A stock OSD limits only the number of entries; it has no memory limit for
--- runs, and returns this many entries whole.
+
+-- How many entries of a range one call fetches, and how many bytes of values. A run's memory limit is several times
+-- as many bytes. A stock OSD has no such limit, so there only the number of entries is bounded.
 local PAGE, PAGE_BYTES = 512, 4194304
 -- Some stored entries under a prefix, and the key to go on after, nil at the end.
 local page = objclass.map_page and function(prefix, after, most, bytes)
@@ -401,6 +428,7 @@ end or function(prefix, after, most)
 end
 
 --- first_number: names column_int
+
 -- The number of the first key under a prefix, nil if there is none.
 local function first_number(prefix)
   local key = next(objclass.map_get_vals("", prefix, 1))
@@ -408,8 +436,9 @@ local function first_number(prefix)
 end
 
 --- last_number: key_int column_int first_number
--- The number in the last key under a prefix, or nil if there is no key. A stock OSD can only search keys
--- forwards, so there a binary search takes some fifty steps.
+
+-- The number in the last key under a prefix, or nil if there is no key. A stock OSD can only search keys forwards, so
+-- on it this takes a binary search of some fifty steps.
 local last_number = objclass.map_last and function(prefix)
   local key = objclass.map_last(prefix)
   return key and (column_int(key, #prefix + 1))
@@ -428,7 +457,8 @@ end or function(prefix)
 end
 
 --- pend: same conflict
--- Notes a change of the row with this key. The change is made at the end of the request.
+
+-- Adds a change of the row with this key to the changes that the end of the request makes.
 local function pend(pending, table, what, key, row)
   local entry = pending[key]
   if not entry then
@@ -449,6 +479,7 @@ local function pend(pending, table, what, key, row)
 end
 
 --- settle: same conflict
+
 -- What becomes of each key: deletions first, then insertions. Nothing is written yet.
 local function settle(object, pending, table)
   local changes = {}
@@ -486,12 +517,14 @@ local function bool_or_nil(slot)
 end
 
 --- holds: same
+
 -- Whether there is a row whose columns from `first` to `last` are those of `wanted`.
 local function holds(row, wanted, first, last)
   return row and same(row, wanted, first, last) or false
 end
 
 --- take: names
+
 -- Decodes the value at an offset of a request. Returns the value and the offset after it, or no offset if the
 -- value is malformed.
 local function take(text, at, tag)
@@ -527,6 +560,7 @@ local function take_bool(text, at)
 end
 
 --- take_nil: names
+
 -- Nil, or what `take` reads there.
 local function take_nil(take, text, at, tag)
   if at and sub(text, at, at) == "n" then
@@ -552,6 +586,7 @@ local function say_bool(value)
 end
 
 --- say_set: names
+
 -- Appends an output to the reply: its name, the number of its rows, and the rows in the order of their keys.
 local function say_set(output, name, width, set, encode)
   if set.count == 0 then

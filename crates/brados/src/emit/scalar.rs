@@ -1,9 +1,9 @@
 //! Rows in local variables: if a relation has at most one row, each column of the row is a Lua
 //! local instead of a field of a Lua table.
 //!
-//! A column needs no local if it is a literal or equals a column of another such row: its
-//! expression is used directly. [`MethodWriter::row`] tells whether a row is in locals or in a Lua
-//! table.
+//! A column needs no local variable if it is a literal, or a column of another row in local
+//! variables: then its expression is used directly. [`MethodWriter::row`] tells whether a row is in
+//! locals or in a Lua table.
 
 use super::expression::value;
 use super::method::MethodWriter;
@@ -38,9 +38,9 @@ impl MethodWriter<'_> {
             && self.program.collection(id).kind != Kind::Table
     }
 
-    /// Whether a method keeps the only row that it may write into a table in local variables. It
-    /// does, unless an aggregate needs the row as a Lua table or the table is stored outside the
-    /// map.
+    /// Whether a method keeps the row that it may write into a table in local variables. It does so
+    /// if there is only one such row, no aggregate needs the row as a Lua table, and the table is
+    /// stored in the map.
     pub(super) fn is_pending_scalar(&self, table: CollectionId) -> bool {
         self.has_scalars
             && self.only_change(table).is_some()
@@ -79,8 +79,8 @@ impl MethodWriter<'_> {
         is_scalar
     }
 
-    /// Declares a row in local variables. If `only` is the one rule that produces the row, columns
-    /// whose values are already available get no variable.
+    /// Declares local variables for a row. If only one rule produces the row, that rule is `only`;
+    /// columns for which it uses values that the method already has get no variable.
     pub(super) fn declare_row(&mut self, name: String, id: CollectionId, only: Option<&RulePlan>) {
         let known = only.and_then(|plan| self.known_columns(plan));
         let mut columns = vec![];

@@ -1,5 +1,5 @@
-//! Emits the sending of messages. Before a method writes anything, it checks that its messages
-//! would not exceed the bound on waiting messages. It stores the messages together with its other
+//! Emits the sending of messages. Before a method writes anything, it checks that the object's
+//! waiting messages would not become too many. It stores its messages together with its other
 //! changes.
 
 use super::encoding::quoted;

@@ -101,8 +101,8 @@ pub(super) fn write_table(
     }
 }
 
-/// The header fields that hold the columns of a table with at most one row. The field before them
-/// says whether the row exists.
+/// The header fields that hold the row of a table with at most one row: its columns, after a field
+/// that says whether the row exists.
 pub(super) fn row_fields(start: usize, types: &[Type]) -> Vec<String> {
     (1..=slot_count(types)).map(|slot| format!("object[{}]", start + slot)).collect()
 }
@@ -181,8 +181,8 @@ pub(super) fn read_value(types: &[Type], runtime: &mut Runtime, out: &mut Writer
     all_unpacked(runtime, types, &names)
 }
 
-/// Writes `name.get(object, key)`, which returns a stored row, or false or nil if there is none.
-/// `find` is the Lua code that finds the stored value. A request reads each row only once.
+/// Writes `name.get(object, key)`, which returns a stored row, or false or nil if there is no such
+/// row. `find` is the Lua code that reads the stored value. A request reads each row at most once.
 pub(super) fn write_get(name: &str, prefix: &str, find: &str, out: &mut Writer) {
     out.open(format!("function {name}.get(object, key)"));
     out.put(format!("local stored = {prefix} .. key"));
@@ -207,7 +207,7 @@ fn write_put(name: &str, prefix: &str, values: &[Typed], runtime: &mut Runtime, 
     out.close("end");
 }
 
-/// Returns two pieces of Lua code: the beginning of a call that reads a page of a table's range,
+/// Returns two pieces of Lua code: the beginning of a call that reads one page of a table's rows,
 /// and an expression for a value of that page.
 pub(super) fn range(is_placed: bool, name: &str, runtime: &mut Runtime) -> (String, &'static str) {
     match is_placed {

@@ -122,8 +122,8 @@ impl MethodWriter<'_> {
         self.unless_given(head, &own.is_there, assigned(own, &values), pairs);
     }
 
-    /// Emits a test whether the row exists already. If not, the rule sets the row. Otherwise the
-    /// columns of the rule must equal those of the existing row.
+    /// Emits a test whether the row already exists. If not, the rule sets the row. If so, the
+    /// rule's columns must equal the columns of the existing row.
     fn unless_given(
         &mut self,
         head: CollectionId,

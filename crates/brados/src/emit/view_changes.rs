@@ -1,9 +1,9 @@
 //! Emits how stored aggregates follow the changes of their table.
 //!
 //! At the end of a request, `update(object, old, row)` is called for each row that is removed or
-//! added. Then `finish(object)` completes the sums, if there are any. Nothing is written until
-//! here, so a sum that is too large for an exact number still refuses the request. At last
-//! `flush(object, changes)` stores the changed states. Until then they are in the Lua table
+//! added. Then `finish(object)` completes the sums, if there are any. The request has written
+//! nothing so far, so it can still fail if a sum is too large to be exact. At last
+//! `flush(object, changes)` stores the changed states. Until then the states are in the Lua table
 //! `object`, by the aggregate's name and then by the group. If a greatest or least value may have
 //! been removed, `flush` first reads the rows of the group again.
 
@@ -125,8 +125,8 @@ impl ViewWriter<'_> {
         self.out.close("end");
     }
 
-    /// The row is counted last. So a count of 0 tells the code before that the row is the first of
-    /// its group.
+    /// The row is counted last. So while the group's count is 0, the code before that knows that
+    /// the row is the first of its group.
     fn write_coming(&mut self) {
         self.out.open("if row then");
         self.out.put(format!("local state = {}.state_of(object, row)", self.name));
@@ -178,8 +178,8 @@ impl ViewWriter<'_> {
         self.out.close("end");
     }
 
-    /// Writes `repair(object, group, state, changes)`. It reads the rows of a group again and
-    /// applies the changes of this request to them.
+    /// Writes `repair(object, group, state, changes)`, which computes a group's greatest or least
+    /// values anew, from the stored rows and the changes of this request.
     fn write_repair(&mut self) {
         let name = self.name.clone();
         self.out.open(format!("function {name}.repair(object, group, state, changes)"));

@@ -103,8 +103,8 @@ fn edges(program: &Program) -> Vec<(CollectionId, CollectionId, &'static str)> {
 fn edge(svg: &mut String, from: (usize, usize), to: (usize, usize), style: &str) {
     let (x1, y1) = (from.0 + BOX_WIDTH, from.1 + BOX_HEIGHT / 2);
     let (x2, y2) = (to.0, to.1 + BOX_HEIGHT / 2);
-    // A curve leaves its box at the right side and arrives at the left side, even if it leads back
-    // to the left.
+    // A curve leaves its box at the right side and enters the other box at the left side, even if
+    // the other box is further left.
     let bend = 40;
     let _ = writeln!(
         svg,

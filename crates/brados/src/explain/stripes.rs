@@ -4,8 +4,8 @@ use crate::compile::Compiled;
 use crate::ir::CollectionId;
 use crate::stripes::{Route, Striping, striping};
 
-/// Explains which column divides each table of a program into stripes, and to which stripes each
-/// method is sent. If the program cannot be striped, explains the reasons.
+/// Explains which column divides each table of a program into stripes, and to which stripes the
+/// requests of each method go. If the program cannot be striped, explains why.
 pub fn explain_stripes(compiled: &Compiled) -> Vec<String> {
     match striping(compiled) {
         Ok(striping) => explain(compiled, &striping),

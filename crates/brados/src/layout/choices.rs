@@ -37,8 +37,8 @@ pub struct TableChoices {
 }
 
 impl Choices {
-    /// The possible choices for a program, with slots of these widths in bytes. Widths that are not
-    /// legal for slots are left out.
+    /// All layouts that are possible for a program. `slot_bytes` are the widths of slots to try;
+    /// widths that are not legal are left out.
     pub fn of(compiled: &Compiled, slot_bytes: &[u32]) -> Self {
         let stored = Stored::new(&compiled.analysis.program, &compiled.plan.views);
         let places = places(slot_bytes);

@@ -3,8 +3,8 @@
 //! The same program can be stored in many ways. A [`Layout`] says where each table and the header
 //! are. (The header is the data that an object has only once.) They can be in the map, at fixed
 //! offsets of the byte stream, or appended to the stream. The program's source contains the layout
-//! (`layout log: slots(4096), header: attribute`). So put, digest and compilation cover it like the
-//! rest of the source. A table that the layout does not name is in the map.
+//! (`layout log: slots(4096), header: attribute`). So the layout belongs to the program's version
+//! and digest like the rest of the source. A table that the layout does not name is in the map.
 //!
 //! | location of a table | its rows are |
 //! |---|---|
@@ -24,8 +24,8 @@
 //! - `source`: replaces the layout in a source.
 //!
 //! **Invariant.** A layout changes only where rows are stored. A row that does not fit into its
-//! location is stored in the map: a row wider than its slot, or a key without a slot. Every request
-//! gives the same result in every layout.
+//! location is stored in the map: its value is wider than a slot, or its key has no slot. Every
+//! request gives the same result in every layout.
 
 mod choices;
 pub(crate) mod header;
@@ -73,8 +73,9 @@ pub enum TablePlace {
     /// In the map.
     #[default]
     Map,
-    /// Each row is in a slot of this many bytes. Each number from the first number in use has its
-    /// own slot. The number of slots is either given or bounded by the size of the byte stream.
+    /// Each row is in a slot of this many bytes. Successive numbers have successive slots, from the
+    /// first number that was stored. The number of slots is given, or the size of the byte stream
+    /// bounds it.
     Slots {
         /// Bytes of a slot, one of which says what is in it.
         bytes: u32,

@@ -11,8 +11,9 @@ use crate::limits::{MAX_SLOT_BYTES, MAX_STREAM_BYTES, MAX_STRIPES, MIN_SLOT_BYTE
 pub(super) const HEADER: &str = "header";
 /// The name of what says how many objects there are.
 pub(super) const STRIPES: &str = "stripes";
-/// The default number of rows that an index in the byte stream has space for. Such an index takes a
-/// mebibyte of the stream. Parts of it that were never written take no space on disk.
+/// The number of rows for which an index in the byte stream has space, if the layout does not say
+/// it. Such an index takes a mebibyte of the stream, but parts of it that were never written take
+/// no space on disk.
 const INDEX_COUNT: u32 = 65_536;
 const PLACES: [&str; 5] = ["map", "slots", "appended", "attribute", "stream"];
 

@@ -1,13 +1,13 @@
-//! Computes the most rows that an object can have in its byte stream. Code that looks at objects
-//! without calling their class uses it.
+//! Computes how many rows an object can have at most in its byte stream. Code that examines objects
+//! without calling their class uses this.
 
 use super::legality::Stored;
 use super::stream::{Slots, Stream, divide};
 use crate::compile::Compiled;
 
-/// The most rows that an object in the present layout can have outside the map, if its byte stream
-/// has `stream_bytes`. Every slot within the stream counts, for tables and for indexes, whether or
-/// not it has a row.
+/// How many rows an object in the present layout can have at most outside the map, if its byte
+/// stream has `stream_bytes`. Counts every slot of a table or an index that begins within the
+/// stream, whether or not it has a row.
 pub fn most_rows_in_stream(compiled: &Compiled, stream_bytes: u64) -> u64 {
     let program = &compiled.analysis.program;
     let stored = Stored::new(program, &compiled.plan.views);

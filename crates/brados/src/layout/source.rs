@@ -33,8 +33,9 @@ fn without_layouts(source: &str) -> String {
     text + &source[kept..]
 }
 
-/// The byte range of the lines of a span, from the beginning of its first line to the end of its
-/// last line. So a comment behind the span on the last line is included; nothing else can be there.
+/// The byte range of all lines that a declaration occupies, from the beginning of its first line to
+/// the end of its last line. Behind the declaration, the last line can only have a comment, which
+/// belongs to the range too.
 fn whole_lines(source: &str, span: Span) -> (usize, usize) {
     let (start, end) = (span.start as usize, span.end as usize);
     let first = source[..start].rfind('\n').map_or(0, |at| at + 1);

@@ -4,10 +4,9 @@
 //! count, in the order of their tables; then one part that can grow. That part is either slots
 //! without a count, or the heap that all appended tables share.
 //!
-//! The fields of the parts come after the program's own fields in the header. Slots and indexes in
-//! the stream have two fields: the number of the first slot, and how many slots may be in use
-//! (`i8i8`). The heap has one field, which lists its first free blocks (`s4`, see
-//! `emit/layout.lua`).
+//! The header has fields for these parts, after the program's own fields. Slots and indexes in the
+//! stream have two fields: the number of the first slot, and how many slots may be in use (`i8i8`).
+//! The heap has one field, which lists its first free blocks (`s4`, see `emit/layout.lua`).
 
 use super::legality::{Illegal, Stored};
 use super::{HeaderPlace, IndexPlace, Layout, TablePlace};
@@ -17,9 +16,8 @@ use crate::limits::MAX_STREAM_BYTES;
 /// The size in bytes of an entry of an index in the stream: the state of the slot, and the location
 /// of the row in the heap.
 pub(crate) const INDEX_BYTES: u32 = 16;
-/// The greatest size in bytes of the heap's field in the header: its length, and seven bytes for
-/// each size of heap blocks. There are four sizes for each doubling, from 16 bytes to the whole
-/// stream.
+/// The greatest size of the heap's field in the header, in bytes: its length, and seven bytes for
+/// each size of blocks. There are four sizes for each doubling, from 16 bytes to the whole stream.
 const HEAP_FIELD_BYTES: u32 = 4 + 7 * (4 * (MAX_STREAM_BYTES.ilog2() - 4) + 1);
 /// Bytes of a layout's signature, before the header's fields.
 pub(crate) const SIGNATURE_BYTES: usize = 16;
@@ -31,7 +29,7 @@ pub(crate) struct Slots {
     pub base: u32,
     pub width: u32,
     pub count: u32,
-    /// The position of the layout field that holds the number of the first slot. The next field
+    /// The position of the header field that holds the number of the first slot. The next field
     /// holds how many slots are in use.
     pub field: usize,
 }
@@ -89,7 +87,8 @@ enum Growing<'a> {
 /// Divides the byte stream into the parts of a layout.
 ///
 /// # Errors
-/// If two parts would grow at the end of the stream, or if the stream is too small.
+/// If two parts would both grow at the end of the stream, or if the stream is too small for the
+/// parts.
 pub(crate) fn divide(stored: &Stored<'_>, layout: &Layout) -> Result<Stream, Illegal> {
     let mut stream = Stream::default();
     let mut growing: Option<Growing<'_>> = None;
@@ -111,8 +110,8 @@ pub(crate) fn divide(stored: &Stored<'_>, layout: &Layout) -> Result<Stream, Ill
                 (INDEX_BYTES, count)
             }
         };
-        // The offset of the slots depends on the header's size, which depends on the number of
-        // fields. So the offset is set later.
+        // The offset is set later: it depends on the size of the header, which grows with each part
+        // that is added.
         stream.add_slots(id, 0, width, count);
     }
     match growing {
@@ -149,8 +148,8 @@ fn place(stored: &Stored<'_>, stream: &mut Stream, mut base: u64) -> Result<(), 
     Ok(())
 }
 
-/// Records the part that grows at the end of the stream. Only one part can grow; all appended
-/// tables share one heap.
+/// Records the part that grows at the end of the stream, or fails if another part grows there
+/// already. The heap is one part, shared by all appended tables.
 fn grow<'a>(growing: &mut Option<Growing<'a>>, own: Growing<'a>) -> Result<(), Illegal> {
     let (first, second) = match (&*growing, &own) {
         (None, _) => {

@@ -1,7 +1,7 @@
-//! Warns of rules that can copy two rows of a table into one key of another relation. The rows then
-//! differ in other columns, which is a conflict.
+//! Warns of rules that can copy two different rows of a table to the same key of another relation,
+//! which is a conflict.
 //!
-//! While the table has two such rows, every method that depends on the relation fails.
+//! While the table has two such rows, every request that computes the relation fails.
 
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::ir::{Body, ExprKind, Program, Rule, Select};
@@ -18,8 +18,8 @@ pub(super) fn check(program: &Program, diagnostics: &mut Diagnostics) {
     }
 }
 
-/// Whether a rule copies all rows of a table into a relation in memory whose key lacks some columns
-/// of the table's key.
+/// Whether a rule copies all rows of a table into a relation in memory, and the relation's key
+/// lacks a column of the table's key.
 fn may_store_conflict(program: &Program, rule: &Rule, select: &Select) -> bool {
     let head = program.collection(rule.head);
     let [source] = select.sources[..] else { return false };

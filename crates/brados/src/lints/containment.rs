@@ -1,6 +1,5 @@
-//! Warns of `a.notin(b)` if all rows of `a` come from `b`, because the result is always empty. It
-//! is empty even if a rule deletes the rows from `b`, because deletions happen at the end of the
-//! request.
+//! Warns of `a.notin(b)` if all rows of `a` come from `b`: the result is always empty. Deleting
+//! rows from `b` does not change this, because deletions happen at the end of the request.
 
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::ir::{Absence, Body, CollectionId, Expr, ExprKind, Program, Select};

@@ -1,5 +1,5 @@
-//! Warns of valid rules that probably do not mean what their author wanted. Also refuses rules into
-//! tables that can never work.
+//! Warns of valid rules that probably do not mean what their author wanted. Also refuses rules that
+//! write into a table but can never work.
 
 mod conflicts;
 mod constants;
@@ -48,8 +48,8 @@ fn check_product(program: &Program, select: &Select, span: Span, diagnostics: &m
     diagnostics.add(Diagnostic::warning(span, message).help(help));
 }
 
-/// The collections of a join that may have many rows, as a bit set. An input has one row in each
-/// request, and a look-up by a whole key finds at most one row.
+/// The collections of a join that may have many rows, as a bit set. Other collections have one row:
+/// an input in a request, or a table whose whole key the join determines.
 fn sources_of_many(program: &Program, select: &Select) -> u32 {
     let collection = |source: usize| program.collection(select.sources[source]);
     let all = 0..select.sources.len();
@@ -99,9 +99,9 @@ fn equalities(select: &Select) -> impl Iterator<Item = (&Expr, &Expr, &Expr)> {
     })
 }
 
-/// Refuses `table <= aggregate`. Such a rule puts the aggregate's row into the table in the first
-/// request. When the aggregate has another value in a later request, the two rows have the same key
-/// and conflict.
+/// Refuses `table <= aggregate`. The first request stores the aggregate's row in the table. Once
+/// the aggregate has changed, a later request adds another row with the same key, which is a
+/// conflict.
 fn check_aggregate_into_table(
     program: &Program,
     head: CollectionId,

@@ -21,8 +21,8 @@ pub(super) struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    /// Plans a join over the relations in `sources`. `new` is the relation of which only the newly
-    /// added rows are read.
+    /// Plans a join over the relations in `sources`. If `new` names one of them, only the rows that
+    /// the last round of a recursion added are read from it.
     pub fn join(
         &self,
         rule: usize,
@@ -64,10 +64,10 @@ impl Planner<'_> {
         Step::Absent { absence: at, relation, access, remaining }
     }
 
-    /// Chooses how to find the rows of a relation whose columns equal the given values. Also
-    /// returns which of these equalities the access itself ensures. The access is made once for
-    /// each of the `outer` rows. If these are many, the relation is read into memory once instead
-    /// of being scanned repeatedly.
+    /// Chooses how to find the rows of a relation whose columns equal given values. Also returns
+    /// which of these equalities need no test of their own, because the access finds no other rows.
+    /// The access is made for each of the `outer` rows; if these are many, the relation is read
+    /// into memory once instead of scanned each time.
     fn access(
         &self,
         relation: Relation,
@@ -169,8 +169,9 @@ impl Join<'_, '_> {
         self.test();
     }
 
-    /// Adds the conditions that can be tested now. First come conditions that compute nothing. They
-    /// may exclude nil in a column with which a later condition computes (`types/nils.rs`).
+    /// Adds the conditions whose relations have all been read. Conditions that only compare come
+    /// first, because they may exclude nil from a column with which a later condition computes
+    /// (`types/nils.rs`).
     fn test(&mut self) {
         for computes in [false, true] {
             for (at, filter) in self.select.filters.iter().enumerate() {

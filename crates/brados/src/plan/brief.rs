@@ -26,7 +26,7 @@ impl ClassPlan {
     }
 
     /// Whether a rule only reads single rows, in memory or by their stored keys. A list of literals
-    /// counts as many rows: the list is short, but a join of several lists may be long.
+    /// does not count as a single row: it is short, but a join of several lists may be long.
     fn looks_up(&self, program: &Program, plan: &RulePlan) -> bool {
         plan.steps.iter().all(|step| {
             let (relation, access) = match step {

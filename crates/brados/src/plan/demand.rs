@@ -2,8 +2,8 @@
 //! on them.
 //!
 //! Leaving them out also avoids failures. A request fails if a relation that it computes gets two
-//! different rows with one key (a *conflict*). A method that removes one of two such rows need not
-//! compute the relation with the conflict, so it can succeed.
+//! different rows with one key (a *conflict*). A method that deletes the cause from a table need
+//! not compute that relation, so it does not fail.
 
 use super::{Phase, Relation, RulePlan, Step};
 use crate::ir::{Body, CollectionId, ExprKind, Program};

@@ -66,8 +66,8 @@ impl Method<'_> {
     fn recursion(&mut self, stratum: &Stratum) {
         let mut live: Vec<CollectionId> = vec![];
         let rules: Vec<_> = stratum.collections.iter().flat_map(|id| self.rules_of(*id)).collect();
-        // A collection has rows as soon as one of its rules produces some. A rule may read other
-        // collections of the same stratum, so this is repeated until nothing changes.
+        // A collection may have rows as soon as one of its rules can produce some. A rule can
+        // depend on other collections of the same stratum, so repeat until nothing changes.
         loop {
             let before = live.len();
             for rule in &rules {
@@ -115,10 +115,10 @@ impl Method<'_> {
         }
     }
 
-    /// The variants of a rule. A table has stored rows and rows that this request adds, and there
-    /// is a variant for each combination of them. If the rule reads `recursive` collections, there
-    /// is also a variant for each of these. Such a variant reads only the rows that the last round
-    /// added to its collection.
+    /// The variants of a rule. Each table that the rule reads has stored rows and rows that this
+    /// request adds; there is a variant for each combination. In a recursion there is also a
+    /// variant for each of the `recursive` collections that the rule reads: from that collection
+    /// the variant reads only the rows that the last round added.
     fn variants(&self, rule: usize, recursive: &[CollectionId]) -> Vec<RulePlan> {
         match &self.program.rules[rule].body {
             Body::Select(select) => self.select_variants(rule, select, recursive),

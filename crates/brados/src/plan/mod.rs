@@ -1,8 +1,8 @@
 //! Plans how each method is carried out: which rules it needs, in which order, and by which access
 //! paths.
 //!
-//! In a request of a method, the method's own input has one row and all other inputs are empty.
-//! From this follows for every collection whether it is empty, has at most one row, or may have
+//! In a request of a method, the method's own input has one row and all other inputs are empty. So
+//! the compiler knows for every collection whether it is empty, has at most one row, or may have
 //! many ([`Rows`]). Rules over empty collections are dropped. A join with a table becomes a look-up
 //! if the available rows determine the table's whole key.
 //!

@@ -7,9 +7,9 @@
 //! before they are stored.
 //!
 //! **Invariant:** a stored aggregate is found by the key of its group, encoded as in the table. A
-//! `scratch` may be declared with another key (`scratch :n, [:count]`). Then the aggregate is
-//! computed, because rows of two groups may have the same key in the `scratch`, and that conflict
-//! must be found.
+//! `scratch` may be declared with another key (`scratch :n, [:count]`). Then two groups may get the
+//! same key in the `scratch`, which is a conflict. Only computing the aggregate finds the conflict,
+//! so this aggregate is not stored.
 
 use crate::ir::{Aggregate, Body, CollectionId, Function, Group, Program};
 use crate::syntax::ast::Kind;
@@ -50,7 +50,7 @@ pub enum KeptAs {
     /// The aggregate is not stored. It is the greatest or least key of a table that is in the map
     /// in every layout, so it is read from the table.
     Edge(Edge),
-    /// The aggregate is stored in the header, without a number of rows. It is the greatest or least
+    /// The aggregate is stored in the header, without a count of rows. It is the greatest or least
     /// key of a table that is outside the map in some layout.
     EdgeInHeader(Edge),
     /// The aggregate of a whole table, stored in the header.

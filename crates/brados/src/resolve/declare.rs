@@ -84,8 +84,8 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Refuses a key in a channel. Where a collection has a key, a new row can replace the row with
-    /// the same key; but a message replaces nothing.
+    /// Refuses a key in a channel. A key makes a new row replace or contradict an older one, but
+    /// messages are independent of each other.
     fn check_channel_key(&mut self, declaration: &Declaration) {
         if let (Kind::Channel, Schema::Columns { values: Some(_), .. }) =
             (declaration.kind, &declaration.schema)

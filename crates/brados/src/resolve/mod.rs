@@ -1,4 +1,4 @@
-//! Resolves names to collections and columns: turns the tree into [`ir::Program`].
+//! Resolves names to collections and columns: turns the syntax tree into an [`ir::Program`].
 //!
 //! The order of declarations and rules does not matter, because a `temp` is resolved when it is
 //! first used. A rule with a mistake is reported and left out, and the other rules are still

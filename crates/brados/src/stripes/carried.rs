@@ -1,6 +1,6 @@
 //! Finds the columns that always equal one value, such as the column of a request that decides the
-//! stripe. In a rule, conditions can make a column equal to the value. In a relation, a column
-//! equals the value if it does so in all rules that produce rows of the relation.
+//! stripe. A rule's conditions can make a column equal to the value. A column of a relation equals
+//! the value if this holds in every rule that produces rows of the relation.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -65,11 +65,11 @@ pub struct NotStriped {
     pub reason: String,
 }
 
-/// Decides how a program is striped; the compiler chooses the dividing columns.
+/// Decides how a program is striped. The compiler chooses the columns that divide tables.
 ///
 /// # Errors
-/// The reasons why the program cannot be striped. They are for the choice of columns that has the
-/// fewest reasons.
+/// The reasons why the program cannot be striped, for the choice of columns that has the fewest
+/// reasons.
 pub fn striping(compiled: &Compiled) -> Result<Striping, Vec<NotStriped>> {
     choose(&compiled.analysis.program, &compiled.plan)
 }
@@ -110,9 +110,9 @@ impl Striping {
         self.methods.iter().find(|(_, route)| is_spread(route)).map(|(input, _)| *input)
     }
 
-    /// The names of the stripes of the object `name` that run a request, and the outputs that each
-    /// stripe computes from its own rows only. `None` if there is no such method, if the row is too
-    /// short, or if its value decides no stripe.
+    /// The names of the stripes that run a request to the object `name`, and the outputs that each
+    /// stripe computes from its own rows only. `None` if there is no such method, if the request
+    /// has too few columns, or if its value decides no stripe.
     pub fn stripes_of(
         &self,
         program: &Program,
@@ -175,8 +175,8 @@ impl Attempt<'_> {
         }
     }
 
-    /// The column by which a table or stored aggregate is divided, if it is divided. An aggregate
-    /// is divided if it is grouped by the dividing column of its table.
+    /// The column by which a table or stored aggregate is divided among stripes, if it is. An
+    /// aggregate is divided if it is grouped by the column that divides its table.
     fn dividing(&self, id: CollectionId) -> Option<usize> {
         let of_table =
             |id| self.divided.iter().find(|(own, _)| *own == id).map(|(_, column)| *column);
@@ -202,8 +202,8 @@ impl Attempt<'_> {
 }
 
 impl Stripes {
-    /// The name of the stripe of the object `name` that holds the rows with this value. `None` for
-    /// values that decide no stripe: nil, and values too long for a name.
+    /// The name of the stripe that holds the rows with this value, for the object `name`. `None` if
+    /// the value decides no stripe: it is nil, or too long for an object's name.
     pub fn name_of(self, name: &str, value: &Value) -> Option<String> {
         match (self, value) {
             (Self::None, _) => Some(name.to_owned()),
@@ -230,8 +230,8 @@ impl Stripes {
     }
 }
 
-/// Adjacent numbers are in different stripes; other values are distributed by FNV-1a. This function
-/// must never change, because stored rows would not be found any more.
+/// Adjacent numbers go to different stripes; other values are distributed by FNV-1a. Never change
+/// this function: rows that are already stored would no longer be found.
 fn hash(value: &Value) -> u64 {
     match value {
         Value::Int(number) => number.rem_euclid(1 << 53).unsigned_abs(),

@@ -24,9 +24,9 @@ impl Attempt<'_> {
         })
     }
 
-    /// Whether a request's `column` decides the stripe. Then all rows of divided tables that the
-    /// method touches have the value of `column` in their dividing column, and the method writes no
-    /// copied table.
+    /// Whether a request's `column` decides the stripe. It does if all rows of divided tables that
+    /// the method touches have the value of `column` in their dividing column, and the method
+    /// writes no copied table.
     pub(super) fn is_routed_by(&self, method: &MethodPlan, column: usize) -> bool {
         let input = self.program.collection(method.input);
         if self.writes_copies(method) || input.columns[column].ty.may_be_nil {

@@ -1,8 +1,8 @@
 //! Checks that a spread request, which every stripe runs, gives the same result as on one object.
 //!
-//! For each relation it finds one of three cases: all stripes have the same rows, each stripe has
-//! its own part of the rows, or neither. An aggregate over a part, a test that a part lacks some
-//! row, and a join of unrelated parts are neither.
+//! For each relation it finds one of three cases. All stripes have the same rows; or each stripe
+//! has its own part of the rows; or neither. An aggregate over a part is neither, and so are a test
+//! that a part lacks some row and a join of unrelated parts.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ impl Attempt<'_> {
     /// The outputs that each stripe computes from its own rows only.
     ///
     /// # Errors
-    /// The reason, if the stripes would store something else than one object.
+    /// The reason, if the stripes together would store something else than one object does.
     pub(super) fn spread(&self, method: &MethodPlan) -> Result<Vec<CollectionId>, String> {
         let stored = self.program.ids().flat_map(|id| [Relation::Stored(id), Relation::View(id)]);
         let seeds =
@@ -75,8 +75,8 @@ impl Spread<'_> {
     /// Finds for each relation of a phase whether every stripe has all of its rows, only a part, or
     /// neither. If several rules produce rows of a relation, the worst case counts.
     fn phase(&mut self, phase: &crate::plan::Phase) {
-        // Each round of repeated rules can change the result of one more relation to a worse case.
-        // So there are as many rounds as relations.
+        // Each round of the rules can find a worse case for one more relation. So as many rounds as
+        // there are relations are enough.
         for _ in 0..=phase.relations.len() {
             for plan in phase.once.iter().chain(&phase.repeated) {
                 let head = Relation::Local(self.attempt.program.rules[plan.rule].head);

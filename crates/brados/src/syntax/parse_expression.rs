@@ -22,8 +22,8 @@ impl Parser<'_> {
         })
     }
 
-    /// Parses further operands after the first one. Operators are left-associative, so each operand
-    /// makes the tree one level deeper.
+    /// Parses the operators and operands after the first operand. Operators are left-associative,
+    /// so each further operand makes the tree one level deeper; the depth is bounded.
     fn more_operands(&mut self, left: Expr, lowest: usize) -> Parsed<Expr> {
         let Some(op) = self.binary_op(lowest) else { return Ok(left) };
         self.deeper(|parser| {

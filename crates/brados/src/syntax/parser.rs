@@ -3,8 +3,8 @@
 //! The end of a line ends a declaration or rule, unless a bracket or block is open or the line ends
 //! in an operator or a comma. The cursor hides the line ends inside brackets and blocks, and skips
 //! the line end after an operator or a comma. The parser reports a mistake once. Then it moves to
-//! the next line that may begin a declaration or rule. It does not report mistakes that follow from
-//! an unknown character.
+//! the next line that may begin a declaration or rule. An unknown character is reported by the
+//! lexer; the parser does not report the mistakes that it causes.
 
 use super::ast::Name;
 use super::token::{KEYWORDS, Token, TokenKind};

@@ -16,8 +16,8 @@ pub(super) fn infer(program: &mut Program, source: &str, diagnostics: &mut Diagn
     }
 }
 
-/// Marks columns that may be nil until nothing changes. Each round marks at least one column, so
-/// there are at most as many rounds as columns.
+/// Marks the columns that may be nil, in rounds, until nothing changes. Each round but the last
+/// marks at least one column, so there are few rounds.
 fn spread(program: &mut Program) {
     loop {
         let mut found = vec![];
@@ -86,9 +86,9 @@ impl<'a> Facts<'a> {
         Self { program, sources: select.sources.clone(), conditions }
     }
 
-    /// The facts that hold where a part of a condition is computed. `sources` are the relations
-    /// whose rows this part uses. Conditions that compute nothing are tested earlier, as soon as
-    /// their relations are available, so they hold here.
+    /// What is known about the rows when a part of a condition is computed. `sources` are the
+    /// relations whose rows this part uses. All conditions on these relations that compute nothing
+    /// have been tested before, so they hold.
     fn within(program: &'a Program, select: &'a Select, sources: u32) -> Self {
         let mut facts = Self::of_result(program, select);
         facts.conditions.retain(|one| !one.computes() && one.sources() & !sources == 0);

@@ -6,7 +6,8 @@
 
 local map, written = {}, {}
 local attributes, set_attributes = {}, {}
--- The byte stream, and its pending writes in order: offset and string, or no offset to replace the whole stream.
+-- The byte stream, and the pending writes to it in order. Each write is an offset and a string; without an offset it
+-- replaces the whole stream.
 local stream, writes = "", {}
 
 local raw_pcall = pcall

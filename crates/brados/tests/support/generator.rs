@@ -281,8 +281,9 @@ impl Generator<'_> {
         let _ = writeln!(self.rules, "  {text}");
     }
 
-    /// Emits the greatest or least key of a table with numeric keys. Draws no random number, so
-    /// that each seed still gives the same remaining program.
+    /// Adds an output with the greatest or least key of a table whose key is a number. Draws no
+    /// random number, so that the rest of the program for a seed stays the same as without this
+    /// output.
     fn end_of(&mut self, at: usize, table: &Relation) {
         let key = &table.columns[0];
         if table.key_width != 1 || key.ty != Ty::Int || key.may_be_nil {
@@ -362,7 +363,7 @@ impl Generator<'_> {
     }
 
     /// Declares a `scratch` in place of a `temp`. The scratch may have another key than the `temp`,
-    /// and more of its columns may be nil.
+    /// and more columns that may be nil.
     fn declare_scratch(&mut self, relation: &mut Relation, key_width: usize) {
         let width = relation.columns.len();
         relation.key_width = [key_width, width, self.below(width + 1)][self.below(3)];

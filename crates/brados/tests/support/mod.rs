@@ -32,8 +32,8 @@ const WITHOUT_EXTENSIONS: &str = "local objclass = (function() local stock = {} 
     for _, name in ipairs({ 'register', 'stat', 'read', 'write', 'write_full', 'getxattr', \
     'setxattr', 'map_get_val', 'map_set_val', 'map_remove_key', 'map_get_keys', 'map_get_vals' }) do \
     stock[name] = objclass[name] end return stock end)() ";
-/// Constants in a class that bound one step of work. Each is replaced by a small value, so that a
-/// few rows already exceed it.
+/// Bounds in the generated Lua on what one step does, and the small values that replace them. With
+/// the small values, a few rows already need several steps.
 const BOUNDS: [(&str, &str); 3] = [
     ("local STEP_ROWS, STEP_BYTES = 512, 1048576", "local STEP_ROWS, STEP_BYTES = 1, 64"),
     ("local OWN_PAGE, OWN_BYTES = 64, 1048576", "local OWN_PAGE, OWN_BYTES = 1, 64"),
@@ -76,8 +76,8 @@ fn class_of(source: &str) -> String {
     compiled.class.lua
 }
 
-/// Makes the bounds in a class small. Then a few rows need as many steps as many rows do with the
-/// real bounds.
+/// Replaces the bounds in a class by small ones. A few rows then need as many steps as many rows do
+/// with the real bounds.
 fn in_small_steps(mut lua: String) -> String {
     for (bound, small) in BOUNDS {
         lua = lua.replace(bound, small);
@@ -92,7 +92,7 @@ pub fn bounds_missing(source: &str) -> Vec<&'static str> {
 }
 
 impl Subject {
-    /// A program with an object that does not exist yet.
+    /// A new object with the class of a program; the object does not exist in the store yet.
     ///
     /// # Panics
     /// If the program does not compile, or if its class does not load.
@@ -170,8 +170,8 @@ impl Subject {
         }
     }
 
-    /// Delivers the messages that objects sent, and the messages that these cause. It does what the
-    /// courier (the part of a node that delivers messages) does if nothing fails.
+    /// Delivers the messages that objects have sent, and the messages that these cause. Does what
+    /// the courier (the part of a node that delivers messages) does when nothing fails.
     pub fn deliver(&self) {
         while let Some((object, key, message)) = self.first_message() {
             // Before it who sent it, after its length.
@@ -338,8 +338,8 @@ fn failure(error: &Error) -> String {
     error.kind().as_str().to_owned()
 }
 
-/// The cases of a data file. Each case is a name after `== `, and two strings with a line of dashes
-/// between them.
+/// The cases of a data file. Each case has a name after `== `, and two strings that a line of
+/// dashes separates.
 pub fn cases(text: &str) -> Vec<(String, String, String)> {
     let parts = text.split("\n== ").skip(1);
     parts

@@ -59,9 +59,9 @@ impl<'a> Reference<'a> {
             .collect())
     }
 
-    /// The collections on which the effects of an input's requests depend: the outputs, the tables,
-    /// and the collections that are written or sent. The interpreter computes no other collections,
-    /// so these cannot cause a conflict.
+    /// The collections that requests of an input must compute: the outputs, the tables, and the
+    /// collections on which these depend. The interpreter computes no other collections, so a
+    /// conflict in another collection has no effect.
     fn needed(&self, input: CollectionId) -> BTreeSet<CollectionId> {
         let tables = self.program.of_kind(Kind::Table);
         let mut live: BTreeSet<_> = tables.chain([input]).collect();
