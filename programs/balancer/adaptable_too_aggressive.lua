@@ -1,8 +1,8 @@
 -- At every tick, every rank (metadata server) above the average load sends load to all ranks below the average.
 --
--- For: experiments that show what this costs.
--- Not for: production, because directories and other units move all the time. Mantle measured 60 times as many
--- forwarded requests as with `adaptable_aggressive.lua`, and less throughput.
+-- For: experiments that show what it costs to move load all the time.
+-- Not for: production. Mantle's authors measured 60 times as many forwarded requests as with
+-- `adaptable_aggressive.lua`, and less throughput.
 -- Source: Mantle (SC'15), listing 4, the bottom of figure 10.
 
 metaload = "IWR"

@@ -1,11 +1,12 @@
 -- A rank (metadata server) with load sends half of it to an idle rank. It begins its search in the middle of the
--- ranks behind it, so that the load ends up even.
+-- ranks with greater numbers, so that the load ends up even.
 --
 -- For: many clients that create files in one directory, if the number of ranks is a power of two.
--- Not for: a load that fewer ranks can serve. Mantle measured up to 40 % less throughput on four ranks than on
--- one.
--- Source: Mantle (SC'15), listing 2, with three corrections. The listing compares `MDSs[t]` instead of its load.
--- It skips idle ranks instead of busy ones. If the number of ranks behind is odd, it computes half a rank.
+-- Not for: a load that fewer ranks can serve. Mantle's authors measured up to 40 % less throughput on four ranks than
+-- on one.
+-- Source: Mantle (SC'15), listing 2, with three corrections. The listing compares the table `MDSs[t]` instead of the
+-- load in it. It skips idle ranks instead of busy ones. If the number of ranks with greater numbers is odd, its middle
+-- is no whole number.
 
 metaload = "IWR"
 

@@ -1,5 +1,5 @@
--- Every unit (directory, sequencer or the like) has a home: the rank that its name hashes to. Each rank sends
--- units that belong to another rank to their home.
+-- Every unit (directory, sequencer or the like) has a home: the rank that its name hashes to. Each rank sends every
+-- unit whose home is another rank to that rank.
 --
 -- For: very many units of about the same load. It needs no measurement, and a client can compute where a unit is.
 -- Not for: units of different load, because the busiest may have the same home. Not for a number of ranks that

@@ -87,8 +87,8 @@ local function last_position()
     local key = objclass.map_last(KEY_PREFIX)
     return key and (position_of(key) or false)
   end
-  -- A stock OSD can only search keys forwards. So a binary search takes some fifty steps. Only recovery calls
-  -- this method.
+  -- A stock OSD can only search keys forwards, so this binary search takes some fifty steps. That is no problem,
+  -- because only recovery calls this method.
   local last = next(objclass.map_get_keys(KEY_PREFIX, 1))
   if not last or sub(last, 1, 1) ~= KEY_PREFIX then
     return nil
@@ -312,8 +312,8 @@ local function fill_entry(position, trim_end)
   return 0
 end
 
--- Removes a bounded number of entries below the trim limit. Returns the new reclaim end, that is, the position up
--- to which entries are removed.
+-- Removes a bounded number of the entries below the trim limit. Returns the position up to which all entries are
+-- removed then.
 local function reclaim(epoch, trim_end, reclaim_end)
   if reclaim_end >= trim_end then
     return reclaim_end
@@ -458,8 +458,8 @@ function write(input)
   return write_entry(position, sub(text, 17), trim_end)
 end
 
--- Appends the statuses of a batch to the reply, or nothing if all requests succeeded. An OSD returns only short
--- replies to writes, and this reply is short enough.
+-- Appends the statuses of a batch to the reply, or nothing if all requests succeeded. An OSD returns a
+-- reply to a write only if the reply is short, as this one is.
 local function append_statuses(output, statuses)
   for _, status in ipairs(statuses) do
     if status ~= 0 then

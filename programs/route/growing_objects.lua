@@ -1,11 +1,12 @@
--- Sends an object to another target from the first write that reaches past LIMIT bytes. The program then inserts
--- a rule that sends all further writes of the object there, so it is asked only once for each object.
+-- Sends an object to another target from the first write that reaches past LIMIT bytes. The program then inserts a
+-- rule that sends all further writes of the object there. So nacre calls the program only until an object has grown.
 --
 -- Use it if most objects stay small and some grow large, and their names do not tell which. Set LIMIT and the
 -- target.
 --
--- It does not keep a target below a size, because the first bytes stay home until they are written again. A node
--- that restarts, or gets another version of this program, loses its rules and decides anew. No data is lost then.
+-- The bytes below LIMIT stay on the object's first target (`home`) until they are written again. So this program does
+-- not limit how much data that target stores. A node that restarts, or gets another version of this program, loses
+-- the inserted rules, and the program inserts them again. No data is lost.
 --
 --   * w data/* -> program growing_objects follow
 

@@ -1,10 +1,11 @@
 -- Spreads objects over the targets below by a hash of their names. All writes of one object go to one target.
 --
--- Use it for objects whose names contain the same {tag} if their target has become too busy: placement keeps them
--- on one target. Put the names of your targets into the list.
+-- Use it for objects whose names contain the same {tag} if their target has become too busy: placement keeps objects
+-- with the same tag on one target. Put the names of your targets into the list.
 --
--- Do not use it for objects that placement already spreads, because their requests would only take one more hop.
--- Do not use it to free a target for good: the objects come home when the rule ends.
+-- Do not use it for objects that placement already spreads, because the rule would only add a hop to their requests.
+-- Do not use it to free a target for good: when the rule ends, the objects move back to the target that placement
+-- chose.
 --
 --   * w data/{batch}* -> program spread follow
 
