@@ -278,7 +278,7 @@ end
 ";
 
 #[test]
-fn the_greatest_key_is_right_after_a_class_that_did_not_store_it() {
+fn the_greatest_key_is_correct_although_an_earlier_class_did_not_store_it() {
     let [map, slots, appended] =
         ["map", "first: slots(64)", "second: appended(map)"].map(|text| text.parse().unwrap());
     let subject = Subject::new(&with_layout(ENDS, &map, &[]));

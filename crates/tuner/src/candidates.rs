@@ -3,8 +3,8 @@
 use nacre_brados::layout::{Choices, HeaderPlace, TablePlace};
 use nacre_brados::{Compiled, Layout};
 
-/// How many bytes a slot has in addition to the longest value. They hold the other columns of the
-/// row and the slot's state.
+/// The width of a slot is the length of the longest value plus this. The added bytes are for the
+/// row's other columns and the slot's state.
 const SLOT_ROOM: usize = 64;
 /// Slots begin at multiples of so many bytes.
 const SLOT_ALIGNMENT: usize = 64;

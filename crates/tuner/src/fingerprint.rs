@@ -29,7 +29,11 @@ impl Fingerprint {
     /// `Unavailable` if the folder cannot be looked at.
     pub fn of_folder(folder: &Path) -> Result<Self> {
         let file_system = rustix::fs::statfs(folder).map_err(|error| {
-            Error::unavailable(format!("cannot look at {}: {error}", folder.display()))
+            Error::unavailable(format!(
+                "the file system of {} cannot be read: {error}",
+                folder.display()
+            ))
+            .hint("name an existing folder with --folder")
         })?;
         Ok(Self::here("embedded", format!("a file system of type {:#x}", file_system.f_type)))
     }

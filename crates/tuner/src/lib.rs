@@ -1,11 +1,11 @@
 //! Chooses the physical layout of a Brados program, that is, where its objects keep their rows.
 //!
 //! A program can have many layouts ([`nacre_brados::layout`]). The best one depends on its
-//! requests, the engine and the device. A [`Profile`] is the result of measuring an engine once. It
-//! gives the cost of a transaction, which depends on the size and number of its accesses and on how
-//! many transactions are in flight. A [`Workload`] describes the requests. From both, [`tune`]
-//! predicts the cost of each layout. It measures the few layouts that are predicted to be best, and
-//! chooses one of them.
+//! requests, the engine and the device. A [`Profile`] is the result of measuring an engine once.
+//! From the accesses of a transaction and the number of transactions in flight, a profile gives the
+//! transaction's cost. A [`Workload`] describes the requests. From a profile and a workload,
+//! [`tune`] predicts the cost of each layout. It measures the few layouts that are predicted to be
+//! best, and chooses one of them.
 //!
 //! - `workload`: the requests;
 //! - `shape`, `sketch`: which accesses a transaction makes, found by running it on an object in

@@ -22,9 +22,9 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
-    /// Creates the objects for a measurement and fills them. `label` becomes part of the class
-    /// name; give each program of a run another label. `names` becomes part of the objects' names;
-    /// give objects that exist at the same time different names.
+    /// Creates the objects for a measurement and fills them. `label` becomes part of the class name
+    /// and must differ between the programs of a run. `names` becomes part of the objects' names
+    /// and must differ between objects that exist at the same time.
     pub async fn prepare(
         bench: &Workbench,
         label: &str,

@@ -1,4 +1,4 @@
-//! An engine that exists only for measurements, so that other running engines are not disturbed. It
+//! An engine that exists only for measurements, so that they do not disturb an engine in use. It
 //! has its own folder, or its own pool of a Ceph cluster.
 
 use std::path::Path;
@@ -26,8 +26,8 @@ pub struct OwnEngine {
 }
 
 impl OwnEngine {
-    /// Opens an embedded engine in a temporary folder within `base`. So measurements use the disk
-    /// of `base`. The folder is deleted when the engine is dropped.
+    /// Opens an embedded engine in a temporary folder within `base`, so that measurements use the
+    /// disk of `base`. The folder is deleted when the engine is dropped.
     ///
     /// # Errors
     /// `Unavailable` if `base` cannot be written.

@@ -1,7 +1,7 @@
 //! Predicts the cost of a workload in a layout. The module runs the workload's transactions on an
 //! object in memory that records their accesses. The engine's profile gives the cost of
-//! transactions with such accesses. The profile's own methods compute almost nothing. So the time
-//! that the program computes is measured during these runs, and added.
+//! transactions with such accesses. It was measured with methods that compute almost nothing. So
+//! the module also measures how long the program computes in these runs, and adds this time.
 
 use std::sync::Arc;
 
@@ -44,8 +44,8 @@ struct Tried {
     seconds: f64,
 }
 
-/// Predicts the average time in seconds from the end of one transaction of the mix to the end of
-/// the next.
+/// Predicts the time in seconds for each transaction of the mix: the average time between the ends
+/// of two successive transactions.
 ///
 /// # Errors
 /// `Invalid` if the source is not a program or lacks a method of the workload; any error of a

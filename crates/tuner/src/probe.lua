@@ -1,9 +1,9 @@
 -- The class for measuring an engine: makes the same access `count` times in one transaction. The tuner's binary
 -- contains this source.
 --
--- A request is the kind of access (1 byte), `count` (1 byte), the number of the first entry to access (4), the
--- bytes of each access (4), then the data to write. Each object has NUMBERS map entries, parts of the stream and
--- attributes.
+-- A request is the kind of access (1 byte), `count` (1 byte), the number of the first item to access (4), the bytes
+-- of each access (4), then the data to write. An item is a map entry, a part of the stream or an attribute; each
+-- object has NUMBERS items of each kind.
 
 local NUMBERS, RANGE = 16, 8
 local MAX_STREAM = 64 * 1024 * 1024

@@ -2,9 +2,10 @@
 //!
 //! For each kind of access and for several sizes, two transactions are measured: one makes the
 //! access once, the other [`MANY`] times. Each is measured alone, and with [`DEPTH`] transactions
-//! in flight. The difference gives the cost of one access. The rest is the base cost of a
-//! transaction without accesses. A transaction costs the base cost plus the costs of its accesses.
-//! Sizes between the measured ones are interpolated linearly, numbers in flight geometrically.
+//! in flight. The difference between the two transactions gives the cost of one access. What
+//! remains is the base cost of a transaction without accesses. A transaction costs the base cost
+//! plus the costs of its accesses. Costs between the measured sizes are interpolated linearly,
+//! between the two numbers of transactions in flight geometrically.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,8 +26,8 @@ const MANY: u8 = 4;
 const DEPTH: usize = 32;
 /// Sizes that are measured.
 const SIZES: [usize; 5] = [16, 1024, 4096, 16384, 131_072];
-/// The lowest cost of an access in seconds. Without it, noise in a measurement could give a lower
-/// and even a negative cost.
+/// The least cost of an access in seconds. A difference of two measurements can be even lower, or
+/// negative, because of noise.
 const LEAST_SECONDS: f64 = 1e-8;
 
 /// The measured costs of an engine.
@@ -42,8 +43,8 @@ pub struct Profile {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Depth {
     depth: usize,
-    /// How many seconds a transaction takes that reads nothing. The next field is for a transaction
-    /// that writes almost nothing.
+    /// The time of a transaction that reads nothing, in seconds. The next field is for a
+    /// transaction that writes almost nothing.
     read_seconds: f64,
     write_seconds: f64,
     /// The cost of each access, by its size, in the order of sizes.
@@ -78,8 +79,8 @@ impl Pair {
 }
 
 impl Profile {
-    /// Measures an engine. Measures about 150 kinds of transactions, each for the time `span`.
-    /// Calls `progress` with the share of the work that is done.
+    /// Measures an engine with about 150 kinds of transactions, each for the time `span`. Calls
+    /// `progress` with the share of the work that is done.
     ///
     /// # Errors
     /// Errors of the engine.
@@ -98,8 +99,8 @@ impl Profile {
         Ok(Self { format: FORMAT, engine, depths })
     }
 
-    /// The average time in seconds from the end of one transaction to the end of the next, if all
-    /// make the accesses of `shape` and `concurrency` of them are in flight.
+    /// The time in seconds for each transaction with the accesses of `shape`, if `concurrency` of
+    /// them are in flight: the average time between the ends of two successive transactions.
     pub fn seconds(&self, shape: &Shape, concurrency: usize) -> f64 {
         let [alone, deep] = [0, 1].map(|at| self.depths[at].seconds(shape));
         let share = (concurrency as f64).ln() / (DEPTH as f64).ln();
@@ -187,9 +188,9 @@ impl Depth {
             .sum::<f64>()
     }
 
-    /// The cost in seconds of one more access of `bytes` bytes. Between measured sizes the cost is
-    /// interpolated. Below the first measured size it is the cost of the first size. Above the last
-    /// measured size it goes on rising as between the last two.
+    /// The cost in seconds of one more access of `bytes` bytes. Between measured sizes it is
+    /// interpolated, above the last one extrapolated from the last two. Below the first size it is
+    /// the cost of the first.
     fn of_access(&self, access: Access, bytes: usize) -> f64 {
         let Some(points) = self.added.get(&access) else { return LEAST_SECONDS };
         let behind = points.iter().position(|point| point.bytes >= bytes);
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_is_read_as_it_was_written_and_nothing_else_is() {
+    fn a_written_profile_can_be_read_and_any_other_text_is_refused() {
         let engine = Fingerprint {
             engine: "test".into(),
             device: "none".into(),

@@ -13,8 +13,8 @@ const MAX_STREAM_BYTES: u64 = 256 * 1024 * 1024;
 
 /// An object in memory that records the accesses of the running transaction.
 ///
-/// Of its parts only the stream has a bound. It does not undo a failed transaction, because the
-/// classes that run on it fail before they write.
+/// Only its stream has a bound. It does not undo a failed transaction, because the classes that run
+/// on it fail before they write.
 #[derive(Debug, Default)]
 pub(crate) struct Sketch {
     exists: bool,
@@ -157,7 +157,7 @@ impl ObjectView for Sketch {
         self.note(Access::AttributeSet, 0);
         match self.attributes.remove(name) {
             Some(_) => Ok(()),
-            None => Err(Error::not_found(format!("no attribute {name:?}"))),
+            None => Err(Error::not_found(format!("the object has no attribute {name:?}"))),
         }
     }
 

@@ -1,15 +1,15 @@
 //! Chooses the layout of a program for a workload.
 //!
 //! The layouts are ordered from plain to elaborate. The *plainest* is that of a program that names
-//! no layout: everything is in the map. Two costs count as equal if they differ by less than the
-//! usual noise.
+//! no layout: everything is in the map. In the list, two costs *equal* each other if they differ by
+//! less than the usual noise.
 //!
 //! 1. All legal layouts are listed, the plainest first.
 //! 2. The cost of each is predicted from the engine's profile.
-//! 3. Some layouts are measured, in turns. These *finalists* are the layout with the best
-//!    prediction, with its header in each possible location; the best layout that stores its rows
-//!    elsewhere; the plainest of those whose predictions equal the best; and the plainest of all.
-//! 4. Of the finalists whose measurements equal the best one, the plainest is chosen.
+//! 3. Some layouts, the *finalists*, are measured in turns: the layout with the best prediction,
+//!    with its header in each possible location; the best layout that stores its rows elsewhere;
+//!    the plainest layout whose prediction equals the best; and the plainest of all.
+//! 4. Of the finalists whose measurements equal the best measurement, the plainest is chosen.
 //!
 //! With `sweep` all layouts are measured. The report then shows how much slower the choice is than
 //! the best layout, and how much slower the choices of simple rules are.
@@ -105,8 +105,8 @@ pub async fn tune(
             progress(layout);
             let source = with_layout(source, layout, &[]);
             let label = format!("{at}-{round}");
-            // RADOS chooses the OSDs of an object by its name. So in one round all layouts use the
-            // same names.
+            // RADOS chooses an object's OSDs by the object's name. So that all layouts use the same
+            // OSDs in a round, they use the same names.
             let names = format!("round-{round}");
             let subject = Subject::prepare(bench, &label, &names, &source, workload).await?;
             let outcome = subject.run(workload, effort.span).await;
@@ -117,8 +117,8 @@ pub async fn tune(
     Ok(judge(&candidates, &seconds, &finalists, &measured, &runs))
 }
 
-/// Chooses a layout by predictions alone: the plainest of those whose predictions equal the best.
-/// Nothing is measured, but the computation may take a second or two.
+/// Chooses a layout by predictions alone: the plainest of the layouts whose predictions equal the
+/// best. Measures nothing, but may compute for a second or two.
 ///
 /// # Errors
 /// `Invalid` if the program has mistakes; any error of its requests.
@@ -156,8 +156,8 @@ fn candidates(source: &str, workload: &Workload) -> Result<Candidates> {
 }
 
 /// Makes the result from predictions and measurements. `seconds` are the predicted times of a
-/// request, `finalists` the layouts that may be chosen, and `measured` the layouts that were
-/// measured, with their results.
+/// request for each layout. `finalists` are the layouts that may be chosen. `measured` are the
+/// layouts that were measured, and `runs` their measurements.
 fn judge(
     candidates: &Candidates,
     seconds: &[f64],
@@ -187,10 +187,10 @@ fn judge(
     Tuned { tried, chosen, rules: rules.to_vec() }
 }
 
-/// The layouts to measure. The first are the layout with the best prediction, and all that differ
-/// from it only in where the header is. The header's location matters less than the error of
-/// predictions. Then follow the best layout that stores its tables elsewhere, the plainest whose
-/// prediction equals the best, and the plainest of all.
+/// The layouts to measure: the layout with the best prediction, and all layouts that differ from it
+/// only in the location of the header, which matters less than the error of predictions. Also the
+/// best layout that stores its tables elsewhere, the plainest layout whose prediction equals the
+/// best, and the plainest of all.
 fn finalists(seconds: &[f64], layouts: &[Layout]) -> BTreeSet<usize> {
     let by_seconds = |a: &usize, b: &usize| seconds[*a].total_cmp(&seconds[*b]);
     let Some(first) = (0..seconds.len()).min_by(by_seconds) else { return BTreeSet::new() };
@@ -202,7 +202,7 @@ fn finalists(seconds: &[f64], layouts: &[Layout]) -> BTreeSet<usize> {
     finalists
 }
 
-/// The plainest of the finalists whose measurements equal the best finalist.
+/// The plainest of the finalists whose measurements equal the best measurement of a finalist.
 ///
 /// A layout that only a sweep measured cannot be chosen, because the sweep exists to judge the
 /// choice.
@@ -274,7 +274,8 @@ mod tests {
     fn of_layouts_with_equal_measurements_the_plainest_is_chosen() {
         assert_eq!(chosen(&tried(&[98.0, 100.0, 99.0]), &BTreeSet::from([2, 1, 0])), 0);
         assert_eq!(chosen(&tried(&[90.0, 100.0, 99.0]), &BTreeSet::from([2, 1, 0])), 1);
-        // A layout that was not predicted to be good is not chosen, even if a sweep found it good.
+        // Layout 1 is the fastest by far, but it was measured only in a sweep. So it cannot be
+        // chosen.
         assert_eq!(
             chosen(&tried(&[80.0, 200.0, 90.0, 100.0, 99.0]), &BTreeSet::from([4, 2, 3, 0])),
             3

@@ -40,7 +40,7 @@ impl Workbench {
         &self.pool
     }
 
-    /// Makes a program callable as a class of this name.
+    /// Installs a program as the class of this name, so that its methods can be called.
     ///
     /// # Errors
     /// `Invalid` if the source is not a program.
@@ -77,7 +77,9 @@ impl Workbench {
         let call = ClassCall { class: class.clone(), method, version: None, input };
         match self.submit(object, vec![Op::Call(call)]).await?.into_iter().next() {
             Some(OpResult::Called(reply)) => Ok(reply.output),
-            other => Err(Error::corrupt(format!("a call was answered {other:?}"))),
+            other => Err(Error::corrupt(format!(
+                "the store answered a method call with something else than a reply: {other:?}"
+            ))),
         }
     }
 

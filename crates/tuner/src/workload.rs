@@ -16,7 +16,7 @@
 //!
 //! - a number, a string in quotes, `true`, `false` or `nil`: this constant;
 //! - `next`: counts up from 0, for each object;
-//! - `used`: one of the numbers that `next` has already given for the object;
+//! - `used`: one of the numbers that `next` has already produced for the object;
 //! - `below(N)`: any number below N;
 //! - `bytes(N)`: N bytes;
 //! - `text(N of COUNT)`: one of COUNT different strings of N bytes.
@@ -209,8 +209,8 @@ impl Pattern {
         Ok(Self { method: method.to_owned(), columns })
     }
 
-    /// Draws a row at random. `next` is the object's next unused number; the row raises it if it
-    /// uses that number.
+    /// Draws a row at random. `next` is the object's next unused number, which this increments if
+    /// the row uses it.
     pub fn draw(&self, next: &mut u64, random: &mut Random) -> Vec<Value> {
         self.columns.iter().map(|column| column.draw(next, random)).collect()
     }

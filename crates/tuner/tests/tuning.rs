@@ -6,8 +6,8 @@ use nacre_tuner::{Access, Effort, OwnEngine, Profile, Shape, Tuned, Workload, tu
 
 const LOG: &str = include_str!("../../../programs/class/log.brados");
 const WRITES: &str = include_str!("../../../programs/workloads/log-writes.workload");
-/// How long each measurement takes. It is short, because the test checks only that every step is
-/// taken, not the measured times.
+/// How long each measurement takes. It is short, because the test does not check the measured
+/// times, only that all measurements are made.
 const SPAN: Duration = Duration::from_millis(20);
 
 struct Subject {

@@ -42,7 +42,7 @@ fn json_input_is_script_handler_and_optional_input() {
 }
 
 #[test]
-fn bufferlist_input_is_a_versioned_struct_of_the_three() {
+fn bufferlist_input_is_a_versioned_struct_of_script_handler_and_input() {
     let node = Node::new();
     let script = "function e(i, o) o:append(i:str()) end objclass.register(e)";
     let reply = node.eval("o", script, "e", b"\0\xff\n").unwrap();

@@ -8,17 +8,17 @@ use nacre_class::ColumnSeen;
 use super::asked::{Asked, Asking};
 use crate::workload::{Column, MAX_DRAWN_BYTES, MAX_DRAWN_TEXTS};
 
-/// A column counts up if at least this share of its samples is greater than the sample before. When
-/// requests for several objects are mixed, fewer samples rise than for one object. Random numbers
-/// rise a few times and then hardly ever.
+/// A column counts up if at least this share of its samples is greater than all samples before. The
+/// share is below 1, because requests for several objects are mixed, which each count for
+/// themselves. Of random numbers, hardly any is greater than all before.
 const RISING: f64 = 0.3;
 /// Numbers that differ as often as this hardly repeat.
 const FRESH: f64 = 0.6;
-/// At most this many different numbers count as few. Few numbers name a choice or an epoch, not a
-/// row.
+/// A column with at most this many different numbers does not name rows: its numbers are rather
+/// choices or epochs.
 const FEW: f64 = 8.0;
-/// If at most this share of the values of a column are different, the column hardly changes. An
-/// example is an epoch, which rises now and then.
+/// A column hardly changes if at most this share of its values are different. An example is an
+/// epoch, which rises only sometimes.
 const HARDLY_CHANGING: f64 = 0.05;
 
 /// The method whose numbers count up: the one that adds rows most often, if its numbers do.
@@ -92,9 +92,9 @@ pub(super) fn column_of(
         (Base::Bool, _) => Column::Is(Value::Bool(self::highest(own) == 1)),
         (Base::Int, Role::Counts) if counts_up(own) => Column::Next,
         (Base::Int, _) if seen.distinct() <= few || highest < 1 => Column::Is(Value::Int(highest)),
-        // The method stores this number and raises it each time. A request with a smaller number
-        // would have no effect. After a request with a greater number, other requests would be
-        // refused.
+        // The method stores this number, and a greater one each time. So the workload always sends
+        // the greatest: a lower number would have no effect, and after a higher one the class would
+        // refuse other requests.
         (Base::Int, Role::Uses) if method.writes && !asking.is_key && rises(own) => {
             Column::Is(Value::Int(highest))
         }
@@ -103,9 +103,9 @@ pub(super) fn column_of(
     }
 }
 
-/// Adapts a column to requests that fill an object. Such an object has no rows yet, so `used` (an
-/// earlier number of the object) has nothing to choose from. In a column that is no key, the
-/// greatest observed number replaces it.
+/// Adapts a column to the requests that fill an object. Such an object has no rows yet, so `used`
+/// (one of the object's earlier numbers) has nothing to choose from. If the column is no key, the
+/// greatest observed number takes the place of `used`.
 pub(super) fn settled(
     asking: &Asking<'_>,
     column: Column,

@@ -10,8 +10,8 @@ use crate::workload::{Column, Line, MAX_DRAWN_BYTES, Pattern};
 const LEAST_SHARE: f64 = 0.02;
 /// Weights of the mix add up to about this.
 const WEIGHTS: f64 = 10_000.0;
-/// How many bytes a request needs for a string column, in addition to the string itself. The next
-/// two constants are for a number, and for a boolean or nil.
+/// How many bytes a request needs for a string column, in addition to the string. Below: for a
+/// number, and for a boolean or nil.
 const TEXT_BYTES: f64 = 5.0;
 const NUMBER_BYTES: f64 = 9.0;
 const WORD_BYTES: f64 = 1.0;
@@ -42,9 +42,9 @@ fn text_bytes(column: &Column) -> Option<usize> {
     }
 }
 
-/// The sizes of a method's requests, each with the number of requests of that size. Requests were
-/// counted in buckets of sizes. For each bucket this function chooses one size within its bounds,
-/// so that the total number of bytes is right.
+/// The sizes of a method's requests, each with the number of requests of that size. The class
+/// counted its requests by ranges of sizes. For each range this function chooses one size within
+/// it, so that the total number of bytes is about right.
 fn sizes(seen: &MethodSeen) -> Vec<(f64, f64)> {
     let requests = seen.requests as f64;
     let buckets: Vec<(f64, f64)> = (0_i32..)
@@ -60,7 +60,8 @@ fn sizes(seen: &MethodSeen) -> Vec<(f64, f64)> {
     buckets.into_iter().map(size).collect()
 }
 
-/// The columns of a request of this size: the longest string gets the bytes that the others leave.
+/// The columns of a request of `bytes` bytes. The longest string gets the bytes that the other
+/// columns leave.
 fn sized(columns: &[Column], bytes: f64) -> Vec<Column> {
     let mut columns = columns.to_vec();
     let longest = (0..columns.len()).max_by_key(|at| text_bytes(&columns[*at]));
@@ -83,9 +84,9 @@ fn sized(columns: &[Column], bytes: f64) -> Vec<Column> {
     columns
 }
 
-/// The requests that fill an object. The first ones are one request of each writing method that
-/// adds no rows. Then follow `rows` requests of the methods that add rows, in proportion to how
-/// often each method was called. Old calls count as much as recent ones.
+/// The requests that fill an object: first one request of each writing method that adds no rows,
+/// then `rows` requests of the methods that add rows. The latter are shared out by how often each
+/// method was ever called, not only recently.
 pub(super) fn fill(
     asked: &[Asked<'_>],
     columns: impl Fn(&Asked<'_>) -> Vec<Column>,

@@ -13,9 +13,9 @@
 //! | other numbers | `below` the greatest number |
 //! | strings | strings of the same length, with as many different values |
 //!
-//! If several methods have a column of the same name and it is not a key, it means the same in all
-//! of them. For example, the method that seals an epoch and the requests under that epoch must use
-//! the same epoch. Otherwise the class would refuse all requests.
+//! Columns of the same name in several methods are taken to mean the same, unless they are keys.
+//! For example, the method that seals an epoch and the requests under that epoch must use the same
+//! epoch. Otherwise the class would refuse all requests.
 //!
 //! Anything that cannot be observed is assumed, and the workload lists the assumptions.
 
@@ -57,7 +57,7 @@ pub fn workload_of(compiled: &Compiled, seen: &CallsSeen, objects: Objects) -> R
     let asked: Vec<Asked<'_>> = asked(compiled, seen);
     if asked.iter().all(|method| method.seen.requests == 0) {
         return Err(Error::not_found("no call of the class has been counted yet")
-            .hint("its calls are counted once it is live on a node"));
+            .hint("call its methods while it is live on a node, then try again"));
     }
     let (counting, settings) = (counting_method(&asked), settings(&asked));
     let columns = |method: &Asked<'_>| -> Vec<Column> {
