@@ -1,10 +1,10 @@
-//! Builds the environment of a script from an allow-list. A script can use only what this module
-//! lets through.
+//! Builds the environment of a script from an allow-list. A script can use only the names in this
+//! list.
 //!
 //! When a VM is made, its globals and the tables of its libraries are reduced to the names below.
-//! `prelude.luau` replaces some of the functions, and the host adds its own. Then everything
-//! becomes read-only. Each run gets an empty table of globals; names that it lacks are looked up in
-//! these base globals.
+//! `prelude.luau` replaces some library functions, and the host adds functions of its own. Then all
+//! these tables become read-only. Each run gets an empty table of globals; names that it lacks are
+//! looked up in these base globals.
 //!
 //! The base must be the VM's own globals, not a copy. The VM resolves names of library functions in
 //! its own globals when it loads a chunk, even if the chunk later runs in another environment.
@@ -150,7 +150,8 @@ const PRELUDE_GLOBALS: &[&str] = &["_G", "pcall", "xpcall"];
 const PRELUDE_FUNCTIONS: &[(&str, &str)] =
     &[("math", "tointeger"), ("math", "type"), ("math", "ult")];
 
-/// Whether every script has this global and, if given, this field of it. A host may add others.
+/// Whether every script has this global or, if `field` is given, this field of it. A host may add
+/// others.
 pub(crate) fn is_in_environment(global: &str, field: Option<&str>) -> bool {
     let Some((_, functions)) = LIBRARIES.iter().find(|(library, _)| *library == global) else {
         return GLOBALS.contains(&global) || PRELUDE_GLOBALS.contains(&global);

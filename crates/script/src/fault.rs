@@ -2,8 +2,9 @@
 //!
 //! From Rust to the VM: [`raise`] wraps an [`Error`] so that a host function can fail with it. A
 //! script's `pcall` returns it as `false, negative_errno, message`. From the VM to Rust:
-//! [`explain`] turns the error that ended a run into an [`Error`]. It returns an error of [`raise`]
-//! unchanged, and any other as a `Fault`. Both get the line and traceback in the script.
+//! [`explain`] turns the error that ended a run into an [`Error`]. An error of [`raise`] keeps its
+//! kind; any other becomes a `Fault`. In both cases the line and the traceback in the script are
+//! added.
 
 use std::fmt;
 
@@ -53,7 +54,8 @@ pub(crate) fn cause_text(error: &mlua::Error) -> String {
 /// Why a run of `script` ended.
 pub(crate) fn explain(error: &mlua::Error, script: &Script) -> Error {
     if let mlua::Error::MemoryError(_) = error {
-        return Error::exhausted("the script ran out of memory");
+        return Error::exhausted("the script ran out of memory")
+            .hint("keep less data at a time, or divide the work among several calls");
     }
     let (text, traceback) = match error {
         mlua::Error::CallbackError { traceback, cause } => {
@@ -74,8 +76,8 @@ pub(crate) fn explain(error: &mlua::Error, script: &Script) -> Error {
     }
 }
 
-/// The message that a program raised. If the program raised a table or a function, the VM gives
-/// only its address, which does not help people. The message then says that `error` takes a string.
+/// The message of an error that a program raised. If the program raised a table or a function, the
+/// VM's message has only its address; the message returned then says that `error` takes a string.
 fn said(message: &str) -> String {
     match message.split_once(": 0x") {
         Some((value, address))
@@ -94,8 +96,8 @@ pub(crate) fn site_of(script: &Script, traceback: &str) -> FaultSite {
     FaultSite { program: script.name().to_owned(), version: script.version(), line, traceback }
 }
 
-/// Adds the program and a line to an `Invalid` error about the result of its function. The line is
-/// that where the program defines the function. Any other error is returned unchanged.
+/// Adds a position to an `Invalid` error about the result of a program's function: the program, and
+/// the line on which it defines the function. Returns any other error unchanged.
 pub fn blame_definition(
     error: Error,
     program: &str,

@@ -10,8 +10,8 @@ use std::collections::HashSet;
 
 use mlua::{Function, Lua, MultiValue, Table, Value, ffi};
 
-/// Makes read-only the globals, and all tables that the globals and the functions reach. Returns
-/// false if a function may still keep state between calls.
+/// Makes the globals read-only, and all tables that can be reached from the globals and the
+/// functions. Returns false if a function may keep state between calls all the same.
 ///
 /// # Errors
 /// Errors of the VM.
@@ -55,8 +55,8 @@ fn is_reference(value: &Value) -> bool {
 
 /// The variables of the chunk that a function of the script uses.
 fn upvalues(lua: &Lua, function: &Function) -> mlua::Result<MultiValue> {
-    // SAFETY: the function is the only value on the stack. Each call pushes one value or returns
-    // null. A function has at most 255 upvalues, and the stack is made large enough for them.
+    // SAFETY: the function is the only value on the stack. Each call of `lua_getupvalue` pushes one
+    // value or returns null. A function has at most 255 upvalues, and the stack has space for them.
     unsafe {
         lua.exec_raw(function.clone(), |state| {
             ffi::lua_checkstack(state, 256);

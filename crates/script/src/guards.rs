@@ -1,5 +1,5 @@
-//! Host functions behind `prelude.luau`. They are written in Rust because they must take linear
-//! time, be bounded, or draw from the run's seed.
+//! Functions of `prelude.luau` that are written in Rust. They must take linear time, be bounded, or
+//! draw numbers from the run's seed, which they could not do in Luau.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -30,8 +30,9 @@ pub(crate) fn host_table(lua: &Lua, meter: &Rc<Meter>) -> mlua::Result<Table> {
     Ok(host)
 }
 
-/// Makes a host function that takes long, or that is called before one that does. The meter checks
-/// the budget at the next step.
+/// Makes a host function after which the meter checks the budget at the next step. It is for
+/// functions that take long, and for functions that are called right before a library function that
+/// does.
 fn costly<A: FromLuaMulti, R: IntoLuaMulti>(
     lua: &Lua,
     meter: &Rc<Meter>,
@@ -113,8 +114,8 @@ fn check_pattern(_: &Lua, (subject, pattern): (LuaString, LuaString)) -> mlua::R
     Ok(())
 }
 
-/// The length in bytes of the longest `[set]` of a pattern. The matcher may test one byte of the
-/// subject against each byte of the set.
+/// The length in bytes of the longest set (`[…]`) of a pattern. For one byte of the subject, the
+/// matcher may test every byte of a set.
 fn longest_set(pattern: &[u8]) -> usize {
     let mut longest = 0;
     let mut at = 0;

@@ -36,9 +36,9 @@ impl<'a> Host<'a> {
 
     /// A host function whose failures scripts usually catch.
     ///
-    /// It behaves like a function of [`Lua::create_function`], but `pcall(function, …)` is cheaper:
-    /// the function returns its error instead of raising it. Raising and catching an error with a
-    /// traceback costs ten times as much as the rest of such a call.
+    /// It behaves like a function of [`Lua::create_function`], but `pcall(function, …)` costs a
+    /// tenth if the function fails: the function then returns its error to `pcall` instead of
+    /// raising it with a traceback.
     ///
     /// # Errors
     /// Errors of the VM.

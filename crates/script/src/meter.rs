@@ -2,10 +2,10 @@
 //! heap.
 //!
 //! A step is a call, a loop iteration or a step of the pattern matcher. The meter lets the script
-//! make a few steps without a check (its [quantum](crate::quantum)). The next step calls
-//! [`Meter::step`], which counts these steps and checks the budget. Once a limit is exceeded, the
-//! meter grants no quantum, and every step fails until the run ends. So a script that catches the
-//! error only gets as far as its next step.
+//! make a few steps without a check: the script's [quantum](crate::quantum). The step after them
+//! calls [`Meter::step`], which counts them and checks the budget. Once a limit is exceeded, the
+//! script gets no further quantum, and every step fails until the run ends. So a script that
+//! catches the error fails again at its next step.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -94,8 +94,8 @@ impl Running {
         if took < QUICK_STEPS_TIME { Pace::Quick } else { Pace::Slow }
     }
 
-    /// The time that the run has used. This is CPU time, because waiting for the host or for a CPU
-    /// must not count. If the clock has no CPU time, it is elapsed time.
+    /// The time that the run has used. This is CPU time, so that waits for the host or for a CPU do
+    /// not count. If the clock has no CPU time, it is elapsed time.
     fn used(&mut self, now: Duration) -> Duration {
         let passed = now.saturating_sub(self.began);
         let Some(thread) = self.clock.thread_time() else { return passed };
@@ -106,8 +106,8 @@ impl Running {
     }
 }
 
-/// How long a run goes before the meter first reads the CPU time. Reading it is a system call, and
-/// most runs end earlier.
+/// How long a run lasts before the meter first reads the CPU time. Reading it is a system call,
+/// which most runs are too short to need.
 fn unexamined(budget: &Budget) -> Duration {
     budget.time / 8
 }
@@ -173,9 +173,9 @@ impl Meter {
             return Err(self.interrupt(lua, Limit::Time));
         }
         if lua.used_memory() > self.collect_at.get() {
-            // The VM paces its collector by the number of allocations, not by their size, and does
-            // not collect when its allocator refuses memory. Without this collection a run could
-            // fail because of a few large garbage strings.
+            // Collect garbage here: the VM decides by the number of allocations, not by their size,
+            // and does not collect when its allocator refuses memory. So without this, a few large
+            // strings of garbage could make a run fail.
             lua.gc_collect()?;
             self.collect_halfway_from(lua.used_memory());
         }
@@ -240,8 +240,8 @@ impl Meter {
         self.exceed(limit)
     }
 
-    /// Sets the heap size of the next collection. A script whose live data and next allocation fit
-    /// never fails because of its garbage.
+    /// Sets the heap size at which the meter next collects garbage, half-way to the limit. So
+    /// garbage never makes a run fail whose live data and next allocation fit.
     fn collect_halfway_from(&self, heap_bytes: usize) {
         let room = self.heap_limit.get().saturating_sub(heap_bytes);
         self.collect_at.set(heap_bytes.saturating_add(room / 2));
@@ -268,6 +268,7 @@ fn describe(limit: Limit, budget: &Budget) -> Error {
         Limit::Output => ("returned more than", &format!("{} bytes", budget.output_bytes)),
     };
     Error::exhausted(format!("the script {what} {allowed}"))
+        .hint("let the program do less, or divide the work among several calls")
 }
 
 /// Lets a long-running host function be interrupted as the script is.
@@ -288,7 +289,7 @@ impl Pulse {
         self.0.step(lua)
     }
 
-    /// Checks the number of bytes that the function is about to return as output.
+    /// Checks the size of the output that a host function is about to return, in bytes.
     ///
     /// # Errors
     /// `Exhausted` if the run may not return so many bytes. The host function must raise this error

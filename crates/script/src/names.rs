@@ -1,5 +1,5 @@
 //! Finds in a source the names that it uses without defining them, and constructs of Lua 5.3 that
-//! Luau lacks. Checks of programs report these.
+//! Luau lacks. The check of a program reports both.
 //!
 //! The search reads tokens, not syntax. A name that is declared or assigned anywhere in the source
 //! counts as defined everywhere. So the search may miss an undefined name, but never reports a

@@ -8,8 +8,9 @@ use nacre_object::{Error, Result};
 use crate::{Host, Script, Vm};
 use nacre_program::Digest;
 
-/// How many compiled programs a thread keeps. When there are more, the thread drops the least
-/// recently used one. Hooks use this cache if they do not compile a program when it becomes live.
+/// How many compiled programs a thread keeps. If there are more, the thread drops the least
+/// recently used one. This cache is for hooks that compile a program when they run it, not when it
+/// becomes live.
 const MAX_CACHED_SCRIPTS: usize = 16;
 
 /// The library that a hook installs into the VM of its programs.
@@ -28,9 +29,9 @@ impl Library for () {
     }
 }
 
-/// A thread's VM for the programs of one hook. The hook declares it as a `thread_local!`.
+/// A thread's VM for the programs of one hook, declared by the hook as a `thread_local!`.
 ///
-/// **Invariant:** a VM that ran out of memory, or through which a panic passed, is never used
+/// **Invariant:** after a VM ran out of memory, or a panic passed through it, it is never used
 /// again.
 pub struct ProgramVm<L>(RefCell<Option<LoadedVm<L>>>);
 

@@ -6,9 +6,9 @@
 //! step the VM calls [`count`] instead. It counts the steps down, compares the heap with its limit,
 //! and calls the meter only if the steps or the heap are used up.
 //!
-//! **Invariant:** on a thread without a quantum, the meter checks at every step. Only one run of a
-//! thread has a quantum. A run that begins within another run puts the outer run's quantum aside
-//! until it ends.
+//! **Invariant:** while a thread has no quantum, the meter checks at every step. A thread has at
+//! most one quantum, which belongs to its innermost run. A run that begins within another run saves
+//! the outer run's quantum and restores it at the end.
 
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -45,8 +45,8 @@ impl Quantum {
     }
 }
 
-/// Makes [`count`] the VM's interrupt, that is, the function that the VM calls at each step. The
-/// interrupt that was installed before is the meter's check; [`count`] calls it when needed.
+/// Makes [`count`] the VM's interrupt, which is the function that the VM calls at each step. The
+/// interrupt so far is the meter's check; [`count`] calls it when a check is due.
 ///
 /// # Errors
 /// Only if the VM is out of memory.
@@ -63,8 +63,8 @@ pub(crate) fn install(lua: &Lua) -> mlua::Result<()> {
     }
 }
 
-/// Counts one step. Nothing here may need to be dropped, because an interrupt raises errors by
-/// unwinding past this function.
+/// Counts one step. The meter's check raises errors by unwinding past this function, so the
+/// function must not hold a value that needs to be dropped.
 unsafe extern "C-unwind" fn count(state: *mut ffi::lua_State, collecting: c_int) {
     if collecting >= 0 {
         return;

@@ -3,8 +3,8 @@
 //! An ordinary host function gets each argument as an mlua handle, which takes a slot in the VM. To
 //! return a string, mlua makes a protected call, because memory is limited. Each of these costs
 //! some hundred nanoseconds. A quick function reads its string arguments in place and pushes its
-//! result directly onto the stack. For arguments of other types it calls an ordinary function,
-//! which also raises the errors.
+//! result directly onto the stack. For arguments of other types, and to raise an error, it calls an
+//! ordinary host function.
 //!
 //! **Invariant:** while the body of a quick function runs, no code of the VM runs; the result is
 //! pushed after the body has returned. So an error of the VM, such as running out of memory, never
@@ -34,8 +34,8 @@ impl QuickArguments<'_> {
     pub fn text(&self, position: usize) -> Option<&[u8]> {
         let index = self.index(position)?;
         let mut length = 0;
-        // SAFETY: `index` is the index of an argument. The bytes of a string stay in place while it
-        // is an argument, and this code converts no value to a string.
+        // SAFETY: `index` is the index of an argument. The bytes of a string do not move while it
+        // is an argument. Only a string is read, so the VM converts no value in place.
         unsafe {
             if ffi::lua_type(self.state, index) != ffi::LUA_TSTRING {
                 return None;
@@ -165,9 +165,9 @@ pub(crate) fn function(
         Some(Failure::Error(error)) => Err(error),
         Some(Failure::Panic(panic)) => resume_unwind(panic),
     })?;
-    // SAFETY: the memory of a userdata is aligned for a `Quick`. `quick` is moved into it before
-    // anything else can fail, and the VM drops it later. The closure takes the userdata and the
-    // ordinary function off the stack.
+    // SAFETY: the VM aligns the memory of a userdata for a `Quick`. `quick` is moved into this
+    // memory before anything else can fail, and the VM drops it later. `lua_pushcclosurek` takes
+    // the userdata and the ordinary function off the stack, as the closure's two upvalues.
     unsafe {
         lua.exec_raw(behind, |state| {
             let place = ffi::lua_newuserdatadtor(state, size_of::<Quick>(), drop_quick);
@@ -185,8 +185,9 @@ unsafe extern "C" fn drop_quick(_: *mut ffi::lua_State, place: *mut c_void) {
 
 /// The C function that the VM calls. Its upvalues are the `Quick` and the ordinary function.
 unsafe extern "C-unwind" fn call(state: *mut ffi::lua_State) -> c_int {
-    // SAFETY: `function` made these upvalues. The stack has space for all values pushed here. If
-    // the VM is out of memory it unwinds, and unwinding drops all live values of this function.
+    // SAFETY: `function` made the two upvalues of this closure. The stack has space for all values
+    // that are pushed here. If the VM runs out of memory, it unwinds, and unwinding drops all live
+    // values of this function.
     unsafe {
         let quick = ffi::lua_touserdata(state, ffi::lua_upvalueindex(1)).cast::<Quick>();
         let count = ffi::lua_gettop(state);
@@ -210,8 +211,9 @@ unsafe extern "C-unwind" fn call(state: *mut ffi::lua_State) -> c_int {
                 numbers.iter().for_each(|number| ffi::lua_pushnumber(state, *number));
                 1 + numbers.len() as c_int
             }
-            // `None` clears an earlier failure. If calls were nested too deeply, that failure was
-            // never raised, and it must not be raised for this call.
+            // `None` clears an older failure, which is still there if the VM could not call the
+            // ordinary function because calls were nested too deeply. It must not be raised for
+            // this call.
             Ok(Ok(QuickAnswer::Pass)) => pass(state, count, &(*quick).failure, None),
             Ok(Err(error)) => pass(state, count, &(*quick).failure, Some(Failure::Error(error))),
             Err(panic) => pass(state, count, &(*quick).failure, Some(Failure::Panic(panic))),
@@ -228,7 +230,7 @@ unsafe fn push(state: *mut ffi::lua_State, text: &[u8]) -> c_int {
 }
 
 /// Calls the ordinary function with all arguments. If there is a failure, the ordinary function
-/// raises it.
+/// raises it instead of its own work.
 ///
 /// # Safety
 /// Only [`call`] may call this, and only while it has pushed nothing.

@@ -24,8 +24,8 @@ pub struct Terms<'a> {
 /// One run of a script, with its own globals. Its budget covers everything from [`Vm::start`] until
 /// the run is dropped.
 ///
-/// Every method fails with `Exhausted` if the budget is exceeded, with the error that a host
-/// function raised, or with a `Fault` that has line and traceback.
+/// A method fails with `Exhausted` if the budget is exceeded, or with the error that a host
+/// function raised. Any other failure is a `Fault` with line and traceback.
 pub struct Run<'vm> {
     vm: &'vm Vm,
     script: &'vm Script,
@@ -45,7 +45,8 @@ impl<'vm> Run<'vm> {
         Ok(self)
     }
 
-    /// Lets all later runs of a kept script use these globals. Call this after its chunk has run.
+    /// For a kept script: lets all later runs use this run's globals. Call this after the chunk has
+    /// run.
     pub fn keep(&self) {
         if self.script.is_kept() {
             self.vm.keep(self.script, self.globals());

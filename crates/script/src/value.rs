@@ -78,7 +78,8 @@ fn read(value: &mlua::Value, depth: usize, entries_left: &mut usize) -> Result<V
         mlua::Value::Number(value) => Value::Number(*value),
         mlua::Value::String(text) => Value::text(text.as_bytes()),
         mlua::Value::Table(_) if depth == 0 => {
-            return Err(Error::invalid(format!("tables are nested deeper than {MAX_VALUE_DEPTH}")));
+            let text = format!("the tables are nested more than {MAX_VALUE_DEPTH} levels deep");
+            return Err(Error::invalid(text));
         }
         mlua::Value::Table(table) => {
             let mut entries = Vec::new();
@@ -86,13 +87,19 @@ fn read(value: &mlua::Value, depth: usize, entries_left: &mut usize) -> Result<V
                 let (key, value) = pair
                     .map_err(|error| Error::invalid(format!("a table cannot be read: {error}")))?;
                 *entries_left = entries_left.checked_sub(1).ok_or_else(|| {
-                    Error::invalid(format!("tables have more than {MAX_VALUE_ENTRIES} entries"))
+                    let most = MAX_VALUE_ENTRIES;
+                    Error::invalid(format!("the tables have more than {most} entries in all"))
                 })?;
                 let key = read(&key, depth - 1, entries_left)?;
                 entries.push((key, read(&value, depth - 1, entries_left)?));
             }
             Value::Table(entries)
         }
-        other => return Err(Error::invalid(format!("a {} is not plain data", other.type_name()))),
+        other => {
+            let text = format!("a {} is not plain data", other.type_name());
+            return Err(
+                Error::invalid(text).hint("use nil, booleans, numbers, strings and tables of them")
+            );
+        }
     })
 }

@@ -89,8 +89,9 @@ impl Vm {
         self.damaged.get()
     }
 
-    /// Runs code of the script under the memory limit of its budget. The host's own allocations
-    /// have no limit, because each allocation that may fail would cost the host a protected call.
+    /// Runs code of the script under the memory limit of its budget. Outside of this, allocations
+    /// have no limit: under a limit, the host would have to make each allocation by a protected
+    /// call, which costs time.
     pub(crate) fn limited<R>(&self, body: impl FnOnce() -> R) -> R {
         self.limit_memory(self.meter.heap_limit());
         let result = body();
@@ -170,8 +171,8 @@ impl Vm {
         self.verdict(script).err().unwrap_or_else(|| self.naming(explain(error, script), script))
     }
 
-    /// If a script calls or indexes `nil`, adds to the error which undefined name of that line was
-    /// meant. The VM's own message has no name.
+    /// If a script called or indexed `nil`, adds to the error which undefined name on that line is
+    /// the likely cause. The VM's own message has no name.
     fn naming(&self, error: Error, script: &Script) -> Error {
         let is_of_nil = NIL_ERRORS.iter().any(|text| error.message().starts_with(text));
         let (true, Some(site)) = (is_of_nil, error.fault()) else { return error };

@@ -173,7 +173,7 @@ fn least_steps(vm: &mut Vm, iterations: u64) -> u64 {
 }
 
 #[test]
-fn every_step_counts_though_not_every_one_is_looked_at() {
+fn every_step_counts_although_not_every_step_checks_the_budget() {
     let mut vm = vm();
     let alone = least_steps(&mut vm, 0);
     for iterations in 1..40 {

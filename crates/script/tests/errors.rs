@@ -55,7 +55,7 @@ fn a_caught_host_error_gives_status_and_message() {
 }
 
 #[test]
-fn a_function_made_to_be_caught_behaves_like_any_other() {
+fn a_function_whose_failures_are_caught_behaves_like_any_other() {
     let mut vm = vm();
     let mut outcome = |name: &str, arguments: &str| {
         run(&mut vm, &format!("return pcall({name}, {arguments})")).unwrap()

@@ -1,5 +1,5 @@
 //! Calls every function of every library with unsuitable arguments. Each call must return or fail
-//! within the budget, and the VM must stay usable.
+//! within the budget. Afterwards the VM must still work.
 
 mod support;
 
@@ -17,9 +17,9 @@ const GLOBALS: &str = "{assert = assert, error = error, getmetatable = getmetata
     rawlen = rawlen, rawset = rawset, select = select, setmetatable = setmetatable, \
     tonumber = tonumber, tostring = tostring, type = type, typeof = typeof, unpack = unpack, \
     pcall = pcall, xpcall = xpcall}";
-/// The unsuitable arguments: small, huge and invalid numbers; long strings and patterns that
-/// backtrack; tables that are sparse, contain themselves or raise errors; and values that most
-/// functions refuse.
+/// The unsuitable arguments: small, huge and invalid numbers; long strings; patterns that
+/// backtrack; tables that are sparse, contain themselves or raise errors when accessed; and values
+/// of types that most functions refuse.
 const ARGUMENTS: &str = "
     local loop = {} loop[1] = loop
     local sparse = {1, 2, 3} sparse[2^30] = 4

@@ -39,8 +39,8 @@ impl AsRef<[u8]> for Large {
     }
 }
 
-/// A VM whose scripts can call `answer(word, …)`. The word selects what the quick function does.
-/// For any other word or value the ordinary function raises the error.
+/// A VM whose scripts can call the quick function `answer(word, …)`. The word selects what the
+/// quick function answers. For an unknown word, the ordinary function behind it raises an error.
 fn vm() -> Vm {
     let quick = |arguments: &QuickArguments<'_>| {
         let Some(word) = arguments.text(1) else { return Ok(QuickAnswer::Pass) };

@@ -21,8 +21,8 @@ pub fn unhurried() -> Budget {
 }
 
 /// A VM whose scripts can call the host functions `fail(message)` and `quiet(message)`. Both raise
-/// `Conflict` unless the message is `fine`. `quiet` is of the kind whose failures scripts usually
-/// catch.
+/// `Conflict` unless the message is `fine`. `quiet` is made by `Host::function`, for functions
+/// whose failures scripts usually catch.
 pub fn vm() -> Vm {
     Vm::new(|host| {
         let fail = |_: &Lua, message: String| match message.as_str() {
