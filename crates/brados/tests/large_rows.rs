@@ -130,7 +130,7 @@ fn large_rows_are_migrated_from_every_layout_to_every_other() {
             assert_eq!(number(&subject, "most", 0), expected, "{from} to {to}");
         }
     }
-    // Some migrations take few steps: the rows are too long for a slot, so layouts with slots have
-    // them in the map anyway.
+    // Migrations between the map and slots move no rows: these rows are too long for slots, so they
+    // are in the map in both layouts.
     assert!(steps > 100, "only {steps} steps");
 }

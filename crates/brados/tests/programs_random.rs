@@ -1,6 +1,6 @@
 //! Runs the requests of the standard library's test scripts in random order.
 //!
-//! Whatever requests ran before, a request has one status, and its reply must equal that of a naive
+//! In any order, each reply must have exactly one status, and must equal the reply of a naive
 //! interpreter of the program's rules. A request may fail with a conflict only if the script
 //! contains that conflict.
 //!

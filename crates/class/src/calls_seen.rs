@@ -6,7 +6,8 @@ use nacre_telemetry::HistogramSnapshot;
 use serde::{Deserialize, Serialize};
 
 /// The number of 64-bit words in a column's bitmap. Each value of the column sets one bit, which
-/// its hash selects; the number of set bits gives an estimate of some thousand different values.
+/// its hash selects. From the number of set bits, up to some thousand different values can be
+/// estimated.
 pub(crate) const MARK_WORDS: usize = 16;
 /// If a bitmap has fewer unset bits than this, the number of different values cannot be estimated:
 /// five thousand values set almost the same bits as a million.

@@ -2,8 +2,8 @@
 //! recent requests.
 //!
 //! The counts of a column are bounds and set bits ([`CallCounts`]). Neither can be reduced when old
-//! requests are forgotten, so all counts are dropped together. To still have counts then, they are
-//! kept in two *generations*. New calls are counted in the present generation. The previous
+//! requests are forgotten, so all counts are dropped together. So that counts remain then, there
+//! are two *generations* of them. New calls are counted in the present generation. The previous
 //! generation is still read, and still counts the calls that began in it. When the present
 //! generation has enough samples, a new generation begins; of the oldest generation only the totals
 //! are kept.

@@ -92,7 +92,7 @@ pub(crate) fn at_program_lines(error: Error, lines: &LineMap) -> Error {
 }
 
 /// Translates a frame of a traceback (`NAME:LINE…`) to the line of the Brados source. Returns
-/// `None` if the compiler made the frame's line from no line of the source.
+/// `None` if the frame's line of the class comes from no line of the source.
 fn program_frame(frame: &str, name: &str, lines: &LineMap) -> Option<(String, u32)> {
     let rest = frame.strip_prefix(name)?.strip_prefix(':')?;
     let digits = rest.bytes().take_while(u8::is_ascii_digit).count();

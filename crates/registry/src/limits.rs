@@ -37,8 +37,8 @@ pub const MAX_PAGE_BYTES: usize = 2 * 1024 * 1024;
 pub const MAX_PENDING_TRIGGERS: u64 = 1024;
 /// The most triggers of one commit.
 pub const MAX_TRIGGERS: usize = 16;
-/// The largest number of maps in a chain of triggers, including the map of the first commit. A
-/// longer chain is considered a cycle and ends.
+/// The largest number of maps in a chain of triggers, including the map of the first commit. nacre
+/// takes a longer chain for an endless cycle, and refuses its next commit.
 pub const MAX_TRIGGER_CHAIN: usize = 8;
 /// How many versions of a program are kept. The program's record lists all of them and must fit
 /// into one value of a map.

@@ -36,8 +36,8 @@ impl<'a> Host<'a> {
 
     /// A host function whose failures scripts usually catch.
     ///
-    /// It behaves like a function of [`Lua::create_function`], but `pcall(function, …)` costs a
-    /// tenth if the function fails: the function then returns its error to `pcall` instead of
+    /// It behaves like a function of [`Lua::create_function`], but `pcall(function, …)` costs about
+    /// a tenth if the function fails: the function then returns its error to `pcall` instead of
     /// raising it with a traceback.
     ///
     /// # Errors

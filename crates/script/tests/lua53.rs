@@ -85,7 +85,7 @@ fn the_environment_behaves_like_lua_53() {
 }
 
 #[test]
-fn the_guide_says_where_the_two_differ() {
+fn the_guide_lists_how_nacre_differs_from_lua_53() {
     let mut vm = vm();
     let page = include_str!("../../../docs/moving-from-cls-lua.md");
     let (_, table) = page.split_once("| expression | Lua 5.3 | nacre |\n").unwrap();

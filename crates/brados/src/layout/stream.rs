@@ -110,7 +110,7 @@ pub(crate) fn divide(stored: &Stored<'_>, layout: &Layout) -> Result<Stream, Ill
                 (INDEX_BYTES, count)
             }
         };
-        // The offset is set later: it depends on the size of the header, which grows with each part
+        // The offset of the slots is set later, because the header before them grows with each part
         // that is added.
         stream.add_slots(id, 0, width, count);
     }

@@ -2,8 +2,8 @@
 //! on them.
 //!
 //! Leaving them out also avoids failures. A request fails if a relation that it computes gets two
-//! different rows with one key (a *conflict*). A method that deletes the cause from a table need
-//! not compute that relation, so it does not fail.
+//! different rows with one key (a *conflict*). If a method that removes one of the two rows does
+//! not need that relation, it does not fail, and so can end the conflict.
 
 use super::{Phase, Relation, RulePlan, Step};
 use crate::ir::{Body, CollectionId, ExprKind, Program};

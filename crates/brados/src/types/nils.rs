@@ -16,8 +16,8 @@ pub(super) fn infer(program: &mut Program, source: &str, diagnostics: &mut Diagn
     }
 }
 
-/// Marks the columns that may be nil, in rounds, until nothing changes. Each round but the last
-/// marks at least one column, so there are few rounds.
+/// Marks the columns that may be nil, in rounds, until a round marks nothing. So there is at most
+/// one more round than there are columns.
 fn spread(program: &mut Program) {
     loop {
         let mut found = vec![];

@@ -20,8 +20,8 @@ use crate::system::{decode_input, decode_stored};
 
 const EVENT: &[u8] = b"e/";
 
-/// A client that gets no reply sends its append again. So each append first looks for itself among
-/// this many of the newest events. If more events were appended in between, the event is logged
+/// A client that gets no reply sends its append again. So the class first searches this many of the
+/// newest events for the same append. If more events were appended in between, the event is logged
 /// twice.
 const APPEND_AGAIN_WINDOW: u64 = 64;
 

@@ -216,8 +216,8 @@ fn judge(
 
 /// Checks that readers can decode what is stored of a commit in addition to its changes.
 fn check_names(request: &CommitRequest) -> Result<()> {
-    // Only checks that the name is well formed. A class cannot see the name of its object; the
-    // check of the caller's rights compares the two names.
+    // Only checks that the name in the request is well formed. A class cannot see on which object
+    // it runs; the check of the caller's rights compares this name with the object's.
     MapName::new(&request.map)?;
     if request.commit_id.len() > MAX_COMMIT_ID_BYTES {
         let bytes = request.commit_id.len();

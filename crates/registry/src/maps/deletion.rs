@@ -42,8 +42,8 @@ pub(super) fn no_such_map(map: &str) -> Error {
 }
 
 fn check(request: &DeleteRequest) -> Result<()> {
-    // Only checks that the name is well formed. A class cannot see the name of its object; the
-    // check of the caller's rights compares the two names.
+    // Only checks that the name in the request is well formed. A class cannot see on which object
+    // it runs; the check of the caller's rights compares this name with the object's.
     MapName::new(&request.map)?;
     check_deletable(&request.map)?;
     match request.commit_id.len() {

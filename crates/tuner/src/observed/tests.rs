@@ -172,7 +172,7 @@ end
 }
 
 #[test]
-fn strings_of_unknown_number_hardly_repeat() {
+fn the_workload_hardly_repeats_strings_that_were_too_many_to_count() {
     let put = |at: u64| ("put", vec![Value::text(&format!("{at}")), Value::text("v")]);
     let seen = counted(KV, (0..64 * 20_000).map(put));
     let workload = workload_of(&compile(KV).unwrap(), &seen, Objects::default()).unwrap();
