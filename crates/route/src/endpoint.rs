@@ -1,6 +1,9 @@
-//! The native class `routed`, whose objects store routed bytes of other objects. The object that
-//! the client wrote is called the *home* of its bytes. A node calls this class when a rule sends
-//! bytes away from home.
+//! The native class `routed`, whose objects store bytes that a rule has sent away from their own
+//! object. The object that the client wrote is called the *home* of its bytes. A node calls this
+//! class.
+//!
+//! Each change of routed bytes has a *counter*: a later change has a greater one
+//! ([`Stamp`](crate::Stamp)). An *application* is a named set of rules.
 //!
 //! | method | input | output |
 //! | --- | --- | --- |
@@ -8,13 +11,13 @@
 //! | `drop` | a [`RoutedDrop`] | nothing |
 //! | `spans` | nothing | [`RoutedSpans`] |
 //!
-//! If newer changes of these bytes exist, `write` writes nothing and returns their greatest
-//! counter.
+//! If the object stores newer changes of these bytes, `write` writes nothing and returns their
+//! greatest counter.
 //!
 //! The object's map lists the spans of bytes that the object stores. A key is the offset of the
 //! first byte of a span, 8 bytes in big-endian order. The value is the offset one past the last
-//! byte, and the counter of the change, each in the same encoding. The map's header stores the home
-//! and the application.
+//! byte, and the counter of the change, each in the same encoding. The map's header stores the
+//! home, and the application whose rule sent the bytes.
 //!
 //! **Invariant:** the spans of an object are disjoint. Every byte of a span was written by the
 //! change with the counter of the span.
@@ -166,8 +169,8 @@ impl RoutedSpans {
     }
 }
 
-/// Decodes the output of `write`. If a newer change exists, nothing was written, and the result is
-/// its counter. `None` means that the bytes were written.
+/// Decodes the output of `write`. `None` means that the bytes were written. Otherwise the object
+/// stores a newer change, and the result is its counter.
 ///
 /// # Errors
 /// `Invalid` if the output is malformed.
@@ -193,8 +196,10 @@ fn write(input: Bytes, view: &mut dyn ObjectView, _: &CallContext) -> Result<Cal
     } else {
         let home = take_text(&mut head.clone())?;
         if home != write.home.to_string() {
-            return Err(Error::conflict(format!("the object stores bytes of {home}"))
-                .hint("route the bytes of different objects to different objects"));
+            return Err(Error::conflict(format!(
+                "the object already stores routed bytes of {home}"
+            ))
+            .hint("route the bytes of different objects to different objects"));
         }
     }
     let near = overlapping(view, span)?;
@@ -246,21 +251,26 @@ fn key_of(start: u64) -> [u8; 8] {
     start.to_be_bytes()
 }
 
+fn damage(what: &str) -> Error {
+    Error::corrupt(format!("the map of an object with routed bytes is damaged: {what}"))
+        .hint("`nacre scrub` lists damaged objects; restore them from a copy")
+}
+
 fn span_of(key: &Bytes, value: &Bytes) -> Result<(Span, u64)> {
-    let damaged = |_| Error::corrupt("a span of routed bytes is malformed");
+    let damaged = |_| damage("a span is malformed");
     let (mut key, mut value) = (key.clone(), value.clone());
     let start = take_u64(&mut key).map_err(damaged)?;
     let (end, counter) =
         (take_u64(&mut value).map_err(damaged)?, take_u64(&mut value).map_err(damaged)?);
     let span = Span::new(start, end);
-    Ok((span.ok_or_else(|| Error::corrupt("a span of routed bytes is empty"))?, counter))
+    Ok((span.ok_or_else(|| damage("a span is empty"))?, counter))
 }
 
 /// The stored spans that overlap `span`.
 fn overlapping(view: &mut dyn ObjectView, span: Span) -> Result<Vec<(Span, u64)>> {
     let mut found = vec![];
-    // A span is never longer than the longest write. So a span that begins before this offset ends
-    // before `span`.
+    // A stored span is never longer than the longest write. So one that begins more than this
+    // length before `span` cannot reach it.
     let longest = nacre_object::limits::MAX_REQUEST_BYTES as u64;
     let mut after = match span.start().checked_sub(longest + 1) {
         Some(before) => Bytes::copy_from_slice(&key_of(before)),

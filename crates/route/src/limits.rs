@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use nacre_object::limits::{MAX_IDENTIFIER_BYTES, MAX_OBJECT_NAME_BYTES};
 
-/// The most rules of one switch. The burst in the sRoute paper (section 5.1) left 100,000 rules
-/// behind.
+/// The most rules of one switch. An experiment of the sRoute paper (section 5.1) ended with 100,000
+/// rules.
 pub const MAX_RULES: usize = 100_000;
 /// The most rules of one switch whose object is a pattern with `*` before its end. The switch tries
 /// patterns with the same literal prefix one after the other, so many of them are slow.
@@ -31,16 +31,16 @@ pub(crate) const ROUTE_BUDGET: nacre_program::Budget = nacre_program::Budget {
     memory_bytes: 1024 * 1024,
     output_bytes: 0,
 };
-/// The most pieces into which rules may split one IO. The longest request has fewer blocks of 4 KiB
-/// than this.
+/// The most pieces into which rules may split one IO: enough for a rule about every 4 KiB of the
+/// longest request.
 pub const MAX_PIECES: usize = 4096;
-/// The most bytes of a rule file. Several times the rules of a full switch fit, if names are short.
+/// The most bytes of a rule file. If names are short, the rules of several full switches fit.
 pub const MAX_FILE_BYTES: usize = 64 << 20;
 /// The most bytes in a line of a rule file. A header and a destination with the longest names fit,
 /// even if all characters are escaped.
 pub const MAX_LINE_BYTES: usize = 16 * 1024;
-/// The most IOs that a switch holds, because their header is quiesced or an overlapping IO is in
-/// flight. A client has some dozens of IOs in flight, so this is enough for a thousand clients.
+/// The most IOs that a switch holds while rules change or overlapping IO is in flight. A client has
+/// some dozens of IOs in flight, so this is enough for a thousand clients.
 pub const MAX_HELD_IOS: usize = 65_536;
 /// The most IOs in flight at one switch.
 pub const MAX_IN_FLIGHT_IOS: usize = 65_536;
@@ -54,13 +54,13 @@ pub const MAX_SWITCHES: usize = 4096;
 /// After an IO has passed this many switches and layers, the analysis reports a loop. A path
 /// without a loop visits each switch and layer at most once. Real paths visit about five.
 pub const MAX_HOPS: usize = 64;
-/// The most states of the automaton with which the analysis finds an object for each combination of
-/// rules. Each state needs some hundred bytes.
+/// The most states in the search for an object that matches each combination of rules. Each state
+/// needs some hundred bytes.
 pub const MAX_CHECK_STATES: usize = 1 << 20;
 /// The most problems of one kind that the analysis reports. A person reads the first few.
 pub const MAX_FINDINGS_OF_A_KIND: usize = 100;
-/// The most blocks that one miss-ratio curve samples. With 8,192 blocks the error is half a per
-/// cent.
+/// The most blocks that one miss-ratio curve samples. Far fewer are enough: with 8,192 blocks the
+/// error is half a per cent.
 pub const MAX_SAMPLED_BLOCKS: usize = 1 << 20;
 
 const _: () = assert!(MAX_PATTERN_RULES < MAX_RULES);

@@ -108,10 +108,10 @@ fn reads_follow_writes_by_rules_that_come_before_all_others() {
     assert_eq!(ids, [true, false]);
 }
 
-/// The example in section 3.4 of the sRoute paper: the rules of its delegate after a write of the
-/// first 512 KiB.
+/// The example in section 3.4 of the sRoute paper: the rules that its program (delegate) leaves
+/// after a write of the first 512 KiB.
 #[test]
-fn the_rules_of_the_papers_delegate_split_a_read_of_the_first_mebibyte() {
+fn the_rules_of_the_sroute_example_split_a_read_of_the_first_mebibyte() {
     let mut table = table(&["* w data/x -> object spill/y", "* r data/x -> home"]);
     table.delete(&header("* r data/x"));
     table.insert(vec![rule("* r data/x 0..512KiB -> object spill/y")]).unwrap();
@@ -193,7 +193,7 @@ fn a_wrong_line_is_refused_with_its_number_and_a_hint() {
     let begun = "nacre routes 1\nswitch s at source *\napplication a on s\n";
     let cases = [
         ("", "empty"),
-        ("nacre routes 2", "line 1: this is no rule file"),
+        ("nacre routes 2", "line 1: the first line does not name a known version"),
         ("nacre routes 1\n  * r data/x -> home", "line 2: the rule belongs to no application"),
         ("nacre routes 1\napplication a on s", "line 2: there is no switch s"),
         ("nacre routes 1\npool p\npool p", "line 3: pool p is defined twice"),

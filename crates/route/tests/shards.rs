@@ -1,5 +1,5 @@
-//! Compares SHARDS with the exact curve on generated traces. Its errors must stay within those of
-//! the test cases. Also tests how tenants share memory.
+//! Compares SHARDS with the exact curve on generated traces. Its errors must stay within the known
+//! errors of SHARDS on a public trace. Also tests how memory is divided among tenants.
 
 use nacre_clock::Random;
 use nacre_object::ErrorKind;
@@ -9,13 +9,13 @@ const REQUESTS: u64 = 113_872;
 const BLOCKS: u64 = 48_974;
 const POINTS: u64 = 100;
 const SEEDS: u64 = 10;
-/// The number of generated traces over which the worst error of ten samples is averaged. This error
-/// varies by a third between traces.
+/// The test averages the worst error of ten samples over this many generated traces, because that
+/// error varies by a third between traces.
 const TRACES: u64 = 3;
 
-/// Generates a trace with as many requests and blocks as the public trace of the test cases. Each
-/// request either uses a new block or repeats an earlier request. For a repetition, each
-/// power-of-two range of distances back is equally likely.
+/// Generates a trace with as many requests and blocks as that public trace. Each request either
+/// uses a new block or repeats an earlier request. For a repetition, each power-of-two range of
+/// distances back is equally likely.
 fn trace(seed: u64) -> Vec<u64> {
     let mut random = Random::seeded(seed);
     let mut all: Vec<u64> = vec![];
@@ -55,7 +55,7 @@ fn errors(trace: &[u64], max_samples: usize) -> Vec<f64> {
 }
 
 #[test]
-fn sampling_errors_stay_within_the_bounds_of_the_test_cases() {
+fn sampling_errors_stay_within_those_on_a_public_trace() {
     let table = [(512, 0.014, 0.032), (2048, 0.009, 0.024), (8192, 0.005, 0.008)];
     let traces: Vec<_> = (1..=TRACES).map(trace).collect();
     for (max_samples, mean, worst) in table {
@@ -69,7 +69,7 @@ fn sampling_errors_stay_within_the_bounds_of_the_test_cases() {
 }
 
 #[test]
-fn the_exact_curve_is_that_of_lru_caches_of_every_size() {
+fn the_exact_curve_equals_the_miss_ratios_of_lru_caches_of_every_size() {
     let mut random = Random::seeded(5);
     let requests: Vec<u64> = (0..600).map(|_| random.below(20) * random.below(3)).collect();
     let mut exact = ExactCurve::default();

@@ -136,8 +136,8 @@ impl Analysis<'_> {
             crate::file::Location::Source(source) => Some(source),
             _ => None,
         });
-        // The source also needs a grant on the object to which a rule sends its IO, so the grants
-        // on all objects count.
+        // A rule may send an IO to another object, on which its source also needs a grant. So the
+        // grants on all objects count.
         let named = about.filter(|(matcher, _)| matcher.matches(object)).map(|(_, source)| source);
         let named = named.chain(grants.map(|(_, source)| source)).chain(located);
         let (mut entities, mut tenants) = (BTreeSet::new(), BTreeSet::new());

@@ -25,8 +25,8 @@ pub fn sees(read: &Way, write: &Way) -> bool {
     meet(&written, &asked) && meet_in_caches(read, write)
 }
 
-/// How many endpoints an IO uses, and among which it chooses. `None` if the rules do not determine
-/// the endpoints.
+/// The number of endpoints that an IO uses, and the endpoints that it may choose. `None` if the
+/// rules do not determine them.
 fn copies(way: &Way) -> Option<(usize, BTreeSet<&Endpoint>)> {
     match &way.end {
         End::Served(endpoint) => Some((1, BTreeSet::from([endpoint]))),
@@ -35,18 +35,18 @@ fn copies(way: &Way) -> Option<(usize, BTreeSet<&Endpoint>)> {
     }
 }
 
-/// Whether each possible choice of written copies has a copy in common with each possible choice of
-/// read copies.
+/// Whether a read always uses at least one endpoint that the write used, whichever endpoints the
+/// two choose.
 fn meet(write: &(usize, BTreeSet<&Endpoint>), read: &(usize, BTreeSet<&Endpoint>)) -> bool {
     let common = write.1.intersection(&read.1).count();
-    // In the worst case, the write and the read first use all copies that the other does not use.
+    // In the worst case, the read and the write first choose the endpoints that only one of them
+    // may choose.
     let left = |own: &(usize, BTreeSet<&Endpoint>)| own.0.saturating_sub(own.1.len() - common);
     left(write) + left(read) > common
 }
 
-/// Whether caches cannot hide the write from the read. If only the read passes a cache, the cache
-/// may be stale. If only the write passes a cache, the cache may not have written the bytes back
-/// yet.
+/// Whether the read sees the write despite caches. If only the read passes a cache, the cache may
+/// be stale. If only the write passes a cache, the cache may not have written the bytes back yet.
 fn meet_in_caches(read: &Way, write: &Way) -> bool {
     let only_read = write.bypassed.difference(&read.bypassed).next().is_some();
     let only_written = read.bypassed.difference(&write.bypassed).next().is_some();

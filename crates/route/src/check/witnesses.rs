@@ -1,9 +1,10 @@
 //! Finds one object for each combination of rules that match a common object. The analysis tests
 //! only these objects.
 //!
-//! It treats the objects of rules (names, prefixes and patterns) as one automaton that reads an
-//! object's text letter by letter. A state says which positions each of these matchers has reached.
-//! A breadth-first search finds the shortest object for each set of matchers that match together.
+//! It treats the objects of rules (names, prefixes and patterns) as one automaton that reads the
+//! string `POOL/NAME` letter by letter. A state says up to which of its letters each of these
+//! matchers has matched. A breadth-first search finds the shortest object for each set of matchers
+//! that match together.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
@@ -126,7 +127,7 @@ fn part_after(part: Part, letter: char) -> Option<Part> {
 }
 
 /// The letters to try next: those that a matcher expects, the slash, and one that no matcher
-/// contains.
+/// contains (it stands for all others).
 fn letters(globs: &[Glob], state: &State, fresh: &[char]) -> BTreeSet<char> {
     let expected = state.iter().flat_map(|(at, reached)| {
         reached.iter().filter_map(|position| globs[*at].0.get(*position).copied().flatten())

@@ -160,7 +160,8 @@ impl Controller {
         if wanted.rules.len() > MAX_SWITCHES {
             return Err(Error::exhausted(format!(
                 "an update changes more than {MAX_SWITCHES} switches"
-            )));
+            ))
+            .hint("change fewer switches in one update"));
         }
         let next = self.record.next(wanted)?;
         self.concerned = self.record.concerned(&next);
@@ -335,9 +336,8 @@ impl Controller {
         }
         match self.step {
             Step::Idle => self.start_over(),
-            // The restarted switch has lost the new rules, so the controller installs them again
-            // after this update. In an earlier step nothing is lost: this update will still install
-            // the rules.
+            // The switch has restarted and lost the new rules. So the controller installs them
+            // again after this update. In an earlier step, this update still installs the rules.
             Step::Resuming => {
                 self.has_joined = true;
                 vec![]

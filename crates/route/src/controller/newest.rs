@@ -8,8 +8,8 @@ use crate::model::{ApplicationName, Destination, Span};
 use crate::rules::Placement;
 use crate::switch::{Placed, Stamp};
 
-/// Bytes of an object that an endpoint reports. Endpoints store with the data which rule sent it
-/// there, so that rules can be recovered (sRoute paper, section 3.6).
+/// Bytes of an object that an endpoint reports. Endpoints store the rule that sent the bytes there,
+/// so that rules can be recovered (sRoute paper, section 3.6).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     /// The object that the client wrote.
@@ -33,8 +33,8 @@ pub fn newest(found: Vec<Found>) -> Vec<Placed> {
     by_object.into_values().flat_map(newest_of_object).collect()
 }
 
-/// Processes the pieces from the newest to the oldest. Each piece gets the bytes that no newer
-/// piece has.
+/// Processes the reported bytes from the newest to the oldest. A byte is placed where the newest
+/// report has it.
 fn newest_of_object(mut found: Vec<Found>) -> Vec<Placed> {
     found.sort_by(|a, b| b.stamp.cmp(&a.stamp));
     let mut painted: BTreeMap<u64, u64> = BTreeMap::new();

@@ -81,8 +81,8 @@ impl Record {
         Ok(Self { term: Term(self.term.0 + 1), wanted, followed })
     }
 
-    /// The same record with other versions of programs. It remembers that bytes may be at the
-    /// destinations of the old and of the new versions.
+    /// The same record with other versions of programs. It lists the destinations of the old
+    /// versions too, because bytes may still be there.
     #[must_use]
     pub fn with_programs(mut self, programs: Programs) -> Self {
         for insertions in self.wanted.rules.values() {

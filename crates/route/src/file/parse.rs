@@ -34,7 +34,8 @@ impl Routes {
         if file.len() > MAX_FILE_BYTES {
             return Err(Error::invalid(format!(
                 "the rule file has more than {MAX_FILE_BYTES} bytes"
-            )));
+            ))
+            .hint("replace many rules by one for a prefix or a longer range"));
         }
         let mut routes = Self { topology, ..Self::default() };
         let mut is_begun = false;
@@ -61,7 +62,8 @@ fn on_line(error: &Error, number: usize) -> Error {
 
 fn read_line(routes: &mut Routes, is_begun: &mut bool, line: &str) -> Result<()> {
     if line.len() > MAX_LINE_BYTES {
-        return Err(Error::invalid(format!("the line has more than {MAX_LINE_BYTES} bytes")));
+        return Err(Error::invalid(format!("the line has more than {MAX_LINE_BYTES} bytes"))
+            .hint("write one statement or rule in each line"));
     }
     let words = text::words(line);
     if words.is_empty() {
@@ -72,7 +74,8 @@ fn read_line(routes: &mut Routes, is_begun: &mut bool, line: &str) -> Result<()>
         return match is_begun {
             true => Ok(()),
             false => {
-                Err(Error::invalid("this is no rule file of a known version").hint(FIRST_LINE_HINT))
+                Err(Error::invalid("the first line does not name a known version of rule files")
+                    .hint(FIRST_LINE_HINT))
             }
         };
     }
@@ -106,7 +109,10 @@ fn read_statement(routes: &mut Routes, words: &[&str]) -> Result<()> {
             let declared = topology.programs.entry(name.parse()?).or_default();
             match Destination::parse(destination)? {
                 (destination, []) => declare(declared, destination)?,
-                _ => return Err(Error::invalid("a declared destination cannot have options")),
+                _ => {
+                    return Err(Error::invalid("a declared destination cannot have options")
+                        .hint("put the options into the rule that names the program"));
+                }
             }
             true
         }
@@ -115,7 +121,10 @@ fn read_statement(routes: &mut Routes, words: &[&str]) -> Result<()> {
             let is_new = !topology.has_switch(&name);
             topology.switches.push((name, parse_location(location)?));
             if topology.switches.len() > MAX_SWITCHES {
-                return Err(Error::invalid(format!("there are more than {MAX_SWITCHES} switches")));
+                return Err(Error::invalid(format!(
+                    "the file defines more than {MAX_SWITCHES} switches"
+                ))
+                .hint("let one switch serve all sources: switch NAME at source *"));
             }
             is_new
         }
@@ -140,7 +149,8 @@ fn read_statement(routes: &mut Routes, words: &[&str]) -> Result<()> {
     };
     match is_new {
         true => Ok(()),
-        false => Err(Error::invalid(format!("{} {} is defined twice", words[0], words[1]))),
+        false => Err(Error::invalid(format!("{} {} is defined twice", words[0], words[1]))
+            .hint("remove one of the two lines")),
     }
 }
 
@@ -176,7 +186,8 @@ fn parse_location(words: &[&str]) -> Result<Location> {
 fn parse_grant(words: &[&str]) -> Result<Grant> {
     let Header { source, operations, object, span } = Header::parse(words)?;
     if span != Span::WHOLE || matches!(source, SourceMatch::Layer(_)) {
-        return Err(Error::invalid("a grant cannot name a layer or a range of bytes"));
+        return Err(Error::invalid("a grant cannot name a layer or a range of bytes")
+            .hint("grant operations on a whole object to an entity, a tenant or *"));
     }
     Ok(Grant { source, operations, object })
 }

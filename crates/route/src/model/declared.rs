@@ -26,15 +26,16 @@ pub type Programs = BTreeMap<ProgramName, Declared>;
 /// [`MAX_PROGRAM_DESTINATIONS`].
 pub fn declare(destinations: &mut Vec<Destination>, new: Destination) -> Result<()> {
     if matches!(new, Destination::Program(_) | Destination::Controller(_)) {
-        return Err(Error::invalid(format!("\"{new}\" is no destination of a program"))
-            .hint("declare the destinations among which the program chooses"));
+        return Err(Error::invalid(format!("a program cannot declare the destination \"{new}\""))
+            .hint("declare the final destinations, such as home or target NAME"));
     }
     if destinations.contains(&new) {
-        return Err(Error::invalid(format!("the destination \"{new}\" is declared twice")));
+        return Err(Error::invalid(format!("the destination \"{new}\" is declared twice"))
+            .hint("declare it once"));
     }
     if destinations.len() >= MAX_PROGRAM_DESTINATIONS {
         let text = format!("a program declares {MAX_PROGRAM_DESTINATIONS} destinations at most");
-        return Err(Error::exhausted(text));
+        return Err(Error::exhausted(text).hint("declare a pool instead of many targets"));
     }
     destinations.push(new);
     Ok(())

@@ -80,7 +80,7 @@ pub enum Destination {
     Scatter(Scatter),
     /// To the controller.
     Controller(Ask),
-    /// To a destination that this program chooses among those that it declares (a *delegate* in the
+    /// To a destination that this program chooses from its declared list (a *delegate* in the
     /// sRoute paper).
     Program(ProgramName),
 }
@@ -174,7 +174,8 @@ fn parse_scatter<'a>(
             .hint(format!("name {MAX_SCATTER_TARGETS} at most")));
     }
     if let Some(twice) = among.iter().enumerate().find(|(at, name)| among[..*at].contains(name)) {
-        return Err(Error::invalid(format!("a rule names the target {} twice", twice.1)));
+        return Err(Error::invalid(format!("a rule names the target {} twice", twice.1))
+            .hint("name each target once"));
     }
     let choice = match left.first().copied() {
         Some("random") => Some(Choice::Random),

@@ -18,8 +18,7 @@ pub enum ObjectMatch {
     Pattern(Pattern),
 }
 
-/// A pattern: literal pieces with any characters between them. It has a `*` before its end;
-/// otherwise it would be a prefix or a name.
+/// A pattern: literal pieces with any characters between them. At least one `*` is not at its end.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Pattern {
     /// The literal strings before, between and after the stars. There are at least two; the first

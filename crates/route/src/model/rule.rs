@@ -38,8 +38,8 @@ pub enum Replies {
     /// Through the switch, which can join, count and drain them.
     #[default]
     Through,
-    /// Straight to the source. The switch never splits such an IO, and a drain does not wait for
-    /// it.
+    /// Replies bypass the switch and go straight to the source. So the switch never splits such an
+    /// IO, and a drain does not wait for it.
     Direct,
 }
 
@@ -54,8 +54,8 @@ pub enum Follow {
     No,
     /// Reads at the switch of the rule follow.
     Here,
-    /// Reads at all switches that have the rule follow. The switches agree by two-phase commit
-    /// (sRoute paper, section 3.5, figure 4a).
+    /// Yes: reads follow the writes at every switch that has the rule. The switches agree by
+    /// two-phase commit (sRoute paper, section 3.5, figure 4a).
     Everywhere,
 }
 

@@ -24,7 +24,10 @@ pub fn join(pieces: &[Piece], replies: Vec<PieceReply>) -> Result<Reply> {
     let is_read =
         matches!(pieces.first().map(|piece| piece.ops.as_slice()), Some([Op::Read { .. }]));
     if pieces.len() <= 1 || replies.len() != pieces.len() {
-        let missing = || Err(Error::unavailable("a piece of the request has no reply"));
+        let missing = || {
+            Err(Error::unavailable("a piece of the request has no reply")
+                .hint("send the request again"))
+        };
         return match replies.len() == pieces.len() {
             true => replies.into_iter().next().unwrap_or_else(missing),
             false => missing(),
@@ -49,7 +52,8 @@ fn join_reads(pieces: &[Piece], replies: Vec<PieceReply>) -> Result<Reply> {
         };
         version = version.max(reply.version);
         let Some(OpResult::Data(data)) = reply.results.into_iter().next() else {
-            return Err(Error::corrupt("the reply to a piece of a read has no data"));
+            return Err(Error::corrupt("the reply to a piece of a read has no data")
+                .hint("read again; if it fails again, report a bug of nacre"));
         };
         let offset = piece.span.map_or(0, |span| span.start() - first);
         if !data.is_empty() {
@@ -88,6 +92,6 @@ fn join_writes(replies: Vec<PieceReply>) -> Result<Reply> {
         Some(error) => Err(Error::unavailable(format!(
             "{done} of {count} pieces of the write are done, and one failed: {error}"
         ))
-        .hint("write it again")),
+        .hint("send the whole write again")),
     }
 }

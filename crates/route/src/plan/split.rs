@@ -10,8 +10,8 @@ use crate::rules::{RuleTable, Segment};
 pub struct Piece {
     /// The bytes; `None` if the request is not split.
     pub span: Option<Span>,
-    /// The rule that decides about the piece. If it is `None`, no rule matches, and the piece
-    /// continues to where it was going.
+    /// The rule that decides about the piece. If it is `None`, no rule matches, and the piece keeps
+    /// its destination.
     pub rule: Option<RuleId>,
     /// The ops of the piece.
     pub ops: Vec<Op>,
@@ -35,7 +35,7 @@ pub fn plan(table: &RuleTable, request: &Request, via: Option<&LayerName>) -> Re
     for touch in touches(request) {
         all.extend(table.route(&Io::of(&request.header, via.cloned(), touch))?);
     }
-    // An op without bytes, such as an empty read, may be no IO at all. Then no rule matches it.
+    // An op without bytes, such as an empty read, may consist of no IO. Then no rule matches it.
     let first = all.first().copied().unwrap_or(Segment { span: None, rule: None });
     let differs = |segment: &&Segment| !goes_the_same_way(table, first.rule, segment.rule);
     let Some(other) = all.iter().find(differs).copied() else {
@@ -111,10 +111,10 @@ pub(crate) fn part_of(op: &Op, span: Span) -> Option<Op> {
 
 fn refuse(table: &RuleTable, request: &Request, what: &str, a: Segment, b: Segment) -> Error {
     let way = |segment: Segment| {
-        let span = segment.span.map_or("what has no bytes".to_owned(), |span| span.to_string());
+        let span = segment.span.map_or("the ops without bytes".to_owned(), |span| span.to_string());
         match segment.rule.and_then(|rule| table.get(rule)) {
             Some(rule) => format!("{span} to \"{}\" by the rule \"{rule}\"", rule.destination),
-            None => format!("{span} nowhere else, as no rule is about it"),
+            None => format!("{span} nowhere else, because no rule matches"),
         }
     };
     Error::unsupported(format!(

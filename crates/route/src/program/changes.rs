@@ -25,8 +25,8 @@ struct Changes {
     made: Vec<RuleChange>,
 }
 
-/// The functions that route programs can call, for the VM of a thread. It holds `None` while no
-/// program decides about an IO.
+/// The functions that route programs can call. Each thread has one VM with its own changes, which
+/// are `None` while no program decides about an IO.
 pub(super) struct RouteLibrary(Rc<RefCell<Option<Changes>>>);
 
 impl RouteLibrary {
@@ -62,7 +62,7 @@ impl Library for RouteLibrary {
 }
 
 fn text(string: &LuaString) -> mlua::Result<String> {
-    Ok(string.to_str().map_err(|_| raise(Error::invalid("the string is not UTF-8")))?.to_owned())
+    Ok(string.to_str().map_err(|_| raise(Error::invalid("a string is not UTF-8")))?.to_owned())
 }
 
 fn change(
@@ -71,12 +71,12 @@ fn change(
 ) -> Result<()> {
     let mut changes = changes.borrow_mut();
     let Some(changes) = changes.as_mut() else {
-        return Err(Error::invalid("rules change only while an IO is routed")
-            .hint("call it in the function `route`"));
+        return Err(Error::invalid("a program can change rules only while it decides about an IO")
+            .hint("call insert and delete in the function `route`"));
     };
     if changes.made.len() >= MAX_RULE_CHANGES {
         let text = format!("a program changes {MAX_RULE_CHANGES} rules at most for one IO");
-        return Err(Error::exhausted(text));
+        return Err(Error::exhausted(text).hint("insert one rule for a longer range of bytes"));
     }
     let made = make(changes)?;
     changes.made.push(made);
@@ -84,8 +84,8 @@ fn change(
 }
 
 impl Changes {
-    /// Parses a header from the program. It must concern the object of the IO, and only IO that the
-    /// program's rule matches.
+    /// Parses the header of a rule that the program inserts or deletes. It must name the object of
+    /// the present IO. It must match only IO that the rule of the program matches.
     fn header(&self, line: &str) -> Result<Header> {
         let header = Header::from_line(line)?;
         if header.object != ObjectMatch::Exact(self.io.object.clone()) {
@@ -97,7 +97,8 @@ impl Changes {
             false => Err(Error::invalid(format!(
                 "the rule \"{header}\" is about more than \"{}\", which names the program",
                 self.rule
-            ))),
+            ))
+            .hint("narrow the header: it may match only IO that the program decides about")),
         }
     }
 
@@ -114,4 +115,5 @@ impl Changes {
 pub(super) fn undeclared(to: &str) -> Error {
     let list = ROUTE_INTERFACE.functions[0].name();
     Error::invalid(format!("the destination {to:?} is not in the list `{list}`"))
+        .hint("add it to the list, or choose another")
 }

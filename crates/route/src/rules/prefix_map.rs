@@ -39,9 +39,9 @@ impl<V> PrefixMap<V> {
             return;
         }
         let mut bound = Bound::Included(text);
-        // The greatest key up to `bound` either is a prefix of `text`, or shares only its first
-        // bytes with `text`. In the second case, every remaining prefix lies within the shared
-        // bytes, because a longer one would be a greater key.
+        // The greatest key up to `bound` either is a prefix of `text`, or has only its first bytes
+        // in common with `text`. Then no remaining prefix is longer than the common bytes, because
+        // a longer one would be a greater key.
         while let Some((key, value)) = self.0.range::<str, _>((Bound::Unbounded, bound)).next_back()
         {
             let shared = shared_length(key, text);
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn exactly_the_prefixes_of_a_text_are_found() {
+    fn exactly_the_prefixes_of_a_string_are_found() {
         let keys = ["", "a", "ab", "abd", "abz", "b", "abcé", "abcê"];
         assert_eq!(prefixes(&keys, "abcéx"), ["abcé", "ab", "a", ""]);
         assert_eq!(prefixes(&keys, "b"), ["b", ""]);

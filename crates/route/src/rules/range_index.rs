@@ -12,7 +12,8 @@ use crate::model::{RuleId, Span};
 /// into a gap begin near the gap, and the search skips all others.
 #[derive(Debug, Clone, Default)]
 pub struct RangeIndex {
-    /// By the first byte of a range: one past its last byte, and the first rule that covers it.
+    /// The key is the first byte of a range. The value is one past its last byte, and the first
+    /// rule that covers it.
     winners: BTreeMap<u64, (u64, RuleId)>,
     /// By length class, first byte and rule: one past the last byte of the rule's range.
     by_length: BTreeMap<(u32, u64, RuleId), u64>,
@@ -76,8 +77,8 @@ impl RangeIndex {
         (None, next.map_or(Span::END, |(start, _)| *start))
     }
 
-    /// Gives `rule` the bytes of `span` that no rule has. Rules that already have some of them come
-    /// earlier.
+    /// Makes `rule` the winner of those bytes of `span` that have no winner. Present winners keep
+    /// their bytes, because they come earlier in the table.
     fn paint(&mut self, rule: RuleId, span: Span) {
         let mut at = span.start();
         let taken = self.overlapping_winners(span).into_iter().map(|(taken, _)| taken);

@@ -7,7 +7,7 @@ fn misses(curve: &MissRatioCurve, rate: f64, units: usize, unit_blocks: u64) -> 
     (0..=units as u64).map(|unit| rate * curve.miss_ratio(unit * unit_blocks)).collect()
 }
 
-/// Divides `units` units of memory among tenants so that few requests miss. A unit has
+/// Divides `units` units of cache memory among tenants so that few requests miss. A unit has
 /// `unit_blocks` blocks. A tenant is given by its miss-ratio curve and its requests a second. The
 /// result is the number of units of each tenant.
 ///
@@ -28,8 +28,8 @@ pub fn allocate_by_hull(
             segments.push((gain, tenant, to - from));
         }
     }
-    // The steepest segment comes first. A hull is convex, so the segments of one tenant stay in
-    // order.
+    // The segment that saves the most misses comes first. A hull is convex, so the segments of one
+    // tenant stay in order.
     segments.sort_by(|a, b| b.0.total_cmp(&a.0));
     let (mut shares, mut left) = (vec![0; tenants.len()], units);
     for (gain, tenant, length) in segments {

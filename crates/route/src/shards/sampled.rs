@@ -122,8 +122,8 @@ impl Shards {
     }
 
     /// The curve of the requests so far. The estimated number of requests may differ from the real
-    /// number. The difference is added at the distance 0 (the adjustment in the paper). Without it
-    /// the errors are five to ten times larger.
+    /// number. The difference is added at the distance 0, as in the SHARDS paper. Without this
+    /// adjustment the errors are five to ten times larger.
     pub fn curve(&self) -> MissRatioCurve {
         let mut histogram = self.histogram.clone();
         *histogram.entry(0).or_default() += self.requests as f64 - self.estimated;

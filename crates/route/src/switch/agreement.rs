@@ -75,8 +75,8 @@ impl Switch {
             PeerQuestion::Prepare { term, object, spans } => self.prepare(id, term, object, spans),
             PeerQuestion::Commit { placed, counter } => {
                 self.counter = self.counter.max(counter);
-                // If this switch has restarted in between, it does not know the agreement. Then the
-                // controller tells it where the bytes are.
+                // If this switch has restarted since `Prepare`, it does not know the agreement.
+                // Then the controller tells it where the bytes are.
                 if let Some((object, _)) = self.prepared.remove(id) {
                     self.place(&placed);
                     commands = self.release(now, &object);
@@ -223,7 +223,7 @@ impl Switch {
         })
     }
 
-    /// Ends an agreement that a peer refused. The switch tries the IO again later, up to
+    /// Ends an agreement that a peer refused. The switch begins the IO again later, up to
     /// [`MAX_AGREEMENT_ATTEMPTS`] times.
     fn give_up(&mut self, now: Duration, io: IoId) -> Vec<Command> {
         if self.agreement_mut(io).is_none_or(|agreement| agreement.stage != Stage::Preparing) {

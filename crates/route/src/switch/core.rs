@@ -31,7 +31,7 @@ pub struct Switch {
     /// The rules that programs have inserted.
     pub(super) inserted: Inserted,
     /// Whether some installed rule sends reads away from the object itself. If not, the switch need
-    /// not note that bytes are there.
+    /// not note which bytes are in the object itself.
     reads_go_away: bool,
     /// The previous term, with the headers that were quiesced when it ended. IO that was sent under
     /// this term and matches none of these headers may go on, because its rules have not changed.
@@ -185,9 +185,11 @@ impl Switch {
 
     pub(super) fn hold(&mut self, arrival: Arrival) -> Vec<Command> {
         if self.waiting.len() >= MAX_HELD_IOS {
-            let error = Error::exhausted(format!("the switch holds {MAX_HELD_IOS} IOs"))
-                .on(&arrival.request.header.object)
-                .hint("try again");
+            let error = Error::exhausted(format!(
+                "the switch already holds {MAX_HELD_IOS} IOs, the most it can"
+            ))
+            .on(&arrival.request.header.object)
+            .hint("try again when the rules have changed or requests are done");
             return vec![refuse(arrival.io, error)];
         }
         self.waiting.push_back(arrival);
@@ -198,8 +200,8 @@ impl Switch {
         if self.installed.is_none() {
             return true;
         }
-        // IO from another switch or from a layer began earlier, and a drain waits for it. So it
-        // must not be held here.
+        // IO from another switch or from a layer began earlier, and a drain waits until it is done.
+        // If this switch held such IO, the drain would never end.
         let begins_here = arrival.term.is_none() && arrival.via.is_none();
         if begins_here && self.quiesced.iter().any(|header| is_about(header, arrival)) {
             return true;
@@ -211,8 +213,8 @@ impl Switch {
             && (self.is_promised(arrival) || self.waiting.is_before(object, &arrival.touches))
     }
 
-    /// Whether IO that another switch sent under the rules of `term` may go on here. It may not if
-    /// its rules have changed since. A drain waits for all such IO, so only IO of a switch that has
+    /// Whether IO that another switch sent under the rules of `term` may go on here. It may if its
+    /// rules are unchanged since. A drain waits for all such IO, so only IO of a switch that has
     /// died can come too late.
     pub(super) fn knows(&self, term: Term, arrival: &Arrival) -> bool {
         let is_unchanged =

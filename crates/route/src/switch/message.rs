@@ -118,8 +118,8 @@ pub enum OrderAnswer {
     Full,
 }
 
-/// A question from one switch to another about an agreement. The asking switch repeats the question
-/// until it gets an answer.
+/// A request from one switch to another about an agreement. The sender repeats the request until it
+/// gets an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PeerQuestion {
     /// Will you hold IO on these bytes until the agreement ends?
@@ -175,7 +175,8 @@ pub enum Event {
         term: Option<Term>,
     },
     /// An IO has arrived that goes to the object itself, regardless of the rules. The runtime first
-    /// moves the bytes of `span` back there. Meanwhile the switch holds other IO on these bytes.
+    /// moves the bytes of `span` back to the object. Meanwhile the switch holds other IO on these
+    /// bytes.
     ArrivedHomeward {
         /// The number of the IO.
         io: IoId,

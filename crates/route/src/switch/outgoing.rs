@@ -39,11 +39,12 @@ impl Switch {
             return self.hold(arrival);
         }
         if self.in_flight.len() >= MAX_IN_FLIGHT_IOS {
-            let error =
-                Error::exhausted(format!("the switch has {MAX_IN_FLIGHT_IOS} IOs in flight"));
+            let error = Error::exhausted(format!(
+                "the switch already has {MAX_IN_FLIGHT_IOS} IOs in flight, the most it can"
+            ));
             return vec![refuse(
                 arrival.io,
-                error.on(&arrival.request.header.object).hint("try again"),
+                error.on(&arrival.request.header.object).hint("try again when requests are done"),
             )];
         }
         self.in_flight.insert(flying);
@@ -148,8 +149,8 @@ impl Switch {
         Ok(Sent { piece, destination, options, follows, progress: Progress::Waiting })
     }
 
-    /// Whether the switch has a note about where bytes are that this IO changes. If so, reads must
-    /// follow this change too.
+    /// Whether the switch has noted a location for some bytes that this IO changes. If so, reads
+    /// must follow this change too.
     fn is_placed(&self, table: &RuleTable, arrival: &Arrival, touch: &Touch) -> bool {
         self.placed_by(table, arrival, touch).is_some()
     }

@@ -51,8 +51,9 @@ impl Switch {
             return Ok(vec![Part::Goes(piece, Some(rule.destination.clone()))]);
         };
         let touched = arrival.touches.first().copied();
-        let touched =
-            touched.ok_or_else(|| Error::unsupported("an empty request cannot be routed"))?;
+        let touched = touched.ok_or_else(|| {
+            Error::unsupported("an empty request cannot be routed").hint("send at least one op")
+        })?;
         let mut io = Io::of(&arrival.request.header, arrival.via.clone(), touched);
         io.span = piece.span.or(io.span);
         let ways = self.ways(arrival, id, &io)?;
@@ -144,12 +145,13 @@ impl Switch {
             true => Ok(()),
             false => Err(Error::invalid(format!(
                 "the program route/{program} does not declare the destination \"{to}\""
-            ))),
+            ))
+            .hint("add it to the `destinations` of the program")),
         }
     }
 
-    /// Asks the programs about an IO, at most once for each term. Meanwhile the IO keeps its
-    /// position in the queue of its object.
+    /// Asks the programs where the bytes of an IO go, at most once for each term. Meanwhile the IO
+    /// keeps its position in the queue of its object.
     pub(super) fn ask_programs(
         &mut self,
         mut arrival: Arrival,
@@ -210,7 +212,9 @@ impl Switch {
                             "the program route/{program} inserts a rule about \"{header}\", which is not a part of \"{}\"",
                             rule.header
                         );
-                        return Err(Error::invalid(text));
+                        return Err(
+                            Error::invalid(text).hint("narrow the header of the inserted rule")
+                        );
                     }
                     let is_full = self.inserted.count() >= MAX_INSERTED_RULES;
                     let own = self.inserted.0.entry(decision.rule).or_default();
@@ -220,7 +224,9 @@ impl Switch {
                         continue;
                     }
                     if is_full {
-                        let text = format!("programs insert {MAX_INSERTED_RULES} rules at most");
+                        let text = format!(
+                            "programs have inserted {MAX_INSERTED_RULES} rules at this switch, the most it can keep"
+                        );
                         return Err(Error::exhausted(text).hint("have the program delete rules"));
                     }
                     own.insert(vec![Rule { header, destination, ..rule.clone() }])?;

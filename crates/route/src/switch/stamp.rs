@@ -18,8 +18,8 @@ impl Term {
     }
 }
 
-/// The age of a change. Later changes of the same switch have greater stamps. A change of another
-/// switch has a greater stamp if that switch knew of the earlier change.
+/// Orders changes of the same bytes: the later change has the greater stamp. This holds for changes
+/// of one switch. It holds for two switches if the second knew of the first one's change.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Stamp {
     /// A number that grows with each change of the switch. It is greater than every counter that
