@@ -25,16 +25,16 @@ pub const CURVE_RATES: usize = 1000;
 /// The number of rates at which live traffic is measured. Each request updates one leaky bucket for
 /// each rate.
 pub const ENVELOPE_RATES: usize = 64;
-/// The most segments of an arrival curve. Each segment of each tenant at each target adds a row to
-/// the linear program of admission.
+/// The most segments of an arrival curve. Admission solves a linear program, which has a row for
+/// each segment of each tenant at each target.
 pub const MAX_CURVE_SEGMENTS: usize = 12;
-/// Segments that start at this length of time span or later are pruned first. They matter only for
-/// latencies that nobody promises.
+/// Segments of an arrival curve for time spans of this length or more are pruned first. They matter
+/// only for latencies that nobody promises.
 pub const LATE_SEGMENT: Duration = Duration::from_secs(30);
 /// The most tenants with a promise. Each takes a few kilobytes.
 pub const MAX_TENANTS: usize = 65_536;
-/// The most queues (targets and links) that the requests of one tenant pass. Each queue adds some
-/// dozen rows to the linear program of admission.
+/// The most queues (targets and links) that the requests of one tenant pass. Each adds some dozen
+/// rows to the linear program that admission solves.
 pub const MAX_QUEUES_OF_TENANT: usize = 1024;
 /// The longest SLO. Nobody calls a latency of an hour a tail latency.
 pub const MAX_SLO_SECONDS: f64 = 3600.0;

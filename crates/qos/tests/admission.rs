@@ -64,7 +64,7 @@ fn a_newcomer_may_change_the_buckets_of_others() {
 }
 
 #[test]
-fn tenants_that_share_no_queue_are_left_alone() {
+fn tenants_that_share_no_queue_with_a_newcomer_keep_their_buckets() {
     let mut admission = admission(2);
     admit(&mut admission, candidate("a", 1.0, &[(0.6, 0.1), (0.2, 0.9)]));
     let before = admission.tenants()[0].clone();

@@ -1,4 +1,5 @@
-//! Tests of the estimators of the thesis: which of three equal tenants on three targets they admit.
+//! Tests of the estimators of the SLO thesis: which of three equal tenants on three targets they
+//! admit.
 
 mod common;
 

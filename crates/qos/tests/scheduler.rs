@@ -173,7 +173,7 @@ fn a_request_of_unknown_work_passes_unless_the_bucket_is_empty() {
 }
 
 #[test]
-fn true_work_corrects_what_was_charged() {
+fn the_true_work_of_a_completed_request_corrects_its_charge() {
     let mut scheduler = device(1);
     let tenant = promised(&mut scheduler, 0, &[(0.1, 1.0)]);
     let mut tokens_after = |charged, truly| {

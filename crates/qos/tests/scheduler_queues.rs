@@ -163,7 +163,7 @@ fn a_burst_after_silence_is_refused_only_once_its_rate_of_service_is_known() {
     for _ in 0..100 {
         scheduler.enqueue(with(5000), ms(0)).unwrap();
     }
-    // The device takes ten times as long as expected. So the other 90 requests must wait for nine
+    // The device completes ten requests in a second. So the 90 requests that still wait need nine
     // seconds.
     for tenth in 1..=10 {
         let Next::Send(sent) = scheduler.next(ms(100 * (tenth - 1))) else { panic!("none waits") };

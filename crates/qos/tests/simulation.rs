@@ -108,7 +108,7 @@ fn greedy_traffic_reaches_nine_tenths_of_the_bound_of_a_queue() {
 }
 
 #[test]
-fn turns_break_the_bound_of_equal_priorities() {
+fn tenants_that_take_turns_can_exceed_their_latency_bound() {
     let (small, large) = (bucket(0.1, 0.05), bucket(0.8, 0.05));
     let flows = [small, large].map(|bucket| Flow { bucket, priority: 0 });
     let bound = queue_delays(Service::DEVICE, &flows)[0].unwrap();

@@ -1,10 +1,9 @@
 //! Tests that admission does not refuse too much. If it refuses a tenant, some tenant would miss
-//! its promise in the simulation. It admits at least half as many tenants as the largest set that
-//! holds.
+//! its promise in the simulation. It admits at least half as many tenants as the largest set whose
+//! promises are all kept in the simulation.
 //!
-//! A set of tenants *holds* if no simulated request takes longer than promised while each tenant
-//! sends all that its arrival curve allows, as early as possible. A promise covers such traffic,
-//! too.
+//! Each simulated tenant sends all that its arrival curve allows, as early as possible. Its promise
+//! covers this traffic.
 
 mod common;
 
@@ -75,7 +74,7 @@ fn greedy(priority: usize, asking: &Asking) -> SimulatedTenant {
     SimulatedTenant { settings: vec![(0, settings)], requests: requests.collect() }
 }
 
-/// Whether no tenant of the set misses its promise in the simulation.
+/// Whether the promises of all tenants in the set are kept in the simulation.
 fn holds(set: &[&Asking]) -> bool {
     worst(set) <= 1.0
 }
@@ -121,8 +120,8 @@ fn set_of(tenants: &[Asking], bits: u32) -> Vec<&Asking> {
     tenants.iter().enumerate().filter(|(place, _)| is_in(*place)).map(|(_, own)| own).collect()
 }
 
-/// The number of tenants in the largest set that holds. If a set does not hold, no larger set that
-/// contains it holds.
+/// The size of the largest set of tenants whose promises are all kept in the simulation. If the
+/// promises of a set are not kept, those of a larger set that contains it are not kept either.
 fn largest_that_holds(tenants: &[Asking]) -> usize {
     let sizes = (1..=tenants.len()).take_while(|size| {
         let sets = (1_u32..1 << tenants.len()).filter(|bits| bits.count_ones() as usize == *size);
@@ -132,17 +131,17 @@ fn largest_that_holds(tenants: &[Asking]) -> usize {
 }
 
 #[test]
-fn admission_admits_at_least_half_of_the_largest_set_that_holds() {
+fn admission_admits_at_least_half_as_many_tenants_as_could_keep_their_promises() {
     let (mut admitted_in_all, mut largest_in_all) = (0, 0);
     for seed in seeds(40) {
         let tenants = tenants(seed);
         let admitted = admitted(&tenants);
         let set: Vec<_> = admitted.iter().map(|place| &tenants[*place]).collect();
-        assert!(holds(&set), "seed {seed}: what is admitted does not hold");
+        assert!(holds(&set), "seed {seed}: an admitted tenant misses its promise");
         let largest = largest_that_holds(&tenants);
         assert!(
             2 * admitted.len() >= largest,
-            "seed {seed}: {} of {TENANTS} are admitted, and {largest} hold",
+            "seed {seed}: {} of {TENANTS} are admitted, and {largest} could keep their promises",
             admitted.len()
         );
         admitted_in_all += admitted.len();
@@ -169,8 +168,8 @@ fn a_refused_tenant_would_make_a_promise_fail_or_nearly_fail() {
         }
     }
     println!("{missed} of {forced} make somebody miss; the others come within {least:.3} of it");
-    // The bound is slightly too high: it assumes an outstanding request that may not exist, and it
-    // rounds up.
+    // Some refused tenants would just keep their promise. The bound is slightly too high: it
+    // assumes an outstanding request that may not exist, and it rounds up.
     assert!(missed * 100 >= forced * 85, "{missed} of {forced}");
     assert!(
         least > 0.8,

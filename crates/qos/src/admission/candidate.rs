@@ -15,8 +15,8 @@ use crate::limits::{MAX_QUEUES_OF_TENANT, MAX_SLO_SECONDS};
 pub struct Queue {
     /// The name that error messages use for the queue.
     pub name: String,
-    /// How long a promised request may wait for requests of lower priority that the device has
-    /// already got. At a device, this is the work of all requests that may be outstanding.
+    /// How long a promised request may wait for requests of lower priority that the device is
+    /// already serving. At most, this is the work of all requests that may be outstanding.
     #[serde(default)]
     pub blocking_seconds: f64,
 }
@@ -28,7 +28,10 @@ impl Queue {
             true => Ok(()),
             false => {
                 let blocking = self.blocking_seconds;
-                Err(Error::invalid(format!("a blocking time of {blocking} s")).on(&self.name))
+                Err(Error::invalid(format!(
+                    "the blocking time is {blocking} s; it must be a finite number from 0"
+                ))
+                .on(&self.name))
             }
         }
     }
@@ -125,42 +128,47 @@ impl Candidate {
         let wrong = |message: String| Err(Error::invalid(message).on(&self.tenant));
         if !(self.slo_seconds > 0.0 && self.slo_seconds <= MAX_SLO_SECONDS) {
             return wrong(format!(
-                "an SLO of {} s; it must be above 0 and at most {MAX_SLO_SECONDS} s",
+                "the SLO is {} s; it must be above 0 and at most {MAX_SLO_SECONDS} s",
                 self.slo_seconds
             ));
         }
         if let Some(violation) = self.violation {
             if !(violation > 0.0 && violation < 1.0) {
                 return wrong(format!(
-                    "a violation of {violation}; it is a number between 0 and 1"
+                    "the violation is {violation}; it must be above 0 and below 1"
                 ));
             }
             if self.legs.iter().any(|leg| leg.len() != 1) {
-                return wrong("a stochastic promise for a leg through several queues".to_owned());
+                return wrong(
+                    "each leg of a stochastic promise must pass one queue only".to_owned(),
+                );
             }
         }
         if self.flows.is_empty() || self.flows.len() > MAX_QUEUES_OF_TENANT {
             return wrong(format!(
-                "traffic at {} queues; a tenant has from 1 to {MAX_QUEUES_OF_TENANT}",
+                "the tenant has traffic at {} queues; it must be from 1 to {MAX_QUEUES_OF_TENANT}",
                 self.flows.len()
             ));
         }
         let mut own: Vec<_> = self.flows.iter().map(|flow| flow.queue).collect();
         own.sort_unstable();
         if own.windows(2).any(|pair| pair[0] == pair[1]) || own.last() >= Some(&queues) {
-            return wrong("a queue is named twice or does not exist".to_owned());
+            return wrong(
+                "a flow names a queue that does not exist, or two flows name the same queue"
+                    .to_owned(),
+            );
         }
         let mut is_passed = vec![false; self.flows.len()];
         for flow in self.legs.iter().flatten() {
             match is_passed.get_mut(*flow) {
                 Some(is_passed) => *is_passed = true,
                 None => {
-                    return wrong(format!("a leg through the flow {flow}; there is no such flow"));
+                    return wrong(format!("a leg names the flow {flow}, which does not exist"));
                 }
             }
         }
         match is_passed.contains(&false) {
-            true => wrong("a flow that no leg passes".to_owned()),
+            true => wrong("the tenant has a flow that no leg passes".to_owned()),
             false => Ok(()),
         }
     }

@@ -49,8 +49,8 @@ impl Admission {
         Ok(Self { queues, placement_epoch, tenants: vec![] })
     }
 
-    /// Restores stored tenants with their buckets. This does not check the promises, although the
-    /// queues may have become slower since. The next admission checks them.
+    /// Restores stored tenants with their buckets. It does not check the promises, although targets
+    /// may have become slower since admission. The next admission checks them.
     ///
     /// # Errors
     /// As [`Admission::admit`]; also `Invalid` if a tenant does not have one bucket for each flow.
@@ -64,8 +64,11 @@ impl Admission {
             let Admitted { candidate, buckets } = &admitted;
             restored.check(candidate)?;
             if buckets.len() != candidate.flows.len() {
-                return Err(Error::invalid("there must be one token bucket for each flow")
-                    .on(&candidate.tenant));
+                return Err(Error::invalid(
+                    "the stored promise does not have one token bucket for each flow",
+                )
+                .on(&candidate.tenant)
+                .hint("evict the tenant and admit it again"));
             }
             restored.tenants.push(admitted);
         }
@@ -173,7 +176,7 @@ impl Admission {
         let tenant = &candidate.tenant;
         if candidate.placement_epoch != self.placement_epoch {
             return Err(Error::stale(format!(
-                "curves for the placement of epoch {}; the placement has epoch {}",
+                "the curves were computed for the placement of epoch {}, and the placement now has epoch {}",
                 candidate.placement_epoch, self.placement_epoch
             ))
             .on(tenant)
@@ -185,13 +188,17 @@ impl Admission {
                 .hint("evict it first"));
         }
         if self.tenants.len() == MAX_TENANTS {
-            return Err(Error::exhausted(format!("{MAX_TENANTS} tenants are admitted")).on(tenant));
+            return Err(Error::exhausted(format!(
+                "{MAX_TENANTS} tenants have a promise already, the most there can be"
+            ))
+            .on(tenant)
+            .hint("evict a tenant first"));
         }
         Ok(())
     }
 
     /// The indices of the admitted tenants whose latency the candidate can change: they share a
-    /// queue with the candidate, or with another such tenant.
+    /// queue with the candidate, directly or through other tenants.
     pub(super) fn group(&self, candidate: &Candidate) -> Vec<usize> {
         let mut is_shared = vec![false; self.queues.len()];
         let mut is_in = vec![false; self.tenants.len()];
@@ -226,8 +233,8 @@ impl Admission {
         present.chain([candidate]).collect()
     }
 
-    /// Buckets for the group and the candidate with which all promises are kept; `None` if there
-    /// are none.
+    /// Token buckets for the tenants in `group` and the candidate that keep all promises; `None` if
+    /// there are none.
     pub(super) fn fitting(
         &self,
         candidate: &Candidate,

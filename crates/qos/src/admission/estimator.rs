@@ -1,4 +1,5 @@
-//! Computes from a trace how much work a tenant brings to each queue, by the methods of the thesis.
+//! Computes from a trace how much work a tenant brings to each queue, by the methods of the SLO
+//! thesis (*Supporting Tail Latency SLOs in Ceph*).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -123,7 +124,7 @@ impl QueueTraces {
                 (targets.first(), targets.iter().all(|target| *target < layout.targets()))
             else {
                 return Err(Error::invalid(format!(
-                    "the layout names the targets {targets:?}; there are {} targets",
+                    "the layout puts an object on the targets {targets:?}; their indices must be below {}",
                     layout.targets()
                 ))
                 .on(object.unwrap_or_default()));

@@ -30,8 +30,8 @@ pub struct PlacedTenant {
 pub enum FirstFit {
     /// It solves the linear program for each target.
     Plain,
-    /// Like `Plain`, but first skips each target on which two rows of the linear program cannot
-    /// both hold. The resulting placement is the same.
+    /// Like `Plain`, but first skips each target at which two rows of the linear program already
+    /// rule the tenant out. The resulting placement is the same.
     #[default]
     Fast,
 }
@@ -113,7 +113,8 @@ impl Load {
     }
 
     /// The least that this tenant adds to a row of the linear program with these weights. Its
-    /// bucket must lie on or above its r-b curve, so the minimum is at a corner of that curve.
+    /// bucket lies on or above its r-b curve (the least burst for each rate), so the minimum is at
+    /// a corner of that curve.
     fn least(&self, rate_weight: f64, burst_weight: f64) -> f64 {
         let at =
             |corner: &RateBurst| rate_weight * corner.rate + burst_weight * corner.burst_seconds;

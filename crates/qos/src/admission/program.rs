@@ -11,15 +11,16 @@
 //! - The latency along each path of queues is at most the SLO. There is one row for each path, each
 //!   SLO `S` of a tenant that uses it, and each queue `j` on it. The row adds the bursts at the
 //!   queues of the path of all flows with an SLO up to `S`, divided by `S`. It also adds the rates
-//!   at `j` of all flows with a shorter SLO. The sum is at most 1. This is the bound of the
-//!   calculus, solved for 1.
+//!   at `j` of all flows with a shorter SLO. The sum is at most 1. This is the latency bound of the
+//!   calculus, rearranged.
 //!
 //! A stochastic promise has no such row, because its bound is not linear. Instead the caller tries
 //! several weights for the bursts of these tenants ([`Stochastic`]). In the rows of deterministic
 //! promises these tenants count like all others.
 //!
-//! Some coefficients are as small as 6e-8, but the solver's tolerance is absolute. So each row is
-//! scaled to a largest coefficient of 1, and the unit of a tenant's burst is its SLO.
+//! Some coefficients are as small as 6e-8, and the solver would ignore them, because its tolerance
+//! is absolute. So each row is scaled to a largest coefficient of 1, and the unit of a tenant's
+//! burst is its SLO.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,8 +30,8 @@ use super::candidate::Rank;
 use super::{Candidate, Queue, Sharing};
 use crate::RateBurst;
 
-/// The highest sum of rates at a queue, and the fraction of an SLO that the program uses. The
-/// remaining thousandth is a margin for rounding.
+/// The fraction of a queue's rate and of an SLO that the program uses. The remaining thousandth is
+/// a margin for rounding.
 pub(super) const USABLE: f64 = 0.999;
 /// How far the solution may violate a row, whose largest coefficient is 1.
 const ROW_TOLERANCE: f64 = 1e-10;

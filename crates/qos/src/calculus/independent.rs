@@ -24,15 +24,15 @@ use super::RateBurst;
 
 /// The length of the first spans, as a part of the latency.
 const FIRST_SPAN: f64 = 1.0 / 32.0;
-/// The length of a later span, as a fraction of the time from its end to the request: the least and
-/// the greatest fraction.
+/// The least and the greatest length of a later span, as a fraction of the time from its end to the
+/// request.
 const GROWTH: (f64, f64) = (0.01, 0.125);
 /// The most spans. A queue needs fewer unless its load is close to its capacity.
 const MAX_SPANS: usize = 4096;
-/// The number of steps in the search for the best `theta`. Each step narrows the range to 0.62 of
-/// its length.
+/// The number of steps in the golden-section search for the best `theta`. Each step narrows the
+/// range to 0.62 of its length.
 const THETA_STEPS: usize = 32;
-/// The search for `theta` begins at this number divided by the work for which the queue has time.
+/// The search for `theta` begins at this number divided by the work that the queue can do in time.
 /// It ends at [`MOST_THETA`] divided by the work of the smallest flow.
 const LEAST_THETA: f64 = 1e-2;
 /// With this limit, the search finds the best `theta` for probabilities of `exp(-50)` or more.
@@ -46,8 +46,8 @@ const LARGE_EXPONENT: f64 = 50.0;
 pub struct SharedQueue<'a> {
     /// The longest time for which requests of lower priority keep the queue busy.
     pub blocking_seconds: f64,
-    /// The sum of the flows that are served first and may depend on each other. They may bring
-    /// their work at the worst time.
+    /// The sum of the flows that are served first and may depend on each other. All of them may
+    /// burst at the worst time.
     pub certain: RateBurst,
     /// Independent flows that are served first.
     pub higher: &'a [RateBurst],
@@ -94,9 +94,8 @@ impl SharedQueue<'_> {
     }
 
     /// Bounds the probability that the flows overload the queue over one span of time, which lasts
-    /// from `back` to `after` seconds before the request. The bound counts the work that arrives
-    /// from the start of the span on, and the service from its end on, until the latency has
-    /// passed.
+    /// from `back` to `after` seconds before the request. It counts work from the start of the span
+    /// on, but service only from the end of the span on. So the bound is never too low.
     fn is_too_much(&self, back: f64, after: f64, latency: f64) -> f64 {
         let certain = self.certain.work_within(back + latency) + self.own.work_within(back);
         let room = after + latency - self.blocking_seconds - certain;
@@ -154,8 +153,8 @@ pub fn late_probability(queue: &SharedQueue<'_>, latency_seconds: f64) -> f64 {
             return 1.0;
         }
         let most = all.work_within(back) + latency_seconds * rate_of(queue.higher, queue.certain);
-        // If this holds, the queue finishes in time even if all flows burst together in an earlier
-        // span.
+        // Earlier spans add nothing: the queue finishes in time even if all flows burst together in
+        // one of them.
         if queue.blocking_seconds + most <= after + latency_seconds {
             return sum;
         }

@@ -6,7 +6,7 @@ pub fn stages_latency(delays: impl IntoIterator<Item = Option<f64>>) -> Option<f
 }
 
 /// The latency of a request that takes several paths in parallel, such as one for each copy of a
-/// write: the longest of their latencies.
+/// write: the latency of the slowest path.
 pub fn legs_latency(latencies: impl IntoIterator<Item = Option<f64>>) -> Option<f64> {
     latencies.into_iter().try_fold(0.0, |longest, latency| Some(f64::max(longest, latency?)))
 }

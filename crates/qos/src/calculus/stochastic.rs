@@ -2,14 +2,14 @@
 //! exceeds.
 //!
 //! The deterministic bound assumes that all tenants burst at once, which is rare if tenants are
-//! independent. So [`violation_probability`] admits more tenants than
+//! independent. So admission accepts more tenants by [`violation_probability`] than by
 //! [`queue_delays`](super::queue_delays). The idea is that of SNC-Meister.
 //!
-//! Time is cut into slots. A [`MarkovSource`] is on or off in each slot. In every slot in which it
-//! is on, it brings the same work at the start of the slot. For each `theta > 0`, the mean of
-//! `exp(theta * work of n slots)` is at most `prefactor * growth^n`. For every `n`, this bounds the
-//! probability that the last `n` slots brought too much work. The result is the sum of these
-//! probabilities, with the best `theta`.
+//! Time is cut into slots. A [`MarkovSource`] is on or off in each slot. In each slot in which it
+//! is on, it brings the same amount of work, at the start of the slot. For each `theta > 0`, the
+//! mean of `exp(theta * work of n slots)` is at most `prefactor * growth^n`. For every `n`, this
+//! bounds the probability that the last `n` slots brought too much work. The result is the sum of
+//! these probabilities, with the best `theta`.
 //!
 //! **Invariant:** if a number is invalid, the probability is 1.
 
@@ -56,7 +56,7 @@ impl MarkovSource {
         match is_probability(start) && is_probability(stop) && is_work {
             true => Ok(Self { start, stop, slot_work_seconds }),
             false => Err(Error::invalid(format!(
-                "a source with the probabilities {start} and {stop}, and {slot_work_seconds} s a slot"
+                "a source needs probabilities above 0 and at most 1, and work above 0 s in a slot; got start {start}, stop {stop} and {slot_work_seconds} s"
             ))),
         }
     }
@@ -70,8 +70,10 @@ impl MarkovSource {
         let slots = trace.duration_seconds() / slot_seconds;
         let is_count = slots >= 0.0 && slots <= MAX_SLOTS as f64;
         if !is_count {
-            return Err(Error::invalid(format!("a trace of {slots} slots"))
-                .hint(format!("choose slots so long that there are at most {MAX_SLOTS}")));
+            return Err(Error::invalid(format!(
+                "the trace has {slots} slots, more than {MAX_SLOTS}"
+            ))
+            .hint("choose longer slots"));
         }
         let mut works = vec![0.0; slots as usize + 2];
         let first = trace.arrivals().first().map_or(0.0, |arrival| arrival.at_seconds);

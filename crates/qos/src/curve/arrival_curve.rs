@@ -63,11 +63,13 @@ impl ArrivalCurve {
     /// `Invalid` if there are no lines, or if a rate or a burst is not a finite number from 0.
     pub fn lower_envelope(lines: &[RateBurst]) -> Result<Self> {
         if lines.is_empty() {
-            return Err(Error::invalid("an arrival curve without segments"));
+            return Err(Error::invalid(
+                "an arrival curve needs at least one segment, and this one has none",
+            ));
         }
         if let Some(line) = lines.iter().find(|line| !line.is_valid()) {
             return Err(Error::invalid(format!(
-                "an arrival curve with the rate {} and the burst {}",
+                "the segment with rate {} and burst {} s is invalid: both must be finite and not negative",
                 line.rate, line.burst_seconds
             )));
         }
@@ -175,8 +177,8 @@ impl ArrivalCurve {
                 Some(RateBurst { rate, burst_seconds: burst })
             })
             .collect();
-        // Between two of these rates, the two r-b curves may cross. Both are convex, so their
-        // maximum lies below the straight line there, and the result is high enough.
+        // Between two of these rates, the two r-b curves may cross. Their maximum is convex,
+        // because both are. So it lies below the straight line that the result has there.
         lines.dedup();
         Self::lower_envelope(&lines).unwrap_or_else(|_| self.clone())
     }
@@ -193,9 +195,9 @@ impl ArrivalCurve {
         self.gap(service.rate, |work| service.latency_seconds + work / service.rate)
     }
 
-    /// The largest horizontal distance from this curve to a service curve. `done_after` returns the
-    /// time at which the service has done a given amount of work. Both curves are straight between
-    /// corners, so the distance is largest at a corner.
+    /// The largest horizontal distance (the delay) from this curve to a service curve. `done_after`
+    /// returns the time at which the service has done a given amount of work. Both curves are
+    /// straight between corners, so the distance is largest at a corner.
     fn gap(&self, rate: f64, done_after: impl Fn(f64) -> f64) -> Option<f64> {
         if !(rate > 0.0 && self.least_rate() <= rate) {
             return None;
@@ -248,7 +250,7 @@ impl TryFrom<Segments> for ArrivalCurve {
     fn try_from(Segments { segments }: Segments) -> Result<Self> {
         let begins_at_zero = segments.first().is_none_or(|first| first.start_seconds == 0.0);
         if !begins_at_zero || !segments.windows(2).all(|pair| is_concave(pair[0], pair[1])) {
-            return Err(Error::invalid("the segments are no concave curve")
+            return Err(Error::invalid("the segments do not make a concave curve")
                 .hint("begin each segment where the last one ends, later and with a lower rate"));
         }
         let lines: Vec<_> = segments.iter().map(Segment::line).collect();

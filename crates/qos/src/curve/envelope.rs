@@ -65,7 +65,10 @@ impl Envelope {
     /// `NotFound` if no request came; `Exhausted` if more work came than the target can do.
     pub fn curve(&self, now: Duration) -> Result<ArrivalCurve> {
         if self.work_seconds <= 0.0 {
-            return Err(Error::not_found("the tenant has sent nothing since the watch began"));
+            return Err(Error::not_found(
+                "the tenant has sent nothing since the measurement began",
+            )
+            .hint("measure while the tenant sends requests"));
         }
         // The longer the traffic was watched, the less a burst at the end raises the mean.
         let mean = self.work_seconds / self.watched(now).as_secs_f64().max(f64::MIN_POSITIVE);
@@ -77,9 +80,10 @@ impl Envelope {
             .collect();
         if lines.is_empty() {
             return Err(Error::exhausted(format!(
-                "the tenant sends {:.0}% of what the target can do",
+                "the tenant sends {:.0}% of the work that the target can do",
                 mean * 100.0
-            )));
+            ))
+            .hint("spread its objects over more targets, or lower its traffic"));
         }
         Ok(ArrivalCurve::lower_envelope(&lines)?.pruned(MAX_CURVE_SEGMENTS))
     }

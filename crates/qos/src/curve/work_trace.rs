@@ -38,7 +38,7 @@ impl WorkTrace {
         };
         if !is_ordered || !arrivals.iter().all(is_number) {
             return Err(Error::invalid(
-                "the arrivals are not sorted by time, or a number is invalid",
+                "the arrivals are not sorted by time, or a time or work is negative or not finite",
             ));
         }
         let own = match (arrivals.first(), arrivals.last()) {
@@ -46,7 +46,9 @@ impl WorkTrace {
             _ => 0.0,
         };
         if !duration_seconds.is_finite() || duration_seconds < own {
-            let message = format!("{duration_seconds} s for arrivals within {own} s");
+            let message = format!(
+                "the duration of the trace is {duration_seconds} s, but its arrivals span {own} s"
+            );
             return Err(Error::invalid(message));
         }
         Ok(Self { arrivals, duration_seconds })
@@ -76,7 +78,7 @@ impl WorkTrace {
         match rate.is_finite() && rate > 0.0 {
             true => Ok(rate),
             false => Err(Error::invalid(
-                "the trace has no rate: all requests came at one time, or none takes any time",
+                "the trace has no rate: all requests came at one time, or no request needs any work",
             )
             .hint("use a trace with requests at two or more times")),
         }

@@ -69,7 +69,7 @@ impl Profile {
     /// is not a positive number.
     pub fn new(rows: Vec<ProfileRow>) -> Result<Self> {
         if rows.is_empty() || rows.len() > MAX_PROFILE_ROWS {
-            let message = format!("a profile of {} rows", rows.len());
+            let message = format!("the profile has {} rows", rows.len());
             return Err(
                 Error::invalid(message).hint(format!("give from 1 to {MAX_PROFILE_ROWS} rows"))
             );
@@ -77,7 +77,8 @@ impl Profile {
         let mut last = 0;
         for row in &rows {
             if row.bytes <= last {
-                let message = format!("the size {} after the size {last}", row.bytes);
+                let message =
+                    format!("the profile has the size {} after the size {last}", row.bytes);
                 return Err(Error::invalid(message).hint("sort the rows by size, from 1 byte on"));
             }
             last = row.bytes;
@@ -140,8 +141,10 @@ fn check_bandwidth(row: &ProfileRow, kind: IoKind) -> Result<()> {
         return Ok(());
     }
     let (bytes, kind) = (row.bytes, kind.as_str());
-    Err(Error::invalid(format!("{kind} bandwidth {bandwidth} at the size {bytes}"))
-        .hint("give a positive number of bytes per second"))
+    Err(Error::invalid(format!(
+        "the {kind} bandwidth {bandwidth} at the size {bytes} is not positive"
+    ))
+    .hint("give a positive number of bytes per second"))
 }
 
 #[cfg(test)]

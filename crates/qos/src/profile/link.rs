@@ -38,8 +38,10 @@ impl Link {
         if bytes_per_second.is_finite() && bytes_per_second > 0.0 {
             return Ok(Self { bytes_per_second });
         }
-        Err(Error::invalid(format!("a link of {bytes_per_second} bytes per second"))
-            .hint("give a positive number of bytes per second"))
+        Err(Error::invalid(format!(
+            "the speed of the link, {bytes_per_second} bytes per second, is not positive"
+        ))
+        .hint("give a positive number of bytes per second"))
     }
 
     /// The work of one request for one direction of the link.

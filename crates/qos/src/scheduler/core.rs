@@ -55,7 +55,7 @@ pub enum Refused {
 impl From<Refused> for Error {
     fn from(refused: Refused) -> Self {
         match refused {
-            Refused::NoTenant => Self::not_found("no such tenant at this target"),
+            Refused::NoTenant => Self::not_found("this target knows no such tenant"),
             Refused::QueueFull(wait) => Self::exhausted("the queue of the tenant is full")
                 .hint(format!("try again in {} ms", wait.as_millis().max(1))),
             Refused::TooLate(wait) => Self::exhausted("the request would miss its deadline")
@@ -268,7 +268,7 @@ impl Scheduler {
 
     /// Charges a tenant without a promise for work that did not pass this scheduler. Then its
     /// requests wait until other tenants without a promise have got as much work by weight. Charges
-    /// do not add up: the largest one counts, so the tenant catches up soon after they end.
+    /// do not add up, so the tenant catches up soon after the last one: only the largest counts.
     pub fn charge(&mut self, tenant: TenantId, work_seconds: f64, now: Time) {
         let virtual_pass = self.virtual_pass;
         let Some(slot) = self.slot(tenant) else { return };

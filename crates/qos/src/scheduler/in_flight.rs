@@ -51,8 +51,9 @@ pub(super) struct Outstanding {
     /// The outstanding amount of each kind, by [`IoKind::index`].
     of_kind: [Amount; 2],
     sent: Amount,
-    /// The requests that are not overdue, in the order of sending. Each has the total amount that
-    /// was sent up to it. Completed requests may remain in this list for a while.
+    /// The requests that are not overdue, in the order of sending. Each has the amount of all
+    /// requests sent up to and including it. Completed requests may remain in this list for a
+    /// while.
     young: VecDeque<(RequestId, Amount)>,
     /// The priorities of overdue requests, each with the number of such requests.
     overdue: BTreeMap<u32, usize>,

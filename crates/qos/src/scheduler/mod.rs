@@ -7,7 +7,8 @@
 //!
 //! # Order
 //!
-//! The order is that of appendix A of the thesis, with weights for tenants without a promise:
+//! This is the *native* order: that of appendix A of the SLO thesis (*Supporting Tail Latency SLOs
+//! in Ceph*), with weights for tenants without a promise:
 //!
 //! 1. Tenants within their limits go first. A tenant is within its limits if every token bucket
 //!    covers its next request. Among these tenants the highest priority goes first. Among tenants
@@ -23,16 +24,16 @@
 //! # Protocol
 //!
 //! - The scheduler charges a token bucket when a request arrives. When the true work of the request
-//!   is known, it charges the difference. A request of unknown work passes as long as the bucket is
-//!   not empty, and may leave the bucket below 0. A request larger than the burst passes when the
-//!   bucket is full.
+//!   is known, the scheduler charges the difference. A request of unknown work passes as long as
+//!   the bucket is not empty, and may leave the bucket below 0. A request larger than the burst
+//!   passes when the bucket is full.
 //! - A request that is sent although its tenant is outside its limits takes only the tokens that
 //!   are left. It never makes a bucket negative.
 //! - Only few requests are outstanding at the device ([`DeviceLimits`]). While a tenant within its
 //!   limits waits because the device is full, no request of lower priority is sent.
-//! - A device may commit writes in groups ([`Commits`]). Then the limits must allow two groups of
-//!   outstanding writes: the device syncs one while the other gathers. Limits still count requests
-//!   and bytes.
+//! - A device may commit writes in groups ([`Commits`]). Then the limits, which count requests and
+//!   bytes, must allow two groups of outstanding writes: the device syncs one group while the other
+//!   gathers.
 //! - The device may serve requests in any order. Once the requests sent after some request could
 //!   fill the device, no request of lower priority is sent until that request is done.
 //! - A tenant's queue has limits. A request is refused, with the time to wait, if the queue is full

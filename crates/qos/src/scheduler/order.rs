@@ -1,4 +1,5 @@
-//! `Order`: the tenants that have requests, sorted in the native order of service.
+//! `Order`: the tenants that have requests, sorted in the native order of service ([`super`]
+//! defines it).
 //!
 //! There is one list for tenants within their limits. While the first of them waits because the
 //! device is full, no request of lower priority is sent: it would delay that tenant. Other tenants
@@ -10,8 +11,8 @@ use std::collections::BTreeSet;
 use super::{RequestId, TenantId, Time};
 use crate::IoKind;
 
-/// The least work that a request of a tenant without a promise counts as, for example if its work
-/// is unknown.
+/// A request of a tenant without a promise counts as at least this much work, for example if its
+/// work is unknown.
 pub(super) const LEAST_SHARED_SECONDS: f64 = 1e-6;
 
 /// The work that a tenant or group got, divided by its weight. It is never NaN.
@@ -32,8 +33,8 @@ impl Ord for Pass {
     }
 }
 
-/// The order among tenants of equal priority: a time or a turn first, then the number of the
-/// request.
+/// Decides between tenants of equal priority: the lowest time or turn is served first, then the
+/// lowest number of a request.
 pub(super) type Tie = (Time, RequestId);
 
 /// Where a tenant that has requests stands in the order of service.
@@ -128,8 +129,8 @@ impl Group {
 }
 
 impl Order {
-    /// Replaces a tenant's entry in the order. If the tenant stays in its group with the same
-    /// weight, the group does not change.
+    /// Replaces a tenant's entry in the order. The group of the tenant changes only if the tenant
+    /// moves to the other group or gets another weight.
     pub(super) fn replace(&mut self, old: Option<&Entry>, new: Option<&Entry>) {
         if let Some(old) = old {
             self.unlist(old);
@@ -198,8 +199,8 @@ impl Order {
         self.within.first().map(|(priority, _, tenant)| (*priority, *tenant))
     }
 
-    /// The next tenant to serve when no tenant within its limits waits. Its next request is of one
-    /// of these kinds.
+    /// The next tenant to serve when no tenant within its limits waits. It is the first whose next
+    /// request is of one of these kinds.
     pub(super) fn first_left_over(&self, kinds: &[IoKind]) -> Option<TenantId> {
         let outside = kinds.iter().filter_map(|kind| self.kinds[kind.index()].outside.first());
         let weighted = kinds.iter().filter_map(|kind| self.kinds[kind.index()].weighted.first());
@@ -213,9 +214,9 @@ impl Order {
         }
     }
 
-    /// At most `most` tenants in the native order: first those within their limits, then one from
-    /// each of the two other groups in turn. From these groups it takes only tenants whose next
-    /// request is of one of these kinds.
+    /// At most `most` tenants in the native order. First come those within their limits. Then come
+    /// tenants outside their limits and tenants without a promise, in turn; their next request must
+    /// be of one of these kinds.
     pub(super) fn foremost(&self, most: usize, kinds: &[IoKind]) -> Vec<TenantId> {
         let within = self.within.iter().take(most).map(|(.., tenant)| *tenant);
         let mut foremost: Vec<_> = within.collect();

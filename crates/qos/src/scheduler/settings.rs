@@ -72,14 +72,14 @@ impl TenantSettings {
                     |bucket: &RateBurst| bucket.is_valid() && bucket.burst_seconds > 0.0;
                 if buckets.is_empty() || buckets.len() > MAX_BUCKETS {
                     return Err(Error::invalid(format!(
-                        "{} token buckets; a promise has from 1 to {MAX_BUCKETS}",
+                        "the promise has {} token buckets; it must have from 1 to {MAX_BUCKETS}",
                         buckets.len()
                     )));
                 }
                 match buckets.iter().find(|bucket| !is_bucket(bucket)) {
                     None => Ok(()),
                     Some(RateBurst { rate, burst_seconds }) => Err(Error::invalid(format!(
-                        "a token bucket with the rate {rate} and the burst {burst_seconds} s"
+                        "the token bucket with the rate {rate} and the burst {burst_seconds} s is invalid"
                     ))
                     .hint("give a rate from 0 and a burst above 0")),
                 }
@@ -94,7 +94,7 @@ impl TenantSettings {
 }
 
 /// How many requests of one kind, and how many bytes of them, may be outstanding at the device. The
-/// last request may exceed the bytes.
+/// last request may exceed the limit of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KindLimits {
@@ -180,7 +180,7 @@ pub enum Ties {
     /// The tenant whose next request came within its limits first. The latency bound needs this.
     #[default]
     FirstCome,
-    /// The tenants take turns, as in the thesis. Then a tenant with small requests can wait for
+    /// The tenants take turns, as in the SLO thesis. Then a tenant with small requests can wait for
     /// many large requests that arrived later, so its latency can exceed the bound.
     Turns,
 }

@@ -54,7 +54,9 @@ impl Work {
     pub fn seconds(seconds: f64) -> Result<Self> {
         match seconds.is_finite() && seconds >= 0.0 {
             true => Ok(Self(Some(seconds))),
-            false => Err(Error::invalid(format!("a request of {seconds} s of work"))),
+            false => Err(Error::invalid(format!(
+                "the work of a request is {seconds} s; it must be a finite number from 0"
+            ))),
         }
     }
 
@@ -324,7 +326,7 @@ impl Tenant {
 }
 
 /// A time to wait in whole nanoseconds; `None` if it is too long to express. It is rounded up, so
-/// that no token is missing when it ends.
+/// that enough tokens are there when it ends.
 fn rounded_up(seconds: f64) -> Option<Duration> {
     let nanos = (seconds * 1e9).ceil();
     (nanos < u64::MAX as f64).then(|| Duration::from_nanos(nanos as u64))

@@ -1,5 +1,5 @@
-//! Lets an order other than the native one choose the tenant, from a list of the waiting tenants.
-//! Order programs use it.
+//! Lets another order than the native one ([`super`] defines it) choose the next tenant from a
+//! list. Order programs use it.
 //!
 //! The scheduler passes the order a list of tenants with requests, and the order names one of them.
 //! If the device has room for that tenant's request, the request is sent. Otherwise no request is
@@ -38,8 +38,8 @@ pub struct Waiting {
     pub priority: Option<u32>,
     /// Its weight; 1 if it has a promise.
     pub weight: f64,
-    /// The tenant's work that was sent, divided by its weight. When a tenant begins to wait, its
-    /// share is at least that of the tenant that was served last.
+    /// The tenant's work that was sent, divided by its weight. When an idle tenant gets a request,
+    /// its share rises at least to that of the tenant that was served last.
     pub share: f64,
     /// The share as the native order counts it, only among tenants without a promise.
     pub left_over_share: f64,

@@ -29,7 +29,7 @@ pub const LEASE: Duration = Duration::from_secs(5);
 pub const IGNORED_AFTER: Duration = Duration::from_millis(5500);
 /// The time between two claims of a gateway.
 pub const CLAIM_INTERVAL: Duration = Duration::from_secs(1);
-/// The least demand that a gateway counts as, as a fraction of the total demand. So a gateway
+/// The demand of a gateway counts as at least this fraction of the total demand. So a gateway
 /// without requests keeps some tokens, and can serve a new request before its next claim.
 const LEAST_DEMAND: f64 = 0.02;
 /// A smaller fraction than this counts as 0.
@@ -102,8 +102,8 @@ pub fn next_claim(own: &Claim, others: &[&Claim], demand: &BTreeMap<Shared, f64>
         let whole = others_demand + demand;
         let least = LEAST_DEMAND * whole.max(f64::MIN_POSITIVE);
         let gateways = others.len() as f64 + 1.0;
-        // The demand of every gateway is raised by `least`, and so is the sum. So the fair shares
-        // still add up to 1.
+        // The demand of every gateway is raised by `least`, so the sum is raised by `least` for
+        // each gateway. The fair shares still add up to 1.
         let fair = (demand + least) / (whole + gateways * least);
         let free = (1.0 - used).max(0.0);
         let part = fair.min(free);

@@ -24,8 +24,8 @@ struct Lane {
     serving: Vec<RequestId>,
 }
 
-/// A simulated device. A serial device has one lane for all requests. A device that commits in
-/// groups has a lane for reads and a lane for writes.
+/// A simulated device. Its lanes serve requests at the same time: a serial device has one lane, and
+/// a device that commits in groups has one for reads and one for writes.
 #[derive(Debug)]
 pub(super) struct Device {
     kind: SimulatedDevice,

@@ -65,7 +65,7 @@ impl Queue {
         Ok(true)
     }
 
-    /// Sends the requests that may go, and starts the idle lanes of the device. Returns these
+    /// Sends the requests that may go, and starts the idle lanes of the device. Returns the started
     /// lanes, each with the time at which it will be done.
     pub(super) fn begin(&mut self, now: Time) -> Vec<(usize, Time)> {
         let mut begun = vec![];

@@ -129,8 +129,10 @@ impl Run<'_> {
         let queue = self.queues.get_mut(step.queue).ok_or_else(|| no_queue(step.queue))?;
         match queue.arrive(traveller, step, request.kind, request.bytes, now)? {
             true => Ok(()),
-            false => Err(Error::exhausted("a simulated queue has no room for a request")
-                .on(format!("queue {}", step.queue))),
+            false => Err(Error::exhausted(
+                "the simulated queue is full: it has no room for another request",
+            )
+            .on(format!("queue {}", step.queue))),
         }
     }
 }

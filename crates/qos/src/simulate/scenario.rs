@@ -22,12 +22,12 @@ pub enum SimulatedDevice {
     /// It serves one request after the other, in the order in which they are sent.
     #[default]
     Serial,
-    /// It serves reads one after the other, and writes in groups at the same time. A group consists
-    /// of all writes that wait when it starts. The whole group is done together.
+    /// It serves reads one after the other. At the same time it serves writes in groups: a group is
+    /// all writes that wait when it starts, and they are done together.
     Groups {
-        /// How long the sync of a group takes, independent of the size of the group. The work of
-        /// each write includes a part of the two syncs of a full device, which the simulated device
-        /// subtracts again.
+        /// How long the sync of a group takes, whatever the size of the group. The work of a write
+        /// contains its part of two syncs. The simulated device subtracts that part, because it
+        /// adds the sync itself.
         sync: Duration,
         /// When the device starts the next group.
         next: NextGroup,

@@ -33,7 +33,9 @@ impl LineReader for Lines {
             major.parse::<u32>().is_ok() && minor.parse::<u32>().is_ok()
         });
         if !is_device {
-            return Err(Error::invalid(format!("{device:?} is no device")));
+            return Err(Error::invalid(format!(
+                "{device:?} is no device; a device is MAJOR,MINOR"
+            )));
         }
         let (_cpu, _sequence) = (next("CPU")?, next("sequence number")?);
         let at = seconds(next("time")?)?;

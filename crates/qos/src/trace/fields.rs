@@ -11,7 +11,9 @@ use crate::limits::MAX_TRACE_REQUEST_BYTES;
 pub(super) fn comma_fields<const N: usize>(line: &str) -> Result<[&str; N]> {
     let fields: Vec<_> = line.split(',').map(str::trim).collect();
     let count = fields.len();
-    fields.try_into().map_err(|_| Error::invalid(format!("{count} fields instead of {N}")))
+    fields
+        .try_into()
+        .map_err(|_| Error::invalid(format!("the line has {count} fields instead of {N}")))
 }
 
 /// A whole number.
@@ -34,7 +36,7 @@ pub(super) fn checked_size(bytes: u64) -> Result<u64> {
     match bytes <= MAX_TRACE_REQUEST_BYTES {
         true => Ok(bytes),
         false => Err(Error::invalid(format!(
-            "a request of {bytes} bytes; the longest may have {MAX_TRACE_REQUEST_BYTES}"
+            "the request has {bytes} bytes; the longest may have {MAX_TRACE_REQUEST_BYTES}"
         ))),
     }
 }
@@ -58,7 +60,11 @@ pub(super) fn kind(text: &str, read: &str, write: &str) -> Result<IoKind> {
 
 /// A time in seconds, with up to nine decimals.
 pub(super) fn seconds(text: &str) -> Result<Duration> {
-    let wrong = || Error::invalid(format!("the time {text:?} is no number of seconds"));
+    let wrong = || {
+        Error::invalid(format!(
+            "the time {text:?} is not a number of seconds with at most nine decimals"
+        ))
+    };
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let is_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
     if fraction.len() > 9 || !is_digits(fraction) || text.ends_with('.') {

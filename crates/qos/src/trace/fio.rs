@@ -68,7 +68,11 @@ impl LineReader for Lines {
             ("add" | "open" | "close" | "sync" | "datasync" | "trim", _) => {
                 return Ok(Line::Nothing);
             }
-            (action, _) => return Err(Error::invalid(format!("there is no action {action:?}"))),
+            (action, _) => {
+                return Err(Error::invalid(format!(
+                    "there is no action {action:?} in this version of iologs"
+                )));
+            }
         };
         let offset = number(next(&mut fields, "offset")?, "offset")?;
         let bytes = size(next(&mut fields, "length")?)?;

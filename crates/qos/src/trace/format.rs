@@ -57,7 +57,7 @@ impl TraceFormat {
         }
     }
 
-    /// The format of a trace with this first line; `None` if no format or several formats allow it.
+    /// The format of a trace with this first line; `None` if the line fits no format or several.
     pub fn detect(first_line: &str) -> Option<Self> {
         let line = first_line.trim_end();
         if line == nacre::HEADER {

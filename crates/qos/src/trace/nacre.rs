@@ -32,7 +32,10 @@ impl LineReader for Lines {
         }
         let fields: Vec<_> = line.splitn(4, ' ').collect();
         let [at, kind_, bytes, object] = fields[..] else {
-            return Err(Error::invalid(format!("{} fields instead of 4", fields.len())));
+            return Err(Error::invalid(format!(
+                "the line has {} fields instead of 4",
+                fields.len()
+            )));
         };
         Ok(Line::Request(RawRecord {
             at: seconds(at)?,

@@ -66,7 +66,11 @@ pub fn read(input: impl BufRead, format: Option<TraceFormat>) -> Result<Trace> {
     let format = match (format, &first) {
         (Some(format), _) => format,
         (None, Some(line)) => TraceFormat::detect(line).ok_or_else(|| unknown_format(line))?,
-        (None, None) => return Err(Error::invalid("the trace is empty")),
+        (None, None) => {
+            return Err(
+                Error::invalid("the trace is empty").hint("record while the tenant sends requests")
+            );
+        }
     };
     let mut reader = format.reader()?;
     let mut builder = Builder::new(format);
@@ -111,7 +115,7 @@ impl<R: BufRead> Lines<R> {
             here(Error::unavailable(format!("the trace cannot be read: {cause}")))
         })?;
         if count as u64 == bound && !self.buffer.ends_with(b"\n") {
-            let message = format!("a line of more than {MAX_TRACE_LINE_BYTES} bytes");
+            let message = format!("the line has more than {MAX_TRACE_LINE_BYTES} bytes");
             return Err(here(Error::invalid(message)));
         }
         if count == 0 {
@@ -145,7 +149,7 @@ impl Builder {
 
     fn add(&mut self, record: &RawRecord<'_>) -> Result<()> {
         if self.records.len() == MAX_TRACE_RECORDS {
-            let message = format!("more than {MAX_TRACE_RECORDS} requests");
+            let message = format!("the trace has more than {MAX_TRACE_RECORDS} requests");
             return Err(Error::exhausted(message).hint("split the trace"));
         }
         let place = match record.place {
@@ -171,7 +175,7 @@ impl Builder {
         let bytes = self.name_bytes + name.len();
         if self.names.len() == MAX_TRACE_NAMES || bytes > MAX_TRACE_NAME_BYTES {
             let message = format!(
-                "more than {MAX_TRACE_NAMES} names, or more than {MAX_TRACE_NAME_BYTES} bytes of names"
+                "the trace has more than {MAX_TRACE_NAMES} names, or more than {MAX_TRACE_NAME_BYTES} bytes of names"
             );
             return Err(Error::exhausted(message).hint("split the trace"));
         }
@@ -185,7 +189,8 @@ impl Builder {
     fn finish(mut self) -> Result<Trace> {
         self.records.sort_by_key(|record| record.at);
         let Some(first) = self.records.first().map(|record| record.at) else {
-            return Err(Error::invalid("the trace has no requests"));
+            return Err(Error::invalid("the trace has no requests")
+                .hint("record while the tenant sends requests"));
         };
         for record in &mut self.records {
             record.at -= first;

@@ -60,7 +60,7 @@ impl Trace {
     }
 
     /// The name of the record's object, if the trace names it. A volume is assumed to consist of
-    /// objects of `block_bytes`, as in the thesis.
+    /// objects of `block_bytes`, as in the SLO thesis.
     pub fn object(&self, record: &TraceRecord, block_bytes: u64) -> Option<String> {
         match record.place {
             Place::Unknown => None,

@@ -76,7 +76,8 @@ fn topology(random: &mut Random) -> Topology {
     }
 }
 
-/// A random device that commits in groups, and the least work of a request: its part of the syncs.
+/// A random device that commits writes in groups, and the least work of a write: its part of the
+/// syncs.
 fn device(
     random: &mut Random,
     limits: DeviceLimits,

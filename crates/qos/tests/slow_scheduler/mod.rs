@@ -9,8 +9,8 @@ use std::time::Duration;
 use nacre_qos::IoKind;
 use nacre_qos::scheduler::{DeviceLimits, RequestId, Share, TenantSettings, Ties};
 
-/// The largest error by rounding in the tokens of a bucket, in seconds of work. A bucket counts as
-/// not empty from twice this amount on.
+/// The largest rounding error in the tokens of a bucket, in seconds of work. A bucket with less
+/// than twice this amount counts as empty.
 const ROUNDING: f64 = 1e-9;
 
 #[derive(Debug, Clone, Copy)]
@@ -277,8 +277,8 @@ impl Tenant {
         }
     }
 
-    /// The time at which a shaper lets the last charged request pass. Until then the level must
-    /// fall to the burst, or to the work of the request if that is more.
+    /// The time at which a shaper lets the last charged request pass: when the level of each bucket
+    /// has fallen to its burst, or to the work of the request if that is more.
     fn within_at(&self, work: f64, now: Duration) -> Duration {
         let waits = buckets(&self.settings).iter().enumerate().map(|(at, bucket)| {
             let too_much = self.level(at, now) - bucket.burst_seconds.max(work);
