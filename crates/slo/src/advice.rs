@@ -98,7 +98,7 @@ struct Advisor<'a> {
 }
 
 /// Gives advice for the promises in `state` and for `newcomer`, a tenant that asks for a promise.
-/// `slowdowns` says for each target how many times longer requests take than in its profile.
+/// `slowdowns` says how many times longer requests take on each target than its profile says.
 ///
 /// # Errors
 /// `NotFound` if no target has a profile; `Invalid` if the newcomer's request for a promise is
@@ -138,7 +138,7 @@ impl Advisor<'_> {
             let flow = |flow: &crate::PromisedFlow| {
                 let known = |(target, _): &(&TargetName, _)| target.as_str() == flow.target;
                 let queue = self.profiles.iter().position(known).ok_or_else(|| {
-                    Error::stale(format!("{} has no profile", flow.target))
+                    Error::stale(format!("the target {} has no profile", flow.target))
                         .on(name)
                         .hint(format!("admit it again: nacre slo evict {name}"))
                 })?;

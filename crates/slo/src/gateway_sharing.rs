@@ -1,5 +1,6 @@
 //! Divides the promises of tenants among the gateways to one Ceph cluster, by the rules of
-//! [`nacre_qos::sharing`]. Each gateway stores its claim as one entry of the map `slo-claims`.
+//! [`nacre_qos::sharing`]. Each gateway stores its *claim*, the fractions that it uses, as one
+//! entry of the map `slo-claims`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -48,8 +49,8 @@ struct Sharing {
     node: Arc<NodeSlo>,
     clock: Arc<dyn Clock>,
     seen: ClaimAges,
-    /// For each promise, the total work that was asked for at the last claim, and the time of that
-    /// claim.
+    /// For each promise, the total work that clients had asked for by the last claim, and the time
+    /// of that claim.
     asked: BTreeMap<Shared, (f64, Duration)>,
 }
 
@@ -91,7 +92,10 @@ impl Sharing {
 fn claims(map: &MapState) -> Result<BTreeMap<String, Claim>> {
     let claim = |(gateway, value): (&String, &Bytes)| {
         let claim = serde_json::from_slice(value).map_err(|cause| {
-            Error::corrupt(format!("the claim of {gateway} in the map {SLO_CLAIMS_MAP}: {cause}"))
+            Error::corrupt(format!(
+                "the claim of {gateway} in the map {SLO_CLAIMS_MAP} is malformed: {cause}"
+            ))
+            .hint(format!("remove it: nacre map rm {SLO_CLAIMS_MAP} --system '{gateway}'"))
         })?;
         Ok((gateway.clone(), claim))
     };

@@ -6,16 +6,16 @@ use std::time::Duration;
 use nacre_program::Budget;
 use nacre_qos::scheduler::{DeviceLimits, KindLimits};
 
-/// How many requests may be outstanding at a target that commits each write by itself. Such a
-/// target writes three megabytes in some milliseconds.
+/// How many requests may be outstanding at a target that commits each write by itself. Outstanding
+/// requests delay a new one; three megabytes of writes take only some milliseconds.
 pub const MAX_OUTSTANDING: DeviceLimits = DeviceLimits {
     reads: KindLimits { requests: 16, bytes: 3 << 19 },
     writes: KindLimits { requests: 16, bytes: 3 << 20 },
 };
 /// How many requests may be outstanding at a target that commits writes in groups. The 64 writes
 /// are two groups of 32: one is synced while the other gathers. A sync then costs about a third as
-/// much as its group. A write may wait for twice as many bytes as may be outstanding, so their
-/// number is half of that in [`MAX_OUTSTANDING`].
+/// much as its group. A write may wait for two full groups, so the limit of bytes is half of that
+/// in [`MAX_OUTSTANDING`].
 pub const MAX_OUTSTANDING_IN_GROUPS: DeviceLimits = DeviceLimits {
     reads: KindLimits { requests: 16, bytes: 3 << 19 },
     writes: KindLimits { requests: 64, bytes: 3 << 19 },
@@ -54,13 +54,13 @@ pub(crate) const ORDER_BUDGET: Budget = Budget {
     memory_bytes: 1024 * 1024,
     output_bytes: 0,
 };
-/// After a program exceeds its budget, it is not asked for this long. Each such failure delays all
+/// How long an order program is not asked after it has exceeded its budget. Each excess delays all
 /// waiting requests.
 #[cfg(feature = "programs")]
 pub(crate) const PAUSE_AFTER_EXCESS: Duration = Duration::from_secs(1);
 /// The most moves in one advice. An administrator carries them out by hand.
 pub(crate) const MAX_ADVISED_MOVES: usize = 8;
-/// How many tenants an advice tries to move for each of its moves. For each of these tenants it
+/// How many tenants [`advise`](crate::advise) tries to move before it chooses a move. Each try
 /// solves a linear program for each target.
 pub(crate) const MAX_MOVERS: usize = 16;
 /// The pause before a map that could not be read is read again.

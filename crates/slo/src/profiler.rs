@@ -81,7 +81,10 @@ pub async fn profile_targets(
             let samples = measure_all(store, objects, size, plan.of_each).await?;
             for (target, samples) in objects.keys().zip(samples) {
                 if samples.iter().all(|sample| *sample == 0.0) {
-                    let text = format!("{target} answered no {} of {bytes} bytes", kind.as_str());
+                    let text = format!(
+                        "{target} completed no {} of {bytes} bytes in the measurement",
+                        kind.as_str()
+                    );
                     return Err(
                         Error::exhausted(text).hint("check whether its disk is full or broken")
                     );

@@ -1,8 +1,8 @@
 //! `Slos`: admits tenants and ends promises, each with one commit of the map `slo`.
 //!
-//! A decision is made from the state that its commit replaces, and is repeated if another commit
-//! came first. So if there is capacity for only one of two tenants, two administrators cannot both
-//! admit one.
+//! A decision is made from the state that its commit replaces. If another commit came first, the
+//! decision is repeated. So two administrators cannot both give away capacity that is enough for
+//! only one tenant.
 
 use nacre_object::{Error, PoolName, ProgramName, Result, TargetName, TenantName};
 use nacre_qos::limits::{MAX_WEIGHT, MIN_WEIGHT};
@@ -222,8 +222,10 @@ fn decide(state: &SloState, ask: &Ask<'_>) -> Result<(Outcome, Vec<Change>)> {
     };
     if admission.admit(candidate.clone())? == Verdict::Refused {
         let refusal = admission.refusal(&candidate, &[])?;
-        let refusal = refusal
-            .ok_or_else(|| Error::unavailable("admission refused the tenant without a reason"))?;
+        let refusal = refusal.ok_or_else(|| {
+            Error::unavailable("admission refused the tenant without a reason")
+                .hint("report this bug of nacre")
+        })?;
         return Ok((Outcome::Refused(Box::new(refusal)), vec![]));
     }
     let promises = promises_of(state, &admission, ask);
@@ -233,7 +235,9 @@ fn decide(state: &SloState, ask: &Ask<'_>) -> Result<(Outcome, Vec<Change>)> {
         .map(|(tenant, promise)| Change::set(format!("{TENANT_PREFIX}{tenant}"), encode(promise)));
     let changes = changes.collect();
     let own = promises.into_iter().find(|(tenant, _)| *tenant == ask.tenant);
-    let own = own.ok_or_else(|| Error::unavailable("the admitted tenant has no promise"))?;
+    let own = own.ok_or_else(|| {
+        Error::unavailable("the admitted tenant has no promise").hint("report this bug of nacre")
+    })?;
     Ok((Outcome::Admitted(own.1), changes))
 }
 
@@ -250,11 +254,12 @@ pub(crate) fn admission_of(state: &SloState) -> Result<Admission> {
             Error::stale(what).on(tenant).hint(format!("admit it again: nacre slo evict {tenant}"))
         };
         if promise.placement_epoch != epoch {
-            return Err(stale("its promise was made for other targets".to_owned()));
+            return Err(stale("the promise of the tenant was made for other targets".to_owned()));
         }
         let flow = |flow: &PromisedFlow| {
             let queue = targets.iter().position(|target| target.as_str() == flow.target);
-            let queue = queue.ok_or_else(|| stale(format!("{} has no profile", flow.target)))?;
+            let queue =
+                queue.ok_or_else(|| stale(format!("the target {} has no profile", flow.target)))?;
             Ok(QueueFlow { queue, curve: flow.curve.clone() })
         };
         let flows = promise.flows.iter().map(flow).collect::<Result<_>>()?;

@@ -130,7 +130,7 @@ impl Traffic<'_> {
 }
 
 fn without_profile(target: &TargetName) -> Error {
-    Error::not_found(format!("{target} has no profile"))
+    Error::not_found(format!("the target {target} has no profile"))
         .hint("measure what requests cost there: nacre slo profile")
 }
 
@@ -144,18 +144,24 @@ impl Rate {
     fn flows(&self, state: &SloState, spread: Spread) -> Result<Vec<QueueFlow>> {
         let is_rate = self.per_second > 0.0 && self.per_second <= MAX_RATE;
         if !is_rate || self.burst == 0 {
-            let message = format!("{} requests a second, {} at once", self.per_second, self.burst);
+            let message = format!(
+                "the rate of {} requests a second with bursts of {} is out of range",
+                self.per_second, self.burst
+            );
             return Err(Error::invalid(message).hint(format!(
                 "give a rate above 0 and at most {MAX_RATE:e}, and a burst above 0"
             )));
         }
         if self.bytes == 0 || self.bytes > MAX_REQUEST_BYTES as u64 {
-            return Err(Error::invalid(format!("requests of {} bytes", self.bytes))
-                .hint(format!("give a size from 1 to {MAX_REQUEST_BYTES} bytes")));
+            return Err(Error::invalid(format!(
+                "the size of requests, {} bytes, is out of range",
+                self.bytes
+            ))
+            .hint(format!("give a size from 1 to {MAX_REQUEST_BYTES} bytes")));
         }
         let (requests, bytes) = (self.burst as usize, self.bytes * u64::from(self.burst));
         if requests > DEFAULT_QUEUE_REQUESTS || bytes > DEFAULT_QUEUE_BYTES {
-            return Err(Error::invalid(format!("{requests} requests with {bytes} bytes at once"))
+            return Err(Error::invalid(format!("a burst of {requests} requests with {bytes} bytes does not fit into a queue"))
                 .hint(format!(
                     "lower the burst: a queue takes {DEFAULT_QUEUE_REQUESTS} requests and {DEFAULT_QUEUE_BYTES} bytes \
                      at most"
@@ -205,7 +211,7 @@ impl Layout for Placed<'_> {
 }
 
 /// A profile that has the lowest bandwidth of all targets at each size. So it underestimates the
-/// work of a request on none of them.
+/// work of a request on no target.
 fn slowest<'a>(profiles: impl Iterator<Item = &'a StoredProfile> + Clone) -> Result<Profile> {
     let rows = profiles.clone().flat_map(|stored| stored.profile.rows());
     let mut sizes: Vec<_> = rows.map(|row| row.bytes).collect();

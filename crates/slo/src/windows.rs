@@ -26,8 +26,8 @@ pub struct LatencyWindows {
     hour: Ring,
 }
 
-/// Latencies of a window: how many requests took so many microseconds. The latencies of several
-/// targets can be added.
+/// The latencies of a window: pairs of a number of microseconds and how many requests took that
+/// long. Windows of several targets can be added.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latencies(Vec<(u64, u64)>);
 
@@ -145,7 +145,8 @@ impl Latencies {
     /// `Corrupt` if the other latencies are not in ascending order.
     pub fn and(mut self, other: &Self) -> Result<Self> {
         if !other.0.is_sorted_by(|one, next| one.0 < next.0) {
-            return Err(Error::corrupt("the latencies are not in ascending order"));
+            return Err(Error::corrupt("the reported latencies are not in ascending order")
+                .hint("run this release of nacre on all nodes"));
         }
         self.0.extend(&other.0);
         self.0.sort_unstable();

@@ -112,8 +112,8 @@ fn a_refused_newcomer_fits_if_all_its_objects_are_on_the_faster_target() {
     assert!(advice.is_solved, "{advice:?}");
     let [done] = &advice.moves[..] else { panic!("{advice:?}") };
     assert_eq!((done.tenant.as_str(), done.to.as_str()), ("newcomer", "storage.1"));
-    // The other target is four times as fast, so the newcomer's thousand requests a second are at
-    // most half of its work.
+    // The thousand requests a second of the newcomer take at most half of the time of this target,
+    // which is four times as fast.
     assert!(advice.targets[1].load_after <= 0.625 + 1e-9, "{advice:?}");
 }
 

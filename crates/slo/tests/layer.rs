@@ -322,15 +322,16 @@ async fn a_report_has_latencies_by_tenant() {
     let p50 = gold.minute.percentile_seconds(50.0).unwrap();
     assert!((p50 / 0.04 - 1.0).abs() < 0.1, "{p50}");
     assert_eq!((gold.requests, gold.within, gold.misses), (1, 1, 0));
-    // The bucket of 0.05 s has lost the work of one request, and regained 0.2 s of work a second.
+    // The bucket held 0.05 s of work. One request took its work out, and the bucket regains 0.2 s
+    // of work a second.
     assert!((gold.tokens_seconds[0] - 0.048).abs() < 1e-9, "{:?}", gold.tokens_seconds);
 }
 
 #[tokio::test]
 async fn a_refused_request_of_a_tenant_with_a_promise_counts_as_a_miss() {
     let bed = Bed::enforced();
-    // The promise covers twenty requests a second, so fewer than 500 requests can be served within
-    // the longest wait of 20 s.
+    // The promise covers twenty requests a second, and a request waits 20 s at most. So fewer than
+    // 500 requests can be served, and some must be refused.
     for number in 0..500 {
         bed.send("gold", number).await;
     }

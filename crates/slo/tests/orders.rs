@@ -150,8 +150,8 @@ fn the_earliest_deadline_order_serves_the_request_whose_promise_ends_first() {
     let fast = bed.promised("fast", 1, 0.1, 1e-3);
     bed.comes(bulk, 0.01, ms(0));
     bed.comes(slow, 0.01, ms(0));
-    // The buckets of the tenant fast do not cover its second request. Its deadlines are at 0.4 s
-    // and 0.55 s, and that of the tenant slow is at 0.5 s.
+    // The buckets of the tenant `fast` do not cover its second request. The deadlines of `fast` are
+    // at 0.4 s and 0.55 s, and the deadline of `slow` is at 0.5 s.
     bed.comes(fast, 0.01, ms(300));
     assert_eq!(bed.sends(1, ms(300)), [fast]);
     bed.comes(fast, 0.01, ms(450));

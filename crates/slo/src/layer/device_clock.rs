@@ -1,5 +1,5 @@
-//! `DeviceClock`: divides the time of a busy target among the requests that it serves. Only this
-//! measurement says how much work a method call was.
+//! `DeviceClock`: divides the time of a busy target among the requests that it serves. The work of
+//! a method call is not known beforehand, so this measurement decides its charge.
 //!
 //! A target serves up to `depth` requests in parallel. While it has `n` requests, each gets `1 /
 //! max(n, depth)` of the time, and a virtual clock runs at that rate. The work of a request is the
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn more_requests_than_the_depth_share_the_whole_time() {
+    fn parallel_requests_beyond_the_depth_are_charged_the_whole_time_together() {
         let at = Duration::from_secs;
         let mut clock = DeviceClock::new(1);
         let begun: Vec<_> = (0..4).map(|_| clock.begin(at(0))).collect();
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_method_is_charged_by_the_depth_for_calls_on_a_target_with_many_writes() {
+    fn a_method_call_is_measured_by_the_lower_depth_for_calls() {
         let at = Duration::from_secs;
         let mut clock = DeviceClock::new(4 * CALLS_SIDE_BY_SIDE);
         let begun = clock.begin(at(0));

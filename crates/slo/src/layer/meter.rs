@@ -97,8 +97,8 @@ impl Meter {
         self.untold.causes[cause as usize] += 1;
     }
 
-    /// Counts a refused request. For a tenant with a promise this is a missed promise, caused by
-    /// the tenant itself: the queue has room for all requests that the promise covers.
+    /// Counts a refused request. If the tenant has a promise, the refusal is a missed promise that
+    /// the tenant itself caused: the queue has room for all requests that the promise covers.
     pub fn refuse(&mut self, is_promised: bool) {
         self.refused += 1;
         self.untold.requests += 1;

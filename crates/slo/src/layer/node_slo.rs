@@ -157,22 +157,27 @@ impl NodeSlo {
         }
     }
 
-    /// Watches a tenant's requests to each target for this long. Meanwhile reports contain the
+    /// Measures a tenant's requests to each target for this long. Meanwhile reports contain the
     /// tenant's arrival curves.
     ///
     /// # Errors
     /// `Exhausted` if too many tenants are watched; `Invalid` if the time is too long.
     pub fn watch(&self, tenant: &TenantName, time: Duration) -> Result<()> {
         if time > MAX_WATCH {
-            return Err(Error::invalid(format!("a watch of {} s is too long", time.as_secs_f64()))
-                .hint(format!("watch for {} s at most", MAX_WATCH.as_secs())));
+            return Err(Error::invalid(format!(
+                "watching a tenant for {} s is too long",
+                time.as_secs_f64()
+            ))
+            .hint(format!("watch for {} s at most", MAX_WATCH.as_secs())));
         }
         let now = self.clock.monotonic();
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         watched.retain(|_, until| *until > now);
         if watched.len() >= MAX_WATCHED_TENANTS && !watched.contains_key(tenant) {
-            return Err(Error::exhausted(format!("{MAX_WATCHED_TENANTS} tenants are watched"))
-                .hint("wait until one of these watches ends"));
+            return Err(Error::exhausted(format!(
+                "{MAX_WATCHED_TENANTS} tenants are watched already, the most at a time"
+            ))
+            .hint("wait until one of these watches ends"));
         }
         watched.insert(tenant.clone(), now + time);
         drop(watched);

@@ -1,5 +1,5 @@
-//! The tenants among which an order program chooses, and the traits by which the queue calls such
-//! programs.
+//! The tenants among which an order program chooses, and the traits by which a target's queue calls
+//! order programs.
 
 use std::fmt;
 use std::sync::Arc;

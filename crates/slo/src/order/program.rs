@@ -107,7 +107,7 @@ fn function(run: &Run<'_>) -> Result<Function> {
     match run.global(FUNCTION)? {
         Value::Function(function) => Ok(function),
         Value::Nil => Err(Error::invalid("the program must define a function `choose`")
-            .hint("return the place of a tenant in the list from choose(waiting)")),
+            .hint("define choose(waiting): it returns the position of a tenant in the list")),
         other => Err(Error::invalid(format!(
             "`choose` is a {}; it must be a function",
             other.type_name()
@@ -149,15 +149,16 @@ fn place(returned: &Value, length: usize) -> Result<Option<usize>> {
         Value::Number(number) => *number,
         other => {
             let text = format!("`choose` returned a {}", other.type_name());
-            return Err(Error::invalid(text).hint("return a place in the list, or nil"));
+            return Err(Error::invalid(text).hint("return a position in the list, or nil"));
         }
     };
     let is_place = number >= 1.0 && number <= length as f64 && number.fract() == 0.0;
     match is_place {
         true => Ok(Some(number as usize - 1)),
-        false => Err(Error::invalid(format!(
-            "`choose` returned {number}: {length} tenants wait, so a place is from 1 to {length}"
-        ))),
+        false => {
+            Err(Error::invalid(format!("`choose` returned {number}, but {length} tenants wait"))
+                .hint(format!("return a position from 1 to {length}, or nil")))
+        }
     }
 }
 

@@ -61,8 +61,11 @@ impl SloState {
         let mut state = Self { epoch: map.epoch, ..Self::default() };
         for (key, value) in &map.entries {
             state.read(key, value).map_err(|cause| {
-                Error::corrupt(format!("the entry {key} of the map slo: {}", cause.message()))
-                    .hint(format!("remove it: nacre map rm slo --system '{key}'"))
+                Error::corrupt(format!(
+                    "the entry {key} of the map slo is malformed: {}",
+                    cause.message()
+                ))
+                .hint(format!("remove it: nacre map rm slo --system '{key}'"))
             })?;
         }
         Ok(state)

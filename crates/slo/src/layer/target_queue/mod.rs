@@ -89,8 +89,8 @@ struct Waiting<'a> {
 }
 
 impl TargetQueue {
-    /// Creates the queue of a target with the settings in `state`. The map may name one of
-    /// `orders`.
+    /// Creates the queue of a target with the settings in `state`. `orders` are the order programs
+    /// that these settings can name.
     pub fn new(
         target: TargetName,
         clock: Arc<dyn Clock>,
@@ -140,8 +140,8 @@ impl TargetQueue {
         inner.settle(&self.target, self.clock.monotonic());
     }
 
-    /// The total work that tenants with a promise have asked for so far, by the key of the promise
-    /// in claims.
+    /// The total work that tenants with a promise have asked for so far. The keys are
+    /// `TARGET/TENANT`.
     pub fn asked_seconds(&self) -> Vec<(Shared, f64)> {
         let inner = self.lock();
         let promised =
@@ -193,9 +193,9 @@ impl TargetQueue {
                 drop(waiting);
                 self.lock().refuse(&tenant);
                 let seconds = MAX_QUEUE_WAIT.as_secs();
-                Err(Error::exhausted(format!("the request has waited for {seconds} s"))
+                Err(Error::exhausted(format!("the request has waited in the queue for {seconds} s, the longest allowed time"))
                     .on(format!("{tenant} at {}", self.target))
-                    .hint("send fewer requests: the tenant asks for more than is left for it"))
+                    .hint("send fewer requests at a time: the tenant asks for more work than the target has left for it"))
             }
         }
     }
@@ -319,8 +319,8 @@ impl Inner {
         self.send_what_may_go(now);
     }
 
-    /// Stops using fractions of promises once their lease is over. Each request checks this, so it
-    /// works even if the process was paused meanwhile.
+    /// Stops using fractions of promises once their lease is over. Each request calls this first.
+    /// So even a process that was paused uses no fraction after its lease.
     fn end_parts(&mut self, target: &TargetName, now: Duration) {
         let have_ended = self.parts.as_ref().is_some_and(|parts| parts.have_ended(now));
         if have_ended && !self.have_parts_ended {
