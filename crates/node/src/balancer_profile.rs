@@ -170,8 +170,10 @@ impl Bench<'_> {
                 Err(refused) if refused.kind() == ErrorKind::Stale => {}
                 Err(error) => return Err(error),
                 Ok(_) => {
-                    return Err(Error::conflict("the sequencer moved by itself")
-                        .hint("switch the balancer off meanwhile: nacre balancer off"));
+                    return Err(Error::conflict(
+                        "the balancer moved the sequencer during the measurement",
+                    )
+                    .hint("switch the balancer off meanwhile: nacre balancer off"));
                 }
             }
         }
@@ -181,8 +183,10 @@ impl Bench<'_> {
     async fn processor_seconds(&self, node: &NodeName) -> Result<f64> {
         let transport = &self.cluster.log_env().sequencers;
         let asked = transport.ask(node, NODE_SERVICE, "status", Bytes::new(), STATUS_PATIENCE);
-        let report: NodeReport = serde_json::from_slice(&asked.await?)
-            .map_err(|cause| Error::corrupt(format!("the status of {node}: {cause}")))?;
+        let report: NodeReport = serde_json::from_slice(&asked.await?).map_err(|cause| {
+            Error::corrupt(format!("the status of {node} is malformed: {cause}"))
+                .hint("run this release of nacre on all nodes")
+        })?;
         report.processor_seconds.ok_or_else(|| {
             Error::unsupported(format!("{node} does not report its processor time"))
                 .hint("run this release of nacre on all nodes")

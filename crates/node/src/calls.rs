@@ -39,8 +39,10 @@ pub async fn gather_calls(
     let ask = async |node: &str| -> Result<NodeCalls> {
         let session = sessions.session(node)?;
         let answer = session.ask(NODE_SERVICE, "calls", Bytes::new(), NODE_TIMEOUT).await?;
-        serde_json::from_slice(&answer)
-            .map_err(|error| Error::corrupt(format!("the counts of {node}: {error}")))
+        serde_json::from_slice(&answer).map_err(|error| {
+            Error::corrupt(format!("the counts of {node} are malformed: {error}"))
+                .hint("run this release of nacre on all nodes")
+        })
     };
     let asked = file.nodes().iter().map(|node| {
         let ask = &ask;

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ports_lie_below_those_of_outgoing_connections() {
+    fn chosen_ports_lie_below_the_range_of_outgoing_connections() {
         assert_eq!(below_ephemeral("32768\t60999\n"), PORTS);
         assert_eq!(below_ephemeral("16000 65535"), 10_000..16_000);
         assert_eq!(below_ephemeral("5000 65535"), 1024..5000);

@@ -33,8 +33,8 @@ impl LogTail {
         &self.path
     }
 
-    /// Why the node ended: the error in its log. If the log has no error, `how` the process ended,
-    /// followed by the last lines of the log.
+    /// Says why the node ended: the error in its log. If the log has no error, this is `how` (how
+    /// the process ended), followed by the last lines of the log.
     pub fn why_it_ended(&self, how: &str) -> String {
         let text = self.read().unwrap_or_default();
         last_error(&text).unwrap_or_else(|| {

@@ -177,7 +177,9 @@ impl Node {
         for role in self.roles.iter().rev() {
             role.close().await;
         }
-        served.unwrap_or_else(|error| Err(Error::unavailable(format!("the server: {error}"))))
+        served.unwrap_or_else(|error| {
+            Err(Error::unavailable(format!("the task of the node's server ended: {error}")))
+        })
     }
 }
 
@@ -244,8 +246,9 @@ fn record_of(
         name: name.clone(),
         roles: entry.roles.iter().map(|role| role.as_str().to_owned()).collect(),
         address: found_at(cluster, entry)?.to_string(),
-        // If the clock was set back, the registry refuses this incarnation, and the node reports
-        // the refusal as an error of its membership.
+        // An incarnation must be greater than the one before. If the clock was set back, the
+        // registry refuses this one, and the node reports the refusal as an error of its
+        // membership.
         incarnation: now_micros,
         started_at_micros: now_micros,
         up: true,

@@ -52,7 +52,7 @@ impl NodeLock {
             let holder = fs::read_to_string(&path).unwrap_or_default();
             if Instant::now() >= given_up_at {
                 let text = format!("{name} is running already, as process {holder}");
-                return Err(Error::unavailable(text).hint("stop that one first"));
+                return Err(Error::unavailable(text).hint("stop that process first"));
             }
             if !std::mem::replace(&mut is_told, true) {
                 let fields = [("pid", holder.into())];

@@ -1,5 +1,6 @@
 //! Tests that a running class changes its layout while clients use its objects. All answers equal
-//! those of a model, although keepers die and some changes are rolled back midway.
+//! those of a model, although keepers (the tasks that move objects) die and some changes are rolled
+//! back midway.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -417,7 +418,7 @@ layout stripes: 8
 
 /// Objects that another version made meanwhile may be in any layout.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn objects_that_another_version_made_meanwhile_come_into_the_layout_too() {
+async fn objects_that_another_version_made_during_a_change_are_moved_too() {
     let folder = tempfile::tempdir().unwrap();
     let cluster = LocalCluster::embedded(folder.path().join("cluster")).await.unwrap();
     let (class, program): (_, ProgramId) = (CLASS.parse().unwrap(), "class/kv".parse().unwrap());

@@ -1,6 +1,6 @@
 //! A layer above an engine. It counts calls of classes, and delays a call whose class version is
-//! newer than the versions that this process has loaded. Such a call waits here until the process
-//! has loaded the version, because nothing can wait inside the engine.
+//! newer than the versions that this process has loaded. Such a call waits in this layer until the
+//! process has loaded the version. A call that has reached the engine cannot wait any more.
 
 use futures::future::BoxFuture;
 use nacre_object::{Layer, Op, Reply, Request, Result, Stack, Store};
@@ -24,8 +24,8 @@ impl CatchUpLayer {
         for op in &request.ops {
             if let Op::Call(call) = op {
                 let begun = self.classes.begin(call).await?;
-                // The count of requests in flight counts each request once, so one guard is enough
-                // for all its calls.
+                // A request counts as in flight once, however many calls it has. So one guard, of
+                // the first call, is enough.
                 under_way = under_way.or(begun);
             }
         }

@@ -214,9 +214,9 @@ impl ClassService {
         self.0.runtime.calls_seen()
     }
 
-    /// Makes sure that this process has the version that a call needs, and counts the call. If the
-    /// version is live here already, no request goes to the cluster. The call counts as in flight
-    /// until the returned value is dropped.
+    /// Makes sure that this process has loaded the version that a call needs, and counts the call.
+    /// If the version is loaded already, this sends no request to the cluster. The call counts as
+    /// in flight until the returned value is dropped.
     ///
     /// # Errors
     /// `Stale` if the call names an older version than the active one; `Fault` if the version
@@ -266,8 +266,8 @@ fn program_of(class: &ClassName) -> Result<ProgramId> {
 pub struct ProgramFailures {
     /// Calls that ended with a fault or exceeded a budget.
     pub faults: u64,
-    /// How many of these faults exceeded each limit. Faults of programs that are stored in maps are
-    /// not counted by limit.
+    /// For each limit, how many of `faults` exceeded it. The faults of map programs are not counted
+    /// by limit.
     pub exceeded: [(Limit, u64); Limit::ALL.len()],
 }
 

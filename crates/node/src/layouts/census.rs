@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn the_census_counts_rows_wherever_they_lie() {
+    async fn the_census_counts_rows_in_every_layout() {
         for layout in ["", "layout kv: appended(map)\n", "layout kv: slots(16)\n"] {
             let objects = census_of(&format!("{KV}{layout}")).await;
             let expected = (Some(1), Rows::About(ROWS as u64));

@@ -58,8 +58,8 @@ pub enum Phase {
 pub struct Walk {
     /// The version into whose layout objects are moved.
     pub version: u64,
-    /// The number of the activation of `version` that this walk serves. If another version was
-    /// active since then, objects may be in another layout.
+    /// The number of the activation of `version` for which this walk runs. If there was a later
+    /// activation, another version was active in between, and objects may be in another layout.
     pub activation: u64,
     /// Passes that are done.
     pub passes: u32,
@@ -130,9 +130,9 @@ impl LayoutChange {
         }
     }
 
-    /// Whether a finished change must start again. It must start again if the class was rolled back
-    /// or forward since, so its objects are in the wrong layout. It must also start again if
-    /// another version was active meanwhile, because each object may then be in either layout.
+    /// Whether a finished change must start again. It must if the class was rolled back or forward
+    /// since, because its objects are then in the wrong layout. It also must if another version was
+    /// active meanwhile, because each object may then be in either layout.
     pub(super) fn is_turned(&self, active: Option<Activation>) -> bool {
         let (Some(activation), Phase::Walk(walk)) = (active, &self.phase) else { return false };
         let active = activation.version;
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_and_its_rollback_both_pass_the_bridge() {
+    fn a_change_and_its_rollback_activate_the_bridge_between_base_and_target() {
         let next = |phase, active| change(phase).next(Some(once(active)));
         let activate = |version, instead_of| Step::Activate { version, instead_of };
         let wait = |version, then| Step::Await { version, then };
@@ -225,10 +225,11 @@ mod tests {
         assert_eq!(change(walk(2)).destination(), "map");
     }
 
-    /// The target never becomes active before the bridge is live everywhere, even if keepers die at
-    /// any time. After rollbacks at any time, all objects end in the layout of the active version.
+    /// Keepers (the tasks that carry a change out) die and people roll back at random times. Even
+    /// so, the target never becomes active before the bridge is live everywhere, and all objects
+    /// end in the layout of the active version.
     #[test]
-    fn a_change_ends_in_one_layout_whichever_keeper_continues_it() {
+    fn all_objects_end_in_the_active_layout_although_keepers_die_at_any_time() {
         for seed in 0..300 {
             let mut random = Random::seeded(seed);
             let (mut record, mut active, mut bridge_is_everywhere) =
@@ -293,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_finished_change_walks_again_if_another_version_was_active_meanwhile() {
+    fn a_finished_change_moves_objects_again_if_another_version_was_active_meanwhile() {
         let change = change(walk(3));
         let again = Activation { version: 3, number: 99 };
         assert!(change.is_settled_since(once(3)) && !change.is_turned(Some(once(3))));
@@ -304,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_without_an_activation_continues_but_its_change_does_not_settle() {
+    fn a_walk_stored_without_its_activation_continues_but_never_counts_as_settled() {
         let change = change(Phase::Walk(Walk { version: 3, ..Walk::default() }));
         assert!(matches!(change.next(Some(once(3))), Step::Walk(_)));
         assert!(!change.is_turned(Some(once(3))) && !change.is_settled_since(once(3)));

@@ -111,11 +111,14 @@ impl Lease {
 fn held(state: &MapState) -> Result<Option<Held>> {
     let Some(value) = state.entries.get(KEEPER) else { return Ok(None) };
     let held = serde_json::from_slice(value);
-    held.map(Some).map_err(|cause| Error::corrupt(format!("the lease of the layouts: {cause}")))
+    held.map(Some).map_err(|cause| {
+        Error::corrupt(format!("the entry {KEEPER} of the map layouts is malformed: {cause}"))
+            .hint(format!("remove it: nacre map rm layouts --system {KEEPER}"))
+    })
 }
 
 fn deposed() -> Error {
-    Error::stale("another process changes layouts now")
+    Error::stale("another process has taken over the change of layouts")
 }
 
 #[cfg(test)]
@@ -140,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_keeper_that_beats_keeps_the_lease_and_a_silent_one_loses_it() {
+    fn a_holder_keeps_the_lease_while_it_renews_it_and_loses_it_when_silent() {
         let (mut a, mut b, mut state) = (lease("a", 1), lease("b", 1), empty());
         let at = Duration::from_secs;
         assert_eq!(a.look(at(0), &state).unwrap(), Turn::Free);

@@ -69,7 +69,7 @@ impl Layouts {
         let (program, programs) = (program_of(class)?, self.cluster.programs());
         let active = programs.activation(&program).await?.ok_or_else(|| {
             Error::not_found(format!("no version of {program} is active"))
-                .hint("`nacre program ls` shows which are")
+                .hint("activate one; `nacre program ls` shows the programs")
         })?;
         let source = programs.show(&program, Some(active.version)).await?.source;
         Ok((active, source))
@@ -127,7 +127,7 @@ impl Layouts {
             if Marks::of(&others).overlap(&own) {
                 let text = format!("{} keeps the same tables as {class}", other.id);
                 return Err(Error::conflict(text)
-                    .hint("their objects cannot be told apart; migrate them one by one"));
+                    .hint("migrate the objects one by one: nacre class migrate"));
             }
         }
         Ok(())
@@ -161,8 +161,8 @@ impl Layouts {
 }
 
 fn under_way(class: &ClassName, change: &LayoutChange) -> Error {
-    Error::conflict(format!("{class} is being brought into layout {}", change.destination()))
-        .hint("`nacre status` shows how far it is")
+    Error::conflict(format!("{class} is already changing to the layout {}", change.destination()))
+        .hint("wait until it is done; `nacre status` shows the progress")
 }
 
 fn program_of(class: &ClassName) -> Result<ProgramId> {

@@ -18,8 +18,8 @@ pub struct ClassLayout {
     pub change: Option<LayoutChange>,
     /// The change that came to its end last.
     pub last: Option<LayoutChange>,
-    /// The version in whose layout the last change left all objects. `None` if some objects could
-    /// not be moved; the former layouts must then stay readable.
+    /// The version in whose layout all objects are since the last change. `None` if that change
+    /// could not move some objects; the former layouts must then stay readable.
     pub settled: Option<u64>,
 }
 
@@ -41,7 +41,7 @@ impl ClassLayout {
 
     fn parse(class: &str, value: &[u8]) -> Result<Self> {
         serde_json::from_slice(value).map_err(|cause| {
-            Error::corrupt(format!("the record of the layout of {class}: {cause}"))
+            Error::corrupt(format!("the entry {class} of the map layouts is malformed: {cause}"))
         })
     }
 

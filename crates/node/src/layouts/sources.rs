@@ -36,7 +36,8 @@ impl Sources {
         let present = program.layout();
         let layout = layout.with_stripes(present.stripes);
         if layout == present {
-            return Err(Error::invalid(format!("the class already has the layout {layout}")));
+            return Err(Error::invalid(format!("the class already has the layout {layout}"))
+                .hint("choose another: `nacre brados layouts` lists them"));
         }
         let others = program.former_layouts().filter(|former| !is_settled && **former != layout);
         let others: Vec<Layout> = others.cloned().collect();
@@ -58,7 +59,10 @@ impl Sources {
 pub(super) fn compiled(source: &str) -> Result<Compiled> {
     nacre_brados::is_brados(source)
         .then(|| compile(source))
-        .ok_or_else(|| Error::invalid("the class is not in Brados").hint("only such have layouts"))?
+        .ok_or_else(|| {
+            Error::invalid("the class is not in Brados")
+                .hint("choose a class in Brados: only those have layouts")
+        })?
         .map_err(|errors| {
             let reason = errors.to_string();
             Error::invalid(reason).hint("`nacre brados layouts` lists what is possible")
@@ -106,7 +110,7 @@ end
     }
 
     #[test]
-    fn former_layouts_are_kept_until_all_objects_are_settled() {
+    fn a_source_reads_former_layouts_until_all_objects_have_the_present_one() {
         let first = Sources::of(KV, "kv: slots(64)", true).unwrap().target;
         let unsettled = Sources::of(&first, "kv: appended(map)", false).unwrap();
         let (_, former) = layouts(&unsettled.target);
@@ -120,7 +124,7 @@ end
     #[test]
     fn an_impossible_layout_is_refused() {
         for (source, wanted, reason) in [
-            (KV, "map", "is map already"),
+            (KV, "map", "already has the layout map"),
             (KV, "kv: slots(1)", "slots(1)"),
             (KV, "vk: slots(64)", "vk"),
             ("function f() end objclass.register(f)", "map", "not in Brados"),

@@ -66,8 +66,8 @@ impl Walker<'_> {
                     walk.moved += 1;
                     walk.rows += rows;
                 }
-                // These errors pass: the walk visits the object again once the target answers or
-                // the version is known.
+                // These errors are temporary, so the walk stops here. It visits the object again
+                // once the target answers or the version is loaded.
                 Err(error) if is_passing(&error) => return Err(error),
                 Err(error) => {
                     walk.failed_in_pass += 1;

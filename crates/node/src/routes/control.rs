@@ -79,8 +79,8 @@ pub(super) async fn run(switch: Arc<NodeSwitch>, maps: Maps) {
 }
 
 impl NodeSwitch {
-    /// Installs rules in a switch of a node that has not joined a cluster. On a node in a cluster
-    /// the map says which rules there are, and this call has no lasting effect.
+    /// Installs rules in a switch of a node that has not joined a cluster. On a node in a cluster,
+    /// the rules in the map soon replace them.
     pub async fn install(self: &Arc<Self>, insertions: Vec<Vec<Rule>>) {
         let mut control = Control { switch: Arc::clone(self), controller: None };
         control.apply(insertions).await;
@@ -319,5 +319,5 @@ impl Control {
 }
 
 fn senseless(cause: serde_json::Error) -> nacre_object::Error {
-    nacre_object::Error::corrupt(format!("a node's list of routed bytes: {cause}"))
+    nacre_object::Error::corrupt(format!("a node's list of routed bytes is malformed: {cause}"))
 }

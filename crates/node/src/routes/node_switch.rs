@@ -155,7 +155,10 @@ impl NodeSwitch {
     }
 
     pub(super) fn transport(&self) -> Result<&Arc<dyn HostTransport>> {
-        self.transport.get().ok_or_else(|| Error::unavailable("the node has not joined yet"))
+        self.transport.get().ok_or_else(|| {
+            Error::unavailable("the node has not joined its cluster yet")
+                .hint("try again in a second")
+        })
     }
 
     pub(super) fn name(&self) -> &SwitchName {
@@ -268,7 +271,9 @@ impl NodeSwitch {
             None => Event::Arrived { io, request, via: None, term: None },
         };
         self.begin(io, live, event);
-        replied.await.unwrap_or_else(|_| Err(Error::unavailable("the node stops")))
+        replied
+            .await
+            .unwrap_or_else(|_| Err(Error::unavailable("the node is stopping").hint("try again")))
     }
 
     fn begin(self: &Arc<Self>, io: IoId, live: Live, event: Event) {
@@ -276,8 +281,8 @@ impl NodeSwitch {
         self.handle(event);
     }
 
-    /// Returns size, time and version of the object from its home, the node that holds it. If a
-    /// byte beyond the end at home lies on another node, the size includes this byte.
+    /// Returns size, time and version of the object from its home, the node that holds it. Bytes on
+    /// other nodes may lie beyond the end of the stream at home; the size includes them.
     pub(super) async fn stat(&self, next: &Stack, request: Request) -> Result<Reply> {
         self.until_installed().await;
         // Bytes that come home meanwhile are at home when the answer is made.
@@ -450,7 +455,9 @@ fn span_of(ops: &[Op]) -> Option<Span> {
 
 impl Live {
     fn joined(&self) -> Result<Reply> {
-        let missing = || Error::unavailable("a piece of the request has no reply");
+        let missing = || {
+            Error::unavailable("a piece of the request has no reply").hint("send the request again")
+        };
         let (mut pieces, mut replies) = (vec![], vec![]);
         for part in &self.pieces {
             let Some((piece, Some(reply))) = part else { return Err(missing()) };

@@ -128,7 +128,9 @@ impl PieceWork {
             (Some(place), Op::Write { offset, data }) => {
                 self.write_away(switch, place, *offset, data).await
             }
-            (Some(_), _) => Err(Error::unsupported(format!("no {} is routed", op.name()))),
+            (Some(_), _) => {
+                Err(Error::unsupported(format!("a switch cannot route the op {}", op.name())))
+            }
             (None, op) => {
                 let is_write = op.is_write();
                 let span = span_of(op).unwrap_or(Span::WHOLE);
@@ -287,8 +289,8 @@ pub(super) async fn ask(
     }
 }
 
-/// Drops bytes on a node if newer bytes are elsewhere. If the drop fails, records the bytes as in
-/// doubt.
+/// Drops bytes that a node may keep although newer bytes are elsewhere. If the drop fails, records
+/// a [`Doubt`], so that it is repeated before other IO on these bytes.
 async fn drop_or_doubt(switch: &NodeSwitch, header: &IoHeader, doubt: Doubt) -> Result<()> {
     let dropped = drop_at(switch, header, &doubt).await;
     if dropped.is_err() {

@@ -153,8 +153,9 @@ impl RoutePrograms {
 }
 
 impl NodeSwitch {
-    /// Asks programs where the bytes of an IO go. If the rules change meanwhile, the IO no longer
-    /// needs the answer, and the function returns without one.
+    /// Asks the programs where the bytes of an IO go, and hands their decisions to the switch. If
+    /// the rules change meanwhile, the switch asks the programs of the new rules instead, and this
+    /// function stops.
     pub(super) async fn ask_programs(
         self: &Arc<Self>,
         io: IoId,

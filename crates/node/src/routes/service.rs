@@ -200,8 +200,8 @@ pub struct RouteWay {
     pub application: Option<String>,
     /// Whether the switch itself made the rule, because reads follow writes.
     pub is_made: bool,
-    /// The program that the rule names, with the version that decides: NAME@VERSION. If a rule that
-    /// the program inserted decides, the text of that rule.
+    /// The program that the rule names, with its version: NAME@VERSION. If a rule that the program
+    /// inserted decides instead, this is that rule.
     #[serde(default)]
     pub program: Option<String>,
     /// Where the bytes go.
@@ -233,7 +233,11 @@ impl RouteService {
         let question = Question::decode(input)?;
         let object: ObjectId = question.object.parse()?;
         if object.pool != *self.switch.places().pool() {
-            return Err(Error::denied("the object's pool is not that of routed bytes").on(&object));
+            return Err(Error::denied(format!(
+                "the object is not in the pool of routed bytes, {}",
+                self.switch.places().pool()
+            ))
+            .on(&object));
         }
         let term = self.term_of(&question.home_target);
         let term = term.read().await;
@@ -244,7 +248,7 @@ impl RouteService {
             ("read", Some((start, end))) => {
                 Op::Read { offset: start, length: end.saturating_sub(start) }
             }
-            ("read", None) => return Err(Error::invalid("a read of no bytes").on(&object)),
+            ("read", None) => return Err(Error::invalid("the request reads no bytes").on(&object)),
             _ => Op::Call(ClassCall {
                 class: ROUTED_CLASS.parse()?,
                 method: method.parse()?,
@@ -256,7 +260,7 @@ impl RouteService {
         match reply.results.into_iter().next() {
             Some(OpResult::Data(data)) => Ok(data),
             Some(OpResult::Called(called)) => Ok(called.output),
-            _ => Err(Error::corrupt("routed bytes were answered without data")),
+            _ => Err(Error::corrupt("the reply to a read of routed bytes has no data")),
         }
     }
 
@@ -434,7 +438,8 @@ impl RouteService {
             let version = core.switch.programs().get(name).map(|declared| declared.version);
             let program = version.and_then(|v| self.switch.programs().version(name, v));
             let program = program.ok_or_else(|| {
-                Error::unavailable(format!("the program route/{name} is not on this node"))
+                Error::unavailable(format!("the program route/{name} is not live on this node"))
+                    .hint(format!("list its versions: nacre program status route/{name}"))
             })?;
             let decision = program.decide(&rule.header, &Io { span, ..io.clone() })?;
             ways.push((span, decision.destination, format!("{name}@{}", program.version())));

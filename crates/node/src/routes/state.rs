@@ -99,9 +99,13 @@ fn encode(value: &impl Serialize) -> Result<Bytes> {
     let text = serde_json::to_vec(value).map_err(|cause| Error::invalid(cause.to_string()))?;
     match text.len() <= MAX_APPLICATION_BYTES {
         true => Ok(Bytes::from(text)),
-        false => Err(Error::exhausted(format!("the rules take {} bytes", text.len())).hint(
-            format!("an application has {MAX_APPLICATION_BYTES} bytes at most: use prefixes"),
-        )),
+        false => Err(Error::exhausted(format!(
+            "the rules take {} bytes, more than the limit",
+            text.len()
+        ))
+        .hint(format!(
+            "use prefixes: the rules of an application have {MAX_APPLICATION_BYTES} bytes at most"
+        ))),
     }
 }
 
@@ -157,7 +161,7 @@ impl RouteMap {
             true => Ok(vec![Change::remove(format!("{APPLICATION_PREFIX}{name}"))]),
             false => Err(Error::not_found("there is no such application")
                 .on(name)
-                .hint("see which there are: nacre route ls")),
+                .hint("list the applications: nacre route ls")),
         })
         .await
     }

@@ -13,7 +13,9 @@ use nacre_route::{
 /// `Unsupported`, with what can be written instead.
 pub fn check_supported(rule: &Rule) -> Result<()> {
     unsupported(rule).map_or(Ok(()), |(reason, hint)| {
-        Err(Error::unsupported(format!("the rule \"{rule}\": {reason}")).during("route").hint(hint))
+        Err(Error::unsupported(format!("nodes cannot execute the rule \"{rule}\": {reason}"))
+            .during("route")
+            .hint(hint))
     })
 }
 

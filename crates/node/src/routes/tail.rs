@@ -59,7 +59,7 @@ impl TailSettings {
         let wrong = |what: String, hint: &str| Err(Error::invalid(what).hint(hint));
         if self.pools.is_empty() {
             return wrong(
-                "no pool is named".to_owned(),
+                "the settings name no pool".to_owned(),
                 "name the pools whose writes go elsewhere",
             );
         }
@@ -70,7 +70,7 @@ impl TailSettings {
             }
         }
         if !(self.alpha > 1.0 && self.alpha <= 1e6) {
-            return wrong(format!("alpha is {}", self.alpha), "say a number above 1");
+            return wrong(format!("alpha is {}", self.alpha), "choose a number above 1");
         }
         let (recent, average) = (self.recent_seconds, self.average_seconds);
         if !(recent >= 1.0 && average > recent && average <= MAX_WINDOW_SECONDS) {

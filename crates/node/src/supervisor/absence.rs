@@ -7,8 +7,8 @@ use nacre_object::{NodeName, Result};
 /// How many starts in a row must fail before the supervisor reports the node as down. The pauses
 /// between these starts add up to three seconds. Most temporary causes pass in that time: a lock or
 /// socket that the former process still holds, or other nodes that start at the same time. After
-/// the report, a caller that waits up to 30 s for all nodes (`nacre program activate`) no longer
-/// waits for this one.
+/// the report, a command that waits for all nodes for up to 30 s, such as `nacre program activate`,
+/// no longer waits for this one.
 const MAX_FAILED_STARTS: u32 = 5;
 
 /// A node's failed starts in a row, and whether the node is marked as down.

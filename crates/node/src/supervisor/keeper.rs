@@ -250,8 +250,8 @@ impl Kept {
         self.state.send_replace(NodeState::Up { pid });
     }
 
-    /// Records why a node ended that will be restarted, and reports it to the person who runs the
-    /// nodes.
+    /// Records why a node ended, and reports the reason to the person who runs the nodes. The
+    /// supervisor will restart the node.
     fn ended(&mut self, reason: String, asked: Asked, pause: Duration) {
         let now_micros = self.clock.now_micros();
         self.history.ended(NodeEnd { at_micros: now_micros, reason: reason.clone() });

@@ -78,7 +78,7 @@ impl Supervisor {
     pub async fn start(cluster: ClusterFile, program: &Path, metrics_port: u16) -> Result<Self> {
         let [first, second] = [(); 2].map(|()| std::future::pending());
         let started = Self::start_unless(cluster, program, metrics_port, first, second).await?;
-        started.ok_or_else(|| Error::unavailable("interrupted"))
+        started.ok_or_else(|| Error::unavailable("the start was interrupted"))
     }
 
     /// Like [`Supervisor::start`], but stops when `interrupted` completes. It then stops the
@@ -154,12 +154,13 @@ impl Supervisor {
     pub async fn kill(&self, name: &str, hold: bool) -> Result<()> {
         let keeper = self.keeper(name)?;
         let NodeState::Up { pid } = *keeper.state.borrow() else {
-            return Err(Error::unavailable(format!("node {name} does not run")));
+            return Err(Error::unavailable(format!("node {name} does not run"))
+                .hint("see why: nacre status"));
         };
         let mut state = keeper.state.clone();
         keeper.order(Order::Kill { hold }).await?;
         let gone = |state: &NodeState| *state != NodeState::Up { pid };
-        state.wait_for(gone).await.map_err(|_| Error::unavailable("the supervisor stops"))?;
+        state.wait_for(gone).await.map_err(|_| Error::unavailable("the supervisor is stopping"))?;
         Ok(())
     }
 
@@ -225,7 +226,7 @@ impl Supervisor {
     fn keeper(&self, name: &str) -> Result<&Keeper> {
         self.cluster.node(name)?;
         let found = self.keepers.iter().find(|keeper| keeper.node.name == name);
-        found.ok_or_else(|| Error::not_found(format!("no node {name:?}")))
+        found.ok_or_else(|| Error::not_found(format!("the cluster has no node {name:?}")))
     }
 
     async fn begin(&mut self, kept: Vec<KeptNode>) -> Result<()> {

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folders_that_are_open_to_others_become_private_and_are_named_once() {
+    fn folders_that_other_users_can_read_become_private_and_are_reported_once() {
         let scratch = tempfile::tempdir().unwrap();
         let cluster = ClusterFile::create(scratch.path(), 1).unwrap();
         let open = [scratch.path().to_owned(), scratch.path().join("storage.0")];

@@ -87,8 +87,8 @@ struct Told {
 }
 
 impl Told {
-    /// Whether the cluster log must get an event about this state now; if so, notes that it has. The
-    /// log always learns that a full disk has free space again.
+    /// Whether the cluster log must get an event about this state now; if so, remembers the event
+    /// as written. An event that a full disk has free space again is never left out.
     fn is_due(&mut self, is_full: bool, now: Duration) -> bool {
         let is_silent = is_full && self.full_at.is_some_and(|at| now < at + SILENCE);
         if is_full == self.is_full || is_silent {

@@ -125,7 +125,7 @@ impl StorageService {
         let text = std::str::from_utf8(input).map_err(|_| Error::invalid("not UTF-8"))?;
         let object: ObjectId = text.parse()?;
         if self.other_holder(&object).is_none() {
-            let text = format!("{} holds {object}: it is no stray", self.node);
+            let text = format!("{} holds {object} by the placement: it is no stray", self.node);
             return Err(Error::invalid(text).hint(format!("`nacre object rm {object}` removes it")));
         }
         let engine = self.engine()?;
@@ -137,7 +137,10 @@ impl StorageService {
         let nothing = || Error::unsupported(format!("node {} keeps no objects", self.node));
         let limit = self.limit.as_ref().ok_or_else(nothing)?;
         let number = std::str::from_utf8(input).ok().and_then(|text| text.parse().ok());
-        limit.set(number.ok_or_else(|| Error::invalid("the limit is not a number"))?)
+        limit.set(number.ok_or_else(|| {
+            Error::invalid("the limit is not a number")
+                .hint("send a number of requests a second; 0 removes the limit")
+        })?)
     }
 
     async fn scrub(&self, input: &[u8]) -> Result<ScrubReport> {

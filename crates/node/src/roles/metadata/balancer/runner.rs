@@ -187,7 +187,7 @@ impl Runner {
         patience: Duration,
     ) -> Result<()> {
         let input: Bytes = serde_json::to_vec(heartbeat)
-            .map_err(|cause| Error::corrupt(format!("the heartbeat: {cause}")))?
+            .map_err(|cause| Error::corrupt(format!("the heartbeat cannot be encoded: {cause}")))?
             .into();
         self.heard.hear(heartbeat.clone());
         let transport = &self.context.cluster.log_env().sequencers;
@@ -213,7 +213,8 @@ impl Runner {
                 Progress::Waiting(missing) => missing,
             };
             if timeout_at(deadline, news).await.is_err() {
-                let text = format!("no heartbeat of {} in half a tick", missing.join(", "));
+                let text =
+                    format!("no heartbeat came from {} within half a tick", missing.join(", "));
                 return Err(Error::unavailable(text));
             }
         }
@@ -240,7 +241,7 @@ impl Runner {
             let began = Instant::now();
             let failure = match began < tick.began + tick.length {
                 true => self.hand_over(&moved.unit, &rank.node, decision.mode).await.err(),
-                false => Some(Error::unavailable("the tick was over")),
+                false => Some(Error::unavailable("the tick ended before this move began")),
             };
             outcomes.push(MoveOutcome {
                 unit: moved.unit.clone(),

@@ -17,8 +17,8 @@ use super::service::SENT;
 
 /// Between two readings of all counters.
 const INTERVAL: Duration = Duration::from_secs(5);
-/// How long to wait for a gateway's counts. If they do not arrive in time, the node cannot compute
-/// the direct traffic before the reading after the next.
+/// How long to wait for a gateway's counts. Direct traffic is the difference of two readings. So
+/// one late answer makes it unknown until two more readings are done.
 const GATEWAY_PATIENCE: Duration = Duration::from_secs(1);
 
 /// A gateway that reads the counters of OSDs and of all gateways.
@@ -88,6 +88,7 @@ impl DirectObserver {
 fn decode(answer: &[u8]) -> Result<BTreeMap<TargetName, IoCounts>> {
     let counts: BTreeMap<String, IoCounts> = serde_json::from_slice(answer).map_err(|cause| {
         Error::corrupt(format!("the counts of a gateway are malformed: {cause}"))
+            .hint("run this release of nacre on all gateways")
     })?;
     counts.into_iter().map(|(target, counts)| Ok((TargetName::new(target)?, counts))).collect()
 }

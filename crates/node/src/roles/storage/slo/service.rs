@@ -53,8 +53,12 @@ impl Service for SloService {
             "watch" => {
                 let request: WatchRequest = serde_json::from_slice(&input)
                     .map_err(|cause| Error::invalid(format!("the input is malformed: {cause}")))?;
-                let time = Duration::try_from_secs_f64(request.seconds)
-                    .map_err(|_| Error::invalid(format!("watching for {} s", request.seconds)))?;
+                let time = Duration::try_from_secs_f64(request.seconds).map_err(|_| {
+                    Error::invalid(format!(
+                        "the time to watch, {} s, is out of range",
+                        request.seconds
+                    ))
+                })?;
                 self.0.watch(&TenantName::new(request.tenant)?, time).map(|()| Bytes::new())
             }
             "locate" => {
