@@ -15,7 +15,7 @@ use nacre_object::{
 
 use crate::Placement;
 
-/// The layer above the engine of `own`, a target of the placement.
+/// The layer above the engine of the target `own`.
 ///
 /// **Invariant:** the engine never gets a request for an object that the placement gives to another
 /// target.

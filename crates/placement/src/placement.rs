@@ -51,11 +51,8 @@ impl Placement {
     /// or if a weight is not a positive number.
     pub fn new(targets: Vec<Target>) -> Result<Self> {
         if targets.is_empty() || targets.len() > MAX_TARGETS {
-            return Err(Error::invalid(format!(
-                "a placement cannot have {} targets",
-                targets.len()
-            ))
-            .hint(format!("use 1 to {MAX_TARGETS}")));
+            return Err(Error::invalid(format!("the placement has {} targets", targets.len()))
+                .hint(format!("use 1 to {MAX_TARGETS}")));
         }
         for (i, target) in targets.iter().enumerate() {
             if !target.weight.is_normal() || target.weight < 0.0 {
@@ -66,7 +63,8 @@ impl Placement {
                 return Err(Error::invalid(text).hint("use a positive number"));
             }
             if targets[..i].iter().any(|other| other.name == target.name) {
-                return Err(Error::invalid(format!("two targets have the name {}", target.name)));
+                return Err(Error::invalid(format!("two targets have the name {}", target.name))
+                    .hint("give each target its own name"));
             }
         }
         let seeds = targets.iter().map(|target| xxh3_64(target.name.as_str().as_bytes())).collect();
@@ -89,7 +87,7 @@ impl Placement {
         self.locate(pool, object.placement_key())
     }
 
-    /// Refuses a request to `target` that copies from an object of another target.
+    /// Refuses a request to `target` that copies data from an object on another target.
     ///
     /// # Errors
     /// `Unsupported`; the error names both targets.
@@ -130,8 +128,8 @@ impl Placement {
 
 /// Turns a hash into a number greater than 0 and less than 1.
 fn unit(hash: u64) -> f64 {
-    /// How many bits of the hash are used. A double has 53 bits of precision. One of them is needed
-    /// for the half that is added to keep the number above 0 and below 1.
+    /// How many bits of the hash are used. A double has 53 bits of precision. The last bit is for
+    /// the half that is added, so that the number is above 0 and below 1.
     const BITS: u32 = 52;
     ((hash >> (u64::BITS - BITS)) as f64 + 0.5) / (1_u64 << BITS) as f64
 }

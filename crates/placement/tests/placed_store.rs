@@ -139,8 +139,8 @@ async fn a_placed_store_has_the_capabilities_that_all_targets_have() {
     }
 }
 
-/// Makes one of three targets. Returns the store with the holder check, the same store without the
-/// check, and the placement.
+/// Makes the store of one of three targets. Returns it with the holder check, the same store
+/// without the check, and the placement.
 fn checked() -> (Stack, MemoryStore, Placement) {
     let names = ["a", "b", "c"].map(|name| TargetName::new(name).unwrap());
     let placement = Placement::new(names.clone().map(Target::new).into()).unwrap();

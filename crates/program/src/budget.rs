@@ -11,8 +11,8 @@ pub const DEFAULT_TIME: Duration = Duration::from_millis(250);
 /// for simulations whose clock stands still. With a real clock, the time limit ends a run first,
 /// because a step takes over 10 ns.
 pub const DEFAULT_STEPS: u64 = 50_000_000;
-/// The memory of one run: as much as a transaction may change. Garbage counts until it is
-/// collected.
+/// The memory of one run: as many bytes as one transaction may change. Garbage counts until the VM
+/// collects it.
 pub const DEFAULT_MEMORY_BYTES: usize = MAX_TRANSACTION_BYTES;
 /// The output of one run: as much as a reply can carry.
 pub const DEFAULT_OUTPUT_BYTES: usize = MAX_REPLY_BYTES;

@@ -49,7 +49,8 @@ impl FromStr for Digest {
         let mut bytes = [0; 32];
         let pairs = text.as_bytes().chunks_exact(2);
         if text.len() != 2 * bytes.len() {
-            return Err(Error::invalid(format!("{text:?} is not a SHA-256 digest")));
+            return Err(Error::invalid(format!("{text:?} is not a SHA-256 digest"))
+                .hint("give 64 hexadecimal digits"));
         }
         for (byte, pair) in bytes.iter_mut().zip(pairs) {
             *byte = hex_digit(pair[0])

@@ -7,8 +7,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Number of buckets with a bound; one more bucket takes greater values. With bounds from a
-/// microsecond on, they reach 16.8 s. This is more than every deadline except those of long polls.
+/// Number of buckets with a bound; one more bucket takes greater values. If the lowest bound is a
+/// microsecond, the highest is 16.8 s: more than every deadline except those of long polls.
 const BOUNDED: usize = 25;
 const NANOS_PER_SECOND: f64 = 1e9;
 
@@ -79,8 +79,8 @@ impl Sizes {
 /// A histogram as it was when it was read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HistogramSnapshot {
-    /// Each bucket's inclusive upper bound and count. The count does not include lower buckets. The
-    /// last bound is `f64::MAX`.
+    /// Each bucket's inclusive upper bound and its count, which excludes the values in lower
+    /// buckets. The last bound is `f64::MAX`.
     pub buckets: Vec<(f64, u64)>,
     /// The sum of all values.
     pub sum: f64,

@@ -2,8 +2,8 @@
 //!
 //! A crate owns its instruments and records into them directly, with a few relaxed atomic additions
 //! and without registry, labels or locks. The node reads and exports the values when Prometheus or
-//! an operator requests them. Spans are recorded only for traced requests. The [`Trace`] of the
-//! work leads to the process's [`Spans`], which stores them.
+//! an operator requests them. Spans are recorded only for traced requests. The [`Trace`] of a
+//! request refers to the process's [`Spans`], which stores them.
 //!
 //! **Invariant:** nothing here uses a socket, and time comes only from the clock that is passed in.
 

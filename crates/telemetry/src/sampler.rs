@@ -39,9 +39,9 @@ impl Sampler {
         sampler
     }
 
-    /// If the sampler picks the next request, begins a trace with its first span. Work that runs as
-    /// [`traced`](crate::traced) with that trace belongs to it, in every process that the request
-    /// passes.
+    /// If the sampler picks the next request, begins a trace and returns its first span. Work that
+    /// runs in [`traced`](crate::traced) with that trace belongs to the trace, in every process
+    /// that the request passes.
     pub fn begin(&mut self, name: &'static str) -> Option<OpenSpan> {
         Some(self.pick()?.begin(name))
     }
@@ -56,9 +56,9 @@ impl Sampler {
         Some(self.spans.join(Id(self.random.next_u64().max(1)), Id::NONE))
     }
 
-    /// How many requests to skip before the next picked one. The number is random each time, so
-    /// that sampling never follows a rhythm of the requests. The first number is random, too, so
-    /// that many short sessions are sampled like one long session.
+    /// How many requests to skip before the next picked one. The number is random each time,
+    /// because requests may repeat in a regular pattern. The first number is random, too, so that
+    /// many short sessions are sampled like one long session.
     fn gap(&mut self) -> u32 {
         let span = 2 * u64::from(self.one_in) - 1;
         self.random.below(span) as u32
