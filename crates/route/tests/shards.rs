@@ -144,8 +144,8 @@ fn no_other_distribution_of_memory_misses_less() {
 
 #[test]
 fn a_tenant_whose_curve_is_a_cliff_gets_all_the_memory_it_needs() {
-    // An allocation by the slope of the curve itself, without the hull, would never give this
-    // tenant its first unit.
+    // The first units save this tenant no misses. An allocation by the curve itself, instead of its
+    // convex hull, would never give it any.
     let shares = allocate_by_hull(&[(cliff(40), 10.0), (slope(), 1.0)], 60, 1);
     assert_eq!((shares[0], shares[1]), (40, 20));
 }

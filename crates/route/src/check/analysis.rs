@@ -51,7 +51,8 @@ fn matchers(routes: &Routes) -> BTreeSet<ObjectMatch> {
     all.extend(rights.iter().map(|object| (*object).clone()));
     let pools = &routes.topology.pools;
     all.extend(pools.iter().map(|pool| ObjectMatch::Prefix(format!("{pool}/"))));
-    // A rule may send an object to another pool. There, the grants on its name in that pool decide.
+    // A rule may send IO to an object of the same name in another pool. Then the grants on that
+    // object decide, too.
     for rule in rules() {
         for destination in routes.topology.possible(&rule.destination) {
             let Destination::Pool(to) = destination else { continue };

@@ -279,7 +279,7 @@ fn scattered(network: &Network<'_>, state: State, scatter: &Scatter, ways: &mut 
     state.ends(End::Scattered { take: scatter.count(), among }, ways);
 }
 
-/// Sends an IO to its endpoint. First it passes the switch in front of the endpoint, unless it
+/// Sends an IO to its endpoint. The IO first passes the switch in front of the endpoint, unless it
 /// comes from that switch.
 fn arrive(
     network: &Network<'_>,

@@ -194,9 +194,9 @@ impl Controller {
         }
     }
 
-    /// Installs the stored rules again while all IO is held. An earlier controller may have stopped
-    /// at any step, and a restarted switch does not know where its IO went. So the newest bytes
-    /// must be located again.
+    /// Installs the stored rules again while the switches hold all new IO. An earlier controller
+    /// may have stopped at any step, and a restarted switch does not know where its IO went. So the
+    /// newest bytes must be located again.
     fn start_over(&mut self) -> Vec<ControllerCommand> {
         self.has_joined = false;
         self.concerned = vec![Header {

@@ -26,7 +26,7 @@ impl FromStr for Routes {
 }
 
 impl Routes {
-    /// Parses a rule file for a known network, to which the file may add.
+    /// Parses a rule file for a network (`topology`) that the file may extend.
     ///
     /// # Errors
     /// `Invalid`, with the number of the wrong line and what is wrong with it.

@@ -52,8 +52,8 @@ impl Topology {
         self.switches.iter().find(at_source).map(|(name, _)| name)
     }
 
-    /// The switch in front of an endpoint. If the IO is sent to a target by name, it is the switch
-    /// of that target, otherwise the switch of the pool.
+    /// The switch in front of an endpoint: the switch of the target if a rule names the target,
+    /// otherwise the switch of the object's pool.
     pub fn before(&self, object: &ObjectId, target: Option<&TargetName>) -> Option<&SwitchName> {
         let is_it = |(_, location): &&(SwitchName, Location)| match (location, target) {
             (Location::Target(name), Some(target)) => name == target,

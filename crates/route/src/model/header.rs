@@ -15,8 +15,8 @@ pub struct Header {
     pub operations: Operations,
     /// The objects.
     pub object: ObjectMatch,
-    /// The range of bytes that it matches. [`Span::WHOLE`] also matches IO without bytes, such as
-    /// reading an attribute.
+    /// The range of bytes that the header matches. [`Span::WHOLE`] also matches IO without bytes,
+    /// such as reading an attribute.
     pub span: Span,
 }
 

@@ -128,7 +128,7 @@ impl RuleTable {
         near.into_iter().find(|(made, _)| made.overlaps(span)).and_then(|(_, id)| self.get(id))
     }
 
-    /// Where the newest bytes of a range are, as the switch has noted, in the order of the bytes.
+    /// The noted destinations of the newest bytes of a range, in the order of the bytes.
     pub fn placed(&self, object: &ObjectId, span: Span) -> Vec<Placement> {
         let near = self.made_near(object, span).into_iter();
         let placement = |(made, id): (Span, RuleId)| {

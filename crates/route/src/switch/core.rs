@@ -206,8 +206,8 @@ impl Switch {
         if begins_here && self.quiesced.iter().any(|header| is_about(header, arrival)) {
             return true;
         }
-        // IO from a layer belongs to an IO that is in flight at this switch, so it need not wait
-        // for other IO.
+        // IO from a layer belongs to an IO that is already in flight at this switch, so it need not
+        // wait for other IO.
         let object = &arrival.request.header.object;
         arrival.via.is_none()
             && (self.is_promised(arrival) || self.waiting.is_before(object, &arrival.touches))

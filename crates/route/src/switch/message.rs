@@ -114,7 +114,7 @@ pub enum OrderAnswer {
     /// The switch cannot resume: it has restarted and has no rules.
     NotInstalled,
     /// The rules and the notes about newest bytes do not fit into the switch. The switch has
-    /// changed nothing, and still holds IO.
+    /// changed nothing, and still holds new IO.
     Full,
 }
 

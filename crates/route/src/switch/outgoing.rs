@@ -26,8 +26,8 @@ enum Planned {
 }
 
 impl Switch {
-    /// Plans an IO and sends its pieces. If it must wait for a program or for overlapping IO, the
-    /// switch holds it.
+    /// Plans an IO and sends its pieces. If the IO must wait for a program or for overlapping IO,
+    /// the switch holds it.
     pub(super) fn launch(&mut self, now: Duration, arrival: Arrival) -> Vec<Command> {
         let flying = match self.planned(&arrival) {
             Ok(Planned::Ready(flying)) => flying,
