@@ -1,7 +1,7 @@
-//! Compares the scheduler with a slow scheduler that recomputes everything for each decision. Both
-//! make the same decisions.
+//! Compares the scheduler with a slow scheduler that recomputes everything for each decision. The
+//! two must make the same decisions.
 //!
-//! Times, work and rates are multiples of powers of two, so that both compute without rounding
+//! Times, work and rates are multiples of powers of two, so that the two compute without rounding
 //! errors.
 
 mod common;

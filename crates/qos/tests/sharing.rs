@@ -175,7 +175,7 @@ fn a_gateway_that_ignored_its_lease_would_break_the_invariant() {
     let kept = gateways[0].part(now);
     gateways[0].is_dead = true;
     let now = settle(&mut gateways, &mut map, now, 12);
-    // If the first gateway had gone on using its claim, the two would use more than the whole
-    // bucket.
+    // If the first gateway had gone on using its claim, the two gateways would use more than the
+    // whole bucket.
     assert!(kept + gateways[1].part(now) > 1.2);
 }

@@ -105,7 +105,9 @@ impl TenantQuestion {
         let flow = |(flow, bucket): (&BucketAtQueue, RateBurst)| {
             let queue = queues.iter().position(|queue| queue.name == flow.queue);
             let queue = queue.ok_or_else(|| {
-                Error::invalid(format!("there is no queue {:?}", flow.queue)).on(&self.tenant)
+                Error::invalid(format!("there is no queue {:?}", flow.queue))
+                    .on(&self.tenant)
+                    .hint("name one of the queues of the question")
             })?;
             Ok(QueueFlow { queue, curve: ArrivalCurve::lower_envelope(&[bucket])? })
         };

@@ -5,8 +5,8 @@
 //! minimises the sum of the rates, which leaves the most capacity for further tenants. To leave a
 //! margin for rounding, it makes each SLO a thousandth shorter. The rows are:
 //!
-//! - `(r, b)` lies on or above the flow's r-b curve: one row for each pair of neighbouring
-//!   segments.
+//! - `b` is at least the burst that the flow needs at the rate `r` (its r-b curve): one row for
+//!   each pair of neighbouring segments.
 //! - The rates at each queue add up to at most 0.999.
 //! - The latency along each path of queues is at most the SLO. There is one row for each path, each
 //!   SLO `S` of a tenant that uses it, and each queue `j` on it. The row adds the bursts at the
@@ -14,9 +14,9 @@
 //!   at `j` of all flows with a shorter SLO. The sum is at most 1. This is the latency bound of the
 //!   calculus, rearranged.
 //!
-//! A stochastic promise has no such row, because its bound is not linear. Instead the caller tries
-//! several weights for the bursts of these tenants ([`Stochastic`]). In the rows of deterministic
-//! promises these tenants count like all others.
+//! A stochastic promise has no row for its latency, because its bound is not linear. Instead the
+//! caller tries several weights for the bursts of these tenants ([`Stochastic`]). In the rows of
+//! deterministic promises these tenants count like all others.
 //!
 //! Some coefficients are as small as 6e-8, and the solver would ignore them, because its tolerance
 //! is absolute. So each row is scaled to a largest coefficient of 1, and the unit of a tenant's
@@ -91,8 +91,8 @@ impl Stochastic {
 
 /// Finds one token bucket for each flow of each tenant; `None` if there is no solution.
 ///
-/// Each bucket lies on or above the r-b curve of its flow, even if the solver rounded down. The
-/// caller must still check that every promise is kept.
+/// Each bucket has at least the burst that its flow needs at the rate of the bucket, even if the
+/// solver rounded down. The caller must still check that every promise is kept.
 pub(super) fn solve(
     queues: &[Queue],
     tenants: &[&Candidate],

@@ -75,8 +75,8 @@ pub struct Refusal {
     pub slo_seconds: f64,
     /// The fraction of its requests that may take longer, if it asked for a stochastic promise.
     pub violation: Option<f64>,
-    /// The tenants that would miss their promise even with the best buckets: those with which the
-    /// greatest overrun is smallest.
+    /// The tenants that would miss their promise even with the token buckets that make the longest
+    /// overrun as short as possible.
     pub misses: Vec<Miss>,
     /// The queues that would have more work than they can do.
     pub overloads: Vec<Overload>,

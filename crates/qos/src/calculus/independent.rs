@@ -29,11 +29,11 @@ const FIRST_SPAN: f64 = 1.0 / 32.0;
 const GROWTH: (f64, f64) = (0.01, 0.125);
 /// The most spans. A queue needs fewer unless its load is close to its capacity.
 const MAX_SPANS: usize = 4096;
-/// The number of steps in the golden-section search for the best `theta`. Each step narrows the
-/// range to 0.62 of its length.
+/// The number of steps in the golden-section search for the best `theta` of Chernoff's bound. Each
+/// step narrows the range to 0.62 of its length.
 const THETA_STEPS: usize = 32;
-/// The search for `theta` begins at this number divided by the work that the queue can do in time.
-/// It ends at [`MOST_THETA`] divided by the work of the smallest flow.
+/// The search for `theta` of Chernoff's bound begins at this number divided by the work that the
+/// queue can do in time. It ends at [`MOST_THETA`] divided by the work of the smallest flow.
 const LEAST_THETA: f64 = 1e-2;
 /// With this limit, the search finds the best `theta` for probabilities of `exp(-50)` or more.
 const MOST_THETA: f64 = 50.0;

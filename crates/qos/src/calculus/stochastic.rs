@@ -144,8 +144,8 @@ pub fn violation_probability(queue: &StochasticQueue<'_>, latency_seconds: f64) 
     probabilities.fold(1.0, f64::min)
 }
 
-/// The bound for one value of `theta`. It is NaN if the sources bring more work than the queue can
-/// do.
+/// The bound on the probability for one value of `theta`. It is NaN if the sources bring more work
+/// than the queue can do.
 fn violation_at(queue: &StochasticQueue<'_>, theta: f64, latency_seconds: f64) -> f64 {
     let own = queue.own.growth(theta);
     let (mut factor, mut prefactor) = (own.factor, own.prefactor_on);

@@ -148,8 +148,7 @@ impl ArrivalCurve {
     }
 
     /// The smallest burst with which a token bucket of this rate never delays the flow. `None` if
-    /// the flow's own rate is higher. As a function of the rate, this burst is the flow's *r-b
-    /// curve*.
+    /// the flow's own rate is higher. The *r-b curve* of the flow gives this burst for each rate.
     pub fn burst_at(&self, rate: f64) -> Option<f64> {
         let steeper = self.lines.partition_point(|line| line.rate >= rate);
         if rate.is_nan() {
@@ -184,7 +183,8 @@ impl ArrivalCurve {
     }
 
     /// The longest time for which a token bucket delays a request of the flow; `None` if there is
-    /// no bound. It is 0 if the bucket lies on or above the r-b curve.
+    /// no bound. It is 0 if the burst is at least the one that [`burst_at`](Self::burst_at) returns
+    /// for the rate.
     pub fn shaper_delay(&self, bucket: RateBurst) -> Option<f64> {
         self.gap(bucket.rate, |work| (work - bucket.burst_seconds) / bucket.rate)
     }

@@ -12,7 +12,7 @@ use crate::limits::{ENVELOPE_RATES, MAX_CURVE_SEGMENTS};
 const LOWEST_RATE: f64 = 1e-4;
 
 /// Measures live traffic with leaky buckets of fixed rates, and computes its arrival curve. It
-/// needs little memory, while a trace keeps every request. Its curve lies somewhat higher than that
+/// needs little memory, because it keeps no requests. Its curve lies somewhat higher than the curve
 /// of a trace, because the rates are fixed beforehand.
 #[derive(Debug, Clone)]
 pub struct Envelope {

@@ -149,7 +149,7 @@ impl Scheduler {
         Ok(id)
     }
 
-    /// Changes the settings of a tenant. The tokens that it has used stay used.
+    /// Changes the settings of a tenant. The tokens that the tenant has used stay used.
     ///
     /// # Errors
     /// `Invalid` if the settings are invalid; `NotFound` if there is no such tenant.

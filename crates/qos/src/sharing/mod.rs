@@ -92,8 +92,8 @@ impl ClaimAges {
 /// Computes the claim that a gateway publishes next. It depends on the gateway's last claim, the
 /// valid claims of other gateways, and the gateway's demand.
 ///
-/// The gateway must stop using what it gives back before it publishes the claim. It may use what it
-/// gains only after the claim is published.
+/// The gateway must stop using the fractions that it gives back before it publishes the claim. It
+/// may use the fractions that it gains only after the claim is published.
 pub fn next_claim(own: &Claim, others: &[&Claim], demand: &BTreeMap<Shared, f64>) -> Claim {
     let parts = demand.iter().map(|(shared, demand)| {
         let of_others = || others.iter().filter_map(|claim| claim.parts.get(shared));

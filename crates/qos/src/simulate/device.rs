@@ -51,8 +51,8 @@ impl Device {
         matches!(self.kind, SimulatedDevice::Groups { next: NextGroup::AtOnce, .. })
     }
 
-    /// Starts each idle lane that has requests. Returns these lanes, each with the time at which it
-    /// will be done.
+    /// Starts each idle lane (a queue of the device) that has requests. Returns the started lanes,
+    /// each with the time at which it will be done.
     pub(super) fn begin(&mut self, now: Time) -> Vec<(usize, Time)> {
         let (kind, writes) = (self.kind, self.limits.writes);
         let mut begun = vec![];

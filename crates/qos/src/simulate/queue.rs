@@ -65,8 +65,8 @@ impl Queue {
         Ok(true)
     }
 
-    /// Sends the requests that may go, and starts the idle lanes of the device. Returns the started
-    /// lanes, each with the time at which it will be done.
+    /// Sends the requests that may go, and starts the idle lanes (queues) of the device. Returns
+    /// the started lanes, each with the time at which it will be done.
     pub(super) fn begin(&mut self, now: Time) -> Vec<(usize, Time)> {
         let mut begun = vec![];
         if self.device.begins_at_once() {

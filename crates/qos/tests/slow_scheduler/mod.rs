@@ -2,7 +2,7 @@
 //! for each decision.
 //!
 //! It keeps a list of the charges to each bucket with their times, and no sorted or derived state.
-//! Each decision computes the standing of every tenant from these lists.
+//! Each decision computes from these lists which tenants are within their limits.
 
 use std::time::Duration;
 
