@@ -2,7 +2,7 @@
 //!
 //! All targets are measured at the same time, because they serve requests at the same time and may
 //! share a machine. Each target has as many outstanding requests during the measurement as the
-//! layer allows later. The requests take the same path as those of tenants.
+//! layer allows later. The requests take the same path as the requests of tenants.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

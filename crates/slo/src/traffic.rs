@@ -91,8 +91,8 @@ impl fmt::Display for Traffic<'_> {
 }
 
 impl Traffic<'_> {
-    /// Computes the work that the traffic brings to each target. Target numbers follow the order of
-    /// `state.profiles`.
+    /// Computes the work that the traffic brings to each target. Targets are numbered in the order
+    /// of `state.profiles`.
     ///
     /// # Errors
     /// `Invalid` if the traffic is malformed; `NotFound` if no target has a profile; the errors of

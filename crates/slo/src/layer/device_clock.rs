@@ -1,10 +1,10 @@
 //! `DeviceClock`: divides the time of a busy target among the requests that it serves. The work of
 //! a method call is not known beforehand, so this measurement decides its charge.
 //!
-//! A target serves up to `depth` requests in parallel. While it has `n` requests, each gets `1 /
-//! max(n, depth)` of the time, and a virtual clock runs at that rate. The work of a request is the
-//! difference of the virtual clock between its start and its end. While the target has `depth`
-//! requests or more, the work of all requests adds up to the whole time.
+//! A target serves up to `depth` requests in parallel. While it has `n` requests, each is charged
+//! `1 / max(n, depth)` of the time: a virtual clock runs at this fraction of the speed of time. The
+//! work of a request is the difference of the virtual clock between its start and its end. While
+//! the target has `depth` requests or more, the work of all requests adds up to the whole time.
 //!
 //! A target that commits writes in groups serves far more writes than method calls in parallel. So
 //! a second virtual clock, with its own depth, measures calls.

@@ -134,8 +134,8 @@ impl NodeSlo {
         self.set_parts(Some(Arc::new(parts)));
     }
 
-    /// Reduces the fractions that this gateway uses to at most those of `claim`. Call this before
-    /// publishing the claim.
+    /// Reduces the fractions that this gateway uses of promises to at most the fractions in
+    /// `claim`. Call this before publishing the claim.
     pub fn give_back(&self, claim: &Claim) {
         let known = self.parts.read().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(known) = known {
@@ -205,8 +205,8 @@ impl NodeSlo {
     }
 
     /// Takes two readings of a target's counters, to compute the direct traffic between them.
-    /// Reports show it, and its work is charged to nacre's background tenant. Without both
-    /// readings, the direct traffic is unknown.
+    /// Reports show it, and its work is charged to nacre's background tenant. If a reading is
+    /// missing, the direct traffic is unknown.
     pub fn note_direct(
         &self,
         target: &TargetName,

@@ -16,7 +16,7 @@ pub struct Promise {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub violation: Option<f64>,
     /// The percentile of the measured latencies that status reports compare with the promised
-    /// latency. The promise itself holds for all requests.
+    /// latency. It is only for reports: the promise covers all requests.
     pub percentile: f64,
     /// The latency bound in seconds, computed at the last admission of any tenant. No request
     /// exceeds it if the promise is deterministic. If it is stochastic, at most the fraction
