@@ -5,8 +5,9 @@
 //! puts load on the log's sequencer, moves the sequencer between two nodes, and reads how much
 //! processor time the two nodes used. At the end it removes the log.
 //!
-//! Two handles of the log send requests in turns. A single handle would get the sequencer's
-//! capability and would send the node no requests (docs/capabilities.md).
+//! Two handles of the log send requests alternately. A single handle would get the sequencer's
+//! capability: it would issue positions itself and send the node no requests
+//! (docs/capabilities.md).
 //!
 //! A node reports the processor time of its whole process, so the cluster should do nothing else
 //! during the measurement.

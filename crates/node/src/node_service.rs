@@ -110,7 +110,8 @@ pub(crate) struct NodeService {
 
 impl NodeService {
     fn locate(&self, input: &[u8]) -> Result<ObjectPlace> {
-        let text = std::str::from_utf8(input).map_err(|_| Error::invalid("not UTF-8"))?;
+        let text = std::str::from_utf8(input)
+            .map_err(|_| Error::invalid("the input is not a UTF-8 string"))?;
         let target = self.cluster.locate(&text.parse::<ObjectId>()?).to_string();
         let node = self.file.node(&target)?;
         let socket = self.file.socket(node)?;
@@ -120,7 +121,9 @@ impl NodeService {
 
     async fn reached(&self, input: &[u8]) -> Result<u64> {
         let epoch = std::str::from_utf8(input).ok().and_then(|text| text.parse().ok());
-        let epoch = epoch.ok_or_else(|| Error::invalid("the input is not an epoch"))?;
+        let epoch = epoch.ok_or_else(|| {
+            Error::invalid("the input is not an epoch").hint("send an epoch in decimal digits")
+        })?;
         self.entities.reached(epoch).await
     }
 
@@ -155,7 +158,8 @@ impl Service for NodeService {
             "calls" => json(&NodeCalls::of(&self.classes)),
             "traces" => traces::tell(&self.spans, &input),
             "entities" => json(&self.reached(&input).await?),
-            _ => Err(Error::unsupported(format!("a node has no method {method:?}"))),
+            _ => Err(Error::unsupported(format!("a node has no method {method:?}"))
+                .hint("run one release of nacre on clients and nodes")),
         }
     }
 

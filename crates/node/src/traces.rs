@@ -27,6 +27,6 @@ pub(crate) fn tell(spans: &Arc<Spans>, input: &[u8]) -> Result<Bytes> {
             })?;
             json(&spans.of(id))
         }
-        Err(_) => Err(Error::invalid("not UTF-8")),
+        Err(_) => Err(Error::invalid("the input is not a UTF-8 string")),
     }
 }

@@ -156,8 +156,8 @@ impl World {
         LayoutKeeper::start(self.layouts(), node, self.incarnation, clock)
     }
 
-    /// Runs keepers one after another and kills each, until the change of layout is done. Returns
-    /// how many keepers were killed.
+    /// Runs keepers (the tasks that change the layout) one after another, and kills each, until the
+    /// change is done. Returns how many keepers were killed.
     async fn keep(&mut self, is_rolled_back: bool) -> u64 {
         let mut rollback = is_rolled_back;
         for killed in 0.. {

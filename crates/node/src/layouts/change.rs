@@ -97,8 +97,8 @@ pub(super) enum Step {
 pub(super) enum Onward {
     /// The walk goes on from here.
     Walk(Walk),
-    /// The walk has ended. `unmoved` objects stay in the former layout, because several passes in a
-    /// row failed to move them.
+    /// The walk over all objects has ended. `unmoved` objects stay in the former layout, because
+    /// several passes in a row failed to move them.
     Over { unmoved: u64 },
 }
 

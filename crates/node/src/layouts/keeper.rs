@@ -28,8 +28,8 @@ use super::{Layouts, program_of};
 
 /// The time between two checks of the lease.
 const INTERVAL: Duration = Duration::from_secs(2);
-/// How long the keeper waits at a time for nodes to make a version live. After this time it reads
-/// the stored state again.
+/// How long the keeper waits until all nodes have loaded a version. After this time it reads the
+/// stored state again.
 const LIVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Before something that failed is tried again.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(500);

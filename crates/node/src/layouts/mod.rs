@@ -113,8 +113,8 @@ impl Layouts {
         Ok(change)
     }
 
-    /// Refuses the change if another class has the same tables: the walk would also move that
-    /// class's objects.
+    /// Refuses the change if another class has the same tables: the walk over all objects would
+    /// also move that class's objects.
     async fn refuse_twins(&self, class: &ClassName, sources: &Sources) -> Result<()> {
         let programs = self.cluster.programs();
         let own = Marks::of(&compiled(&sources.target)?);

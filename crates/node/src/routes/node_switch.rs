@@ -281,7 +281,7 @@ impl NodeSwitch {
         self.handle(event);
     }
 
-    /// Returns size, time and version of the object from its home, the node that holds it. Bytes on
+    /// Returns size, time and version of an object from its home, the node that holds it. Bytes on
     /// other nodes may lie beyond the end of the stream at home; the size includes them.
     pub(super) async fn stat(&self, next: &Stack, request: Request) -> Result<Reply> {
         self.until_installed().await;

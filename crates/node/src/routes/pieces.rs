@@ -232,8 +232,8 @@ impl PieceWork {
         }
     }
 
-    /// Creates the object on its home node if it is missing, so that it is listed and can be
-    /// removed. Returns its version there.
+    /// Creates the object on the node that holds it (its home) if it is missing, so that it is
+    /// listed and can be removed. Returns its version.
     async fn home_version(&self, switch: &NodeSwitch) -> Result<u64> {
         let object = &self.header.object;
         if let Some(version) = switch.core().homes.get(object) {

@@ -91,8 +91,8 @@ impl Places {
         Ok(ObjectId::new(self.pool.clone(), ObjectName::new(format!("{tag}{rest}"))?))
     }
 
-    /// Which object keeps the bytes of `home` at a destination. `None` if the destination is the
-    /// node of `home` itself.
+    /// Which object keeps the bytes of the object `home` at a destination. `None` if the
+    /// destination is the node of `home` itself.
     ///
     /// # Errors
     /// `NotFound` if there is no such target; `Invalid` if the name would be too long;

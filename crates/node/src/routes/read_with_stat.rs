@@ -22,7 +22,7 @@ impl NodeSwitch {
     /// nodes to which rules have sent them.
     ///
     /// # Errors
-    /// The errors of the read, and of the object's store at home.
+    /// The errors of the read, and of the store that holds the object.
     pub(super) async fn read_with_stat(
         self: &Arc<Self>,
         next: Stack,

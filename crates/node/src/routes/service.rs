@@ -481,10 +481,12 @@ impl Service for RouteService {
             }
             "status" => json(&self.status()),
             "trace" => {
-                let text = std::str::from_utf8(&input).map_err(|_| Error::invalid("not UTF-8"))?;
+                let text = std::str::from_utf8(&input)
+                    .map_err(|_| Error::invalid("the input is not a UTF-8 string"))?;
                 json(&self.trace(&Io::parse(text)?)?)
             }
-            _ => Err(Error::unsupported(format!("the service route has no method {method:?}"))),
+            _ => Err(Error::unsupported(format!("the service route has no method {method:?}"))
+                .hint("run one release of nacre on clients and nodes")),
         }
     }
 }

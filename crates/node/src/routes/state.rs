@@ -151,8 +151,8 @@ impl RouteMap {
         .await
     }
 
-    /// Removes the rules of an application. The mover then brings home the bytes that these rules
-    /// sent elsewhere.
+    /// Removes the rules of an application. A background task then moves the bytes that these rules
+    /// sent elsewhere back to their objects.
     ///
     /// # Errors
     /// `NotFound`; `Unavailable`.

@@ -175,7 +175,8 @@ impl Service for StorageService {
             "scrub" => json(&self.scrub(&input).await?),
             "limit" => self.limit(&input).map(|()| Bytes::new()),
             "remove-stray" => self.remove_stray(&input).await.map(|()| Bytes::new()),
-            _ => Err(Error::unsupported(format!("a storage target has no method {method:?}"))),
+            _ => Err(Error::unsupported(format!("a storage target has no method {method:?}"))
+                .hint("run one release of nacre on clients and nodes")),
         }
     }
 }

@@ -110,8 +110,8 @@ impl StorageTarget {
         Self { embedded, rados, refusal, slo, switch: None, limit: None, stack, target }
     }
 
-    /// The layers for other processes' requests to this node: they reach only the objects that its
-    /// target holds. On Ceph every node serves every object.
+    /// The layers for other processes' requests to this node. Such requests reach only the objects
+    /// that the node's target holds; on Ceph every node serves every object.
     pub fn served(&self, placement: &Placement) -> Stack {
         match self.rados {
             Some(_) => self.stack.clone(),

@@ -62,12 +62,13 @@ impl Service for SloService {
                 self.0.watch(&TenantName::new(request.tenant)?, time).map(|()| Bytes::new())
             }
             "locate" => {
-                let object =
-                    std::str::from_utf8(&input).map_err(|_| Error::invalid("not UTF-8"))?;
+                let object = std::str::from_utf8(&input)
+                    .map_err(|_| Error::invalid("the input is not a UTF-8 string"))?;
                 let target = self.0.target_of(&object.parse::<ObjectId>()?).await?;
                 Ok(Bytes::from(target.to_string()))
             }
-            _ => Err(Error::unsupported(format!("the service slo has no method {method:?}"))),
+            _ => Err(Error::unsupported(format!("the service slo has no method {method:?}"))
+                .hint("run one release of nacre on clients and nodes")),
         }
     }
 }
