@@ -102,7 +102,7 @@ impl Placement {
                 return Err(Error::unsupported(text)
                     .during(op.name())
                     .on(object)
-                    .hint("give both names the same {tag}: objects with one tag share a target"));
+                    .hint("give both names the same part in braces, such as {a} in {a}x and {a}y: such objects share a target"));
             }
         }
         Ok(())
