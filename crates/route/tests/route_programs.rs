@@ -190,7 +190,7 @@ fn an_incomplete_or_malformed_program_is_refused_with_the_mistake() {
         (format!("destinations = {{ \"home\", \"home\" }}\n{route}"), "twice"),
         (format!("destinations = {{ \"program q\" }}\n{route}"), "unsupported"),
         ("destinations = { \"home\" }".to_owned(), "must define a function `route`"),
-        (format!("insert(\"* w a/b\", \"home\")\n{route}"), "while an IO is routed"),
+        (format!("insert(\"* w a/b\", \"home\")\n{route}"), "while it decides about an IO"),
         (
             "destinations = { \"home\" }\nfunction route(io) return io.lenght > 1 end".to_owned(),
             "line 2",
