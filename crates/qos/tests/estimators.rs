@@ -135,7 +135,7 @@ fn a_layout_that_names_no_target_is_refused() {
     let trace = trace::read(text.as_bytes(), None).unwrap();
     let of = |estimator| QueueTraces::new(&trace, &profile(), &ByName(3), 1, estimator);
     let message = of(Estimator::PerTarget).unwrap_err().to_string();
-    assert!(message.contains("the targets [7]; there are 3 targets"), "{message}");
+    assert!(message.contains("the targets [7]; their indices must be below 3"), "{message}");
 }
 
 #[test]

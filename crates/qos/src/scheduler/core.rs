@@ -136,8 +136,10 @@ impl Scheduler {
     pub fn add_tenant(&mut self, settings: TenantSettings, now: Time) -> Result<TenantId> {
         settings.check()?;
         if self.free.is_empty() && self.slots.len() == MAX_SCHEDULED_TENANTS {
-            let message = format!("{MAX_SCHEDULED_TENANTS} tenants at one target");
-            return Err(Error::exhausted(message));
+            let message = format!(
+                "the target serves {MAX_SCHEDULED_TENANTS} tenants already, the most it can"
+            );
+            return Err(Error::exhausted(message).hint("let several clients share a tenant"));
         }
         let at = self.free.pop().unwrap_or(self.slots.len());
         self.slots.resize_with(self.slots.len().max(at + 1), || None);

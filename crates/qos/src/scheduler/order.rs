@@ -103,7 +103,8 @@ struct LeftOver {
 struct Group {
     tenants: usize,
     weight: f64,
-    /// The sum over all served requests of 1 divided by the weight that the group had at that time.
+    /// For each served request, 1 divided by the weight of the group at that time, summed up. The
+    /// group with the lower sum is served next.
     pass: Pass,
 }
 

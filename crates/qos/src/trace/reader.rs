@@ -112,7 +112,10 @@ impl<R: BufRead> Lines<R> {
         let bound = MAX_TRACE_LINE_BYTES as u64 + 1;
         let read = self.input.by_ref().take(bound).read_until(b'\n', &mut self.buffer);
         let count = read.map_err(|cause| {
-            here(Error::unavailable(format!("the trace cannot be read: {cause}")))
+            here(
+                Error::unavailable(format!("the trace cannot be read: {cause}"))
+                    .hint("check the file and its disk"),
+            )
         })?;
         if count as u64 == bound && !self.buffer.ends_with(b"\n") {
             let message = format!("the line has more than {MAX_TRACE_LINE_BYTES} bytes");

@@ -180,7 +180,7 @@ fn an_error_names_its_line() {
     let message = refusal(text, TraceFormat::Alibaba);
     assert_eq!(message, "line 2: invalid: the size \"one\" is no whole number");
     let message = refusal("v,R,0,1\n", TraceFormat::Alibaba);
-    assert_eq!(message, "line 1: invalid: 4 fields instead of 5");
+    assert_eq!(message, "line 1: invalid: the line has 4 fields instead of 5");
     let message = refusal("nacre trace 1\n0.1234567890 read 1 a\n", TraceFormat::Nacre);
     assert!(message.starts_with("line 2: invalid: the time"), "{message}");
 }
@@ -211,7 +211,9 @@ fn malformed_lines_are_refused() {
 #[test]
 fn too_long_lines_and_requests_are_refused() {
     let line = "x".repeat(MAX_TRACE_LINE_BYTES + 1);
-    assert!(refusal(&line, TraceFormat::Alibaba).contains("line 1: invalid: a line of more than"));
+    assert!(
+        refusal(&line, TraceFormat::Alibaba).contains("line 1: invalid: the line has more than")
+    );
     let size = format!("v,R,0,{},1\n", MAX_TRACE_REQUEST_BYTES + 1);
     assert!(refusal(&size, TraceFormat::Alibaba).contains("the longest may have"));
     let whole = format!("v,R,0,{MAX_TRACE_REQUEST_BYTES},1\n");
