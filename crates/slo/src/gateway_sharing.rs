@@ -95,7 +95,7 @@ fn claims(map: &MapState) -> Result<BTreeMap<String, Claim>> {
             Error::corrupt(format!(
                 "the claim of {gateway} in the map {SLO_CLAIMS_MAP} is malformed: {cause}"
             ))
-            .hint(format!("remove it: nacre map rm {SLO_CLAIMS_MAP} --system '{gateway}'"))
+            .hint("run one release of nacre on all gateways")
         })?;
         Ok((gateway.clone(), claim))
     };

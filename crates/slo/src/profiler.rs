@@ -195,7 +195,7 @@ async fn measure(
 }
 
 fn cut_off(cause: tokio::task::JoinError) -> Error {
-    Error::unavailable(format!("the measurement was interrupted: {cause}"))
+    Error::unavailable(format!("the measurement was interrupted: {cause}")).hint("measure again")
 }
 
 fn op(kind: IoKind, bytes: u64) -> Op {

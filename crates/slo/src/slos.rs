@@ -82,7 +82,7 @@ impl Slos {
             Ok(changes)
         };
         self.update(update).await?;
-        outcome.ok_or_else(|| Error::unavailable("admission made no decision"))
+        outcome.ok_or_else(|| Error::unavailable("admission made no decision").hint("try again"))
     }
 
     /// Returns what [`Slos::admit`] would answer, and changes nothing. A present promise of the
@@ -103,7 +103,9 @@ impl Slos {
     pub async fn evict(&self, tenant: &TenantName) -> Result<()> {
         self.update(|state| match state.promises.contains_key(tenant) {
             true => Ok(vec![Change::remove(format!("{TENANT_PREFIX}{tenant}"))]),
-            false => Err(Error::not_found("the tenant has no promise").on(tenant)),
+            false => Err(Error::not_found("the tenant has no promise")
+                .on(tenant)
+                .hint("list the promises: nacre slo ls")),
         })
         .await
     }

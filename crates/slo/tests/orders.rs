@@ -112,8 +112,8 @@ impl Bed {
         self.scheduler.enqueue(request, now).unwrap()
     }
 
-    /// The tenants whose requests are sent, in this order. It stops when no request waits or after
-    /// `most` requests.
+    /// Sends requests until none waits or `most` are sent. Returns their tenants in the order of
+    /// sending.
     fn sends(&mut self, most: usize, now: Duration) -> Vec<TenantId> {
         let mut sent = vec![];
         while sent.len() < most

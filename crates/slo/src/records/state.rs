@@ -31,8 +31,8 @@ pub fn background_tenant() -> TenantName {
     TenantName::new("nacre.background").expect("a literal")
 }
 
-/// The contents of the map `slo`. The default value is that of an empty map, in which promises are
-/// not enforced.
+/// The contents of the map `slo`. The default value stands for an empty map: there are no promises,
+/// and nothing is enforced.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SloState {
     /// The map's epoch.
@@ -53,7 +53,7 @@ pub struct SloState {
 }
 
 impl SloState {
-    /// Parses a state of the map. Keys that this release does not know are ignored.
+    /// Parses the contents of the map `slo`. Ignores keys that this release does not know.
     ///
     /// # Errors
     /// `Corrupt` if an entry is malformed.
