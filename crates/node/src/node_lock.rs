@@ -42,6 +42,7 @@ impl NodeLock {
         let path = cluster.run_folder()?.join(format!("{name}.lock"));
         let unusable = |error: std::io::Error| {
             Error::unavailable(format!("cannot lock {}: {error}", path.display()))
+                .hint("check the permissions of the folder and the free space of the disk")
         };
         let mut options = nacre_files::open_options();
         let file = options.create(true).truncate(false).write(true).open(&path);

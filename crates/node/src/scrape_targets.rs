@@ -54,8 +54,10 @@ impl ScrapeTargets {
             .iter()
             .map(|(node, at)| json!({ "targets": [at.to_string()], "labels": { "node": node } }));
         let text = json!(groups.collect::<Vec<_>>()).to_string();
-        let unwritable =
-            |error| Error::unavailable(format!("cannot write {}: {error}", self.path.display()));
+        let unwritable = |error| {
+            Error::unavailable(format!("cannot write {}: {error}", self.path.display()))
+                .hint("check the permissions of the folder and the free space of the disk")
+        };
         nacre_files::replace(&self.path, text.as_bytes()).map_err(unwritable)?;
         *written = addresses;
         Ok(())

@@ -42,6 +42,7 @@ impl ClassLayout {
     fn parse(class: &str, value: &[u8]) -> Result<Self> {
         serde_json::from_slice(value).map_err(|cause| {
             Error::corrupt(format!("the entry {class} of the map layouts is malformed: {cause}"))
+                .hint("run the release of nacre that stored the entry")
         })
     }
 

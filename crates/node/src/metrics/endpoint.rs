@@ -49,7 +49,7 @@ impl MetricsListener {
     /// `Exists` if the port is taken, `Unavailable` if no port is free.
     pub async fn bind(port: u16) -> Result<Self> {
         let refused = |error: std::io::Error| {
-            let text = format!("metrics on 127.0.0.1:{port}: {error}");
+            let text = format!("cannot serve metrics on 127.0.0.1:{port}: {error}");
             match error.kind() {
                 std::io::ErrorKind::AddrInUse => {
                     Error::exists(text).hint("choose other ports with `nacre up --metrics-port`")

@@ -88,8 +88,11 @@ impl PieceWork {
         {
             let data = self.read(switch, &place, part).await?;
             if data.len() as u64 != part.length() {
-                let text = format!("{} of {} routed bytes are there", data.len(), part.length());
-                return Err(Error::corrupt(text).on(object));
+                let text =
+                    format!("only {} of {} routed bytes are stored", data.len(), part.length());
+                return Err(Error::corrupt(text)
+                    .on(object)
+                    .hint("`nacre scrub` lists damaged objects"));
             }
             let write = Op::Write { offset: part.start(), data };
             self.next.submit(self.request(vec![write])).await?;
@@ -191,7 +194,7 @@ impl PieceWork {
         };
         if let Some(counter) = outrun_by(answer)? {
             let stamp = Stamp { counter, switch: SwitchName::new(switch.name().as_str())? };
-            let late = Err(Error::conflict("a newer change was there"));
+            let late = Err(Error::conflict("a newer change of these bytes is stored already"));
             return Ok((Outcome::Outrun(stamp), late));
         }
         // Bytes at another place are older now.

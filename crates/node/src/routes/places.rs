@@ -105,7 +105,11 @@ impl Places {
                 ObjectId::new(self.pool.clone(), ObjectName::new(format!("{SPREAD}{home}"))?)
             }
             Destination::Object(object) => object.clone(),
-            other => return Err(Error::unsupported(format!("no node sends IO to \"{other}\""))),
+            other => {
+                return Err(Error::unsupported(format!("no node sends IO to \"{other}\"")).hint(
+                    "name a target, the pool nacre.routed or an object nacre.routed/named/NAME",
+                ));
+            }
         };
         let target = self.holder(&object);
         if target == &self.own {
@@ -143,5 +147,5 @@ impl Places {
 }
 
 fn no_target(target: &TargetName) -> Error {
-    Error::not_found(format!("there is no target {target}"))
+    Error::not_found(format!("there is no target {target}")).hint("list the targets: nacre status")
 }

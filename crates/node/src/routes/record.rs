@@ -46,7 +46,9 @@ pub(super) async fn load(store: &Stack, object: &ObjectId, switch: &SwitchName) 
         reply => reply?,
     };
     let Some(OpResult::Data(data)) = reply.results.into_iter().next() else {
-        return Err(Error::corrupt("the stored record of routes is empty").on(object));
+        return Err(Error::corrupt("the stored record of routes is empty")
+            .on(object)
+            .hint("`nacre scrub` lists damaged objects; restore them from a copy"));
     };
     decode(&data, switch).map_err(|error| error.on(object))
 }
@@ -91,6 +93,7 @@ fn encode(record: &Record, switch: &SwitchName) -> Result<Bytes> {
 fn decode(data: &[u8], switch: &SwitchName) -> Result<Record> {
     let senseless = |cause: String| {
         Error::corrupt(format!("the stored record of routes is malformed: {cause}"))
+            .hint("`nacre scrub` lists damaged objects; restore them from a copy")
     };
     let stored: StoredRecord =
         serde_json::from_slice(data).map_err(|cause| senseless(cause.to_string()))?;

@@ -242,7 +242,9 @@ impl RouteService {
         let term = self.term_of(&question.home_target);
         let term = term.read().await;
         if question.term < *term {
-            return Err(Error::stale("the switch has restarted since this request").on(&object));
+            return Err(
+                Error::stale("the switch that sent this request has restarted since").on(&object)
+            );
         }
         let op = match (method, question.span) {
             ("read", Some((start, end))) => {

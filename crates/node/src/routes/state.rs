@@ -92,6 +92,7 @@ impl RouteState {
 fn decode<T: DeserializeOwned>(key: &str, value: &Bytes) -> Result<T> {
     serde_json::from_slice(value).map_err(|cause| {
         Error::corrupt(format!("the entry {key} of the map {ROUTES_MAP} is malformed: {cause}"))
+            .hint("store it again with `nacre route put` or `nacre route tail`")
     })
 }
 

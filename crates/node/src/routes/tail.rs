@@ -5,7 +5,7 @@
 //! requests is above `alpha` times its average rate. Each node decides about its own target, and
 //! stores the rules of the application `tail.TARGET` in the map `routes`. Switches follow that map,
 //! so the rules are stored before any switch has them. When the burst is over, the node removes the
-//! rules, and the mover brings the bytes home.
+//! rules, and a background task (the mover) moves the bytes back to their objects.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

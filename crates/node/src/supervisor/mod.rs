@@ -226,7 +226,10 @@ impl Supervisor {
     fn keeper(&self, name: &str) -> Result<&Keeper> {
         self.cluster.node(name)?;
         let found = self.keepers.iter().find(|keeper| keeper.node.name == name);
-        found.ok_or_else(|| Error::not_found(format!("the cluster has no node {name:?}")))
+        found.ok_or_else(|| {
+            Error::not_found(format!("the cluster has no node {name:?}"))
+                .hint("list the nodes: nacre status")
+        })
     }
 
     async fn begin(&mut self, kept: Vec<KeptNode>) -> Result<()> {

@@ -156,7 +156,8 @@ impl StorageService {
         };
         // A scrub reads from the disk, so it must not run on a thread that serves requests.
         let step = tokio::task::spawn_blocking(move || engine.scrub(&cursor)).await;
-        let step = step.map_err(|error| Error::corrupt(format!("the scrub: {error}")))??;
+        let step = step
+            .map_err(|error| Error::corrupt(format!("the thread of the scrub ended: {error}")))??;
         if let Some(turn) = turn {
             turn.done(step.bytes);
         }

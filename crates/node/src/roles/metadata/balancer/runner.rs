@@ -130,7 +130,11 @@ impl Runner {
     /// Why nothing moves at this tick.
     async fn decide(&mut self, tick: &Tick, record: &mut TickRecord) -> Result<Decision> {
         let policy = self.context.policies.get(tick.policy.as_str()).ok_or_else(|| {
-            Error::not_found(format!("balancer/{} is not live on this node", tick.policy))
+            Error::not_found(format!(
+                "the policy balancer/{} is not live on this node",
+                tick.policy
+            ))
+            .hint(format!("see why: nacre program status balancer/{}", tick.policy))
         })?;
         record.version = policy.version();
         let now = self.context.clock.monotonic();
@@ -284,5 +288,7 @@ async fn in_thread<T: Send + 'static>(
     body: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
     let run = tokio::task::spawn_blocking(body).await;
-    run.unwrap_or_else(|error| Err(Error::unavailable(format!("the policy's thread: {error}"))))
+    run.unwrap_or_else(|error| {
+        Err(Error::unavailable(format!("the thread that runs the policy ended: {error}")))
+    })
 }
