@@ -218,7 +218,7 @@ fn reads_and_writes_have_separate_room_at_the_device() {
 }
 
 #[test]
-fn no_lower_request_is_sent_while_a_tenant_within_its_limits_waits_for_room() {
+fn no_request_of_lower_priority_is_sent_while_a_tenant_within_its_limits_waits_for_the_device() {
     let mut scheduler = two_and_two();
     let high = promised(&mut scheduler, 0, &[(0.5, 10.0)]);
     let low = promised(&mut scheduler, 1, &[(0.5, 10.0)]);

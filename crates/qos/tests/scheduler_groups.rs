@@ -42,7 +42,7 @@ fn sent(scheduler: &mut Scheduler) -> Vec<RequestId> {
 }
 
 #[test]
-fn two_groups_are_outstanding_and_the_next_is_sent_when_one_is_done() {
+fn two_groups_of_writes_are_outstanding_and_the_next_is_sent_when_one_is_done() {
     let mut scheduler = Scheduler::new(limits(WRITES), Ties::FirstCome).unwrap();
     let tenant = weighted(&mut scheduler, 1.0);
     let writes: Vec<_> = (0..4 * GROUP).map(|_| write(&mut scheduler, tenant, 128)).collect();

@@ -18,7 +18,7 @@ impl<F: FnMut(&[Waiting]) -> Option<usize>> ServiceOrder for By<F> {
 }
 
 #[test]
-fn an_order_is_not_asked_if_there_is_no_choice() {
+fn a_service_order_is_not_asked_if_it_has_no_choice() {
     let mut scheduler = device(1);
     let only = weighted(&mut scheduler, 1.0);
     let mut order = By(|_: &[Waiting]| panic!("there is no choice"), vec![]);

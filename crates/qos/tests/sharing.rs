@@ -94,7 +94,7 @@ fn sum(gateways: &[Gateway], now: Duration) -> f64 {
 }
 
 #[test]
-fn the_parts_never_exceed_the_whole_if_gateways_pause_die_or_are_cut_off() {
+fn gateways_together_never_use_more_than_a_bucket_if_they_pause_die_or_are_cut_off() {
     let runs = CASES.each(100, |seed| {
         let mut random = Random::seeded(seed);
         let mut map = Map::default();
@@ -147,7 +147,7 @@ fn settle(gateways: &mut [Gateway], map: &mut Map, from: Duration, seconds: u64)
 }
 
 #[test]
-fn parts_follow_demand_and_a_dead_gateways_part_is_taken_over() {
+fn fractions_follow_demand_and_other_gateways_take_over_that_of_a_dead_one() {
     let mut random = Random::seeded(1);
     let mut gateways: Vec<_> = (0..3).map(|number| Gateway::new(number, &mut random)).collect();
     let mut map = Map::default();
