@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_file_holds_the_present_address_of_each_process() {
+    fn the_file_for_prometheus_holds_the_present_address_of_each_process() {
         let folder = tempfile::tempdir().unwrap();
         let targets = ScrapeTargets::new(folder.path());
         targets.set("b", "127.0.0.1:1".parse().unwrap()).unwrap();

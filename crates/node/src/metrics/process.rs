@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_stat_line_is_parsed_whatever_the_name_of_the_command() {
+    fn the_stat_line_of_a_process_is_parsed_whatever_the_name_of_its_command() {
         let line = "7 (a) b) S 1 7 7 0 -1 4194304 900 0 0 0 150 50 0 0 20 0 9 0 100 4096 3 \
                     18446744073709551615 1 1";
         let stat = ProcessStat::parse(line).unwrap();
