@@ -41,7 +41,7 @@ fn one_on_each(store: &PlacedStore) -> Vec<ObjectId> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_placed_store_conforms() {
+async fn a_placed_store_passes_the_conformance_suite() {
     run_all(&Subject::watched(three().0)).await;
 }
 

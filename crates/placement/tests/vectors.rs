@@ -67,7 +67,7 @@ fn the_program_of_the_documentation_finds_every_object() {
 }
 
 #[test]
-fn the_vectors_of_the_documentation_hold() {
+fn the_test_vectors_of_the_documentation_still_hold() {
     let targets = ["storage.0", "storage.1", "storage.2"].map(|name| name.parse().unwrap());
     let placement = Placement::new(targets.map(Target::new).into()).unwrap();
     let rows = PAGE.lines().filter(|line| line.contains("| `storage."));
