@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_holds_its_parts_and_they_carry_its_trace() {
+    fn a_nested_span_carries_the_trace_and_the_id_of_the_span_around_it() {
         let (clock, spans) = spans();
         let mut whole = spans.begin("whole");
         whole.field("bytes", 5);
