@@ -98,7 +98,8 @@ impl Analysis<'_> {
     ) {
         let findings = &mut self.checked.findings;
         // Many IOs show the same problem. The analysis keeps one example for each kind of problem
-        // and path of rules. For a missed write, it keeps one for each pair of paths.
+        // and each path through the rules. For a read that misses a write, it keeps one for each
+        // pair of paths.
         let rules =
             |way: &Option<Way>| way.iter().flat_map(|way| way.hops.clone()).collect::<Vec<_>>();
         let key = |missed: &Option<(Io, Way)>| {

@@ -65,8 +65,8 @@ impl RangeIndex {
         }
     }
 
-    /// The first rule that covers a byte, and the end (exclusive) of the range in which it stays
-    /// the first.
+    /// The first rule that covers a byte, and the end (exclusive) of the range for which that rule
+    /// is the first.
     pub fn at(&self, byte: u64) -> (Option<RuleId>, u64) {
         if let Some((_, (end, rule))) = self.winners.range(..=byte).next_back()
             && *end > byte

@@ -47,8 +47,8 @@ impl Slot {
         self.made.overlapping_winners(span)
     }
 
-    /// The first rule that covers a byte, and the end (exclusive) of the range in which it stays
-    /// the first.
+    /// The first rule that covers a byte, and the end (exclusive) of the range for which that rule
+    /// is the first.
     pub fn at(&self, byte: u64) -> (Option<RuleId>, u64) {
         let (made, made_end) = self.made.at(byte);
         let (ranged, end) = self.ranges.at(byte);
