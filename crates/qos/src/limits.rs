@@ -19,8 +19,8 @@ pub const MAX_TRACE_NAME_BYTES: usize = 64 << 20;
 /// The most time slots into which a trace is cut. Each slot needs one number in memory while the
 /// trace is read.
 pub const MAX_SLOTS: usize = 16 << 20;
-/// The number of rates for which the burst of a trace is computed. The estimator in the papers'
-/// published code also uses steps of a thousandth of the capacity.
+/// The number of rates for which the burst of a trace is computed. The steps are a thousandth of
+/// the capacity, as in the published code of the papers that this crate follows.
 pub const CURVE_RATES: usize = 1000;
 /// The number of rates at which live traffic is measured. Each request updates one leaky bucket for
 /// each rate.

@@ -17,7 +17,8 @@ struct Gateway {
     /// Seconds of its clock in one second.
     pace: f64,
     seen: ClaimAges,
-    /// The fractions that it uses, with the time on its clock at which it began to publish them.
+    /// The fractions that the gateway uses, with the time on its own clock at which it began to
+    /// publish them.
     uses: Claim,
     began: Duration,
     demand: f64,

@@ -1,5 +1,5 @@
-//! No request within its token buckets takes longer than its bound, whatever other tenants send.
-//! The bound is also tight.
+//! Tests that no request within its token buckets takes longer than its latency bound, whatever
+//! other tenants send. Also tests that the bound is tight: greedy traffic comes close to it.
 
 mod common;
 mod simulated;

@@ -123,8 +123,9 @@ impl Load {
 }
 
 /// Whether two rows of the linear program show that the tenants do not fit on a target together.
-/// One row is the target's capacity, the other is one tenant's promise. Several weighted sums of
-/// the two rows are tested. A stochastic promise has no row.
+/// One row is the target's capacity, the other is one tenant's promise. The tenants do not fit if
+/// the least possible value of a weighted sum of the two rows exceeds its limit; several weights
+/// are tried. A stochastic promise has no row.
 fn is_ruled_out(loads: &[Load], more: &Load, blocking_seconds: f64) -> bool {
     let all = || loads.iter().chain([more]);
     let rates: f64 = all().map(|load| load.least(1.0, 0.0)).sum();
