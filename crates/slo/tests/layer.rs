@@ -1,4 +1,4 @@
-//! Tests of the layer in front of an engine that answers a request when the test says so.
+//! Tests of the layer in front of an engine that answers each request only when the test says so.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -70,7 +70,7 @@ impl Bed {
         Self { clock, node, store: stack.as_store(), held }
     }
 
-    /// A layer with an enforced promise to the tenant gold: 100 ms for twenty requests a second,
+    /// A layer with an enforced promise to the tenant `gold`: 100 ms for twenty requests a second,
     /// with bursts of five.
     fn enforced() -> Self {
         let bed = Self::new();

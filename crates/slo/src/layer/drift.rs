@@ -23,8 +23,8 @@ impl Drift {
         self.profile_seconds += profile_seconds;
     }
 
-    /// The measured work of recent requests divided by their work by the profile; `None` if there
-    /// was too little work.
+    /// The measured work of recent requests, divided by the work that the profile predicts for
+    /// them; `None` if there was too little work.
     pub fn ratio(&mut self, now: Duration) -> Option<f64> {
         self.fade(now);
         let is_enough = self.profile_seconds >= LEAST_COMPARED_SECONDS;

@@ -19,8 +19,9 @@ pub struct TargetReport {
     pub outstanding: usize,
     /// The seconds for which the target has been busy since the node started.
     pub busy_seconds: f64,
-    /// The measured work of recent requests divided by their work by the profile. Above 1, the
-    /// target is slower than promises assume. `None` without a profile or with too little work.
+    /// The measured work of recent requests, divided by the work that the profile predicts for
+    /// them. Above 1, the target is slower than promises assume. `None` without a profile or with
+    /// too little work.
     pub drift: Option<f64>,
     /// The traffic of clients that pass no gateway. `None` if it is unknown, or if the target is no
     /// OSD.
