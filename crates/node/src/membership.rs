@@ -14,7 +14,7 @@ use crate::node_log::{Level, NodeLog};
 const REGISTER_AGAIN_MIN: Duration = Duration::from_millis(200);
 /// ...and between later ones, so that a node is known soon after the target is back.
 const REGISTER_AGAIN_MAX: Duration = Duration::from_secs(2);
-/// A node that stops reports this to the registry, and waits at most this long for the answer. The
+/// The longest time that a stopping node waits until the registry has recorded that it leaves. The
 /// nodes that keep the registry may be stopping, too.
 pub(crate) const LEAVE_TIMEOUT: Duration = Duration::from_millis(500);
 

@@ -28,8 +28,8 @@ pub struct ScrapeTargets {
 }
 
 impl ScrapeTargets {
-    /// The list for the cluster in a folder, at first empty. The first call of `set` writes the
-    /// file.
+    /// Creates an empty list of addresses for the cluster in a folder. The first call of `set`
+    /// writes the file.
     pub fn new(folder: &Path) -> Self {
         Self { path: folder.join(FILE_NAME), addresses: Mutex::default() }
     }

@@ -109,7 +109,8 @@ impl RoutePrograms {
         held.or_else(live)
     }
 
-    /// Runs a program's decision. Reports the first failure of each version to the cluster log.
+    /// Runs a program to get one decision. Reports the first failure of each version to the cluster
+    /// log.
     ///
     /// # Errors
     /// The errors of the program, with its name, version and line.

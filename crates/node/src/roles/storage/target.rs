@@ -137,8 +137,8 @@ impl StorageTarget {
     }
 }
 
-/// The error that a target returns whose folder cannot be opened. The node starts nevertheless,
-/// because one damaged target must not stop the other targets.
+/// The error of every request to a target if its folder cannot be opened. The node starts
+/// nevertheless, because one damaged target must not stop the other targets.
 fn unopened(name: &str, folder: &Path, error: &Error) -> Error {
     let folder = folder.display();
     let hint = match error.kind() {
