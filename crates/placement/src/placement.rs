@@ -15,8 +15,8 @@
 use nacre_object::{Error, ObjectName, PoolName, Request, Result, TargetName};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-/// The most targets of one placement. The limit is needed because finding an object computes a draw
-/// for each target. With more targets, group them first.
+/// The most targets of one placement. Each look-up of an object computes a draw for every target,
+/// so their number is limited.
 pub const MAX_TARGETS: usize = 256;
 
 /// A storage target and its share.
