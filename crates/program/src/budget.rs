@@ -31,7 +31,7 @@ pub struct Budget {
     /// Calls, loop iterations and pattern-matcher steps.
     pub steps: u64,
     /// The bytes that the Lua VM may allocate in the run, beyond what it held before. The run may
-    /// use as many bytes again of host memory (buffer lists).
+    /// use as many bytes again of memory outside of the VM, for buffer lists.
     pub memory_bytes: usize,
     /// Bytes it may hand back.
     pub output_bytes: usize,
