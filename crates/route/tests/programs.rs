@@ -45,7 +45,10 @@ fn serving(text: &[&str]) -> Switch {
 
 fn ask(switch: &mut Switch, io: u64, op: Op) -> Vec<Command> {
     let request = Request::new("data/x".parse().unwrap(), vec![op]).unwrap();
-    switch.handle(NOW, Event::Arrived { io: IoId(io), request, via: None, term: None })
+    switch.handle(
+        NOW,
+        Event::Arrived { io: IoId(io), request: request.into(), via: None, term: None },
+    )
 }
 
 fn write(switch: &mut Switch, io: u64, offset: u64) -> Vec<Command> {

@@ -46,7 +46,10 @@ fn serving(text: &[&str]) -> Switch {
 
 fn ask(switch: &mut Switch, io: u64, op: Op) -> Vec<Command> {
     let request = Request::new("data/x".parse().unwrap(), vec![op]).unwrap();
-    switch.handle(NOW, Event::Arrived { io: IoId(io), request, via: None, term: None })
+    switch.handle(
+        NOW,
+        Event::Arrived { io: IoId(io), request: request.into(), via: None, term: None },
+    )
 }
 
 fn read(switch: &mut Switch, io: u64, offset: u64, length: u64) -> Vec<Command> {
@@ -132,7 +135,10 @@ fn an_io_follows_the_rules_of_one_term_from_beginning_to_end() {
     let mut sent_under = |term: u64, io: u64, op: Op| {
         let request = Request::new("data/x".parse().unwrap(), vec![op]).unwrap();
         let (via, term) = (None, Some(Term(term)));
-        told(&switch.handle(NOW, Event::Arrived { io: IoId(io), request, via, term }))
+        told(
+            &switch
+                .handle(NOW, Event::Arrived { io: IoId(io), request: request.into(), via, term }),
+        )
     };
     let write = || Op::Write { offset: 0, data: Bytes::from_static(b"abcd") };
     let late = sent_under(1, 1, write());

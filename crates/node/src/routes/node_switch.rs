@@ -3,18 +3,23 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::task::{Context, Poll};
+use std::time::Duration;
 
+use futures::future::{BoxFuture, FutureExt};
 use nacre_clock::Clock;
 use nacre_host::HostTransport;
 use nacre_object::{
     Error, ObjectId, Op, OpResult, Reply, Request, Result, Stack, Store, SwitchName,
 };
 use nacre_route::{
-    Command, Event, IoId, Order, OrderAnswer, Outcome, Piece, PieceReply, ProgramAsk, Record, Rule,
-    RuleId, RuleTable, Span, Switch, Term, join, touches,
+    Command, Event, IoId, Order, OrderAnswer, Piece, PieceReply, ProgramAsk, Record, Rule, RuleId,
+    RuleTable, Span, Switch, Term, join, touches,
 };
+use tokio::runtime::Handle;
 use tokio::sync::{broadcast, oneshot, watch};
 
 use super::RoutePrograms;
@@ -81,15 +86,14 @@ pub(super) struct Doubt {
 }
 
 /// The work that a command of the pure switch gives the runtime.
-#[expect(clippy::large_enum_variant, reason = "few exist, and for a moment")]
 enum Work {
-    Piece(PieceWork),
+    Piece(Box<PieceWork>),
     Programs { io: IoId, term: Term, asks: Vec<ProgramAsk> },
 }
 
 /// An IO in flight or held.
 struct Live {
-    request: Request,
+    request: Arc<Request>,
     next: Stack,
     reply: oneshot::Sender<Result<Reply>>,
     pieces: Vec<Option<(Piece, Option<PieceReply>)>>,
@@ -265,20 +269,25 @@ impl NodeSwitch {
     ) -> Result<Reply> {
         let io = IoId(self.number());
         let (reply, replied) = oneshot::channel();
-        let live = Live { request: request.clone(), next, reply, pieces: vec![], routed_end: 0 };
+        let request = Arc::new(request);
+        let live =
+            Live { request: Arc::clone(&request), next, reply, pieces: vec![], routed_end: 0 };
         let event = match homeward {
             Some(span) => Event::ArrivedHomeward { io, request, span },
             None => Event::Arrived { io, request, via: None, term: None },
         };
-        self.begin(io, live, event);
+        let works = {
+            let mut core = self.core();
+            core.live.insert(io, live);
+            core.step(self.clock.monotonic(), event)
+        };
+        // The work of this IO runs in the task of its caller, which saves a task for each request.
+        if let Some(work) = self.start_others(io, works) {
+            Completed(Some(Arc::clone(self).pursue(work))).await;
+        }
         replied
             .await
             .unwrap_or_else(|_| Err(Error::unavailable("the node is stopping").hint("try again")))
-    }
-
-    fn begin(self: &Arc<Self>, io: IoId, live: Live, event: Event) {
-        self.core().live.insert(io, live);
-        self.handle(event);
     }
 
     /// Returns size, time and version of an object from its home, the node that holds it. Bytes on
@@ -313,44 +322,59 @@ impl NodeSwitch {
         self.handle(Event::Tick);
     }
 
-    /// Passes an event to the pure switch, and carries out the commands that it returns.
+    /// Passes an event to the pure switch, and starts tasks for the work that follows.
     pub(super) fn handle(self: &Arc<Self>, event: Event) {
-        let now = self.clock.monotonic();
-        let mut core = self.core();
-        let commands = core.switch.handle(now, event);
-        let works: Vec<_> = commands.into_iter().filter_map(|command| core.take(command)).collect();
-        drop(core);
+        let works = self.core().step(self.clock.monotonic(), event);
         for work in works {
-            let switch = Arc::clone(self);
-            tokio::spawn(async move {
-                match work {
-                    Work::Piece(work) => {
-                        let (io, piece) = (work.io, work.piece);
-                        let (outcome, reply) = work.run(&switch).await;
-                        switch.piece_done(io, piece, outcome, reply);
-                    }
-                    Work::Programs { io, term, asks } => switch.ask_programs(io, term, asks).await,
-                }
-            });
+            tokio::spawn(Arc::clone(self).pursue(work));
         }
     }
 
-    fn piece_done(
-        self: &Arc<Self>,
-        io: IoId,
-        piece: usize,
-        outcome: Outcome,
-        reply: Result<Reply>,
-    ) {
-        {
-            let mut core = self.core();
-            if let Some(live) = core.live.get_mut(&io)
-                && let Some(Some((_, kept))) = live.pieces.get_mut(piece)
-            {
-                *kept = Some(reply);
+    /// Starts a task for each piece of work, except for the first one of the IO `own`, which it
+    /// returns.
+    fn start_others(self: &Arc<Self>, own: IoId, works: Vec<Work>) -> Option<Work> {
+        let mut kept = None;
+        for work in works {
+            match work.io() == own && kept.is_none() {
+                true => kept = Some(work),
+                false => drop(tokio::spawn(Arc::clone(self).pursue(work))),
             }
         }
-        self.handle(Event::PieceDone { io, piece, outcome });
+        kept
+    }
+
+    /// Does a piece of work, and then the work of the same IO that follows from it.
+    fn pursue(self: Arc<Self>, work: Work) -> BoxFuture<'static, ()> {
+        async move {
+            let io = work.io();
+            let mut next = Some(work);
+            while let Some(work) = next {
+                let works = match work {
+                    Work::Piece(work) => self.send_piece(*work).await,
+                    Work::Programs { io, term, asks } => {
+                        match self.ask_programs(io, term, asks).await {
+                            Some(event) => self.core().step(self.clock.monotonic(), event),
+                            None => return,
+                        }
+                    }
+                };
+                next = self.start_others(io, works);
+            }
+        }
+        .boxed()
+    }
+
+    /// Sends a piece, and returns the work that follows from its result.
+    async fn send_piece(&self, work: PieceWork) -> Vec<Work> {
+        let (io, piece) = (work.io, work.piece);
+        let (outcome, reply) = work.run(self).await;
+        let mut core = self.core();
+        if let Some(live) = core.live.get_mut(&io)
+            && let Some(Some((_, kept))) = live.pieces.get_mut(piece)
+        {
+            *kept = Some(reply);
+        }
+        core.step(self.clock.monotonic(), Event::PieceDone { io, piece, outcome })
     }
 
     /// Tells watchers of an object that bytes of it have changed elsewhere.
@@ -365,7 +389,49 @@ impl NodeSwitch {
     }
 }
 
+impl Work {
+    fn io(&self) -> IoId {
+        match self {
+            Self::Piece(work) => work.io,
+            Self::Programs { io, .. } => *io,
+        }
+    }
+}
+
+/// A future that runs to its end even if its caller drops it: the rest then runs in a task of its
+/// own. An IO in flight must end, because other IO and changes of rules wait for it.
+struct Completed(Option<BoxFuture<'static, ()>>);
+
+impl Future for Completed {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let Some(future) = &mut self.0 else { return Poll::Ready(()) };
+        let polled = future.as_mut().poll(context);
+        if polled.is_ready() {
+            self.0 = None;
+        }
+        polled
+    }
+}
+
+impl Drop for Completed {
+    fn drop(&mut self) {
+        // Without a runtime the process ends, and with it the switch.
+        if let (Some(rest), Ok(runtime)) = (self.0.take(), Handle::try_current()) {
+            runtime.spawn(rest);
+        }
+    }
+}
+
 impl Core {
+    /// Passes an event to the pure switch, and returns the work that has to wait for a store, a
+    /// node or a program.
+    fn step(&mut self, now: Duration, event: Event) -> Vec<Work> {
+        let commands = self.switch.handle(now, event);
+        commands.into_iter().filter_map(|command| self.take(command)).collect()
+    }
+
     pub(super) fn table(&self) -> &RuleTable {
         self.switch.table()
     }
@@ -401,7 +467,7 @@ impl Core {
                     live.pieces.resize_with(piece + 1, || None);
                 }
                 live.pieces[piece] = Some((Piece { span, rule, ops: ops.clone() }, None));
-                Some(Work::Piece(PieceWork {
+                Some(Work::Piece(Box::new(PieceWork {
                     io,
                     piece,
                     header: live.request.header.clone(),
@@ -412,7 +478,7 @@ impl Core {
                     homeward,
                     placed,
                     application,
-                }))
+                })))
             }
             Command::AskPrograms { io, term, asks } => Some(Work::Programs { io, term, asks }),
             Command::Finish { io } => {

@@ -154,21 +154,20 @@ impl RoutePrograms {
 }
 
 impl NodeSwitch {
-    /// Asks the programs where the bytes of an IO go, and hands their decisions to the switch. If
-    /// the rules change meanwhile, the switch asks the programs of the new rules instead, and this
-    /// function stops.
+    /// Asks programs where the bytes of an IO go, and returns their decisions for the pure switch.
+    /// `None` if the rules change meanwhile: the pure switch then plans the IO again by the new
+    /// rules.
     pub(super) async fn ask_programs(
-        self: &Arc<Self>,
+        &self,
         io: IoId,
         term: Term,
         asks: Vec<ProgramAsk>,
-    ) {
-        let Some(object) = asks.first().map(|ask| ask.io.object.clone()) else { return };
+    ) -> Option<Event> {
+        let object = asks.first().map(|ask| ask.io.object.clone())?;
         let mut decisions = vec![];
         let mut decided = Ok(());
         for ask in asks {
-            let Some(decision) = self.ask_program(term, &ask).await else { return };
-            match decision {
+            match self.ask_program(term, &ask).await? {
                 Ok(decision) => decisions.push(decision),
                 Err(error) => {
                     decided = Err(RefusedIo(error));
@@ -177,7 +176,7 @@ impl NodeSwitch {
             }
         }
         let decided = decided.map(|()| decisions);
-        self.handle(Event::ProgramsDecided { io, object, term, decided });
+        Some(Event::ProgramsDecided { io, object, term, decided })
     }
 
     /// Asks one program, once its version is on this node; `None` if the rules change before that.

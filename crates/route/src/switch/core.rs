@@ -1,6 +1,7 @@
 //! `Switch`: a state machine that takes events and the time, and returns commands.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use nacre_object::{Error, ObjectId, Request, Result};
@@ -152,7 +153,7 @@ impl Switch {
         &mut self,
         now: Duration,
         io: IoId,
-        request: Request,
+        request: Arc<Request>,
         via: Option<LayerName>,
         term: Option<Term>,
     ) -> Vec<Command> {
@@ -166,7 +167,7 @@ impl Switch {
         &mut self,
         now: Duration,
         io: IoId,
-        request: Request,
+        request: Arc<Request>,
         span: Span,
     ) -> Vec<Command> {
         let touches = vec![Touch { operation: Operation::Write, span: Some(span) }];

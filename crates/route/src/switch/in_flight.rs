@@ -90,6 +90,12 @@ impl Flying {
         self.arrival.homeward.is_some() && self.sent.iter().any(|sent| !sent.follows.is_empty())
     }
 
+    /// How many spans will have reads that follow them if this IO succeeds. Constant while it is in
+    /// flight.
+    fn follows(&self) -> usize {
+        self.sent.iter().map(|sent| sent.follows.len()).sum()
+    }
+
     /// Its only destination; `None` if other IO to that destination cannot rely on the endpoint's
     /// order.
     fn way(&self) -> Option<&Option<Destination>> {
@@ -129,6 +135,7 @@ pub fn is_about(header: &Header, arrival: &Arrival) -> bool {
 pub struct InFlight {
     all: BTreeMap<IoId, Flying>,
     by_object: HashMap<ObjectId, BTreeSet<IoId>>,
+    follows: usize,
 }
 
 impl InFlight {
@@ -136,7 +143,13 @@ impl InFlight {
         self.all.len()
     }
 
+    /// How many spans will have reads that follow them, if all IO in flight succeeds.
+    pub fn follows(&self) -> usize {
+        self.follows
+    }
+
     pub fn insert(&mut self, flying: Flying) {
+        self.follows += flying.follows();
         let (io, object) = (flying.arrival.io, flying.arrival.request.header.object.clone());
         self.by_object.entry(object).or_default().insert(io);
         self.all.insert(io, flying);
@@ -152,6 +165,7 @@ impl InFlight {
 
     pub fn remove(&mut self, io: IoId) -> Option<Flying> {
         let flying = self.all.remove(&io)?;
+        self.follows -= flying.follows();
         let object = &flying.arrival.request.header.object;
         if let Some(ios) = self.by_object.get_mut(object) {
             ios.remove(&io);

@@ -1,5 +1,7 @@
 //! The events that a switch processes and the commands that it returns.
 
+use std::sync::Arc;
+
 use nacre_object::{Error, ObjectId, Op, ProgramName, Request};
 
 use super::{Stamp, Term};
@@ -168,7 +170,7 @@ pub enum Event {
         /// The number of the IO.
         io: IoId,
         /// The request.
-        request: Request,
+        request: Arc<Request>,
         /// The layer that sent it, if a layer did.
         via: Option<LayerName>,
         /// The term under which another switch sent it here; `None` if it begins here.
@@ -181,7 +183,7 @@ pub enum Event {
         /// The number of the IO.
         io: IoId,
         /// The request.
-        request: Request,
+        request: Arc<Request>,
         /// The bytes to bring home.
         span: Span,
     },

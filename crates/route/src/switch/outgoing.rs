@@ -17,10 +17,9 @@ use crate::plan::{Piece, plan};
 use crate::rules::{Placement, RuleTable};
 
 /// The result of planning an IO.
-#[expect(clippy::large_enum_variant, reason = "its only caller takes it apart at once")]
 enum Planned {
     /// It can be sent.
-    Ready(Flying),
+    Ready(Term, Vec<Sent>),
     /// The switch must ask programs first.
     Asks(Vec<ProgramAsk>),
 }
@@ -29,28 +28,29 @@ impl Switch {
     /// Plans an IO and sends its pieces. If the IO must wait for a program or for overlapping IO,
     /// the switch holds it.
     pub(super) fn launch(&mut self, now: Duration, arrival: Arrival) -> Vec<Command> {
-        let flying = match self.planned(&arrival) {
-            Ok(Planned::Ready(flying)) => flying,
+        let (term, sent) = match self.planned(&arrival) {
+            Ok(Planned::Ready(term, sent)) => (term, sent),
             Ok(Planned::Asks(asks)) => return self.ask_programs(arrival, asks),
             Err(error) => return vec![refuse(arrival.io, error)],
         };
+        let io = arrival.io;
+        let flying = Flying { arrival, term, sent, agreement: None };
         let spans = self.agreed_spans(&flying);
-        if arrival.via.is_none() && self.is_in_the_way(&flying, &spans) {
-            return self.hold(arrival);
+        if flying.arrival.via.is_none() && self.is_in_the_way(&flying, &spans) {
+            return self.hold(flying.arrival);
         }
         if self.in_flight.len() >= MAX_IN_FLIGHT_IOS {
             let error = Error::exhausted(format!(
                 "the switch already has {MAX_IN_FLIGHT_IOS} IOs in flight, the most it can"
             ));
-            return vec![refuse(
-                arrival.io,
-                error.on(&arrival.request.header.object).hint("try again when requests are done"),
-            )];
+            let object = &flying.arrival.request.header.object;
+            let error = error.on(object).hint("try again when requests are done");
+            return vec![refuse(io, error)];
         }
         self.in_flight.insert(flying);
         match spans.is_empty() {
-            true => self.send(now, arrival.io),
-            false => self.begin_agreement(arrival.io, spans),
+            true => self.send(now, io),
+            false => self.begin_agreement(io, spans),
         }
     }
 
@@ -75,9 +75,7 @@ impl Switch {
         }
         let table = &self.table;
         if let Some(span) = arrival.homeward {
-            let sent = vec![homeward(table, arrival, span)];
-            let flying = Flying { arrival: arrival.clone(), term, sent, agreement: None };
-            return Ok(Planned::Ready(flying));
+            return Ok(Planned::Ready(term, vec![homeward(table, arrival, span)]));
         }
         let plan = plan(table, &arrival.request, arrival.via.as_ref())?;
         let (mut sent, mut asks) = (vec![], vec![]);
@@ -92,17 +90,16 @@ impl Switch {
         if !asks.is_empty() {
             return Ok(Planned::Asks(asks));
         }
-        let under_way = self.in_flight.iter().flat_map(|flying| &flying.sent).chain(&sent);
-        let new_rules: usize = under_way.map(|sent| 2 * sent.follows.len()).sum();
-        if new_rules > 0 && self.table.len() + new_rules + 2 > MAX_RULES {
+        let follows: usize = sent.iter().map(|sent| sent.follows.len()).sum();
+        let new_rules = 2 * (follows + self.in_flight.follows());
+        if follows > 0 && self.table.len() + new_rules + 2 > MAX_RULES {
             return Err(Error::exhausted(
                 "the switch has no room for another rule, so reads could not follow this write",
             )
             .on(&arrival.request.header.object)
             .hint("bring routed bytes home: nacre route rm APPLICATION"));
         }
-        let flying = Flying { arrival: arrival.clone(), term, sent, agreement: None };
-        Ok(Planned::Ready(flying))
+        Ok(Planned::Ready(term, sent))
     }
 
     fn sent(
@@ -290,7 +287,7 @@ impl Switch {
         for io in late {
             let Some(flying) = self.in_flight.remove(io) else { continue };
             commands.extend(self.abort(flying.agreement));
-            let object = flying.arrival.request.header.object;
+            let object = flying.arrival.request.header.object.clone();
             let error =
                 Error::unavailable("a rule sends this IO to the controller, which does not answer");
             commands.push(refuse(io, error.on(&object).hint("try again")));

@@ -1,6 +1,7 @@
 //! The IO that a switch holds, in order.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 
 use nacre_object::{ObjectId, Request};
 
@@ -11,7 +12,7 @@ use crate::model::{LayerName, Span, Touch};
 #[derive(Debug, Clone)]
 pub struct Arrival {
     pub io: IoId,
-    pub request: Request,
+    pub request: Arc<Request>,
     pub via: Option<LayerName>,
     /// The term under which another switch sent it here; `None` if it begins here.
     pub term: Option<Term>,

@@ -257,7 +257,10 @@ impl World {
                     let io = IoId(self.next_id);
                     let (replies, endpoints) = (BTreeMap::new(), BTreeSet::new());
                     self.ios.insert(io, Io { switch: at, question, replies, endpoints });
-                    self.tell_switch(at, Event::Arrived { io, request, via: None, term });
+                    self.tell_switch(
+                        at,
+                        Event::Arrived { io, request: request.into(), via: None, term },
+                    );
                 }
             }
             (Party::Switch(at), ask) => self.serve_ticket(at, question, ask),
