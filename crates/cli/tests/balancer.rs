@@ -279,7 +279,10 @@ fn the_costs_of_a_cluster_are_measured_and_used_in_a_simulation() {
     let simulation = balanced.cluster.json(&simulate);
     assert_eq!(simulation["costs"], profile["costs"]);
     let (status, said) = balanced.cluster.fails(&["balancer", "profile", "--seconds", "0"]);
-    assert!(status == 2 && said.contains("give --seconds a value above 0 and at most 300"), "{said}");
+    assert!(
+        status == 2 && said.contains("give --seconds a value above 0 and at most 300"),
+        "{said}"
+    );
 }
 
 #[test]
