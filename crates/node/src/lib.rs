@@ -25,6 +25,7 @@ mod refusals;
 mod roles;
 mod routes;
 mod scrape_targets;
+mod slo_targets;
 mod supervisor;
 mod traces;
 
@@ -48,6 +49,7 @@ pub use routes::{
     check_supported,
 };
 pub use scrape_targets::ScrapeTargets;
+pub use slo_targets::{Profiling, SloTargets};
 pub use supervisor::{
     KeptNode, KeptReport, NodeEnd, NodeState, Supervisor, kept_nodes, ready_line,
 };

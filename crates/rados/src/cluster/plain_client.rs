@@ -53,6 +53,14 @@ impl PlainClient {
         settled(self.context.append(object, data).await.status)
     }
 
+    /// Replaces an object's bytes.
+    ///
+    /// # Errors
+    /// Those of the cluster.
+    pub async fn write_full(&self, object: &str, data: Bytes) -> Result<()> {
+        settled(self.context.apply(object, &[Change::WriteFull(data)]).await.status)
+    }
+
     /// Sets an omap entry.
     ///
     /// # Errors

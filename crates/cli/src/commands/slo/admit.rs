@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nacre::{Cluster, ClusterFile};
+use nacre_node::SloTargets;
 use nacre_object::{Error, ObjectId, ObjectName, PoolName, Result, TargetName, TenantName};
 use nacre_qos::trace::{Trace, TraceFormat};
 use nacre_qos::{ArrivalCurve, Estimator, IoKind};
@@ -13,7 +14,6 @@ use nacre_slo::{Ask, Outcome, Promise, Rate, Spread, Traffic};
 use serde_json::json;
 
 use super::input::{read_json, read_trace};
-use super::targets::Targets;
 use super::watch::Watched;
 use super::{milliseconds, units};
 use crate::out::Out;
@@ -99,7 +99,7 @@ pub(super) async fn admit(
     let format = arguments.format;
     let trace = arguments.trace_file.as_deref().map(|path| read_trace(path, format)).transpose()?;
     let places = match &trace {
-        Some(trace) => places(trace, arguments, &Targets::new(file, &cluster)?).await?,
+        Some(trace) => places(trace, arguments, &SloTargets::new(file, &cluster)?).await?,
         None => BTreeMap::new(),
     };
     let locate = |object: &ObjectId| places[&object.name].clone();
@@ -176,7 +176,7 @@ fn watched_curves(path: &Path) -> Result<BTreeMap<TargetName, ArrivalCurve>> {
 async fn places(
     trace: &Trace,
     arguments: &AdmitArguments,
-    targets: &Targets,
+    targets: &SloTargets,
 ) -> Result<BTreeMap<ObjectName, TargetName>> {
     let mut places = BTreeMap::new();
     for record in &trace.records {

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use nacre::{Cluster, ClusterFile};
+use nacre_node::SloTargets;
 use nacre_object::{Error, Result, TargetName, TenantName};
 use nacre_qos::IoKind;
 use nacre_slo::{Advice, Ask, Rate, SloState, Spread, Traffic, advise};
 use serde::Serialize;
 
-use super::targets::Targets;
 use super::{latency, milliseconds, units};
 use crate::out::{Out, table};
 
@@ -66,7 +66,7 @@ struct Advised {
 pub(super) async fn run(arguments: &AdviseArguments, file: &ClusterFile, out: Out) -> Result<()> {
     let cluster = Cluster::reach(file)?;
     let state = cluster.slos().state().await?;
-    let slowdowns = slowdowns(&Targets::new(file, &cluster)?).await?;
+    let slowdowns = slowdowns(&SloTargets::new(file, &cluster)?).await?;
     let advice = advise(&state, arguments.ask().as_ref(), &slowdowns)?;
     let is_ceph = file.engine().is_some();
     let commands = if is_ceph { ceph_commands(&advice) } else { vec![] };
@@ -100,9 +100,9 @@ impl AdviseArguments {
     }
 }
 
-/// How much slower each target is than its profile: the ratio of the measured time of a request to
-/// the time in the profile. The nodes measure it.
-async fn slowdowns(targets: &Targets) -> Result<BTreeMap<TargetName, f64>> {
+/// For each target, the ratio of the measured time of a request to the time in the profile, as the
+/// nodes report it.
+async fn slowdowns(targets: &SloTargets) -> Result<BTreeMap<TargetName, f64>> {
     let mut slowdowns = BTreeMap::new();
     for target in targets.reports().await?.into_iter().flat_map(|(_, targets)| targets) {
         if let Some(drift) = target.drift {

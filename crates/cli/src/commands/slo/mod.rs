@@ -9,7 +9,6 @@ mod place;
 mod profile;
 mod replay;
 mod status;
-mod targets;
 mod units;
 mod watch;
 
@@ -22,7 +21,6 @@ use crate::listing::Limit;
 use crate::out::Out;
 
 pub(crate) use self::profile::measure;
-pub(crate) use self::targets::Targets;
 
 /// The word of `nacre slo order` for the native order.
 const NATIVE_ORDER: &str = "native";

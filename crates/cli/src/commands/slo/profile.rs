@@ -1,26 +1,22 @@
 //! `nacre slo profile`: measures the cost of requests on each target, or reads it from a file.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use nacre::{Cluster, ClusterFile};
-use nacre_clock::{Clock, Random, SystemClock};
-use nacre_object::{ErrorKind, PoolName, Result, Store, TargetName};
+use nacre_node::SloTargets;
+use nacre_object::{Result, TargetName};
 use nacre_qos::IoKind;
-use nacre_qos::scheduler::Commits;
-use nacre_slo::{ProfilePlan, StoredProfile, profile_targets, remove_objects};
+use nacre_slo::StoredProfile;
 use serde::{Deserialize, Serialize};
 
 use super::input::read_json;
 use super::milliseconds;
-use super::targets::Targets;
 use crate::out::{Out, note, table};
 use crate::signals::unless_interrupted;
 
-/// The pool of the objects that are measured with. It is removed afterwards.
-const POOL: &str = "nacre-slo-profile";
-/// A profile is nearly useless if its samples differ by more than this share of their mean.
+/// If samples differ by more than this share of their mean, nacre can promise little with the
+/// profile.
 const UNUSABLE: f64 = 0.5;
 
 /// How long to measure, or what to do instead
@@ -91,28 +87,11 @@ pub(crate) async fn measure(
     cluster: &Cluster,
     time: Duration,
 ) -> Result<Vec<(TargetName, StoredProfile)>> {
-    let pool = PoolName::new(POOL)?;
-    cluster.create_pool(&pool).await?;
-    let (engine, commits) = match file.engine() {
-        None => ("embedded", Commits::InGroups),
-        Some(engine) => (engine, Commits::Singly),
-    };
-    let fingerprint = format!("{engine}, nacre {}", env!("CARGO_PKG_VERSION"));
-    let plan = ProfilePlan::within(time, fingerprint, commits);
-    // Of two who measure at a time each has objects of its own.
-    let prefix = format!("{:016x}", Random::from_system().next_u64());
-    let objects = Targets::new(file, cluster)?.objects(&pool, &prefix, plan.objects()).await?;
-    let store: Arc<dyn Store> = cluster.store().clone();
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-    let progress = |what: &str| note(&format!("measuring {what} on {} targets", objects.len()));
-    let measured =
-        unless_interrupted(profile_targets(&store, &objects, &plan, &clock, progress)).await;
-    remove_objects(&store, &objects).await?;
-    match cluster.remove_pool(&pool).await {
-        // Somebody else still measures with it.
-        Err(error) if error.kind() == ErrorKind::Conflict => {}
-        removed => removed?,
-    }
+    let profiling = SloTargets::new(file, cluster)?.begin_profile(time).await?;
+    let targets = profiling.targets();
+    let progress = |what: &str| note(&format!("measuring {what} on {targets} targets"));
+    let measured = unless_interrupted(profiling.measure(progress)).await;
+    profiling.finish().await?;
     let profiles = measured?;
     cluster.slos().set_profiles(&profiles).await?;
     Ok(profiles)

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use nacre::{Cluster, ClusterFile};
+use nacre_node::SloTargets;
 use nacre_object::Result;
 use nacre_slo::{
     DirectTraffic, PresentBound, Promise, SloState, TargetReport, TenantReport, present_bounds,
@@ -10,7 +11,6 @@ use nacre_slo::{
 use serde::Serialize;
 use serde_json::json;
 
-use super::targets::Targets;
 use super::{bound_name, latency, milliseconds};
 use crate::listing::{Limit, Listing};
 use crate::out::{Out, note, printable, table};
@@ -109,7 +109,7 @@ struct Status {
 pub(super) async fn status(file: &ClusterFile, out: Out) -> Result<()> {
     let cluster = Cluster::reach(file)?;
     let state = cluster.slos().state().await?;
-    let reports = Targets::new(file, &cluster)?.reports().await?;
+    let reports = SloTargets::new(file, &cluster)?.reports().await?;
     let targets: Vec<_> = reports.into_iter().flat_map(|(_, targets)| targets).collect();
     let tenants = tenants(&state, &targets)?;
     let pools = state.pools.iter().map(|(pool, tenant)| (pool.to_string(), tenant.to_string()));

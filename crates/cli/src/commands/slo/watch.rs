@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use nacre::{Cluster, ClusterFile};
+use nacre_node::SloTargets;
 use nacre_object::{Error, Result, TargetName, TenantName};
 use nacre_qos::ArrivalCurve;
 use nacre_slo::{Ask, Outcome, Traffic};
 use serde::{Deserialize, Serialize};
 
 use super::milliseconds;
-use super::targets::Targets;
 use crate::out::{Out, note, table};
 
 /// Nodes watch for this much longer than the command waits, so that their records still exist when
@@ -46,7 +46,7 @@ pub(super) struct Watched {
 /// Watches a tenant, and shows what it sent.
 pub(super) async fn watch(arguments: &WatchArguments, file: &ClusterFile, out: Out) -> Result<()> {
     let cluster = Cluster::reach(file)?;
-    let targets = Targets::new(file, &cluster)?;
+    let targets = SloTargets::new(file, &cluster)?;
     let (tenant, time) = (&arguments.tenant, Duration::from_secs_f64(arguments.seconds));
     targets.watch(tenant, time + SPARE).await?;
     note(&format!("watching what {tenant} sends for {} s", arguments.seconds));
@@ -81,7 +81,7 @@ pub(super) async fn watch(arguments: &WatchArguments, file: &ClusterFile, out: O
 
 /// What all gateways together saw, by target.
 async fn curves(
-    targets: &Targets,
+    targets: &SloTargets,
     tenant: &TenantName,
 ) -> Result<BTreeMap<TargetName, ArrivalCurve>> {
     let mut curves: BTreeMap<TargetName, ArrivalCurve> = BTreeMap::new();

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use nacre::{Cluster, ClusterFile};
 use nacre_clock::{Clock, SystemClock};
-use nacre_node::Supervisor;
+use nacre_node::{SloTargets, Supervisor};
 use nacre_object::{Error, ObjectId, PoolName, Result, TargetName, TenantName};
 use nacre_qos::IoKind;
 use nacre_slo::{Ask, Outcome, Promise, Rate, Spread, StoredProfile, Traffic};
@@ -27,7 +27,7 @@ use nacre_slo::{Ask, Outcome, Promise, Rate, Spread, StoredProfile, Traffic};
 use self::burst::Burst;
 use self::report::{Phase, SloReport, TenantInPhase};
 use self::steady::{Served, Steady};
-use crate::commands::slo::{Targets, measure};
+use crate::commands::slo::measure;
 use crate::out::{Out, note};
 
 /// Storage targets.
@@ -158,7 +158,7 @@ fn tell_promise(tenant: &TenantName, promise: &Promise) {
 
 /// Some objects of a tenant on each target.
 async fn objects(file: &ClusterFile, cluster: &Cluster, pool: &str) -> Result<Vec<Vec<ObjectId>>> {
-    let targets = Targets::new(file, cluster)?;
+    let targets = SloTargets::new(file, cluster)?;
     Ok(targets.objects(&PoolName::new(pool)?, pool, OBJECTS).await?.into_values().collect())
 }
 

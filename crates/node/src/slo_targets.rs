@@ -1,14 +1,22 @@
-//! The targets of a cluster, and objects on each target. On Ceph the targets are OSDs, and the
-//! gateways report them.
+//! `SloTargets`: the targets of a running cluster as tail-latency promises see them, what requests
+//! cost there, and the objects that each keeps. `nacre slo`, the demo and benches use it.
+//!
+//! On Ceph the targets are OSDs, and the gateways know them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use nacre::{Cluster, ClusterFile, RoleName, Sessions};
-use nacre_node::{SLO_SERVICE, WatchRequest};
-use nacre_object::{Error, ObjectId, ObjectName, PoolName, Result, TargetName, TenantName};
-use nacre_slo::TargetReport;
+use nacre_clock::{Clock, Random, SystemClock};
+use nacre_object::{
+    Error, ErrorKind, ObjectId, ObjectName, PoolName, Result, Store, TargetName, TenantName,
+};
+use nacre_qos::scheduler::Commits;
+use nacre_slo::{ProfilePlan, StoredProfile, TargetReport, profile_targets, remove_objects};
+
+use crate::{SLO_SERVICE, WatchRequest};
 
 /// A node answers this in a moment.
 const NODE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -18,17 +26,20 @@ const MAX_TRIED_NAMES: usize = 4096;
 /// placement group of the pool.
 const ENOUGH_NAMES: usize = 256;
 
+/// The pool of the objects that are measured with. It is removed afterwards.
+const PROFILE_POOL: &str = "nacre-slo-profile";
+
 /// How the targets of a cluster are reached.
-pub(crate) struct Targets {
+pub struct SloTargets {
     sessions: Sessions,
     /// The storage nodes, by name.
     nodes: Vec<String>,
-    /// Whether the nodes are gateways to a Ceph cluster.
-    are_gateways: bool,
+    /// What keeps the data, if the nodes are gateways to a Ceph cluster.
+    engine: Option<String>,
     cluster: Cluster,
 }
 
-impl Targets {
+impl SloTargets {
     /// The targets of a running cluster.
     ///
     /// # Errors
@@ -37,7 +48,7 @@ impl Targets {
         Ok(Self {
             sessions: Sessions::new(file)?,
             nodes: file.with_role(RoleName::Storage).map(|node| node.name.clone()).collect(),
-            are_gateways: file.engine().is_some(),
+            engine: file.engine().map(str::to_owned),
             cluster: cluster.clone(),
         })
     }
@@ -82,7 +93,7 @@ impl Targets {
     /// # Errors
     /// `Unavailable` if no gateway answers.
     pub async fn locate(&self, object: &ObjectId) -> Result<TargetName> {
-        if !self.are_gateways {
+        if self.engine.is_none() {
             return Ok(self.cluster.locate(object));
         }
         let mut failure = Error::unavailable("the cluster has no gateway");
@@ -101,7 +112,7 @@ impl Targets {
     /// Finds `of_each` objects of each target. Their names begin with `prefix`.
     ///
     /// # Errors
-    /// As [`Targets::locate`].
+    /// As [`SloTargets::locate`].
     pub async fn objects(
         &self,
         pool: &PoolName,
@@ -124,7 +135,69 @@ impl Targets {
         Ok(objects)
     }
 
+    /// Prepares a measurement of all targets that takes about `time`: finds objects of each target.
+    ///
+    /// # Errors
+    /// As [`SloTargets::locate`].
+    pub async fn begin_profile(&self, time: Duration) -> Result<Profiling> {
+        let pool = PoolName::new(PROFILE_POOL)?;
+        self.cluster.create_pool(&pool).await?;
+        let (engine, commits) = match &self.engine {
+            None => ("embedded", Commits::InGroups),
+            Some(engine) => (engine.as_str(), Commits::Singly),
+        };
+        let fingerprint = format!("{engine}, nacre {}", env!("CARGO_PKG_VERSION"));
+        let plan = ProfilePlan::within(time, fingerprint, commits);
+        // Of two who measure at a time each has objects of its own.
+        let prefix = format!("{:016x}", Random::from_system().next_u64());
+        let objects = self.objects(&pool, &prefix, plan.objects()).await?;
+        Ok(Profiling { cluster: self.cluster.clone(), pool, plan, objects })
+    }
+
     async fn ask(&self, node: &str, method: &str, input: Bytes) -> Result<Bytes> {
         self.sessions.session(node)?.ask(SLO_SERVICE, method, input, NODE_TIMEOUT).await
+    }
+}
+
+/// A measurement of all targets. Whoever began it [finishes](Profiling::finish) it, also after a
+/// failure.
+pub struct Profiling {
+    cluster: Cluster,
+    pool: PoolName,
+    plan: ProfilePlan,
+    objects: BTreeMap<TargetName, Vec<ObjectId>>,
+}
+
+impl Profiling {
+    /// How many targets are measured.
+    pub fn targets(&self) -> usize {
+        self.objects.len()
+    }
+
+    /// Measures. `progress` is told what is measured next.
+    ///
+    /// # Errors
+    /// `Unavailable` if a target does not answer; as [`profile_targets`].
+    pub async fn measure(
+        &self,
+        progress: impl Fn(&str),
+    ) -> Result<Vec<(TargetName, StoredProfile)>> {
+        let store: Arc<dyn Store> = self.cluster.store().clone();
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+        profile_targets(&store, &self.objects, &self.plan, &clock, progress).await
+    }
+
+    /// Removes what was measured with.
+    ///
+    /// # Errors
+    /// `Unavailable` if a target does not answer.
+    pub async fn finish(self) -> Result<()> {
+        let store: Arc<dyn Store> = self.cluster.store().clone();
+        remove_objects(&store, &self.objects).await?;
+        match self.cluster.remove_pool(&self.pool).await {
+            // Somebody else still measures with it.
+            Err(error) if error.kind() == ErrorKind::Conflict => Ok(()),
+            removed => removed.map(drop),
+        }
     }
 }
