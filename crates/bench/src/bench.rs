@@ -13,7 +13,7 @@ use crate::{
     Figure, append, balance_sequencers, balancer_model, balancer_tick, brados_call, brados_choose,
     brados_compile, brados_corfu, brados_scale, brados_stripes, call, ceph_append, ceph_call,
     handover, migrate, object, propagate, read, recover, route_recover, route_switch, scale,
-    sequencer, sequencer_caps, slo_decide, slo_overhead, slo_place, start,
+    sequencer, sequencer_caps, slo_decide, slo_keep, slo_overhead, slo_place, start,
 };
 
 /// Objects that `scale` grows to unless told otherwise: what is written in half a minute.
@@ -62,6 +62,8 @@ pub enum Bench {
     SloPlace,
     /// The layer that keeps promises, while nobody is limited.
     SloOverhead,
+    /// Promised latencies while a tenant bursts.
+    SloKeep,
     /// Rules of routes, matched.
     RouteSwitch,
     /// A switch with many rules, killed.
@@ -80,7 +82,7 @@ pub enum Bench {
 
 impl Bench {
     /// Every bench, in the order of the README's table.
-    pub const ALL: [Bench; 26] = [
+    pub const ALL: [Bench; 27] = [
         Self::Append,
         Self::Read,
         Self::Object,
@@ -100,6 +102,7 @@ impl Bench {
         Self::SloDecide,
         Self::SloPlace,
         Self::SloOverhead,
+        Self::SloKeep,
         Self::RouteSwitch,
         Self::RouteRecover,
         Self::Propagate,
@@ -110,13 +113,14 @@ impl Bench {
     ];
 
     /// Those that can also be measured on a Ceph cluster.
-    pub const ON_CEPH: [Bench; 7] = [
+    pub const ON_CEPH: [Bench; 8] = [
         Self::Append,
         Self::Call,
         Self::BradosCall,
         Self::BradosCorfu,
         Self::BradosStripes,
         Self::BradosChoose,
+        Self::SloKeep,
         Self::Propagate,
     ];
 
@@ -142,6 +146,7 @@ impl Bench {
             Self::SloDecide => "slo-decide",
             Self::SloPlace => "slo-place",
             Self::SloOverhead => "slo-overhead",
+            Self::SloKeep => "slo-keep",
             Self::RouteSwitch => "route-switch",
             Self::RouteRecover => "route-recover",
             Self::Propagate => "propagate",
@@ -174,6 +179,8 @@ pub struct Setup {
     pub program: PathBuf,
     /// The Ceph cluster to measure on, rather than on nodes of its own.
     pub ceph: Option<RadosOptions>,
+    /// The repository's `scripts/ceph-cluster`, for benches that need a Ceph cluster of their own.
+    pub ceph_cluster: Option<PathBuf>,
     /// What it keeps, as a cluster in this process, once a bench has asked for that.
     pub in_process: OnceCell<LocalCluster>,
     /// How long each side is measured in a round.
@@ -195,6 +202,7 @@ impl Setup {
             folder,
             program,
             ceph: None,
+            ceph_cluster: None,
             in_process: OnceCell::new(),
             span,
             rounds,
@@ -240,6 +248,7 @@ pub async fn run(bench: Bench, setup: &Setup, report: &mut dyn FnMut(Figure)) ->
             Bench::BradosCorfu => brados_corfu::run_on_ceph(setup, options, report).await,
             Bench::BradosStripes => brados_stripes::run_on_ceph(setup, options, report).await,
             Bench::BradosChoose => brados_choose::run_on_ceph(setup, options, report).await,
+            Bench::SloKeep => slo_keep::run_on_ceph(setup, report).await,
             Bench::Propagate => propagate::run_on_ceph(setup, options, report).await,
             other => Err(Error::unsupported(format!("{} is not measured on Ceph", other.name()))
                 .hint("leave --engine out")),
@@ -265,6 +274,7 @@ pub async fn run(bench: Bench, setup: &Setup, report: &mut dyn FnMut(Figure)) ->
         Bench::SloDecide => slo_decide::run(setup, report),
         Bench::SloPlace => slo_place::run(setup, report),
         Bench::SloOverhead => slo_overhead::run(setup, report).await,
+        Bench::SloKeep => slo_keep::run(setup, report).await,
         Bench::RouteSwitch => route_switch::run(setup, report).await,
         Bench::RouteRecover => route_recover::run(setup, report).await,
         Bench::Propagate => propagate::run(setup, report).await,

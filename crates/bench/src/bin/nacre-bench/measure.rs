@@ -21,6 +21,9 @@ pub struct MeasureArguments {
     /// `ceph:/path/ceph.conf[?user=NAME&pool=NAME]`. Only some benches run on Ceph
     #[arg(long, default_value_t = Engine::Embedded)]
     engine: Engine,
+    /// The repository's scripts/ceph-cluster; with --engine, `slo-keep` starts a Ceph cluster of its own by it
+    #[arg(long, value_name = "PROGRAM")]
+    ceph_cluster: Option<PathBuf>,
     /// Seconds to measure each side (nacre, and its baseline) in a round
     #[arg(long, default_value_t = 2.0, value_parser = seconds, value_name = "SECONDS")]
     seconds: f64,
@@ -72,6 +75,7 @@ pub async fn run(arguments: MeasureArguments, out: Out) -> Result<()> {
     let all = if ceph.is_some() { Bench::ON_CEPH.to_vec() } else { Bench::ALL.to_vec() };
     let setup = Setup {
         ceph,
+        ceph_cluster: arguments.ceph_cluster,
         in_process: OnceCell::new(),
         folder: arguments.folder,
         program: nacre_beside_this()?,

@@ -1,0 +1,165 @@
+//! The load of `slo-keep`, the same for every side: tenants that keep to their rate, and one that
+//! writes as hard as it can.
+//!
+//! A conforming tenant sends at the times that its rate sets, whether or not earlier requests have
+//! been answered. Its latencies count from the time at which a request was due, so a stall counts
+//! for all requests that came in it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use nacre::Object;
+use nacre_clock::{Clock, SystemClock};
+use nacre_object::{Error, Result};
+use nacre_rados::PlainClient;
+use tokio::task::JoinSet;
+
+use super::tally::Tally;
+use super::tenants::{Conduct, TENANTS, Tenant};
+
+/// The part of its rate that a conforming tenant uses.
+const USED_RATE: f64 = 0.9;
+/// Requests that the bursting tenant has under way for each of its objects.
+const REQUESTS_OF_AN_OBJECT: usize = 8;
+/// After a failure the bursting tenant waits this long.
+const PAUSE: Duration = Duration::from_millis(20);
+/// The burst has filled all queues after so long.
+const SETTLE: Duration = Duration::from_secs(3);
+
+/// An object, and the client that writes it.
+#[derive(Debug, Clone)]
+pub(super) enum Place {
+    /// Through nacre.
+    Nacre(Object),
+    /// On Ceph without nacre.
+    Rados(PlainClient, String),
+}
+
+impl Place {
+    /// Replaces its bytes, durably.
+    pub async fn write(&self, data: Bytes) -> Result<()> {
+        match self {
+            Self::Nacre(object) => object.write_full(data).await,
+            Self::Rados(client, object) => client.write_full(object, data).await,
+        }
+    }
+}
+
+/// Where each tenant writes; neighbours are on different targets.
+pub(super) type Places = [Vec<Place>; TENANTS.len()];
+
+/// Lets all tenants work, and measures them for `span` as soon as the burst has filled the queues.
+///
+/// # Errors
+/// `Unavailable` if a task is cut off. Requests that fail are counted.
+pub(super) async fn play(
+    places: &Places,
+    rates: [f64; TENANTS.len()],
+    span: Duration,
+) -> Result<[Tally; TENANTS.len()]> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+    let from = clock.monotonic() + SETTLE;
+    let window = Window { from, to: from + span, is_over: Arc::default() };
+    let mut work = JoinSet::new();
+    let tallies = TENANTS.map(|_| Arc::new(Mutex::new(Tally::of(span))));
+    for (((tenant, places), rate), tally) in TENANTS.iter().zip(places).zip(rates).zip(&tallies) {
+        let writer = Writer {
+            tenant: *tenant,
+            places: places.clone(),
+            data: Bytes::from(vec![0x5a; tenant.bytes as usize]),
+            clock: Arc::clone(&clock),
+            window: window.clone(),
+            tally: Arc::clone(tally),
+        };
+        match tenant.conduct {
+            Conduct::Conforms => drop(work.spawn(writer.keep_to(rate))),
+            Conduct::Bursts => {
+                for place in 0..places.len() * REQUESTS_OF_AN_OBJECT {
+                    work.spawn(writer.clone().hammer(place % places.len()));
+                }
+            }
+        }
+    }
+    tokio::time::sleep(SETTLE + span).await;
+    window.is_over.store(true, Ordering::Relaxed);
+    while let Some(ended) = work.join_next().await {
+        ended.map_err(|cause| Error::unavailable(format!("the load was cut off: {cause}")))?;
+    }
+    Ok(tallies.map(|tally| tally.lock().unwrap_or_else(PoisonError::into_inner).clone()))
+}
+
+/// The time in which requests count.
+#[derive(Debug, Clone)]
+struct Window {
+    from: Duration,
+    to: Duration,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Window {
+    fn holds(&self, time: Duration) -> bool {
+        self.from <= time && time < self.to
+    }
+}
+
+/// What a tenant writes with.
+#[derive(Debug, Clone)]
+struct Writer {
+    tenant: Tenant,
+    places: Vec<Place>,
+    data: Bytes,
+    clock: Arc<dyn Clock>,
+    window: Window,
+    tally: Arc<Mutex<Tally>>,
+}
+
+impl Writer {
+    /// Sends at a rate, as many requests at once as the tenant may.
+    async fn keep_to(self, rate: f64) {
+        let period = Duration::from_secs_f64(f64::from(self.tenant.burst) / (rate * USED_RATE));
+        let mut due = self.window.from;
+        let mut requests = JoinSet::new();
+        let mut places = (0..self.places.len()).cycle();
+        while due < self.window.to && !self.window.is_over.load(Ordering::Relaxed) {
+            tokio::time::sleep(due.saturating_sub(self.clock.monotonic())).await;
+            for place in places.by_ref().take(self.tenant.burst as usize) {
+                let writer = self.clone();
+                requests.spawn(async move { writer.write(place, due).await });
+            }
+            while requests.try_join_next().is_some() {}
+            due += period;
+        }
+        requests.join_all().await;
+    }
+
+    /// Sends a request as soon as the one before is answered.
+    async fn hammer(self, place: usize) {
+        while !self.window.is_over.load(Ordering::Relaxed) {
+            let sent = self.clock.monotonic();
+            if self.write(place, sent).await.is_err() {
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+
+    /// Writes once, and counts the request. Conforming requests count if they were due in the
+    /// window, those of a burst if they ended in it.
+    async fn write(&self, place: usize, due: Duration) -> Result<()> {
+        let outcome = self.places[place].write(self.data.clone()).await;
+        let now = self.clock.monotonic();
+        let counts = match self.tenant.conduct {
+            Conduct::Conforms => self.window.holds(due),
+            Conduct::Bursts => self.window.holds(now),
+        };
+        let mut tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
+        if counts {
+            tally.count(now.saturating_sub(due), outcome.is_ok());
+        }
+        if outcome.is_ok() && self.window.holds(now) {
+            tally.add_bytes(self.tenant.bytes);
+        }
+        outcome
+    }
+}

@@ -1,0 +1,159 @@
+//! `OwnCeph`: a Ceph cluster of the bench, by the repository's `scripts/ceph-cluster`. Its OSDs keep
+//! their data in given folders and are started again with another queue of operations.
+//!
+//! **Invariant:** when the value is dropped, every daemon has ended and the cluster's folder is gone.
+
+use std::cell::Cell;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use nacre_object::{Error, Result};
+use nacre_rados::RadosOptions;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::{DISK_BYTES, TARGETS};
+
+/// What an OSD's disk has room for beside its file system's own tables.
+const BLOCK_BYTES: u64 = DISK_BYTES / 4 * 3;
+
+/// The queue of operations of an OSD.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OpQueue {
+    /// The weighted priority queue, the default of Ceph 16.
+    Wpq,
+    /// Ceph's mClock, the default since Ceph 17.
+    Mclock,
+}
+
+impl OpQueue {
+    /// What is set for an OSD; what is not named has its default.
+    fn settings(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::Wpq => &[("osd_op_queue", "wpq")],
+            Self::Mclock => &[
+                ("osd_op_queue", "mclock_scheduler"),
+                // Client operations get most of an OSD. Ceph measures its capacity at the start.
+                ("osd_mclock_profile", "high_client_ops"),
+            ],
+        }
+    }
+}
+
+/// A cluster that runs.
+#[derive(Debug)]
+pub(super) struct OwnCeph {
+    script: PathBuf,
+    folder: PathBuf,
+    /// `ceph-cluster up --hold`, which takes the cluster down when it is told to end.
+    process: Child,
+    queue: Cell<OpQueue>,
+}
+
+impl OwnCeph {
+    /// Begins to start a cluster below `base`, each of whose OSDs keeps its data in one of the
+    /// folders. The OSDs load nacre's class if it is in `classes`.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such script.
+    pub fn start(script: &Path, base: &Path, disks: &[PathBuf], classes: &Path) -> Result<Self> {
+        let folder = base.join("ceph");
+        let mut command = Command::new(script);
+        command.args(["up", "--hold", "--store", "bluestore", "--osds", &TARGETS.to_string()]);
+        command.arg("--set").arg(format!("bluestore_block_size={BLOCK_BYTES}"));
+        command.arg("--folder").arg(&folder).arg("--osd-folders").args(disks);
+        if classes.join("libcls_nacre.so").is_file() {
+            command.arg("--class-dir").arg(classes);
+        }
+        // Ctrl-C reaches this process alone, which then ends the script.
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
+        let process = command.spawn().map_err(|cause| {
+            Error::not_found(format!("cannot run {}: {cause}", script.display()))
+                .hint("name the repository's script: --ceph-cluster scripts/ceph-cluster")
+        })?;
+        Ok(Self { script: script.to_owned(), folder, process, queue: Cell::new(OpQueue::Wpq) })
+    }
+
+    /// Waits until it serves.
+    ///
+    /// # Errors
+    /// `Unavailable` if it does not start; it has said why.
+    pub async fn ready(&mut self) -> Result<()> {
+        let out = self.process.stdout.take();
+        let is_ready = tokio::task::spawn_blocking(move || out.is_some_and(says_something)).await;
+        match is_ready {
+            Ok(true) => Ok(()),
+            _ => Err(Error::unavailable("the Ceph cluster did not start")),
+        }
+    }
+
+    /// How it is reached.
+    pub fn options(&self) -> RadosOptions {
+        RadosOptions { conf: Some(self.conf()), ..RadosOptions::default() }
+    }
+
+    /// Gives all OSDs another queue, if they do not have it. Returns whether they were started
+    /// again.
+    ///
+    /// # Errors
+    /// `Unavailable` if one does not start.
+    pub async fn queue_as(&self, queue: OpQueue) -> Result<bool> {
+        if self.queue.get() == queue {
+            return Ok(false);
+        }
+        for (key, _) in self.queue.get().settings() {
+            self.configure(&["rm", "osd", key]).await?;
+        }
+        for (key, value) in queue.settings() {
+            self.configure(&["set", "osd", key, value]).await?;
+        }
+        for what in ["kill", "start"] {
+            for osd in 0..TARGETS {
+                let mut command = tokio::process::Command::new(&self.script);
+                command.arg(what).arg("--folder").arg(&self.folder).arg(format!("osd.{osd}"));
+                run(command).await?;
+            }
+        }
+        self.queue.set(queue);
+        Ok(true)
+    }
+
+    async fn configure(&self, arguments: &[&str]) -> Result<()> {
+        let mut command = tokio::process::Command::new("ceph");
+        command.arg("-c").arg(self.conf()).arg("config").args(arguments);
+        run(command).await
+    }
+
+    fn conf(&self) -> PathBuf {
+        self.folder.join("ceph.conf")
+    }
+}
+
+impl Drop for OwnCeph {
+    fn drop(&mut self) {
+        // Its standard input stays open meanwhile: its end would be a second reason to end.
+        if let Some(pid) = i32::try_from(self.process.id()).ok().and_then(Pid::from_raw) {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        // It waits for its daemons no longer than its own deadlines.
+        let _ = self.process.wait();
+    }
+}
+
+/// Whether the script says that the cluster runs, before it ends.
+fn says_something(out: ChildStdout) -> bool {
+    let mut line = String::new();
+    BufReader::new(out).read_line(&mut line).is_ok_and(|bytes| bytes > 0)
+}
+
+async fn run(mut command: tokio::process::Command) -> Result<()> {
+    let name = command.as_std().get_program().to_string_lossy().into_owned();
+    let failed = |cause: String| Error::unavailable(format!("{name}: {}", cause.trim()));
+    let output = command.kill_on_drop(true).output().await;
+    let output = output.map_err(|cause| failed(cause.to_string()))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(failed(String::from_utf8_lossy(&output.stderr).into_owned())),
+    }
+}
