@@ -1,5 +1,7 @@
 //! The figures of `slo-keep`.
 
+use nacre_terminal::out::note;
+
 use super::Side;
 use super::tally::Tally;
 use super::tenants::{Conduct, Promises, TENANTS, Tenant};
@@ -82,15 +84,12 @@ impl Measured {
             report(if has_aim { figure.aiming_at(1.0) } else { figure });
         }
         let (within, all) = (tally.within(slo), tally.requests());
-        let failed = tally.failed();
+        let (violations, failed) = (all - within, tally.failed());
+        note(&format!(
+            "{name}, {side}: {violations} violations, of which {failed} failed requests"
+        ));
         let of = (bench, format!("{name}, {side}, within its SLO"), "requests");
-        let baseline = (
-            format!(
-                "all requests, of which {failed} failed and {} were late",
-                all - within - failed
-            ),
-            all as f64,
-        );
+        let baseline = ("all its requests", all as f64);
         let figure = Figure::new(of, Better::Higher, within as f64, baseline);
         report(if is_promised { figure.aiming_at(KEPT_AT) } else { figure });
     }

@@ -18,6 +18,13 @@ use super::{DISK_BYTES, TARGETS};
 /// What an OSD's disk has room for beside its file system's own tables.
 const BLOCK_BYTES: u64 = DISK_BYTES / 4 * 3;
 
+/// An OSD's measurement of its capacity as Ceph's documentation of mClock has it: bytes in all, the
+/// size of a write, the size of an object, and the number of objects.
+const CAPACITY_BENCH: [&str; 4] = ["12288000", "4096", "4194304", "100"];
+/// What is set to the measured capacity: Ceph decides by the device which of them counts.
+const CAPACITY_SETTINGS: [&str; 2] =
+    ["osd_mclock_max_capacity_iops_hdd", "osd_mclock_max_capacity_iops_ssd"];
+
 /// The queue of operations of an OSD.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OpQueue {
@@ -34,8 +41,15 @@ impl OpQueue {
             Self::Wpq => &[("osd_op_queue", "wpq")],
             Self::Mclock => &[
                 ("osd_op_queue", "mclock_scheduler"),
-                // Client operations get most of an OSD. Ceph measures its capacity at the start.
+                // Clients get most of an OSD.
                 ("osd_mclock_profile", "high_client_ops"),
+                // One queue orders all operations of an OSD. So Ceph's documentation has it for
+                // disks, because several queues do not know of each other.
+                ("osd_op_num_shards", "1"),
+                ("osd_op_num_threads_per_shard", "5"),
+                // The capacity is measured once by `measure_capacity`. An OSD that measures it at
+                // each start takes 20 s for it, and sometimes does not boot afterwards.
+                ("osd_mclock_skip_benchmark", "true"),
             ],
         }
     }
@@ -83,9 +97,27 @@ impl OwnCeph {
         let out = self.process.stdout.take();
         let is_ready = tokio::task::spawn_blocking(move || out.is_some_and(says_something)).await;
         match is_ready {
-            Ok(true) => Ok(()),
+            Ok(true) => self.measure_capacity().await,
             _ => Err(Error::unavailable("the Ceph cluster did not start")),
         }
+    }
+
+    /// Tells mClock what each OSD can do.
+    async fn measure_capacity(&self) -> Result<()> {
+        for osd in 0..TARGETS {
+            let osd = format!("osd.{osd}");
+            let mut command = self.ceph();
+            command.args(["tell", &osd, "bench"]).args(CAPACITY_BENCH);
+            let answer = run(command).await?;
+            let answer = serde_json::from_str::<serde_json::Value>(&answer).ok();
+            let iops = answer.and_then(|answer| answer["iops"].as_f64());
+            let iops =
+                iops.ok_or_else(|| Error::unavailable("an OSD did not tell its capacity"))?;
+            for key in CAPACITY_SETTINGS {
+                self.configure(&["set", &osd, key, &iops.to_string()]).await?;
+            }
+        }
+        Ok(())
     }
 
     /// How it is reached.
@@ -108,21 +140,36 @@ impl OwnCeph {
         for (key, value) in queue.settings() {
             self.configure(&["set", "osd", key, value]).await?;
         }
-        for what in ["kill", "start"] {
-            for osd in 0..TARGETS {
-                let mut command = tokio::process::Command::new(&self.script);
-                command.arg(what).arg("--folder").arg(&self.folder).arg(format!("osd.{osd}"));
-                run(command).await?;
-            }
-        }
+        self.each_osd("kill").await?;
+        // Otherwise the monitors learn that they ended when heartbeats are missing.
+        let mut command = self.ceph();
+        command.args(["osd", "down"]).args((0..TARGETS).map(|osd| osd.to_string()));
+        run(command).await?;
+        self.each_osd("start").await?;
         self.queue.set(queue);
         Ok(true)
     }
 
+    /// Runs a command of the script for each OSD.
+    async fn each_osd(&self, what: &str) -> Result<()> {
+        for osd in 0..TARGETS {
+            let mut command = Command::new(&self.script);
+            command.arg(what).arg("--folder").arg(&self.folder).arg(format!("osd.{osd}"));
+            run(command).await?;
+        }
+        Ok(())
+    }
+
     async fn configure(&self, arguments: &[&str]) -> Result<()> {
-        let mut command = tokio::process::Command::new("ceph");
-        command.arg("-c").arg(self.conf()).arg("config").args(arguments);
-        run(command).await
+        let mut command = self.ceph();
+        command.arg("config").args(arguments);
+        run(command).await.map(drop)
+    }
+
+    fn ceph(&self) -> Command {
+        let mut command = Command::new("ceph");
+        command.arg("-c").arg(self.conf());
+        command
     }
 
     fn conf(&self) -> PathBuf {
@@ -147,13 +194,14 @@ fn says_something(out: ChildStdout) -> bool {
     BufReader::new(out).read_line(&mut line).is_ok_and(|bytes| bytes > 0)
 }
 
-async fn run(mut command: tokio::process::Command) -> Result<()> {
-    let name = command.as_std().get_program().to_string_lossy().into_owned();
+/// Runs a program to its end, and returns what it printed.
+async fn run(command: Command) -> Result<String> {
+    let name = command.get_program().to_string_lossy().into_owned();
     let failed = |cause: String| Error::unavailable(format!("{name}: {}", cause.trim()));
-    let output = command.kill_on_drop(true).output().await;
+    let output = tokio::process::Command::from(command).kill_on_drop(true).output().await;
     let output = output.map_err(|cause| failed(cause.to_string()))?;
     match output.status.success() {
-        true => Ok(()),
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
         false => Err(failed(String::from_utf8_lossy(&output.stderr).into_owned())),
     }
 }
