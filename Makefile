@@ -69,7 +69,7 @@ bench: build-bench ## Measure: every figure beside its baseline, in one run; wit
 ifeq ($(ENGINE),ceph)
 	@$(MAKE) --no-print-directory ceph-plugin
 	scripts/on-ceph --osds 3 --store $(STORE) --class-dir $(OPTIMISED) $(SHORT_LOGS) -- \
-	    $(OPTIMISED)/nacre-bench $(BENCH) --engine ceph:{}/ceph.conf
+	    $(OPTIMISED)/nacre-bench $(BENCH) --engine ceph:{}/ceph.conf --ceph-cluster scripts/ceph-cluster
 else
 	@scripts/install-packages redis-server:redis-server
 	$(OPTIMISED)/nacre-bench $(BENCH)

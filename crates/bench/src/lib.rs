@@ -54,6 +54,7 @@ mod slo_overhead;
 mod slo_place;
 mod start;
 mod throttled_disk;
+mod tool;
 mod wire;
 
 use nacre_load as load;

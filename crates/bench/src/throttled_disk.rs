@@ -10,13 +10,14 @@
 //! process still uses the disk, the kernel removes mount and device when that process ends.
 
 use std::fs;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use nacre_clock::{Clock, SystemClock};
 use nacre_object::{Error, Result};
+
+use crate::tool;
 
 /// Where the kernel's groups for devices are (cgroups, version 1).
 const GROUPS: &str = "/sys/fs/cgroup/blkio";
@@ -74,6 +75,8 @@ impl ThrottledDisk {
         disk.is_mounted = true;
         // A program may ask for an empty folder.
         let _ = fs::remove_dir(folder.join("lost+found"));
+        fs::set_permissions(folder, nacre_files::folder_permissions())
+            .map_err(|cause| Error::unavailable(format!("{}: {cause}", folder.display())))?;
         disk.limit(bytes_per_second)?;
         Ok(disk)
     }
@@ -158,21 +161,12 @@ fn unsupported(group: &Path, cause: &dyn std::fmt::Display) -> Error {
     )
 }
 
-/// Runs a program to its end, and returns what it printed. Ctrl-C does not reach it.
+/// Runs a program of the system.
 fn run(program: &str, arguments: &[&Path]) -> Result<String> {
-    let mut command = Command::new(program);
-    command.args(arguments).stdin(Stdio::null()).process_group(0);
-    let failed = |cause: String| {
-        Error::unsupported(format!("{program}: {}", cause.trim()))
+    tool::run(Command::new(program).args(arguments)).map_err(|error| {
+        Error::unsupported(error.message().to_owned())
             .hint("run this as root; it needs mount, e2fsprogs and loop devices")
-    };
-    match command.output() {
-        Ok(output) if output.status.success() => {
-            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-        }
-        Ok(output) => Err(failed(String::from_utf8_lossy(&output.stderr).into_owned())),
-        Err(cause) => Err(failed(cause.to_string())),
-    }
+    })
 }
 
 #[cfg(test)]

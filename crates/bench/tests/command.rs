@@ -23,6 +23,11 @@ fn run(folder: &Path, arguments: &[&str]) -> Output {
 
 /// Interrupts a command when it says that it is measuring; its status and what it said since.
 fn interrupt(folder: &Path, arguments: &[&str]) -> (Option<i32>, String) {
+    interrupt_at(folder, arguments, "measuring")
+}
+
+/// Interrupts a command when it says something that begins so, or ends by itself.
+fn interrupt_at(folder: &Path, arguments: &[&str], beginning: &str) -> (Option<i32>, String) {
     let mut running = Command::new(NACRE_BENCH)
         .args(arguments)
         .current_dir(folder)
@@ -34,6 +39,15 @@ fn interrupt(folder: &Path, arguments: &[&str]) -> (Option<i32>, String) {
     let mut line = String::new();
     said.read_line(&mut line).unwrap();
     assert!(line.starts_with("measuring"), "{arguments:?}: {line}");
+    while !line.starts_with(beginning) {
+        line.clear();
+        if said.read_line(&mut line).unwrap() == 0 {
+            return (finish(running).status.code(), String::new());
+        }
+        if line.starts_with("nacre:") {
+            return (finish(running).status.code(), line);
+        }
+    }
     kill_process(Pid::from_raw(running.id().cast_signed()).unwrap(), Signal::INT).unwrap();
     let mut rest = String::new();
     said.read_to_string(&mut rest).unwrap();
@@ -57,6 +71,30 @@ fn an_interrupted_measurement_fails_and_keeps_nothing() {
         let left = entries(folder.path());
         assert!(left.is_empty(), "{arguments:?}: {left:?}");
     }
+}
+
+/// The files behind loop devices.
+fn loop_files() -> Vec<String> {
+    let devices = fs::read_dir("/sys/block").unwrap();
+    let files = devices.map(|device| device.unwrap().path().join("loop/backing_file"));
+    files.filter_map(|file| fs::read_to_string(file).ok()).collect()
+}
+
+/// As root where the kernel can slow disks down, the command is interrupted while it uses them.
+/// Elsewhere it refuses to measure.
+#[test]
+fn an_interrupted_measurement_on_throttled_disks_leaves_no_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let (status, said) =
+        interrupt_at(folder.path(), &["slo-keep", "--seconds", "60"], "measuring writes of 512");
+    let is_refused = status == Some(1) && said.starts_with("nacre: unsupported:");
+    assert!(status == Some(INTERRUPTED) || is_refused, "{status:?}: {said}");
+    let path = folder.path().to_str().unwrap();
+    let mounts = fs::read_to_string("/proc/mounts").unwrap();
+    assert!(!mounts.contains(path), "{mounts}");
+    assert!(loop_files().iter().all(|file| !file.contains(path)), "{:?}", loop_files());
+    let left = entries(folder.path());
+    assert!(left.is_empty(), "{left:?}");
 }
 
 #[test]

@@ -222,7 +222,7 @@ impl Bed {
     async fn turn_to(&self, side: Side) -> Result<&Places> {
         self.client.slos().enforce(side == Side::Enforced).await?;
         let Some(stock) = &self.stock else { return Ok(&self.places) };
-        if stock.ceph.queue_as(side.op_queue()).await? {
+        if tokio::task::block_in_place(|| stock.ceph.queue_as(side.op_queue()))? {
             wait_until_ready(&stock.places).await?;
             wait_until_ready(&self.places).await?;
         }

@@ -9,11 +9,13 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
+use futures::future::try_join_all;
 use nacre_object::{Error, Result};
 use nacre_rados::RadosOptions;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{DISK_BYTES, TARGETS};
+use crate::tool;
 
 /// What an OSD's disk has room for beside its file system's own tables.
 const BLOCK_BYTES: u64 = DISK_BYTES / 4 * 3;
@@ -102,19 +104,21 @@ impl OwnCeph {
         }
     }
 
-    /// Tells mClock what each OSD can do.
+    /// Tells mClock what each OSD can do while all are busy.
     async fn measure_capacity(&self) -> Result<()> {
-        for osd in 0..TARGETS {
-            let osd = format!("osd.{osd}");
-            let mut command = self.ceph();
-            command.args(["tell", &osd, "bench"]).args(CAPACITY_BENCH);
-            let answer = run(command).await?;
-            let answer = serde_json::from_str::<serde_json::Value>(&answer).ok();
+        let measure = |osd| async move {
+            let mut command = tokio::process::Command::from(self.ceph());
+            command.args(["tell", &format!("osd.{osd}"), "bench"]).args(CAPACITY_BENCH);
+            let output = command.kill_on_drop(true).output().await;
+            output.map_err(|cause| Error::unavailable(format!("ceph: {cause}")))
+        };
+        for (osd, output) in try_join_all((0..TARGETS).map(measure)).await?.iter().enumerate() {
+            let answer = serde_json::from_slice::<serde_json::Value>(&output.stdout).ok();
             let iops = answer.and_then(|answer| answer["iops"].as_f64());
             let iops =
                 iops.ok_or_else(|| Error::unavailable("an OSD did not tell its capacity"))?;
             for key in CAPACITY_SETTINGS {
-                self.configure(&["set", &osd, key, &iops.to_string()]).await?;
+                self.configure(&["set", &format!("osd.{osd}"), key, &iops.to_string()])?;
             }
         }
         Ok(())
@@ -126,44 +130,41 @@ impl OwnCeph {
     }
 
     /// Gives all OSDs another queue, if they do not have it. Returns whether they were started
-    /// again.
+    /// again. The caller waits for it: were it cut off half-way, an OSD could outlive the cluster.
     ///
     /// # Errors
     /// `Unavailable` if one does not start.
-    pub async fn queue_as(&self, queue: OpQueue) -> Result<bool> {
+    pub fn queue_as(&self, queue: OpQueue) -> Result<bool> {
         if self.queue.get() == queue {
             return Ok(false);
         }
         for (key, _) in self.queue.get().settings() {
-            self.configure(&["rm", "osd", key]).await?;
+            self.configure(&["rm", "osd", key])?;
         }
         for (key, value) in queue.settings() {
-            self.configure(&["set", "osd", key, value]).await?;
+            self.configure(&["set", "osd", key, value])?;
         }
-        self.each_osd("kill").await?;
+        self.each_osd("kill")?;
         // Otherwise the monitors learn that they ended when heartbeats are missing.
-        let mut command = self.ceph();
-        command.args(["osd", "down"]).args((0..TARGETS).map(|osd| osd.to_string()));
-        run(command).await?;
-        self.each_osd("start").await?;
+        let osds = (0..TARGETS).map(|osd| osd.to_string());
+        tool::run(self.ceph().args(["osd", "down"]).args(osds))?;
+        self.each_osd("start")?;
         self.queue.set(queue);
         Ok(true)
     }
 
     /// Runs a command of the script for each OSD.
-    async fn each_osd(&self, what: &str) -> Result<()> {
+    fn each_osd(&self, what: &str) -> Result<()> {
         for osd in 0..TARGETS {
             let mut command = Command::new(&self.script);
             command.arg(what).arg("--folder").arg(&self.folder).arg(format!("osd.{osd}"));
-            run(command).await?;
+            tool::run(&mut command)?;
         }
         Ok(())
     }
 
-    async fn configure(&self, arguments: &[&str]) -> Result<()> {
-        let mut command = self.ceph();
-        command.arg("config").args(arguments);
-        run(command).await.map(drop)
+    fn configure(&self, arguments: &[&str]) -> Result<()> {
+        tool::run(self.ceph().arg("config").args(arguments)).map(drop)
     }
 
     fn ceph(&self) -> Command {
@@ -192,16 +193,4 @@ impl Drop for OwnCeph {
 fn says_something(out: ChildStdout) -> bool {
     let mut line = String::new();
     BufReader::new(out).read_line(&mut line).is_ok_and(|bytes| bytes > 0)
-}
-
-/// Runs a program to its end, and returns what it printed.
-async fn run(command: Command) -> Result<String> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let failed = |cause: String| Error::unavailable(format!("{name}: {}", cause.trim()));
-    let output = tokio::process::Command::from(command).kill_on_drop(true).output().await;
-    let output = output.map_err(|cause| failed(cause.to_string()))?;
-    match output.status.success() {
-        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        false => Err(failed(String::from_utf8_lossy(&output.stderr).into_owned())),
-    }
 }
