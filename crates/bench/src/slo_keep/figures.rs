@@ -59,6 +59,11 @@ impl Measured {
             self.compare(bench, tenant, number, report);
         }
         self.throughput(bench, report);
+        let of =
+            (bench, format!("{}, the shortest SLO that could be promised", TENANTS[0].name), "ms");
+        let [promised, thesis] =
+            [self.promises.scale, 1.0].map(|scale| TENANTS[0].seconds * scale * 1e3);
+        report(Figure::new(of, Better::Lower, promised, ("the thesis", thesis)));
         let tried = (self.rounds + self.discarded) as f64;
         let of = (bench, "rounds with at most 1% of stolen time", "rounds");
         report(Figure::new(of, Better::Higher, self.rounds as f64, ("rounds in all", tried)));

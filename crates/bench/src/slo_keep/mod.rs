@@ -49,6 +49,9 @@ const DISK_BYTES: u64 = 4 << 30;
 /// What a target's disk reads and writes a second. Three of them are a small part of what any disk
 /// of today can do, and of what two processors can carry.
 const DISK_BYTES_PER_SECOND: u64 = 24 << 20;
+/// If a target's samples differ by more than this part of their mean, the SLOs become so long that
+/// hardly any side misses them.
+const MOST_UNCERTAIN: f64 = 0.5;
 /// What the profile takes.
 const PROFILE_TIME: Duration = Duration::from_secs(24);
 /// Objects of a conforming tenant on each target, and of the bursting one.
@@ -267,6 +270,13 @@ async fn profile(
             most(256 << 10),
             stored.blocking_seconds() * 1e3
         ));
+        if stored.uncertainty > MOST_UNCERTAIN {
+            let percent = stored.uncertainty * 100.0;
+            note(&format!(
+                "its samples differ by {percent:.0}%, so the promises are long and show little: measure when nothing \
+                 else runs"
+            ));
+        }
     }
     Ok(profiles)
 }

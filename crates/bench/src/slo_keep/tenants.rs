@@ -20,7 +20,7 @@ pub(super) struct Tenant {
     pub name: &'static str,
     pub conduct: Conduct,
     /// Its SLO before it is scaled to this machine's speed: those of the thesis.
-    seconds: f64,
+    pub seconds: f64,
     /// The part of every target that it asks for.
     share: f64,
     /// The size of its requests.
