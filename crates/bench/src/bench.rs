@@ -16,9 +16,9 @@ use crate::{
     sequencer, sequencer_caps, slo_decide, slo_keep, slo_overhead, slo_place, start,
 };
 
-/// Objects that `scale` grows to unless told otherwise: what is written in half a minute.
+/// Objects to which `scale` fills a pool by default: about half a minute of writes.
 pub const DEFAULT_SCALE_OBJECTS: u64 = 100_000;
-/// The pool that `scale` grows to unless told otherwise, in GiB, for the same reason.
+/// GiB to which `scale` fills a pool by default: about half a minute of writes.
 pub const DEFAULT_SCALE_POOL_GIB: u64 = 1;
 
 /// What can be measured.
@@ -60,23 +60,23 @@ pub enum Bench {
     SloDecide,
     /// Targets for many tenants.
     SloPlace,
-    /// The layer that keeps promises, while nobody is limited.
+    /// The layer that keeps latency promises, while it limits no tenant.
     SloOverhead,
     /// Promised latencies while a tenant bursts.
     SloKeep,
-    /// Rules of routes, matched.
+    /// IO through a switch with rules.
     RouteSwitch,
-    /// A switch with many rules, killed.
+    /// A switch with many rules after its node was killed.
     RouteRecover,
-    /// Programs on their way to their subscribers.
+    /// The time until an activated program runs on all subscribers.
     Propagate,
-    /// Logs after a process was killed.
+    /// How long clients cannot write to a log after a process was killed.
     Recover,
-    /// Clients, objects, bytes: much beside little.
+    /// Many clients, objects and bytes, compared with few.
     Scale,
     /// A cluster's start, and its memory.
     Start,
-    /// What the machine takes to wake a thread.
+    /// How long the machine takes to wake a thread.
     Handover,
 }
 
@@ -112,7 +112,7 @@ impl Bench {
         Self::Handover,
     ];
 
-    /// Those that can also be measured on a Ceph cluster.
+    /// The benches that also run on a Ceph cluster.
     pub const ON_CEPH: [Bench; 8] = [
         Self::Append,
         Self::Call,
@@ -217,7 +217,7 @@ impl Setup {
         figure.contains(&self.only)
     }
 
-    /// What a Ceph cluster keeps, as a cluster in this process.
+    /// A cluster in this process whose data is in a Ceph cluster.
     ///
     /// # Errors
     /// As [`LocalCluster::ceph`].
@@ -226,7 +226,7 @@ impl Setup {
         self.in_process.get_or_try_init(connecting).await.cloned()
     }
 
-    /// Ends what benches have left open, also those that failed or were dropped.
+    /// Closes what benches have left open, including benches that failed or were dropped.
     pub async fn close(&self) {
         if let Some(cluster) = self.in_process.get() {
             cluster.close().await;
