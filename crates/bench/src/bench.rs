@@ -181,7 +181,8 @@ pub struct Setup {
     pub ceph: Option<RadosOptions>,
     /// The repository's `scripts/ceph-cluster`, for benches that need a Ceph cluster of their own.
     pub ceph_cluster: Option<PathBuf>,
-    /// What it keeps, as a cluster in this process, once a bench has asked for that.
+    /// A cluster in this process whose data is in the Ceph cluster. The first bench that needs it
+    /// creates it.
     pub in_process: OnceCell<LocalCluster>,
     /// How long each side is measured in a round.
     pub span: Duration,

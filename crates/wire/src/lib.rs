@@ -17,8 +17,10 @@ mod fuzz_tests;
 mod identity;
 mod keep_alive;
 pub mod limits;
+mod link;
 mod message;
 mod outbox;
+mod parts;
 mod server;
 mod socket_path;
 
@@ -28,6 +30,7 @@ pub use client::{NodeInfo, RemoteStore, Session, SessionOptions};
 pub use endpoint::Endpoint;
 pub use identity::{Authority, Identity, Usage};
 pub use keep_alive::KeepAlive;
+pub use link::{LinkSettings, LinkShaper, TenantLink};
 pub use server::{
     Caller, KindCounts, Listener, Refusal, RefusalObserver, RefusalReason, RequestCounts, Server,
     ServerBuilder, Service,

@@ -92,6 +92,24 @@ pub const MAX_REPLIES_WAITING_BYTES: usize = 64 * 1024 * 1024;
 /// session.
 pub const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How long a part of a message is, while the speed of a node's link is stated. A small message
+/// waits for one part at most. On a link of 1 Gbit/s a part takes a quarter of a millisecond.
+pub const PART_BYTES: usize = 32 * 1024;
+/// The most tenants with a lane of their own in one session. Further tenants share the last lane.
+pub const MAX_SESSION_LANES: usize = 64;
+/// The tenants without a promise or a weight that a link tells apart. Further ones count as one.
+pub const MAX_LINK_TENANTS: usize = 256;
+/// How many messages of one session may be incomplete because parts of them are missing. Each lane
+/// sends one message after the other.
+pub const MAX_INCOMPLETE_MESSAGES: usize = MAX_SESSION_LANES;
+/// The memory of these messages. It is bounded like that of the messages in flight.
+pub const MAX_INCOMPLETE_BYTES: usize = MAX_UNDER_WAY_BYTES;
+/// The longest time for which a session reads nothing because its tenant must wait for the link.
+/// It is short beside [`STALL_TIMEOUT`], so that the client does not take the node for dead.
+pub const MAX_READ_PAUSE: Duration = Duration::from_secs(1);
+/// The same for a session that carries requests of several tenants: all of them wait.
+pub const MAX_SHARED_READ_PAUSE: Duration = Duration::from_millis(5);
+
 /// The limit of three times: from a connection's start to its first request, a connection's idle
 /// time afterwards, and from the request for a session to the client's hello.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -140,6 +158,9 @@ const _: () = assert!(CLIENT_BUDGET_BYTES <= MAX_UNDER_WAY_BYTES);
 const _: () = assert!(MAX_MESSAGE_BYTES <= MAX_CALLS_BYTES, "any single message fits");
 const _: () = assert!(MAX_CALLS_BYTES <= u32::MAX as usize, "a call may have all of it");
 const _: () = assert!(MAX_MESSAGE_BYTES <= MAX_REPLIES_WAITING_BYTES);
+const _: () = assert!(MAX_MESSAGE_BYTES <= MAX_INCOMPLETE_BYTES, "any single message fits");
+const _: () = assert!(PART_BYTES < BATCH_BYTES);
+const _: () = assert!(MAX_READ_PAUSE.as_nanos() < STALL_TIMEOUT.as_nanos());
 const _: () = assert!(MAX_IDLE_CONNECTIONS < MAX_CONNECTIONS);
 const _: () = assert!(MAX_ENTITY_SESSIONS < MAX_SESSIONS);
 const _: () = assert!(BATCH_BYTES < MAX_FRAME_BYTES as usize);

@@ -40,6 +40,11 @@ impl Fields {
         Self { bytes: [0; MAX_FIELDS_BYTES], length: 0 }
     }
 
+    /// The id alone.
+    pub(crate) fn of_id(id: u64) -> Self {
+        Self::new().with(ID_TAG, id)
+    }
+
     fn with(mut self, tag: u32, value: u64) -> Self {
         if value != 0 {
             let mut free = &mut self.bytes[self.length..];

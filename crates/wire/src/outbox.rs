@@ -6,7 +6,12 @@
 //! the batches. Protobuf makes appending cheap: a `repeated` field is the concatenation of its
 //! elements, each after its tag and length.
 //!
-//! **Invariant:** messages are sent in the order in which they were pushed.
+//! While the speed of the link is stated, most messages wait in a lane of their tenant instead (see
+//! [`lanes`]).
+//!
+//! **Invariant:** messages of one lane are sent in the order they were pushed.
+
+mod lanes;
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -15,12 +20,17 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use futures::Stream;
+use nacre_object::TenantName;
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, key_len};
 use tonic::Status;
 
 use crate::codec::MESSAGES_TAG;
 use crate::limits::BATCH_BYTES;
+use crate::link::Gate;
 use nacre_protocol::proto::server_message;
+
+use self::lanes::Lanes;
+pub(crate) use self::lanes::{Cutting, Lane};
 
 /// A message this long is not copied into the batch but sent beside it.
 const LARGE_BYTES: usize = BATCH_BYTES / 2;
@@ -30,7 +40,8 @@ const LARGE_BYTES: usize = BATCH_BYTES / 2;
 pub(crate) struct EncodedBatch {
     pub(crate) head: Bytes,
     pub(crate) tail: Bytes,
-    messages: u64,
+    /// The position behind the last message of the main lane in it; 0 if it is from another lane.
+    taken_up_to: u64,
 }
 
 impl EncodedBatch {
@@ -89,10 +100,18 @@ struct Queue {
     full_bytes: usize,
     /// The batch that is being filled.
     open: BytesMut,
-    open_messages: u64,
-    /// Messages ever pushed, and ever handed to the connection.
+    /// The position of the next message, and that behind the last message of the main lane that was
+    /// handed to the connection.
     pushed: u64,
     taken: u64,
+    /// The position behind the last message of the main lane.
+    main_pushed: u64,
+    /// `None` if no link was ever limited here.
+    lanes: Option<Box<Lanes>>,
+    /// Whether the connection wants more, and it is the turn of no lane.
+    is_held_back: bool,
+    /// How often the connection took something.
+    progress: u64,
     /// The stream, when it found nothing to send.
     sender: Option<Waker>,
     /// Wakes the task that pushes messages: when the outbox ends, and if `too_full`, also when the
@@ -107,22 +126,38 @@ struct Queue {
 pub(crate) struct Waiting {
     /// Bytes that wait.
     pub(crate) bytes: usize,
-    /// Messages ever taken.
+    /// How often the connection took something.
     pub(crate) taken: u64,
+    /// Whether the connection took all that it is the turn of. The rest waits for the link.
+    pub(crate) is_held_back: bool,
 }
 
 /// The place of a message among all that were pushed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct OutboxPosition(u64);
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OutboxPosition {
+    number: u64,
+    lane: Lane,
+}
 
 impl Outbox {
     /// Appends a message, which consists of the encoded `fields` (small fields such as ids) and the
     /// body, and wakes the connection to send it. Returns the message's position, or `None` if the
     /// outbox has ended.
     pub(crate) fn push(&self, fields: &[u8], body: &impl Body) -> Option<OutboxPosition> {
+        self.push_to(Lane::MAIN, 0, fields, body)
+    }
+
+    /// The same, for a message with this id, in a lane.
+    pub(crate) fn push_to(
+        &self,
+        lane: Lane,
+        id: u64,
+        fields: &[u8],
+        body: &impl Body,
+    ) -> Option<OutboxPosition> {
         let (position, sender) = {
             let mut queue = self.lock();
-            (queue.push(fields, body)?, queue.sender.take())
+            (queue.push(lane, id, fields, body)?, queue.sender.take())
         };
         if let Some(sender) = sender {
             sender.wake();
@@ -130,18 +165,38 @@ impl Outbox {
         Some(position)
     }
 
-    /// Appends a message like [`Outbox::push`], but does not wake the connection; call
-    /// [`Outbox::flush`] afterwards. Returns how many bytes wait to be sent, or 0 if the outbox has
+    /// Appends a message as [`Outbox::push_to`] does, but possibly does not send it before the next
+    /// [`Outbox::flush`]. Returns how many bytes wait to be sent then, or 0 if the outbox has
     /// ended.
-    pub(crate) fn push_quietly(&self, fields: &[u8], body: &impl Body) -> usize {
+    pub(crate) fn push_quietly(
+        &self,
+        lane: Lane,
+        id: u64,
+        fields: &[u8],
+        body: &impl Body,
+    ) -> usize {
         let mut queue = self.lock();
-        queue.push(fields, body).map_or(0, |_| queue.waiting_bytes())
+        queue.push(lane, id, fields, body).map_or(0, |_| queue.waiting_bytes())
+    }
+
+    /// The lane of a tenant. Its messages are sent when it is their turn at the gate.
+    /// Parts of large messages name `pool`.
+    pub(crate) fn lane(
+        &self,
+        tenant: &TenantName,
+        pool: &str,
+        gate: &Gate,
+        cutting: Cutting,
+    ) -> Lane {
+        let mut queue = self.lock();
+        let new = || Box::new(Lanes::new(gate.clone(), cutting));
+        queue.lanes.get_or_insert_with(new).of(tenant, pool)
     }
 
     /// Sees to it that everything pushed is sent.
     pub(crate) fn flush(&self) {
         let mut queue = self.lock();
-        if queue.open.is_empty() && queue.full.is_empty() {
+        if queue.is_empty() {
             return;
         }
         let sender = queue.sender.take();
@@ -162,18 +217,16 @@ impl Outbox {
             Some(owner) => owner.clone_from(context.waker()),
             none => *none = Some(context.waker().clone()),
         }
-        Waiting { bytes, taken: queue.taken }
+        Waiting { bytes, taken: queue.progress, is_held_back: queue.is_held_back }
     }
 
     /// Whether a message was handed to the connection, so that the other end possibly has it.
     pub(crate) fn was_taken(&self, position: OutboxPosition) -> bool {
-        position < self.first_waiting()
-    }
-
-    /// Returns the position of the first message that the connection has not taken yet. If it has
-    /// taken all, returns the position of the next message to be pushed.
-    pub(crate) fn first_waiting(&self) -> OutboxPosition {
-        OutboxPosition(self.lock().taken)
+        let queue = self.lock();
+        match &queue.lanes {
+            Some(lanes) if position.lane != Lane::MAIN => !lanes.waits(position.number),
+            _ => position.number < queue.taken,
+        }
     }
 
     /// Ends the outbox: it accepts no more messages. If `how` is an error, also drops the messages
@@ -209,18 +262,28 @@ impl Outbox {
 }
 
 impl Queue {
-    fn push(&mut self, fields: &[u8], body: &impl Body) -> Option<OutboxPosition> {
+    fn push(
+        &mut self,
+        lane: Lane,
+        id: u64,
+        fields: &[u8],
+        body: &impl Body,
+    ) -> Option<OutboxPosition> {
         if self.end.is_some() {
             return None;
         }
-        let position = OutboxPosition(self.pushed);
+        let position = OutboxPosition { number: self.pushed, lane };
         self.pushed += 1;
+        if lane != Lane::MAIN {
+            let lanes = self.lanes.as_mut()?;
+            return lanes.push(lane, id, position.number, fields, body.to_bytes()).then_some(position);
+        }
+        self.main_pushed = self.pushed;
         let length = fields.len() + body.length();
         self.open.reserve(key_len(MESSAGES_TAG) + encoded_len_varint(length as u64) + length);
         encode_key(MESSAGES_TAG, WireType::LengthDelimited, &mut self.open);
         encode_varint(length as u64, &mut self.open);
         self.open.put_slice(fields);
-        self.open_messages += 1;
         if body.length() >= LARGE_BYTES {
             self.close_open(body.to_bytes());
             return Some(position);
@@ -233,12 +296,17 @@ impl Queue {
     }
 
     fn waiting_bytes(&self) -> usize {
-        self.full_bytes + self.open.len()
+        let in_lanes = self.lanes.as_ref().map_or(0, |lanes| lanes.bytes());
+        self.full_bytes + self.open.len() + in_lanes
+    }
+
+    fn is_empty(&self) -> bool {
+        self.waiting_bytes() == 0
     }
 
     fn close_open(&mut self, tail: Bytes) {
-        let messages = std::mem::take(&mut self.open_messages);
-        let batch = EncodedBatch { head: self.open.split().freeze(), tail, messages };
+        let taken_up_to = self.main_pushed;
+        let batch = EncodedBatch { head: self.open.split().freeze(), tail, taken_up_to };
         self.full_bytes += batch.len();
         self.full.push_back(batch);
     }
@@ -249,15 +317,29 @@ impl Queue {
         }
         let batch = self.full.pop_front()?;
         self.full_bytes -= batch.len();
-        self.taken += batch.messages;
+        self.taken = batch.taken_up_to;
         Some(batch)
     }
 
+    /// The next batch. The main lane goes first.
+    fn poll_take(&mut self, context: &Context<'_>) -> Poll<EncodedBatch> {
+        let batch = match (self.take(), &mut self.lanes) {
+            (Some(batch), _) => Poll::Ready(batch),
+            (None, Some(lanes)) => lanes.poll_batch(context),
+            (None, None) => Poll::Pending,
+        };
+        self.is_held_back = batch.is_pending();
+        self.progress += u64::from(batch.is_ready());
+        batch
+    }
+
     fn clear(&mut self) {
+        if let Some(lanes) = &mut self.lanes {
+            lanes.clear();
+        }
         self.full.clear();
         self.full_bytes = 0;
         self.open.clear();
-        self.open_messages = 0;
     }
 }
 
@@ -273,7 +355,7 @@ impl Stream for OutboxStream {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let mut queue = self.outbox.lock();
-        if queue.open.is_empty() && queue.full.is_empty() {
+        if queue.is_empty() {
             if let Some(end) = queue.end.take() {
                 queue.end = Some(Ok(()));
                 return Poll::Ready(end.err().map(Err));
@@ -291,7 +373,15 @@ impl Stream for OutboxStream {
             context.waker().wake_by_ref();
             return Poll::Pending;
         }
-        let batch = queue.take().expect("it is not empty");
+        let Poll::Ready(batch) = queue.poll_take(context) else {
+            // A push to the main lane wakes this task, too.
+            queue.sender = Some(context.waker().clone());
+            let owner = if queue.too_full { queue.owner.take() } else { None };
+            drop(queue);
+            // The owner must not take the other end for one that reads nothing.
+            owner.into_iter().for_each(Waker::wake);
+            return Poll::Pending;
+        };
         let owner = if queue.too_full { queue.owner.take() } else { None };
         drop(queue);
         if let Some(owner) = owner {
@@ -316,7 +406,7 @@ mod tests {
     use nacre_protocol::proto::{ClientBatch, Hello, client_message};
 
     fn body(client_name: &str) -> Bytes {
-        let hello = Hello { protocol_version: 1, client_name: client_name.to_owned() };
+        let hello = Hello { client_name: client_name.to_owned(), ..Hello::default() };
         let mut buffer = BytesMut::new();
         client_message::Body::Hello(hello).encode(&mut buffer);
         buffer.freeze()

@@ -8,6 +8,8 @@ use crate::IoKind;
 const MESSAGE_BYTES: f64 = 200.0;
 /// Bytes on the link for each byte of data: frames have headers of their own.
 const BYTES_PER_DATA_BYTE: f64 = 1.1;
+/// The bytes of an encoded message that [`MESSAGE_BYTES`] stands for: ids and names.
+const ENVELOPE_BYTES: u64 = 128;
 /// Bytes of acknowledgements in the other direction for each byte of data.
 const BYTES_PER_ACKNOWLEDGED_BYTE: f64 = 0.025;
 
@@ -42,6 +44,19 @@ impl Link {
             "the speed of the link, {bytes_per_second} bytes per second, is not positive"
         ))
         .hint("give a positive number of bytes per second"))
+    }
+
+    /// The speed.
+    pub fn bytes_per_second(&self) -> f64 {
+        self.bytes_per_second
+    }
+
+    /// The work of some encoded messages for the direction in which they are sent. It is
+    /// at most the work of the requests that they carry, if their names are of the usual length.
+    pub fn messages_seconds(&self, messages: u64, encoded_bytes: u64) -> f64 {
+        let data = encoded_bytes.saturating_sub(messages.saturating_mul(ENVELOPE_BYTES));
+        let bytes = MESSAGE_BYTES * messages as f64 + BYTES_PER_DATA_BYTE * data as f64;
+        bytes / self.bytes_per_second
     }
 
     /// The work of one request for one direction of the link.

@@ -9,7 +9,9 @@ use nacre_telemetry::{OpenSpan, Trace};
 use super::watching::Watching;
 use crate::limits::MAX_MESSAGE_BYTES;
 use crate::message::Origin;
+use nacre_protocol::proto::ClientMessage;
 use nacre_protocol::proto::client_message::Body as Asked;
+use prost::Message;
 
 /// Whether a call may be sent again when its outcome is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +58,18 @@ impl Call {
         let span = span_of(asked, body.len(), sampled);
         let origin = span.as_ref().map(origin_below).unwrap_or_default();
         Ok(Self { body, origin, _span: span, deadline, repeat, watch: None })
+    }
+}
+
+impl Call {
+    /// Decodes the pool that the call names; `None` if it names none. Most calls need not know it.
+    pub(crate) fn pool(&self) -> Option<String> {
+        match ClientMessage::decode(self.body.clone()).ok()?.body? {
+            Asked::Request(request) => Some(request.pool),
+            Asked::List(list) => Some(list.pool),
+            Asked::Notify(notify) => Some(notify.pool),
+            _ => None,
+        }
     }
 }
 

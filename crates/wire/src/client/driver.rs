@@ -56,7 +56,7 @@ async fn stay_connected(shared: &Shared) {
 
 /// Uses a connection until it ends; whether it was of use.
 async fn converse(shared: &Shared, mut link: Link) -> bool {
-    shared.connected(link.outbox.clone(), link.node.clone());
+    shared.connected(link.outbox.clone(), link.pace.clone(), link.node.clone());
     let failure = link.hear(shared).await;
     shared.disconnected(&link.outbox, failure);
     link.was_of_use

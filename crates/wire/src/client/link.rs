@@ -1,11 +1,13 @@
 //! One connection to a node: it connects, performs the handshake and reads messages.
 
 use std::io;
+use std::sync::Arc;
 
 use futures::StreamExt;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use nacre_object::{Capabilities, EntityName, Error, NodeName, Result};
+use prost::Message;
 use rustix::process::geteuid;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
@@ -18,6 +20,7 @@ use tonic::{Code, Request, Status, Streaming};
 use tower::service_fn;
 
 use super::call::encode;
+use super::pace::ClientPace;
 use super::session::NodeInfo;
 use super::shared::Shared;
 use crate::codec::{Batch, BatchCodec};
@@ -29,6 +32,7 @@ use crate::limits::{
 };
 use crate::message::{Origin, client_fields};
 use crate::outbox::Outbox;
+use crate::parts::Parts;
 use crate::{Endpoint, SessionOptions, socket_path};
 use nacre_protocol::decode::senseless;
 use nacre_protocol::proto::client_message::Body as Asked;
@@ -45,7 +49,11 @@ const OTHER_USER: &str =
 pub(crate) struct Link {
     pub(crate) outbox: Outbox,
     pub(crate) node: NodeInfo,
+    /// How fast the client may send.
+    pub(crate) pace: ClientPace,
     inbound: Streaming<Batch>,
+    /// Messages of which parts are missing.
+    parts: Parts,
     /// Messages that arrived together with the `Welcome`.
     early: Vec<ServerMessage>,
     /// Whether the node has said anything but its welcome.
@@ -127,35 +135,82 @@ impl Link {
         let hello = Asked::Hello(pb::Hello {
             protocol_version: PROTOCOL_VERSION,
             client_name: options.client_name.to_string(),
+            takes_parts: true,
         });
         let _ = outbox.push(&client_fields(0, 0, Origin::default()), &encode(&hello));
         let mut inbound = open_stream(sender, &outbox).await?;
         let first = inbound.message().await.map_err(|status| failure(&status))?;
         let mut early = messages(first.ok_or_else(|| senseless("no welcome"))?)?.into_iter();
-        let node = match early.next().and_then(|message| message.body) {
-            Some(Answer::Welcome(welcome)) => node_info(&welcome)?,
+        let (node, pace) = match early.next().and_then(|message| message.body) {
+            Some(Answer::Welcome(welcome)) => {
+                let pace = ClientPace::new(&welcome, Arc::clone(&options.clock));
+                (node_info(&welcome)?, pace)
+            }
             _ => return Err(senseless("something other than a welcome")),
         };
         let early = early.collect();
-        Ok(Self { outbox, node, inbound, early, was_of_use: false, _connection: connection })
+        let parts = Parts::default();
+        let (was_of_use, _connection) = (false, connection);
+        Ok(Self { outbox, node, pace, inbound, early, parts, was_of_use, _connection })
     }
 
     /// Passes on the node's messages until the connection ends. Returns why it ended.
     pub(crate) async fn hear(&mut self, shared: &Shared) -> Error {
-        shared.hear(std::mem::take(&mut self.early));
+        let mut early = std::mem::take(&mut self.early);
+        if let Err(error) = self.take_parts(&mut early) {
+            return error;
+        }
+        shared.hear(early);
         loop {
             match self.inbound.message().await {
-                Ok(Some(batch)) => match messages(batch) {
-                    Ok(messages) => {
-                        self.was_of_use = true;
-                        shared.hear(messages);
+                Ok(Some(batch)) => {
+                    let heard = messages(batch).and_then(|mut messages| {
+                        self.take_parts(&mut messages)?;
+                        Ok(messages)
+                    });
+                    match heard {
+                        Ok(messages) => {
+                            self.was_of_use = true;
+                            shared.hear(messages);
+                        }
+                        Err(error) => return error,
                     }
-                    Err(error) => return error,
-                },
+                }
                 Ok(None) => return Error::unavailable("the node has ended the session"),
                 Err(status) => return failure(&status),
             }
         }
+    }
+}
+
+impl Link {
+    /// Puts messages in parts together, and takes note of the speed of the node's link.
+    fn take_parts(&mut self, messages: &mut Vec<ServerMessage>) -> Result<()> {
+        let is_special = |message: &ServerMessage| {
+            matches!(message.body, Some(Answer::Part(_) | Answer::LinkSpeed(_)))
+        };
+        if !messages.iter().any(is_special) {
+            return Ok(());
+        }
+        let mut taken = Vec::with_capacity(messages.len());
+        for message in messages.drain(..) {
+            match message.body {
+                Some(Answer::Part(part)) => {
+                    let whole = self.parts.add(message.id, &part);
+                    let Some(whole) = whole.map_err(|why| senseless(&why))? else { continue };
+                    let whole = ServerMessage::decode(whole);
+                    let whole = whole.map_err(|_| senseless("a message in malformed parts"))?;
+                    match whole.body {
+                        Some(Answer::Part(_)) => return Err(senseless("a part within a part")),
+                        _ => taken.push(whole),
+                    }
+                }
+                Some(Answer::LinkSpeed(speed)) => self.pace.set(speed.bytes_per_second),
+                _ => taken.push(message),
+            }
+        }
+        *messages = taken;
+        Ok(())
     }
 }
 

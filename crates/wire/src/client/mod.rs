@@ -4,6 +4,7 @@ mod call;
 mod driver;
 mod link;
 mod options;
+mod pace;
 mod remote_store;
 mod send_budget;
 mod session;

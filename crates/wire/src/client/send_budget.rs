@@ -56,6 +56,7 @@ mod tests {
 
     use super::*;
     use crate::client::call::{Call, Repeat};
+    use crate::client::pace::ClientPace;
     use crate::client::session::NodeInfo;
     use crate::limits::REQUEST_COST_BYTES;
     use crate::outbox::{Outbox, OutboxStream};
@@ -79,7 +80,8 @@ mod tests {
     fn connect(shared: &Shared, outbox: &Outbox) {
         let name = NodeName::new("node").unwrap();
         let node = NodeInfo { name, incarnation: 1, capabilities: Capabilities::NONE };
-        shared.connected(outbox.clone(), node);
+        let pace = ClientPace::new(&pb::Welcome::default(), shared.options.clock.clone());
+        shared.connected(outbox.clone(), pace, node);
     }
 
     fn call(deadline: Duration) -> Call {

@@ -9,6 +9,7 @@ use tokio::sync::{Notify, Semaphore, watch};
 
 use super::call::{Call, Repeat};
 use super::options::SessionOptions;
+use super::pace::ClientPace;
 use super::send_budget::{Posted, SendBudget};
 use super::session::NodeInfo;
 use super::table::{Begun, End, Table};
@@ -174,9 +175,9 @@ impl Shared {
     }
 
     /// Notes that the session is connected.
-    pub(crate) fn connected(&self, outbox: Outbox, node: NodeInfo) {
+    pub(crate) fn connected(&self, outbox: Outbox, pace: ClientPace, node: NodeInfo) {
         let mut table = self.lock();
-        table.connected(outbox, node);
+        table.connected(outbox, pace, node);
         self.set_state(LinkState::Up);
     }
 

@@ -9,11 +9,12 @@ use nacre_object::{Error, WatchEvent};
 use tokio::sync::oneshot;
 
 use super::call::{Call, encode};
+use super::pace::ClientPace;
 use super::send_budget::Posted;
 use super::session::NodeInfo;
 use super::watching::{Stage, Watching};
 use crate::message::{Origin, client_fields};
-use crate::outbox::{Outbox, OutboxPosition};
+use crate::outbox::{Lane, Outbox, OutboxPosition};
 use nacre_protocol::proto::client_message::Body as Asked;
 use nacre_protocol::proto::server_message::Body as Answer;
 use nacre_protocol::proto::{self as pb, ServerMessage};
@@ -76,6 +77,8 @@ impl Hasher for IdHasher {
 pub(crate) struct Table {
     /// Where calls are put, while the node takes any.
     outbox: Option<Outbox>,
+    /// How fast they are sent. `None` before the first connection.
+    pace: Option<ClientPace>,
     /// The number of connections so far.
     links: u64,
     /// The time since which there is no connection.
@@ -97,6 +100,7 @@ impl Table {
     pub(crate) fn new(now: Duration) -> Self {
         Self {
             outbox: None,
+            pace: None,
             links: 0,
             down_since: now,
             failure: None,
@@ -115,7 +119,13 @@ impl Table {
         let id = self.next_id;
         let left = give_up.saturating_sub(now).as_micros();
         let timeout_micros = u64::try_from(left).unwrap_or(u64::MAX).max(1);
-        let position = outbox.push(&client_fields(id, timeout_micros, call.origin), &call.body)?;
+        let lane = match (&self.pace, &call.watch) {
+            // A watch begins before it ends.
+            (Some(pace), None) => pace.lane(call, outbox),
+            _ => Lane::MAIN,
+        };
+        let fields = client_fields(id, timeout_micros, call.origin);
+        let position = outbox.push_to(lane, id, &fields, &call.body)?;
         self.next_id += 1;
         let (caller, end) = oneshot::channel();
         self.pending.insert(id, Pending { give_up, position, caller });
@@ -148,8 +158,7 @@ impl Table {
         let Some(outbox) = self.outbox.as_ref().filter(|_| !self.left_behind.is_empty()) else {
             return 0;
         };
-        let first_waiting = outbox.first_waiting();
-        let sent = self.left_behind.extract_if(.., |(position, _)| *position < first_waiting);
+        let sent = self.left_behind.extract_if(.., |(position, _)| outbox.was_taken(*position));
         sent.map(|(_, bytes)| bytes).sum()
     }
 
@@ -172,7 +181,7 @@ impl Table {
 
     /// Notes a new connection. First requests again all watches that were live before. They have
     /// the lowest ids, so the ids of the messages on a connection rise.
-    pub(crate) fn connected(&mut self, outbox: Outbox, node: NodeInfo) {
+    pub(crate) fn connected(&mut self, outbox: Outbox, pace: ClientPace, node: NodeInfo) {
         let mut broken: Vec<_> = self.watches.iter().collect();
         broken.sort_by_key(|(id, _)| **id);
         for (id, watching) in broken {
@@ -183,6 +192,7 @@ impl Table {
             let _ = outbox.push(&client_fields(*id, 0, Origin::default()), &encode(&watch));
         }
         self.outbox = Some(outbox);
+        self.pace = Some(pace);
         self.links += 1;
         self.node = Some(node);
         self.failure = None;

@@ -29,10 +29,11 @@ use super::node::Node;
 use super::received::{CallCodec, Received};
 use super::refusals::RefusalReason;
 use super::session::Session;
+use super::session_link::{Direction, SessionLink, pass, pool_of};
 use super::under_way::Work;
 use crate::codec::{Batch, BatchCodec};
 use crate::limits::{MAX_BATCH_BYTES, MAX_CALLS_BYTES, MAX_ENTITY_CALLS, PROTOCOL_VERSION};
-use crate::outbox::{Outbox, OutboxStream};
+use crate::outbox::{Body as _, Lane, Outbox, OutboxStream};
 use crate::{SERVICE_NAME, message};
 use nacre_protocol::encode;
 use nacre_protocol::proto::client_message::Body as Asked;
@@ -131,9 +132,15 @@ async fn answer_one(
         ),
         Some(asked) => {
             let caller = Arc::new(Caller { standing, session: 0, client_name: String::new() });
-            let begun = Begun { kind: Kind::of(&asked), at: node.meter.now() };
+            let begun = Begun { kind: Kind::of(&asked), at: node.meter.now(), lane: Lane::MAIN };
             let trace = (trace_id != 0).then(|| node.spans.join(Id(trace_id), Id(span_id)));
             let give_up = give_up(timeout_micros);
+            let link = node.link.as_deref();
+            let tenant = link.filter(|link| link.is_on()).map_or_else(
+                || caller.tenant(),
+                |link| link.tenant_of(caller.tenant(), pool_of(&asked)),
+            );
+            pass(link, Direction::Received, &tenant, bytes).await;
             let answer = match until(give_up, node.calls.take(caller.entity(), bytes)).await {
                 Some(Some(permit)) => {
                     finish(node.begin(&caller, trace, asked), permit, give_up).await
@@ -141,6 +148,7 @@ async fn answer_one(
                 Some(None) | None => encode::failure(&too_many_calls()),
             };
             node.meter.ended(begun, Ending::of(&answer), node.meter.now());
+            pass(link, Direction::Sent, &tenant, answer.length()).await;
             answer
         }
         None => encode::failure(&message::unknown()),
@@ -233,9 +241,9 @@ async fn shake_hands(
             return Err(Refused { reason: Some(RefusalReason::Silence), status });
         }
     };
-    let (id, client_name) = match first_of(&mut batch).map_err(Refused::protocol)? {
+    let (id, takes_parts, client_name) = match first_of(&mut batch).map_err(Refused::protocol)? {
         Some(ClientMessage { id, body: Some(Asked::Hello(hello)), .. }) => {
-            (id, check(hello).map_err(Refused::protocol)?)
+            (id, hello.takes_parts, check(hello).map_err(Refused::protocol)?)
         }
         _ => return Err(no_hello()),
     };
@@ -246,9 +254,11 @@ async fn shake_hands(
     let caller = Caller { standing, session: node.next_session(), client_name };
     let outbox = Outbox::default();
     let stream = outbox.stream();
-    let _ = outbox.push(&message::server_fields(id), &Answer::Welcome(node.welcome()));
+    let welcome = node.welcome();
+    let link = SessionLink::new(node.link.clone(), takes_parts, welcome.link_bytes_per_second);
+    let _ = outbox.push(&message::server_fields(id), &Answer::Welcome(welcome));
     let busy = connected.activity.begin();
-    tokio::spawn(Session::new(node.clone(), caller, inbound, batch, outbox, slot, busy));
+    tokio::spawn(Session::new(node.clone(), caller, inbound, batch, outbox, link, slot, busy));
     Ok(stream)
 }
 

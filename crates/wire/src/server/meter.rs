@@ -13,6 +13,7 @@ use nacre_object::ErrorKind;
 use nacre_telemetry::{Counter, Durations, HistogramSnapshot};
 
 use nacre_protocol::decode;
+use crate::outbox::Lane;
 use nacre_protocol::proto::client_message::Body as Asked;
 use nacre_protocol::proto::op::Op;
 use nacre_protocol::proto::server_message::Body as Answer;
@@ -74,7 +75,7 @@ impl Kind {
             Asked::List(_) => 32,
             Asked::Notify(_) => 33,
             // Messages about the session itself are not measured.
-            Asked::Watch(_) | Asked::Unwatch(_) | Asked::Hello(_) => 34,
+            Asked::Watch(_) | Asked::Unwatch(_) | Asked::Hello(_) | Asked::Part(_) => 34,
         })
     }
 
@@ -129,6 +130,8 @@ fn number_of(op: &Op) -> u8 {
 pub(crate) struct Begun {
     pub(crate) kind: Kind,
     pub(crate) at: Duration,
+    /// Where its answer waits to be sent.
+    pub(crate) lane: Lane,
 }
 
 /// How a request ended: 0 means success; any other number is one more than the index of its error's
@@ -299,7 +302,7 @@ mod tests {
     fn results_and_durations_are_counted_by_kind() {
         let meter = Meter::new(Arc::new(ManualClock::default()));
         let kind = Kind::of(&Asked::List(pb::ListRequest::default()));
-        let begun = Begun { kind, at: Duration::from_micros(10) };
+        let begun = Begun { kind, at: Duration::from_micros(10), lane: Lane::MAIN };
         let ok = Ending::of(&Answer::Done(pb::Done {}));
         let stale = Ending::of(&encode::failure(&Error::stale("")));
         meter.ended(begun, ok, Duration::from_micros(12));

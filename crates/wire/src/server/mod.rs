@@ -11,6 +11,7 @@ mod received;
 mod refusals;
 mod service;
 mod session;
+mod session_link;
 mod session_slots;
 mod socket_authority;
 mod stall;
@@ -40,7 +41,7 @@ use self::connection::Connections;
 use self::grpc::GrpcService;
 use self::meter::Meter;
 use self::node::{Node, Phase};
-use crate::KeepAlive;
+use crate::{KeepAlive, LinkShaper};
 use crate::limits::DRAIN_TIMEOUT;
 use nacre_protocol::proto;
 
@@ -156,6 +157,12 @@ impl ServerBuilder {
     /// Tells of those who do not get in.
     pub fn refusal_observer(self, observer: Arc<dyn RefusalObserver>) -> Self {
         self.node.refusals.observe(observer);
+        self
+    }
+
+    /// Limits what tenants send and receive while the speed of this link is stated.
+    pub fn link(mut self, link: Arc<LinkShaper>) -> Self {
+        self.node.link = Some(link);
         self
     }
 

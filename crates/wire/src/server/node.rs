@@ -25,6 +25,7 @@ use super::refusals::Refusals;
 use super::session_slots::SessionSlots;
 use super::under_way::{Outcome, Watched, Work};
 use super::{Caller, Service, tracing};
+use crate::LinkShaper;
 use crate::limits::{
     HANDSHAKE_TIMEOUT, MAX_BATCH_BYTES, MAX_MESSAGE_BYTES, PROTOCOL_VERSION, STALL_TIMEOUT,
 };
@@ -59,6 +60,8 @@ pub(crate) struct Node {
     /// The spans of traced messages.
     pub(crate) spans: Arc<Spans>,
     pub(crate) handshake_timeout: Duration,
+    /// The node's network link, if it is to be shaped.
+    pub(crate) link: Option<Arc<LinkShaper>>,
     /// Limits on sessions.
     pub(crate) sessions: SessionSlots,
     /// Limits on calls without a session.
@@ -97,6 +100,7 @@ impl Node {
             meter: Meter::new(clock.clone()),
             spans: Spans::new(clock, Random::from_system()),
             handshake_timeout: HANDSHAKE_TIMEOUT,
+            link: None,
             sessions: SessionSlots::default(),
             calls: CallLimits::default(),
             refusals: Arc::default(),
@@ -116,6 +120,8 @@ impl Node {
             incarnation: self.incarnation,
             capabilities: self.capabilities().bits(),
             message_bytes_max: MAX_BATCH_BYTES as u64,
+            takes_parts: true,
+            link_bytes_per_second: self.link.as_ref().map_or(0, |link| *link.speed().borrow()),
         }
     }
 
@@ -172,7 +178,7 @@ impl Node {
             Asked::Watch(watch) => {
                 contained(async move { watched(node.watch(&caller, watch).await) })
             }
-            Asked::Hello(_) | Asked::Unwatch(_) => {
+            Asked::Hello(_) | Asked::Unwatch(_) | Asked::Part(_) => {
                 let error = Error::invalid("this message is only valid in a session")
                     .hint("open a session with `Session`");
                 Box::pin(std::future::ready(told(Err(error))))

@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, Stream};
 use nacre_object::{Demand, Error, WatchEvent};
@@ -34,6 +35,7 @@ use super::idle::Busy;
 use super::meter::{Begun, Ending, Kind};
 use super::node::{Node, Phase};
 use super::received::Received;
+use super::session_link::{SessionLink, pool_of};
 use super::session_slots::SessionSlot;
 use super::stall::Stall;
 use super::tracing::Tracing;
@@ -44,7 +46,8 @@ use crate::limits::{
     MAX_REPLIES_WAITING_BYTES, MAX_UNDER_WAY, MAX_UNDER_WAY_BYTES, REPLIES_WAITING_BYTES,
 };
 use crate::message::{self, Origin};
-use crate::outbox::Outbox;
+use crate::outbox::{Lane, Outbox};
+use crate::parts::Parts;
 use nacre_protocol::encode;
 use nacre_protocol::proto::client_message::Body as Asked;
 use nacre_protocol::proto::server_message::Body as Answer;
@@ -53,10 +56,14 @@ use nacre_protocol::proto::{self as pb, ClientMessage};
 /// How many batches the task of a session reads before it lets other tasks run.
 const ROUNDS: usize = 16;
 
-/// Why a session is closed that its client did not end.
-enum Closing {
+/// What a session is told by its node.
+enum Notice {
+    /// The server stops.
     Stopping,
+    /// The caller's right to have a session has ended.
     Revoked,
+    /// The speed of the node's link is another one.
+    LinkSpeed(u64),
 }
 
 /// A session, from its welcome to its end.
@@ -77,6 +84,9 @@ pub(crate) struct Session {
     under_way_bytes: usize,
     watches: Watches,
     tracing: Tracing,
+    /// Messages of which parts are missing.
+    parts: Parts,
+    link: SessionLink,
     outbox: Outbox,
     /// An upper bound of the bytes in the outbox: its size when the session last looked. The
     /// session looks again after it pushes more.
@@ -85,8 +95,7 @@ pub(crate) struct Session {
     ended: Vec<(Begun, Ending)>,
     /// How many works in flight the meter knows of.
     metered: usize,
-    /// Ready when the server stops, or when the caller's right to have a session has ended.
-    closing: BoxFuture<'static, Closing>,
+    notice: BoxFuture<'static, Notice>,
     /// Runs while the client has more to read than it should.
     stall: Stall,
     slot: SessionSlot,
@@ -103,17 +112,11 @@ impl Session {
         inbound: Streaming<Batch>,
         backlog: Batch,
         outbox: Outbox,
+        link: SessionLink,
         slot: SessionSlot,
         busy: Busy,
     ) -> Self {
-        let mut phase = node.phase.subscribe();
-        let ended = caller.standing.ended();
-        let closing = async move {
-            tokio::select! {
-                () = reached(&mut phase, Phase::Draining) => Closing::Stopping,
-                () = ended => Closing::Revoked,
-            }
-        };
+        let notice = next_notice(&node, &caller, &link);
         let read_at = node.meter.now();
         let tracing = Tracing::new(&node.spans);
         Self {
@@ -128,11 +131,13 @@ impl Session {
             under_way_bytes: 0,
             watches: Watches::default(),
             tracing,
+            parts: Parts::default(),
+            link,
             outbox,
             waiting_bytes: 0,
             ended: Vec::new(),
             metered: 0,
-            closing: Box::pin(closing),
+            notice,
             stall: Stall::default(),
             slot,
             is_left: false,
@@ -145,7 +150,7 @@ impl Session {
         let enough = if self.is_done() { 0 } else { REPLIES_WAITING_BYTES };
         let waiting = self.outbox.waiting(enough, context);
         self.waiting_bytes = waiting.bytes;
-        if waiting.bytes <= enough {
+        if waiting.bytes <= enough || waiting.is_held_back {
             self.stall.end();
         } else if self.stall.is_too_long(waiting.taken, self.node.stall_timeout, context) {
             self.break_off(Status::resource_exhausted("answers were not read for too long"));
@@ -224,6 +229,9 @@ impl Session {
             return false;
         }
         if self.backlog.is_empty() {
+            if self.link.poll_read(context).is_pending() {
+                return false;
+            }
             match Pin::new(&mut self.inbound).poll_next(context) {
                 Poll::Ready(Some(Ok(batch))) => {
                     self.backlog = batch;
@@ -237,22 +245,72 @@ impl Session {
         while self.has_room()
             && let Some(message) = self.backlog.next()
         {
+            let length = message.as_ref().map_or(0, Bytes::len);
             match message.and_then(Received::decode) {
-                Ok(Received::Message(message, bytes)) => self.begin(message, bytes, context),
-                Ok(Received::Refused(id, error)) => {
-                    self.last_id = id;
-                    self.tell(id, &encode::failure(&error));
+                Ok(Received::Message(ClientMessage { id, body: Some(Asked::Part(part)), .. }, _)) => {
+                    self.take_part(id, &part, context);
                 }
+                Ok(Received::Message(message, bytes)) => {
+                    let lane = self.lane(&message, length);
+                    self.begin(message, bytes, lane, context);
+                }
+                Ok(Received::Refused(id, error)) => self.refuse(id, &error),
                 Err(status) => self.break_off(status),
             }
         }
         true
     }
 
-    fn begin(&mut self, message: ClientMessage, bytes: usize, context: &mut Context<'_>) {
+    /// Takes a part of a message, and begins the message if it is complete.
+    fn take_part(&mut self, id: u64, part: &pb::Part, context: &mut Context<'_>) {
+        self.link.note_part(&self.caller, part);
+        let whole = match self.parts.add(id, part) {
+            Ok(Some(whole)) => whole,
+            Ok(None) => return,
+            Err(why) => return self.break_off(Status::invalid_argument(why)),
+        };
+        match Received::decode(whole) {
+            Ok(Received::Message(message, bytes)) => {
+                let pool = message.body.as_ref().and_then(pool_of).unwrap_or_default();
+                if (!part.pool.is_empty() && pool != part.pool) || message.id != id {
+                    let why = "a part with another pool or id than its message";
+                    return self.break_off(Status::invalid_argument(why));
+                }
+                // Its bytes were noted with its parts.
+                let lane = self.lane(&message, 0);
+                self.begin(message, bytes, lane, context);
+            }
+            Ok(Received::Refused(id, error)) => self.refuse(id, &error),
+            Err(status) => self.break_off(status),
+        }
+    }
+
+    fn refuse(&mut self, id: u64, error: &Error) {
+        self.last_id = self.last_id.max(id);
+        self.tell(id, &encode::failure(error));
+    }
+
+    /// The lane in which the answer to a message of so many bytes waits.
+    fn lane(&mut self, message: &ClientMessage, bytes: usize) -> Lane {
+        match &message.body {
+            Some(asked) => self.link.lane(&self.caller, asked, bytes, &self.outbox),
+            None => Lane::MAIN,
+        }
+    }
+
+    fn begin(
+        &mut self,
+        message: ClientMessage,
+        bytes: usize,
+        lane: Lane,
+        context: &mut Context<'_>,
+    ) {
         let ClientMessage { id, timeout_micros, trace_id, span_id, body } = message;
-        self.last_id = id;
+        self.last_id = self.last_id.max(id);
         let asked = match body {
+            Some(Asked::Part(_)) => {
+                return self.break_off(Status::invalid_argument("a part within a part"));
+            }
             Some(Asked::Hello(_)) => {
                 return self.break_off(Status::invalid_argument("a second hello"));
             }
@@ -265,7 +323,7 @@ impl Session {
         {
             return self.tell(id, &encode::failure(&error));
         }
-        let begun = Begun { kind: Kind::of(&asked), at: self.read_at };
+        let begun = Begun { kind: Kind::of(&asked), at: self.read_at, lane };
         let trace = self.tracing.of(Origin { trace_id, span_id });
         let mut work = self.node.begin(&self.caller, trace, asked);
         match work.future.as_mut().poll(context) {
@@ -280,7 +338,7 @@ impl Session {
 
     fn finish(&mut self, id: u64, begun: Begun, outcome: Outcome) {
         self.ended.push((begun, Ending::of(&outcome.answer)));
-        self.tell(id, &outcome.answer);
+        self.tell_in(begun.lane, id, &outcome.answer);
         match outcome.watch {
             Some(watch) => self.watches.establish(id, watch),
             None if matches!(outcome.answer, Answer::Error(_)) => self.watches.end(id),
@@ -303,7 +361,27 @@ impl Session {
 
     /// Without a client no answer can be sent, so nothing waits.
     fn tell(&mut self, id: u64, answer: &Answer) {
-        self.waiting_bytes = self.outbox.push_quietly(&message::server_fields(id), answer);
+        self.tell_in(Lane::MAIN, id, answer);
+    }
+
+    fn tell_in(&mut self, lane: Lane, id: u64, answer: &Answer) {
+        let fields = message::server_fields(id);
+        self.waiting_bytes = self.outbox.push_quietly(lane, id, &fields, answer);
+    }
+
+    fn take_notice(&mut self, notice: Notice) {
+        match notice {
+            Notice::Stopping => self.wind_up(),
+            Notice::Revoked => {
+                let status = revoked(&self.caller);
+                self.break_off(status);
+            }
+            Notice::LinkSpeed(bytes_per_second) => {
+                self.tell(0, &Answer::LinkSpeed(pb::LinkSpeed { bytes_per_second }));
+                self.link.told_speed = bytes_per_second;
+                self.notice = next_notice(&self.node, &self.caller, &self.link);
+            }
+        }
     }
 
     /// Passes to the meter which requests were answered, and how many are in flight.
@@ -348,8 +426,30 @@ impl Session {
     fn stop_reading(&mut self) {
         self.reading = false;
         self.backlog = Batch::default();
+        self.parts.clear();
         self.watches.clear();
     }
+}
+
+/// What the session is told next.
+fn next_notice(node: &Node, caller: &Caller, link: &SessionLink) -> BoxFuture<'static, Notice> {
+    let mut phase = node.phase.subscribe();
+    let ended = caller.standing.ended();
+    let (speed, told) = (link.speed(), link.told_speed);
+    let link_speed = async move {
+        let Some(mut speed) = speed else { return std::future::pending().await };
+        match speed.wait_for(|speed| *speed != told).await.map(|speed| *speed) {
+            Ok(speed) => speed,
+            Err(_) => std::future::pending().await,
+        }
+    };
+    Box::pin(async move {
+        tokio::select! {
+            () = reached(&mut phase, Phase::Draining) => Notice::Stopping,
+            () = ended => Notice::Revoked,
+            speed = link_speed => Notice::LinkSpeed(speed),
+        }
+    })
 }
 
 fn revoked(caller: &Caller) -> Status {
@@ -367,16 +467,10 @@ impl Future for Session {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        if self.reading
-            && let Poll::Ready(closing) = self.closing.as_mut().poll(context)
+        while self.reading
+            && let Poll::Ready(notice) = self.notice.as_mut().poll(context)
         {
-            match closing {
-                Closing::Stopping => self.wind_up(),
-                Closing::Revoked => {
-                    let status = revoked(&self.caller);
-                    self.break_off(status);
-                }
-            }
+            self.take_notice(notice);
         }
         let mut rounds = 0;
         while self.poll_round(context) {

@@ -7,6 +7,7 @@ mod harness;
 mod hostile;
 mod identity;
 mod linearizability;
+mod link;
 mod ordering;
 mod protocol;
 mod proxy;

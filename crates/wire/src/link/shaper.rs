@@ -1,0 +1,87 @@
+//! `LinkShaper`: a node's link, as its sessions use it.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use nacre_clock::Clock;
+use nacre_object::{PoolName, TenantName};
+use nacre_qos::scheduler::Share;
+use tokio::sync::watch;
+
+use super::settings::{LinkSettings, TenantLink};
+use super::Gate;
+
+/// The link of a node. A node has one, and gives it to its
+/// [`ServerBuilder`](crate::ServerBuilder::link).
+#[derive(Debug)]
+pub struct LinkShaper {
+    /// Whether a speed is stated.
+    is_on: AtomicBool,
+    settings: RwLock<Option<Arc<LinkSettings>>>,
+    /// The speed that clients are told; 0 if none is stated.
+    speed: watch::Sender<u64>,
+    sent: Gate,
+    received: Gate,
+}
+
+impl LinkShaper {
+    /// A link whose speed is not stated.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self {
+            is_on: AtomicBool::new(false),
+            settings: RwLock::default(),
+            speed: watch::Sender::new(0),
+            sent: Gate::new(Arc::clone(&clock)),
+            received: Gate::new(clock),
+        }
+    }
+
+    /// States the speed of the link and the shares of tenants. `None` means that the speed is not
+    /// known any more: nothing waits then.
+    pub fn set(&self, settings: Option<LinkSettings>) {
+        let shares = |of: fn(&TenantLink) -> &Share| {
+            let settings = settings.as_ref()?;
+            let share = |(tenant, link): (&TenantName, &TenantLink)| {
+                (tenant.clone(), of(link).clone())
+            };
+            let shares: BTreeMap<_, _> = settings.tenants.iter().map(share).collect();
+            Some((settings.link, shares))
+        };
+        self.sent.set(shares(|link| &link.sent));
+        self.received.set(shares(|link| &link.received));
+        let speed = settings.as_ref().map_or(0, |known| known.link.bytes_per_second() as u64);
+        self.is_on.store(settings.is_some(), Ordering::Relaxed);
+        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = settings.map(Arc::new);
+        self.speed.send_if_modified(|known| std::mem::replace(known, speed) != speed);
+    }
+
+    /// Whether a speed is stated.
+    pub(crate) fn is_on(&self) -> bool {
+        self.is_on.load(Ordering::Relaxed)
+    }
+
+    /// The stated speed in bytes a second, now and whenever it changes; 0 if none is stated.
+    pub(crate) fn speed(&self) -> watch::Receiver<u64> {
+        self.speed.subscribe()
+    }
+
+    /// The tenant of a message: the owner of the pool that it names, or the sender.
+    pub(crate) fn tenant_of(&self, sender: TenantName, pool: Option<&str>) -> TenantName {
+        let settings = self.settings.read().unwrap_or_else(PoisonError::into_inner);
+        let owner = settings.as_ref().and_then(|settings| {
+            settings.pools.get(&PoolName::new(pool?).ok()?).cloned()
+        });
+        owner.unwrap_or(sender)
+    }
+
+    /// What the node sends.
+    pub(crate) fn sent(&self) -> &Gate {
+        &self.sent
+    }
+
+    /// What the node receives.
+    pub(crate) fn received(&self) -> &Gate {
+        &self.received
+    }
+}
