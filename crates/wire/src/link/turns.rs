@@ -17,7 +17,7 @@ use nacre_qos::scheduler::{
 };
 use nacre_qos::{IoKind, Link};
 
-use crate::limits::{MAX_LINK_TENANTS, MAX_SESSION_LANES, MAX_SESSIONS};
+use crate::limits::MAX_LINK_TENANTS;
 
 /// How late the end of an entry may be noticed without loss of speed. Timers have steps of a
 /// millisecond.
@@ -54,7 +54,7 @@ impl Turns {
         }
     }
 
-    /// An entry of so many messages with so many bytes in all; `None` if too many wait.
+    /// An entry of so many messages with so many bytes in all; `None` if it need not wait.
     pub(super) fn enter(
         &mut self,
         tenant: &TenantName,
@@ -116,14 +116,13 @@ impl Turns {
     }
 }
 
-/// The settings of a tenant. Each lane of each session has one entry at a time, which bounds its
-/// queue.
+/// The settings of a tenant. What waits here is bounded by what sessions may have in memory.
 fn settings(shares: &BTreeMap<TenantName, Share>, name: &TenantName) -> TenantSettings {
     let mut settings = TenantSettings::weighted(1.0);
     if let Some(share) = shares.get(name) {
         settings.share = share.clone();
     }
-    settings.queue_requests = MAX_SESSIONS * MAX_SESSION_LANES;
+    settings.queue_requests = usize::MAX;
     settings.queue_bytes = u64::MAX;
     settings
 }

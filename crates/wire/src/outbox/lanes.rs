@@ -1,9 +1,9 @@
 //! The lanes of an outbox: while the speed of the link is stated, the messages of each tenant wait
 //! in a lane of their own.
 //!
-//! Each lane that has messages enters the gate of the link, with some small messages or with one
-//! part of a large message. When it is its turn, these bytes are sent. So a large message keeps
-//! others waiting for one part at most.
+//! Each message enters the gate of the link when it is pushed; a large one enters in parts. When it
+//! is the turn of a message or a part, it is sent. So a large message keeps others waiting for one
+//! part at most.
 //!
 //! **Invariant:** a lane sends its messages in the order they were pushed, one after the other.
 
@@ -66,16 +66,22 @@ struct LaneQueue {
     /// What parts of its messages name.
     pool: Box<str>,
     messages: VecDeque<Message>,
-    /// What waits at the gate.
-    entry: Option<(Ticket, Entry)>,
+    /// The messages again, large ones in parts, as they wait at the gate.
+    pieces: VecDeque<Piece>,
 }
 
-/// What a lane sends next.
-#[derive(Debug, Clone, Copy)]
-enum Entry {
-    /// So many messages.
+/// What passes the gate at once.
+#[derive(Debug)]
+struct Piece {
+    ticket: Ticket,
+    extent: Extent,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    /// A message of so many bytes.
     Whole(usize),
-    /// So many bytes of the first message.
+    /// So many bytes of a message.
     Part(usize),
 }
 
@@ -131,7 +137,7 @@ impl Lanes {
             Message { id, fields: Bytes::copy_from_slice(fields), body, sent: 0, position };
         self.bytes += message.left();
         self.positions.insert(position);
-        lane.messages.push_back(message);
+        lane.push(message, &self.gate, self.cutting);
         true
     }
 
@@ -149,7 +155,7 @@ impl Lanes {
     pub(super) fn clear(&mut self) {
         for lane in &mut self.lanes {
             lane.messages.clear();
-            lane.entry = None;
+            lane.pieces.clear();
         }
         self.bytes = 0;
     }
@@ -158,39 +164,43 @@ impl Lanes {
     pub(super) fn poll_batch(&mut self, context: &Context<'_>) -> Poll<EncodedBatch> {
         let count = self.lanes.len();
         for at in (0..count).map(|step| (self.next + step) % count) {
-            let lane = &mut self.lanes[at];
-            if let Poll::Ready(entry) = lane.poll_turn(&self.gate, self.cutting, context) {
+            if let Some(first) = self.lanes[at].take_turn(context) {
                 self.next = at + 1;
-                return Poll::Ready(self.batch(at, entry));
+                return Poll::Ready(match first {
+                    Extent::Part(bytes) => self.part(at, bytes),
+                    Extent::Whole(bytes) => {
+                        let more = self.lanes[at].take_more(bytes, context);
+                        self.whole(at, 1 + more)
+                    }
+                });
             }
         }
         Poll::Pending
     }
 
-    fn batch(&mut self, at: usize, entry: Entry) -> EncodedBatch {
+    fn part(&mut self, at: usize, bytes: usize) -> EncodedBatch {
+        // Only messages for an end that takes parts are cut.
+        let Cutting::Parts { field } = self.cutting else { return self.whole(at, 1) };
         let LaneQueue { messages, pool, .. } = &mut self.lanes[at];
-        let batch = match (entry, self.cutting) {
-            (Entry::Part(bytes), Cutting::Parts { field }) => {
-                let Some(message) = messages.front_mut() else { return EncodedBatch::default() };
-                self.bytes -= bytes;
-                let batch = part(message, bytes, field, pool);
-                if message.left() == 0 {
-                    self.positions.remove(&message.position);
-                    messages.pop_front();
-                }
-                return batch;
-            }
-            (Entry::Part(_), Cutting::Whole) => 1,
-            (Entry::Whole(count), _) => count,
-        };
+        let Some(message) = messages.front_mut() else { return EncodedBatch::default() };
+        self.bytes -= bytes;
+        let batch = part(message, bytes, field, pool);
+        if message.left() == 0 {
+            self.positions.remove(&message.position);
+            messages.pop_front();
+        }
+        batch
+    }
+
+    fn whole(&mut self, at: usize, count: usize) -> EncodedBatch {
         let (mut head, mut tail) = (BytesMut::new(), Bytes::new());
-        for message in messages.drain(..batch) {
+        for message in self.lanes[at].messages.drain(..count) {
             self.bytes -= message.left();
             self.positions.remove(&message.position);
             encode_key(MESSAGES_TAG, WireType::LengthDelimited, &mut head);
             encode_varint(message.left() as u64, &mut head);
             head.put_slice(&message.fields);
-            match batch {
+            match count {
                 1 => tail = message.body,
                 _ => head.put_slice(&message.body),
             }
@@ -201,46 +211,46 @@ impl Lanes {
 
 impl LaneQueue {
     fn new(tenant: TenantName, pool: &str) -> Self {
-        Self { tenant, pool: pool.into(), messages: VecDeque::new(), entry: None }
+        let (messages, pieces) = (VecDeque::new(), VecDeque::new());
+        Self { tenant, pool: pool.into(), messages, pieces }
     }
 
-    fn poll_turn(
-        &mut self,
-        gate: &Gate,
-        cutting: Cutting,
-        context: &Context<'_>,
-    ) -> Poll<Entry> {
-        if self.entry.is_none() {
-            let Some(entry) = self.next_entry(cutting) else { return Poll::Pending };
-            let (messages, bytes) = match entry {
-                Entry::Part(bytes) => (usize::from(self.messages[0].sent == 0), bytes),
-                Entry::Whole(count) => {
-                    let bytes = self.messages.iter().take(count).map(Message::left).sum();
-                    (count, bytes)
-                }
-            };
-            self.entry = Some((gate.enter(&self.tenant, messages, bytes), entry));
+    fn push(&mut self, message: Message, gate: &Gate, cutting: Cutting) {
+        let length = message.left();
+        self.messages.push_back(message);
+        if length <= PART_BYTES || cutting == Cutting::Whole {
+            let ticket = gate.enter(&self.tenant, 1, length);
+            self.pieces.push_back(Piece { ticket, extent: Extent::Whole(length) });
+            return;
         }
-        let Some((ticket, entry)) = &mut self.entry else { return Poll::Pending };
-        let entry = *entry;
-        std::task::ready!(ticket.poll_turn(context));
-        self.entry = None;
-        Poll::Ready(entry)
+        for from in (0..length).step_by(PART_BYTES) {
+            let bytes = PART_BYTES.min(length - from);
+            let ticket = gate.enter(&self.tenant, usize::from(from == 0), bytes);
+            self.pieces.push_back(Piece { ticket, extent: Extent::Part(bytes) });
+        }
     }
 
-    /// As many messages as are together as long as a part, or a part of the first.
-    fn next_entry(&self, cutting: Cutting) -> Option<Entry> {
-        let first = self.messages.front()?;
-        let is_large = first.left() > PART_BYTES || first.sent > 0;
-        if is_large && cutting != Cutting::Whole {
-            return Some(Entry::Part(first.left().min(PART_BYTES)));
+    /// Takes the first piece if it is its turn. If not, the task of `context` is woken then.
+    fn take_turn(&mut self, context: &Context<'_>) -> Option<Extent> {
+        let first = self.pieces.front_mut()?;
+        match first.ticket.poll_turn(context) {
+            Poll::Ready(()) => self.pieces.pop_front().map(|piece| piece.extent),
+            Poll::Pending => None,
         }
-        let mut bytes = 0;
-        let fit = self.messages.iter().take_while(|message| {
-            bytes += message.left();
-            bytes <= PART_BYTES
-        });
-        Some(Entry::Whole(fit.count().max(1)))
+    }
+
+    /// Takes further messages whose turn it is, as long as they fit into a part with the bytes
+    /// before them. Returns how many.
+    fn take_more(&mut self, mut bytes: usize, context: &Context<'_>) -> usize {
+        let mut count = 0;
+        while let Some(Piece { extent: Extent::Whole(length), .. }) = self.pieces.front()
+            && bytes + length <= PART_BYTES
+            && let Some(Extent::Whole(length)) = self.take_turn(context)
+        {
+            bytes += length;
+            count += 1;
+        }
+        count
     }
 }
 
@@ -279,4 +289,135 @@ fn part(message: &mut Message, bytes: usize, field: u32, pool: &str) -> EncodedB
     let tail = message.body.slice(from..from + of_body);
     message.sent += bytes;
     EncodedBatch { head: head.freeze(), tail, taken_up_to: 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+    use std::task::Waker;
+
+    use nacre_clock::ManualClock;
+    use nacre_protocol::proto::{ServerBatch, ServerMessage, server_message};
+    use prost::Message as _;
+
+    use super::*;
+    use crate::message::server_fields;
+    use crate::parts::Parts;
+
+    const FIELD: u32 = 10;
+
+    fn answer(length: usize) -> server_message::Body {
+        server_message::Body::Answer(nacre_protocol::proto::Answer {
+            output: vec![b'x'; length].into(),
+        })
+    }
+
+    fn push(lanes: &mut Lanes, tenant: &str, id: u64, length: usize) {
+        use super::super::Body;
+        let lane = lanes.of(&TenantName::new(tenant).unwrap(), "");
+        assert!(lanes.push(lane, id, id, &server_fields(id), answer(length).to_bytes()));
+    }
+
+    /// The messages of the next batch.
+    fn next(lanes: &mut Lanes) -> Option<Vec<ServerMessage>> {
+        match lanes.poll_batch(&Context::from_waker(Waker::noop())) {
+            Poll::Ready(batch) => {
+                let bytes = [&batch.head[..], &batch.tail[..]].concat();
+                Some(ServerBatch::decode(&bytes[..]).unwrap().messages)
+            }
+            Poll::Pending => None,
+        }
+    }
+
+    /// All messages, in the order in which they are complete.
+    fn complete(lanes: &mut Lanes) -> Vec<ServerMessage> {
+        let (mut parts, mut whole) = (Parts::default(), vec![]);
+        while let Some(messages) = next(lanes) {
+            for message in messages {
+                match &message.body {
+                    Some(server_message::Body::Part(part)) => {
+                        let added = parts.add(message.id, part).unwrap();
+                        whole.extend(added.map(|bytes| ServerMessage::decode(bytes).unwrap()));
+                    }
+                    _ => whole.push(message),
+                }
+            }
+        }
+        whole
+    }
+
+    /// The lanes of a link that is not limited any more, so that it is everybody's turn.
+    fn open(cutting: Cutting) -> Lanes {
+        Lanes::new(Gate::new(Arc::new(ManualClock::default())), cutting)
+    }
+
+    #[test]
+    fn a_small_message_overtakes_a_large_one_of_another_lane() {
+        let mut lanes = open(Cutting::Parts { field: FIELD });
+        push(&mut lanes, "bulk", 1, 10 * PART_BYTES);
+        push(&mut lanes, "bulk", 2, 10);
+        push(&mut lanes, "gold", 3, 10);
+        let complete = complete(&mut lanes);
+        assert_eq!(complete.iter().map(|message| message.id).collect::<Vec<_>>(), [3, 1, 2]);
+        assert_eq!(complete[1].body, Some(answer(10 * PART_BYTES)));
+        assert_eq!(lanes.bytes(), 0);
+        assert!((1..=3).all(|position| !lanes.waits(position)));
+    }
+
+    #[test]
+    fn every_length_around_the_bound_arrives_whole() {
+        for length in (PART_BYTES - 20..PART_BYTES + 20).chain([3 * PART_BYTES - 10]) {
+            let mut lanes = open(Cutting::Parts { field: FIELD });
+            push(&mut lanes, "bulk", u64::MAX, length);
+            let complete = complete(&mut lanes);
+            assert_eq!(complete.len(), 1);
+            assert_eq!((complete[0].id, &complete[0].body), (u64::MAX, &Some(answer(length))));
+        }
+    }
+
+    #[test]
+    fn messages_are_not_cut_for_an_end_that_takes_no_parts() {
+        let mut lanes = open(Cutting::Whole);
+        push(&mut lanes, "bulk", 1, 3 * PART_BYTES);
+        let messages = next(&mut lanes).unwrap();
+        assert_eq!(messages[0].body, Some(answer(3 * PART_BYTES)));
+    }
+
+    #[test]
+    fn a_message_counts_as_waiting_until_its_last_part_is_sent() {
+        let mut lanes = open(Cutting::Parts { field: FIELD });
+        push(&mut lanes, "bulk", 7, 2 * PART_BYTES);
+        let mut batches = 0;
+        while lanes.waits(7) {
+            next(&mut lanes).unwrap();
+            batches += 1;
+        }
+        assert_eq!(batches, 3);
+    }
+
+    #[tokio::test]
+    async fn nothing_is_sent_before_its_turn() {
+        let clock = Arc::new(ManualClock::default());
+        let gate = Gate::new(clock.clone());
+        gate.set(Some((nacre_qos::Link::new(1e3).unwrap(), BTreeMap::new())));
+        let mut lanes = Lanes::new(gate, Cutting::Parts { field: FIELD });
+        push(&mut lanes, "bulk", 1, 10);
+        push(&mut lanes, "bulk", 2, 10);
+        assert_eq!(next(&mut lanes).unwrap()[0].id, 1);
+        assert_eq!(next(&mut lanes), None);
+        lanes.clear();
+        assert_eq!(lanes.bytes(), 0);
+        assert!(lanes.waits(2), "it was not sent");
+    }
+
+    #[test]
+    fn tenants_beyond_the_bound_share_the_last_lane() {
+        let mut lanes = open(Cutting::Whole);
+        for number in 0..2 * MAX_SESSION_LANES {
+            push(&mut lanes, &format!("t{number}"), number as u64, 1);
+        }
+        assert_eq!(lanes.lanes.len(), MAX_SESSION_LANES);
+        assert_eq!(complete(&mut lanes).len(), 2 * MAX_SESSION_LANES);
+    }
 }
