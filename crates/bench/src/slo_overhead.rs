@@ -88,6 +88,7 @@ fn promised() -> Result<SloState> {
         priority: 0,
         placement_epoch: 0,
         profile_epoch: None,
+        client_link_bytes_per_second: None,
         flows: vec![PromisedFlow { target: TARGET.to_owned(), curve, bucket }],
         traffic: "none".to_owned(),
     };

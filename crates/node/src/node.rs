@@ -19,8 +19,9 @@ use nacre::{Cluster, ClusterFile, Keys, NodeEntry, Sessions};
 use nacre_clock::{Clock, Random, SystemClock};
 use nacre_object::{Error, NodeName, Result};
 use nacre_registry::{LiveEntities, RefusalReporter};
+use nacre_slo::follow_link;
 use nacre_telemetry::Spans;
-use nacre_wire::{Endpoint, Identity, Listener, Server};
+use nacre_wire::{Endpoint, Identity, LinkShaper, Listener, Server};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -41,10 +42,21 @@ pub struct Node {
     roles: Vec<Arc<dyn RunningRole>>,
     classes: ClassService,
     membership: Membership,
+    _link: LinkFollower,
     metrics_address: SocketAddr,
     _metrics: MetricsEndpoint,
     /// Until all else is gone.
     _lock: NodeLock,
+}
+
+/// Tells the node's link how tenants share it, until this value is dropped.
+#[derive(Debug)]
+struct LinkFollower(JoinHandle<()>);
+
+impl Drop for LinkFollower {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// Options of a node that are not in the cluster's file.
@@ -112,11 +124,14 @@ impl Node {
             spans: Arc::clone(&spans),
             metrics: metrics_address,
         };
+        let link = Arc::new(LinkShaper::new(Arc::clone(&clock)));
+        let following = follow_link(whole.maps().clone(), node.clone(), Arc::clone(&link));
         let refusals = RefusalReporter::start(whole.events().clone(), node.clone());
         let mut server = Server::builder(node.clone(), record.incarnation)
             .spans(spans)
             .refusal_observer(Arc::new(ToldRefusals(refusals)))
             .guard(Arc::new(NodeGuard::new(cluster.clone(), entities, admissions)))
+            .link(link)
             .service(NODE_SERVICE, Arc::new(service));
         if let Some(stack) = stack {
             server = server.store(stack.as_store()).watch(stack.as_watch());
@@ -137,6 +152,7 @@ impl Node {
             roles,
             classes,
             membership,
+            _link: LinkFollower(following),
             metrics_address,
             _metrics: metrics_listener.serve(metrics),
             _lock: lock,

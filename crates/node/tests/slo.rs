@@ -59,6 +59,7 @@ async fn ask(
         violation: None,
         percentile: 99.0,
         traffic: Traffic::Rate(rate, Spread::Even),
+        client_link: None,
         replaces: false,
     };
     cluster.slos().admit(&ask).await

@@ -6,6 +6,8 @@
 //! fewest tenants do not fit. It repeats this until all fit. If some tenant still does not fit
 //! after the last move, it proposes no moves.
 //!
+//! The advice does not consider network links: moving a tenant changes only the work of targets.
+//!
 //! After a move, a tenant brings all its traffic to one target. If its request rate is known, its
 //! traffic there is computed from the rate. Otherwise the curves of its present targets are added.
 //! If the profiles of two targets differ, the work of a request is scaled by the largest ratio over
@@ -144,7 +146,8 @@ impl Advisor<'_> {
                 })?;
                 Ok(QueueFlow { queue, curve: flow.curve.clone() })
             };
-            let flows = promise.flows.iter().map(flow).collect::<Result<_>>()?;
+            let at_targets = promise.flows.iter().filter(|flow| !flow.is_at_link());
+            let flows = at_targets.map(flow).collect::<Result<_>>()?;
             let (name, slo_seconds) = (name.clone(), promise.slo_seconds);
             let violation = promise.violation;
             tenants.push(Tenant { name, slo_seconds, violation, flows, alone: None });

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use nacre_object::Result;
+use nacre_object::{NodeName, Result};
 use nacre_registry::{Maps, SLO_MAP};
+use nacre_wire::LinkShaper;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
@@ -25,6 +26,26 @@ pub fn follow(maps: Maps, node: Arc<NodeSlo>) -> JoinHandle<()> {
                 }
             }
             // Any event, even an error, is a reason to read the map again.
+            let _ = watcher.next().await;
+        }
+    })
+}
+
+/// Tells the link of a node its speed and how tenants share it, now and after every change of the
+/// map `slo`, until the task is aborted.
+pub fn follow_link(maps: Maps, node: NodeName, link: Arc<LinkShaper>) -> JoinHandle<()> {
+    tokio::spawn(async move {
+        let Ok(name) = SLO_MAP.parse() else { return };
+        let mut watcher = maps.watch(&name, 0);
+        loop {
+            match read(&maps).await {
+                Ok(state) => link.set(state.link_settings(&node)),
+                Err(_) => {
+                    sleep(READ_AGAIN).await;
+                    continue;
+                }
+            }
+            // The map is read again for any event.
             let _ = watcher.next().await;
         }
     })

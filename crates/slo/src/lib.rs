@@ -9,6 +9,7 @@
 //! 3. Each node [follows](follow) that map, and its [`SloLayer`] orders the requests in front of an
 //!    engine accordingly. An order program may replace the native order ([`OrderPrograms`], feature
 //!    `programs`).
+//!    Each node also tells its [network link](follow_link) how tenants share it.
 //! 4. Gateways to one Ceph cluster [divide](share_among_gateways) the promises of tenants among
 //!    them.
 //! 5. A gateway measures [direct traffic](NodeSlo::note_direct), which passes no gateway.
@@ -26,6 +27,7 @@ mod follower;
 mod gateway_sharing;
 mod layer;
 mod limits;
+mod links;
 mod order;
 mod present;
 mod profiler;
@@ -36,13 +38,13 @@ mod windows;
 
 pub use advice::{Advice, AdvisedTarget, AdvisedTenant, Move, advise};
 pub use direct::{DirectTraffic, IoCounts, Reading};
-pub use follower::follow;
+pub use follower::{follow, follow_link};
 pub use gateway_sharing::share_among_gateways;
 pub use layer::{
     BackgroundWork, Located, Miss, MissCause, NodeSlo, OneTarget, Parts, SloLayer, TargetOf,
     TargetReport, TenantReport,
 };
-pub use limits::{MAX_OUTSTANDING, MAX_OUTSTANDING_IN_GROUPS, MAX_QUEUE_WAIT};
+pub use limits::{LINK_BYTES_PER_SECOND, MAX_OUTSTANDING, MAX_OUTSTANDING_IN_GROUPS, MAX_QUEUE_WAIT};
 pub use order::{Candidate, NoOrders, Order, Orders};
 #[cfg(feature = "programs")]
 pub use order::{LiveOrders, OrderHook, OrderProgram, OrderPrograms};

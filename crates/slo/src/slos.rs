@@ -4,17 +4,18 @@
 //! decision is repeated. So two administrators cannot both give away capacity that is enough for
 //! only one tenant.
 
-use nacre_object::{Error, PoolName, ProgramName, Result, TargetName, TenantName};
+use nacre_object::{Error, NodeName, PoolName, ProgramName, Result, TargetName, TenantName};
 use nacre_qos::limits::{MAX_WEIGHT, MIN_WEIGHT};
-use nacre_qos::{Admission, Admitted, Candidate, Queue, QueueFlow, Refusal, Verdict};
+use nacre_qos::{Admission, Admitted, Candidate, Link, QueueFlow, Refusal, Verdict};
 use nacre_registry::{Change, Maps, SLO_MAP};
 
-use crate::limits::MAX_QUEUE_WAIT;
+use crate::limits::{LINK_BYTES_PER_SECOND, MAX_QUEUE_WAIT};
+use crate::links::Queues;
 use crate::records::{
-    ENFORCE_KEY, ORDER_KEY, POOL_PREFIX, Promise, PromisedFlow, SloState, StoredProfile,
+    ENFORCE_KEY, LINK_PREFIX, ORDER_KEY, POOL_PREFIX, Promise, PromisedFlow, SloState, StoredProfile,
     TARGET_PREFIX, TENANT_PREFIX, WEIGHT_PREFIX, background_tenant, encode,
 };
-use crate::traffic::{Traffic, placement_epoch};
+use crate::traffic::Traffic;
 
 /// A request for a promise.
 #[derive(Debug)]
@@ -31,6 +32,8 @@ pub struct Ask<'a> {
     pub percentile: f64,
     /// The traffic that the promise covers.
     pub traffic: Traffic<'a>,
+    /// The link of the tenant's client, if its speed is stated.
+    pub client_link: Option<Link>,
     /// Whether the new promise replaces the tenant's present promise, if it has one.
     pub replaces: bool,
 }
@@ -186,6 +189,25 @@ impl Slos {
         .await
     }
 
+    /// States the speed of the network link of some nodes; with `None` it is not known any more.
+    /// Promises that were made with other links must be made again.
+    ///
+    /// # Errors
+    /// `Invalid` for a speed out of bounds; `Unavailable`.
+    pub async fn set_links(&self, nodes: &[NodeName], link: Option<Link>) -> Result<()> {
+        if let Some(link) = link {
+            check_link(link)?;
+        }
+        let change = |node: &NodeName| {
+            let key = format!("{LINK_PREFIX}{node}");
+            match link {
+                Some(link) => Change::set(key, encode(&link.bytes_per_second())),
+                None => Change::remove(key),
+            }
+        };
+        self.update(|_| Ok(nodes.iter().map(change).collect())).await
+    }
+
     async fn update(&self, mut decide: impl FnMut(&SloState) -> Result<Vec<Change>>) -> Result<()> {
         let update = |map: &_| decide(&SloState::of(map)?);
         self.maps.update(&SLO_MAP.parse()?, update).await.map(drop)
@@ -202,9 +224,22 @@ fn check_tenant(tenant: &TenantName) -> Result<()> {
     }
 }
 
+/// Checks that the speed of a link is possible.
+fn check_link(link: Link) -> Result<()> {
+    match LINK_BYTES_PER_SECOND.contains(&link.bytes_per_second()) {
+        true => Ok(()),
+        false => Err(Error::invalid(format!(
+            "no link carries {} bytes a second",
+            link.bytes_per_second()
+        ))
+        .hint("state a speed from 1,000 to 1e12 bytes a second")),
+    }
+}
+
 /// Decides about a request for a promise. Also returns the changes of the map `slo`.
-fn decide(state: &SloState, ask: &Ask<'_>) -> Result<(Outcome, Vec<Change>)> {
+pub(crate) fn decide(state: &SloState, ask: &Ask<'_>) -> Result<(Outcome, Vec<Change>)> {
     check_tenant(&ask.tenant)?;
+    ask.client_link.map_or(Ok(()), check_link)?;
     if ask.slo_seconds > MAX_QUEUE_WAIT.as_secs_f64() {
         let most = MAX_QUEUE_WAIT.as_secs();
         return Err(Error::invalid(format!("a promise of {} s is too long", ask.slo_seconds))
@@ -214,12 +249,20 @@ fn decide(state: &SloState, ask: &Ask<'_>) -> Result<(Outcome, Vec<Change>)> {
         return Err(Error::invalid(format!("the percentile {} is out of range", ask.percentile))
             .hint("give one above 0 and at most 100, such as 99 or 99.9"));
     }
-    let mut admission = admission_of(state)?;
-    let flows = ask.traffic.flows(state)?;
+    let queues = Queues::new(state, ask.client_link.map(|link| (&ask.tenant, link)));
+    let mut admission = restored(state, &queues)?;
+    let mut flows = ask.traffic.flows(state)?;
+    flows.extend(queues.link_flows(&ask.tenant, &ask.traffic, &flows)?);
+    if ask.violation.is_some() && flows.iter().any(|flow| queues.is_link(flow.queue)) {
+        return Err(Error::unsupported("a stochastic promise for requests that pass links")
+            .on(&ask.tenant)
+            .hint("behind a shared link tenants are not independent: leave out --violation"));
+    }
     let epoch = admission.placement_epoch();
     let candidate = Candidate {
         placement_epoch: epoch,
         violation: ask.violation,
+        legs: queues.legs(&ask.tenant, &flows),
         ..Candidate::on_devices(ask.tenant.clone(), ask.slo_seconds, flows)
     };
     if admission.admit(candidate.clone())? == Verdict::Refused {
@@ -245,33 +288,33 @@ fn decide(state: &SloState, ask: &Ask<'_>) -> Result<(Outcome, Vec<Change>)> {
 
 /// Restores the admission from the stored promises and profiles.
 pub(crate) fn admission_of(state: &SloState) -> Result<Admission> {
-    let targets: Vec<_> = state.profiles.keys().collect();
-    let queues = state.profiles.iter().map(|(target, stored)| Queue {
-        name: target.to_string(),
-        blocking_seconds: stored.blocking_seconds(),
-    });
-    let epoch = placement_epoch(state.profiles.keys());
+    restored(state, &Queues::new(state, None))
+}
+
+fn restored(state: &SloState, queues: &Queues<'_>) -> Result<Admission> {
+    let epoch = state.placement_epoch();
     let admitted = |(tenant, promise): (&TenantName, &Promise)| {
         let stale = |what: String| {
             Error::stale(what).on(tenant).hint(format!("admit it again: nacre slo evict {tenant}"))
         };
         if promise.placement_epoch != epoch {
-            return Err(stale("the promise of the tenant was made for other targets".to_owned()));
+            let what = "the promise of the tenant was made for other targets or links";
+            return Err(stale(what.to_owned()));
         }
         let flow = |flow: &PromisedFlow| {
-            let queue = targets.iter().position(|target| target.as_str() == flow.target);
-            let queue =
-                queue.ok_or_else(|| stale(format!("the target {} has no profile", flow.target)))?;
+            let queue = queues.index(&flow.target);
+            let queue = queue.ok_or_else(|| stale(format!("{} has no profile", flow.target)))?;
             Ok(QueueFlow { queue, curve: flow.curve.clone() })
         };
-        let flows = promise.flows.iter().map(flow).collect::<Result<_>>()?;
+        let flows = promise.flows.iter().map(flow).collect::<Result<Vec<_>>>()?;
+        let legs = queues.legs(tenant, &flows);
         let candidate = Candidate::on_devices(tenant.clone(), promise.slo_seconds, flows);
         let violation = promise.violation;
-        let candidate = Candidate { placement_epoch: epoch, violation, ..candidate };
+        let candidate = Candidate { placement_epoch: epoch, violation, legs, ..candidate };
         Ok(Admitted { candidate, buckets: promise.flows.iter().map(|flow| flow.bucket).collect() })
     };
     let tenants = state.promises.iter().map(admitted).collect::<Result<_>>()?;
-    Admission::restored(queues.collect(), epoch, tenants)
+    Admission::restored(queues.queues(), epoch, tenants)
 }
 
 /// The promises to store after an admission.
@@ -298,6 +341,10 @@ fn promises_of(
             profile_epoch: match known {
                 Some(known) => known.profile_epoch,
                 None => Some(profile_epoch),
+            },
+            client_link_bytes_per_second: match known {
+                Some(known) => known.client_link_bytes_per_second,
+                None => ask.client_link.map(|link| link.bytes_per_second()),
             },
             flows: flows
                 .map(|(flow, bucket)| PromisedFlow {

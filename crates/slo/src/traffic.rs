@@ -6,7 +6,7 @@ use std::fmt;
 use nacre_object::limits::MAX_REQUEST_BYTES;
 use nacre_object::{Error, ObjectId, ObjectName, PoolName, Result, TargetName};
 use nacre_qos::limits::{DEFAULT_QUEUE_BYTES, DEFAULT_QUEUE_REQUESTS};
-use nacre_qos::trace::Trace;
+use nacre_qos::trace::{Trace, TraceRecord};
 use nacre_qos::{
     ArrivalCurve, Estimator, IoKind, Layout, Profile, ProfileRow, QueueFlow, QueueTraces, RateBurst,
 };
@@ -129,6 +129,22 @@ impl Traffic<'_> {
     }
 }
 
+impl Traffic<'_> {
+    /// The target of a request of a trace; `None` if this is no trace, or the trace does not say.
+    pub(crate) fn target_of(&self, record: &TraceRecord) -> Result<Option<TargetName>> {
+        let Self::Trace { trace, pool, block_bytes, locate, .. } = self else { return Ok(None) };
+        let Some(name) = trace.object(record, *block_bytes) else { return Ok(None) };
+        let object = ObjectId { pool: pool.clone(), name: ObjectName::new(&*name)? };
+        Ok(Some(locate(&object)))
+    }
+}
+
+/// The error for traffic that passes a link, of which nobody knows how large requests are.
+pub(crate) fn without_sizes(link: &str) -> Error {
+    Error::unsupported(format!("watched curves do not say what requests bring to {link}"))
+        .hint("give --rate and --bytes, or --trace-file")
+}
+
 fn without_profile(target: &TargetName) -> Error {
     Error::not_found(format!("the target {target} has no profile"))
         .hint("measure what requests cost there: nacre slo profile")
@@ -232,7 +248,12 @@ fn slowest<'a>(profiles: impl Iterator<Item = &'a StoredProfile> + Clone) -> Res
 /// A number that changes whenever a target is added or removed. A promise is valid for one set of
 /// targets only.
 pub fn placement_epoch<'a>(targets: impl Iterator<Item = &'a TargetName>) -> u64 {
-    let names: Vec<_> = targets.map(TargetName::as_str).collect();
+    epoch_of(targets.map(ToString::to_string))
+}
+
+/// A number that changes whenever one of the names does.
+pub(crate) fn epoch_of(names: impl Iterator<Item = String>) -> u64 {
+    let names: Vec<_> = names.collect();
     // JSON libraries of some languages support no integers above 2^53.
     xxh3_64(names.join("\n").as_bytes()) & ((1 << 53) - 1)
 }

@@ -55,6 +55,7 @@ fn promise(state: &mut SloState, tenant: &str, slo_seconds: f64, flows: &[(usize
         priority: 0,
         placement_epoch: placement_epoch(state.profiles.keys()),
         profile_epoch: None,
+        client_link_bytes_per_second: None,
         flows: flows.iter().map(flow).collect(),
         traffic: String::new(),
     };
@@ -105,6 +106,7 @@ fn a_refused_newcomer_fits_if_all_its_objects_are_on_the_faster_target() {
         violation: None,
         percentile: 99.0,
         traffic: Traffic::Rate(rate, Spread::Even),
+        client_link: None,
         replaces: false,
     };
     let advice = advise(&state, Some(&ask), &BTreeMap::new()).unwrap();

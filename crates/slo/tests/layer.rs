@@ -144,6 +144,7 @@ fn state() -> SloState {
         priority: 0,
         placement_epoch: 0,
         profile_epoch: None,
+        client_link_bytes_per_second: None,
         flows: vec![PromisedFlow {
             target: target().to_string(),
             curve: ArrivalCurve::lower_envelope(&[bucket]).unwrap(),

@@ -83,8 +83,8 @@ impl<'a> Check<'a> {
         bounds.map(probability).collect()
     }
 
-    /// The deterministic latency bound of each tenant.
-    fn bounds(&self) -> Vec<Option<f64>> {
+    /// The longest delay of each flow of each tenant; `None` if there is no bound.
+    fn delays(&self) -> Vec<Vec<Option<f64>>> {
         let mut delays: Vec<Vec<Option<f64>>> =
             self.tenants.iter().map(|tenant| vec![None; tenant.flows.len()]).collect();
         for (queue, present) in self.queues.iter().zip(&self.at_queue) {
@@ -95,11 +95,17 @@ impl<'a> Check<'a> {
             let flows: Vec<_> = present.iter().map(flow).collect();
             let service = Service { latency_seconds: queue.blocking_seconds, ..Service::DEVICE };
             for ((at, flow), delay) in present.iter().zip(queue_delays(service, &flows)) {
-                delays[*at][*flow] = delay;
+                delays[*at][*flow] = delay.zip(self.held_back(*at, *flow)).map(|(one, two)| one + two);
             }
         }
+        delays
+    }
+
+    /// The latency of each tenant that no request exceeds.
+    fn bounds(&self) -> Vec<Option<f64>> {
+        let delays = self.delays();
         let latency = |(at, tenant): (usize, &&Candidate)| {
-            let flow_latency = |flow: usize| Some(self.held_back(at, flow)? + delays[at][flow]?);
+            let flow_latency = |flow: usize| delays[at][flow];
             let leg = |leg: &Vec<usize>| stages_latency(leg.iter().map(|flow| flow_latency(*flow)));
             legs_latency(tenant.legs.iter().map(leg))
         };
@@ -109,6 +115,19 @@ impl<'a> Check<'a> {
     /// The longest time for which the bucket of a flow holds back traffic within the flow's curve.
     fn held_back(&self, at: usize, flow: usize) -> Option<f64> {
         self.tenants[at].flows[flow].curve.shaper_delay(self.buckets[at][flow])
+    }
+
+    /// The queue that delays each tenant longest, if its requests pass several queues one after the
+    /// other.
+    pub(super) fn slowest_queues(&self) -> Vec<Option<usize>> {
+        let slowest = |(tenant, delays): (&&Candidate, Vec<Option<f64>>)| {
+            let passes_several = tenant.legs.iter().any(|leg| leg.len() > 1);
+            let delay = |flow: &usize| delays[*flow].unwrap_or(f64::INFINITY);
+            let flows = 0..tenant.flows.len();
+            let slowest = flows.max_by(|one, other| delay(one).total_cmp(&delay(other)));
+            slowest.filter(|_| passes_several).map(|flow| tenant.flows[flow].queue)
+        };
+        self.tenants.iter().zip(self.delays()).map(slowest).collect()
     }
 
     /// An upper bound on the probability that a request of the tenant takes longer than `latency`.

@@ -26,6 +26,8 @@ pub struct Miss {
     pub latency_seconds: Option<f64>,
     /// How likely a longer latency would be, if the promise is stochastic.
     pub stochastic: Option<LikelyMiss>,
+    /// The queue that takes most of the latency, if requests pass several one after the other.
+    pub mostly_at: Option<String>,
 }
 
 /// For a stochastic promise: how many requests may take longer than promised, and how many could.
@@ -126,12 +128,17 @@ impl Admission {
         // The choice in the middle gives bursts some weight, but less than rates.
         let stochastic = tried[tried.len() / 2];
         let Some(buckets) = solve(&self.queues, &members, Promises::Overrun, stochastic) else {
-            return members.iter().map(|member| miss(member, None, 1.0)).collect();
+            return members.iter().map(|member| miss(member, None, 1.0, None)).collect();
         };
         let check = Check::new(&self.queues, &members, &buckets);
         let outcomes = members.iter().zip(check.latencies()).zip(check.probabilities());
-        let missed = outcomes.filter(|((member, latency), _)| !meets(*latency, member.slo_seconds));
-        missed.map(|((member, latency), probability)| miss(member, latency, probability)).collect()
+        let outcomes = outcomes.zip(check.slowest_queues());
+        let missed =
+            outcomes.filter(|(((member, latency), _), _)| !meets(*latency, member.slo_seconds));
+        let miss = |(((member, latency), probability), slowest): (((&&Candidate, Option<f64>), f64), Option<usize>)| {
+            miss(member, latency, probability, slowest.map(|queue| self.queues[queue].name.clone()))
+        };
+        missed.map(miss).collect()
     }
 
     fn overloads(&self, candidate: &Candidate) -> Vec<Overload> {
@@ -187,12 +194,18 @@ impl Admission {
     }
 }
 
-fn miss(member: &Candidate, latency_seconds: Option<f64>, probability: f64) -> Miss {
+fn miss(
+    member: &Candidate,
+    latency_seconds: Option<f64>,
+    probability: f64,
+    mostly_at: Option<String>,
+) -> Miss {
     Miss {
         tenant: member.tenant.clone(),
         slo_seconds: member.slo_seconds,
         latency_seconds,
         stochastic: member.violation.map(|violation| LikelyMiss { violation, probability }),
+        mostly_at,
     }
 }
 
@@ -219,18 +232,18 @@ impl fmt::Display for Refusal {
         for Overload { queue, rate } in &self.overloads {
             write!(f, "; {queue} would have {:.1}% of the work that it can do", rate * 100.0)?;
         }
-        for Miss { tenant, slo_seconds, latency_seconds, stochastic } in &self.misses {
+        for Miss { tenant, slo_seconds, latency_seconds, stochastic, mostly_at } in &self.misses {
             write!(f, "; {tenant} would miss its {}", Milliseconds(*slo_seconds))?;
             if let Some(LikelyMiss { violation, probability }) = stochastic {
                 let probability = *probability;
                 write!(f, " with a probability of {probability:.2e}, and {violation} may")?;
-                continue;
+            } else if let Some(latency) = latency_seconds {
+                write!(f, " by {}", Milliseconds(latency - slo_seconds))?;
+            } else {
+                write!(f, " without bound")?;
             }
-            match latency_seconds {
-                Some(latency) => {
-                    write!(f, " by {}", Milliseconds(latency - slo_seconds))?;
-                }
-                None => write!(f, " without bound")?,
+            if let Some(queue) = mostly_at {
+                write!(f, ", mostly at {queue}")?;
             }
         }
         let mut fits = vec![];

@@ -7,6 +7,7 @@
 //! | `pool/POOL` | the tenant to which all requests on the objects of the pool belong |
 //! | `weight/TENANT` | the share of a tenant without a promise |
 //! | `target/TARGET` | how much work requests are on the target ([`StoredProfile`]) |
+//! | `link/NODE` | the speed of the node's network link, in bytes a second |
 //! | `tenant/TENANT` | the promise to the tenant ([`Promise`]) |
 
 mod promise;
@@ -15,7 +16,7 @@ mod stored_profile;
 
 pub use promise::{Promise, PromisedFlow};
 pub(crate) use state::{
-    ENFORCE_KEY, ORDER_KEY, POOL_PREFIX, TARGET_PREFIX, TENANT_PREFIX, WEIGHT_PREFIX, encode,
+    ENFORCE_KEY, LINK_PREFIX, ORDER_KEY, POOL_PREFIX, TARGET_PREFIX, TENANT_PREFIX, WEIGHT_PREFIX, encode,
 };
 pub use state::{SloState, background_tenant, system_tenant};
 pub use stored_profile::StoredProfile;

@@ -1,8 +1,10 @@
 //! The promise to a tenant, as the map `slo` stores it.
 
-use nacre_object::{TargetName, TenantName};
-use nacre_qos::{ArrivalCurve, RateBurst};
+use nacre_object::{NodeName, TargetName, TenantName};
+use nacre_qos::{ArrivalCurve, Link, RateBurst};
 use serde::{Deserialize, Serialize};
+
+use crate::links::{received_by, sent_by};
 
 /// The latency that a tenant was promised, and the traffic that the promise covers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -32,7 +34,10 @@ pub struct Promise {
     /// stored the promise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile_epoch: Option<u64>,
-    /// The promised traffic at each target.
+    /// The speed of the link of its client in bytes a second, if it was stated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_link_bytes_per_second: Option<f64>,
+    /// The promised traffic at each target, and in each direction of a link.
     pub flows: Vec<PromisedFlow>,
     /// The promised traffic in words.
     pub traffic: String,
@@ -42,7 +47,7 @@ pub struct Promise {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PromisedFlow {
-    /// The target.
+    /// The target, or the direction of a link in words.
     pub target: String,
     /// The most work that the tenant brings to the target in any time span.
     pub curve: ArrivalCurve,
@@ -50,11 +55,37 @@ pub struct PromisedFlow {
     pub bucket: RateBurst,
 }
 
+impl PromisedFlow {
+    /// Whether it is the traffic at a link. The name of a target has no space.
+    pub(crate) fn is_at_link(&self) -> bool {
+        self.target.contains(' ')
+    }
+}
+
 impl Promise {
     /// The token bucket at a target, if the tenant has traffic there.
     pub fn bucket_at(&self, target: &TargetName) -> Option<RateBurst> {
-        let flow = self.flows.iter().find(|flow| flow.target == target.as_str());
+        self.bucket_of(target.as_str())
+    }
+
+    /// The token bucket for what a node receives from the tenant, if the node has a link.
+    pub fn bucket_received_by(&self, node: &NodeName) -> Option<RateBurst> {
+        self.bucket_of(&received_by(node))
+    }
+
+    /// The token bucket for what a node sends to the tenant, if the node has a link.
+    pub fn bucket_sent_by(&self, node: &NodeName) -> Option<RateBurst> {
+        self.bucket_of(&sent_by(node))
+    }
+
+    fn bucket_of(&self, queue: &str) -> Option<RateBurst> {
+        let flow = self.flows.iter().find(|flow| flow.target == queue);
         flow.map(|flow| flow.bucket)
+    }
+
+    /// The link of its client, if it was stated.
+    pub fn client_link(&self) -> Option<Link> {
+        self.client_link_bytes_per_second.and_then(|speed| Link::new(speed).ok())
     }
 
     /// The promise in words, for errors and listings.

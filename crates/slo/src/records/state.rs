@@ -3,20 +3,25 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use nacre_object::{Error, PoolName, ProgramName, Result, TargetName, TenantName};
+use nacre_object::{Error, NodeName, PoolName, ProgramName, Result, TargetName, TenantName};
 use nacre_qos::limits::{MAX_WEIGHT, MIN_WEIGHT};
+use nacre_qos::scheduler::Share;
+use nacre_qos::{Link, RateBurst};
 use nacre_registry::MapState;
+use nacre_wire::{LinkSettings, TenantLink};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::{Promise, StoredProfile};
+use crate::traffic::epoch_of;
 
 pub(crate) const ENFORCE_KEY: &str = "enforce";
 pub(crate) const ORDER_KEY: &str = "order";
 pub(crate) const POOL_PREFIX: &str = "pool/";
 pub(crate) const WEIGHT_PREFIX: &str = "weight/";
 pub(crate) const TARGET_PREFIX: &str = "target/";
+pub(crate) const LINK_PREFIX: &str = "link/";
 pub(crate) const TENANT_PREFIX: &str = "tenant/";
 
 /// The tenant of nacre's own requests on maps, programs and the cluster log. Up to a low rate, they
@@ -48,6 +53,8 @@ pub struct SloState {
     pub weights: BTreeMap<TenantName, f64>,
     /// How much work requests are on each target.
     pub profiles: BTreeMap<TargetName, StoredProfile>,
+    /// The network links of nodes whose speed was stated.
+    pub links: BTreeMap<NodeName, Link>,
     /// The promise to each tenant.
     pub promises: BTreeMap<TenantName, Promise>,
 }
@@ -79,6 +86,41 @@ impl SloState {
         xxh3_64(&encode(&profiles)) & ((1 << 53) - 1)
     }
 
+    /// The epoch of the placement: changes whenever a target or a link is added, removed or
+    /// replaced. Promises hold for one epoch. Without links it is that of the targets alone.
+    pub fn placement_epoch(&self) -> u64 {
+        let links = self.links.iter();
+        let links = links.map(|(node, link)| format!("link {node} {}", link.bytes_per_second()));
+        epoch_of(self.profiles.keys().map(ToString::to_string).chain(links))
+    }
+
+    /// How tenants share the link of a node; `None` if its speed was not stated. While promises are
+    /// not enforced, all tenants share it by weight.
+    pub fn link_settings(&self, node: &NodeName) -> Option<LinkSettings> {
+        let weighted = |weight: f64| Share::Weighted { weight };
+        let weights = self.weights.iter().map(|(tenant, weight)| {
+            let share = weighted(*weight);
+            (tenant.clone(), TenantLink { sent: share.clone(), received: share })
+        });
+        let promised = |promise: &Promise, bucket: Option<RateBurst>| match bucket {
+            Some(bucket) => {
+                Share::Promised { priority: promise.priority, buckets: vec![bucket] }
+            }
+            None => weighted(1.0),
+        };
+        let promises = self.promises.iter().filter(|_| self.is_enforced);
+        let promises = promises.map(|(tenant, promise)| {
+            let sent = promised(promise, promise.bucket_sent_by(node));
+            let received = promised(promise, promise.bucket_received_by(node));
+            (tenant.clone(), TenantLink { sent, received })
+        });
+        Some(LinkSettings {
+            link: *self.links.get(node)?,
+            pools: self.pools.clone(),
+            tenants: weights.chain(promises).collect(),
+        })
+    }
+
     fn read(&mut self, key: &str, value: &Bytes) -> Result<()> {
         if key == ENFORCE_KEY {
             self.is_enforced = decode(value)?;
@@ -96,6 +138,9 @@ impl SloState {
             self.weights.insert(TenantName::new(tenant)?, weight);
         } else if let Some(target) = key.strip_prefix(TARGET_PREFIX) {
             self.profiles.insert(TargetName::new(target)?, decode(value)?);
+        } else if let Some(node) = key.strip_prefix(LINK_PREFIX) {
+            let bytes_per_second: f64 = decode(value)?;
+            self.links.insert(NodeName::new(node)?, Link::new(bytes_per_second)?);
         } else if let Some(tenant) = key.strip_prefix(TENANT_PREFIX) {
             let promise: Promise = decode(value)?;
             let is_bucket = |rate: f64, burst: f64| rate.is_finite() && rate >= 0.0 && burst > 0.0;

@@ -9,7 +9,7 @@ use nacre::{Cluster, ClusterFile};
 use nacre_node::SloTargets;
 use nacre_object::{Error, ObjectId, ObjectName, PoolName, Result, TargetName, TenantName};
 use nacre_qos::trace::{Trace, TraceFormat};
-use nacre_qos::{ArrivalCurve, Estimator, IoKind};
+use nacre_qos::{ArrivalCurve, Estimator, IoKind, Link};
 use nacre_slo::{Ask, Outcome, Promise, Rate, Spread, Traffic};
 use serde_json::json;
 
@@ -50,6 +50,9 @@ pub struct AdmitArguments {
     /// The most requests that arrive at once
     #[arg(long, value_name = "REQUESTS", default_value_t = 1)]
     burst: u32,
+    /// The speed of its client's network link, as 1Gbit or 125MB a second; without it the link counts as fast enough
+    #[arg(long, value_name = "SPEED", value_parser = units::speed)]
+    link: Option<Link>,
     /// Replace the promise that the tenant has
     #[arg(long)]
     replace: bool,
@@ -129,6 +132,7 @@ pub(super) async fn admit(
         violation: arguments.violation,
         percentile: arguments.percentile,
         traffic,
+        client_link: arguments.link,
         replaces: arguments.replace,
     };
     let outcome = match effect {

@@ -95,6 +95,7 @@ impl AdviseArguments {
             violation: self.violation,
             percentile: 99.0,
             traffic: Traffic::Rate(Rate { kind, bytes, per_second, burst: self.burst }, spread),
+            client_link: None,
             replaces: true,
         })
     }

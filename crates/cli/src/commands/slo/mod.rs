@@ -5,6 +5,7 @@ mod advise;
 mod bound;
 mod curve;
 mod input;
+mod link;
 mod place;
 mod profile;
 mod replay;
@@ -73,6 +74,8 @@ pub enum SloCommand {
         /// again
         weight: Option<f64>,
     },
+    /// State the speed of a node's network link, so that tenants share it as they were promised
+    Link(link::LinkArguments),
     /// Show, for each length of time, the most work that a recorded trace causes on each target
     Curve(curve::CurveArguments),
     /// Show the longest latency of tenants that share targets, computed from their token buckets
@@ -130,6 +133,7 @@ pub async fn run(
             cluster.pool(pool.as_str()).await?;
             cluster.slos().set_pool(&pool, tenant.as_ref()).await
         }
+        C::Link(arguments) => link::link(&arguments, &file()?).await,
         C::Weight { tenant, weight } => {
             Cluster::reach(&file()?)?.slos().set_weight(&tenant, weight).await
         }

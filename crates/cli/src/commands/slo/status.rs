@@ -102,6 +102,8 @@ struct Status {
     pools: BTreeMap<String, String>,
     /// The shares of tenants without a promise, as far as they are set.
     weights: BTreeMap<String, f64>,
+    /// The network links of nodes whose speed was stated, in bytes a second.
+    link_bytes_per_second: BTreeMap<String, f64>,
     targets: Vec<TargetReport>,
 }
 
@@ -115,8 +117,18 @@ pub(super) async fn status(file: &ClusterFile, out: Out) -> Result<()> {
     let pools = state.pools.iter().map(|(pool, tenant)| (pool.to_string(), tenant.to_string()));
     let weights = state.weights.iter().map(|(tenant, weight)| (tenant.to_string(), *weight));
     let (pools, weights) = (pools.collect(), weights.collect());
+    let links = state.links.iter();
+    let links = links.map(|(node, link)| (node.to_string(), link.bytes_per_second())).collect();
     let order = state.order.as_ref().map(ToString::to_string);
-    let status = Status { enforced: state.is_enforced, order, tenants, pools, weights, targets };
+    let status = Status {
+        enforced: state.is_enforced,
+        order,
+        tenants,
+        pools,
+        weights,
+        link_bytes_per_second: links,
+        targets,
+    };
     out.show(&status, || text(&status))
 }
 
@@ -200,6 +212,9 @@ fn text(status: &Status) -> String {
     }
     for (pool, tenant) in &status.pools {
         lines.push(format!("requests on the pool {pool} are those of {tenant}"));
+    }
+    for (node, bytes) in &status.link_bytes_per_second {
+        lines.push(format!("the link of {node} carries {} MB a second each way", bytes / 1e6));
     }
     for (tenant, weight) in &status.weights {
         lines.push(format!("the weight of {tenant} is {weight}"));

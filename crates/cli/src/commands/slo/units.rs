@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use nacre_qos::Link;
+use nacre_slo::LINK_BYTES_PER_SECOND;
+
 /// A latency with its unit.
 pub(super) fn latency(text: &str) -> Result<Duration, String> {
     let (number, unit) = match text.strip_suffix("ms") {
@@ -31,6 +34,39 @@ pub(super) fn size(text: &str) -> Result<u64, String> {
     match number.checked_mul(1 << shift) {
         None | Some(0) => Err("a size is above 0 and has 64 bits at most".to_owned()),
         Some(bytes) => Ok(bytes),
+    }
+}
+
+/// The speed of a link.
+pub(super) fn speed(text: &str) -> Result<Link, String> {
+    const HELP: &str = "say bits or bytes a second with a unit: 100Mbit, 1Gbit or 125MB";
+    let digits = |letter: char| !letter.is_ascii_digit() && letter != '.';
+    let (number, unit) = text.split_at(text.find(digits).unwrap_or(text.len()));
+    let bytes = match unit.trim().to_ascii_lowercase().as_str() {
+        "kbit" => 125.0,
+        "mbit" => 125e3,
+        "gbit" => 125e6,
+        "kb" => 1e3,
+        "mb" => 1e6,
+        "gb" => 1e9,
+        _ => return Err(HELP.to_owned()),
+    };
+    let speed = number.parse::<f64>().map_err(|_| HELP)? * bytes;
+    match LINK_BYTES_PER_SECOND.contains(&speed) {
+        true => Link::new(speed).map_err(|error| error.to_string()),
+        false => Err("a link carries from 1kB to 1000GB a second".to_owned()),
+    }
+}
+
+/// The speed of a link, or the word for none.
+#[derive(Debug, Clone, Copy)]
+pub struct LinkSpeed(pub(super) Option<Link>);
+
+/// The speed of a link, or `off`.
+pub(super) fn speed_or_off(text: &str) -> Result<LinkSpeed, String> {
+    match text {
+        "off" => Ok(LinkSpeed(None)),
+        speed_text => speed(speed_text).map(Some).map(LinkSpeed),
     }
 }
 
@@ -71,6 +107,18 @@ mod tests {
         }
         for wrong in ["", "k", "0", "0k", "-1", "1.5k", "4kB", "4x", "1e3", "99999999999G", "ü"] {
             assert!(size(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_speed_has_a_unit_of_bits_or_bytes() {
+        let bytes = |text: &str| speed(text).map(|link| link.bytes_per_second());
+        assert_eq!(bytes("1Gbit"), Ok(125e6));
+        assert_eq!(bytes("100 Mbit"), Ok(12.5e6));
+        assert_eq!(bytes("2.5MB"), Ok(2.5e6));
+        assert!(matches!(speed_or_off("off"), Ok(LinkSpeed(None))));
+        for wrong in ["", "1", "Gbit", "0Gbit", "-1Gbit", "1.2.3MB", "1Tbit", "9999999GB", "nanMB"] {
+            assert!(speed(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nacre::{Cluster, ClusterFile};
 use nacre_node::SloTargets;
-use nacre_object::{Error, Result, TargetName, TenantName};
+use nacre_object::{Error, ErrorKind, Result, TargetName, TenantName};
 use nacre_qos::ArrivalCurve;
 use nacre_slo::{Ask, Outcome, Traffic};
 use serde::{Deserialize, Serialize};
@@ -63,11 +63,17 @@ pub(super) async fn watch(arguments: &WatchArguments, file: &ClusterFile, out: O
         violation: None,
         percentile: 99.0,
         traffic: Traffic::Curves(curves.clone()),
+        client_link: None,
         replaces: false,
     };
-    let proposed = match cluster.slos().what_if(&ask).await? {
-        Outcome::Refused(refusal) => refusal.fit.slo_seconds.map(|seconds| seconds * ROOM),
-        Outcome::Admitted(promise) => Some(promise.slo_seconds),
+    let proposed = match cluster.slos().what_if(&ask).await {
+        Ok(Outcome::Refused(refusal)) => refusal.fit.slo_seconds.map(|seconds| seconds * ROOM),
+        Ok(Outcome::Admitted(promise)) => Some(promise.slo_seconds),
+        Err(error) if error.kind() == ErrorKind::Unsupported => {
+            note(&format!("no latency is proposed: {error}"));
+            None
+        }
+        Err(error) => return Err(error),
     };
     let named = curves.into_iter().map(|(target, curve)| (target.to_string(), curve)).collect();
     let watched = Watched {

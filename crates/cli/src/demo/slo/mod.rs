@@ -139,6 +139,7 @@ async fn admit(
         violation: None,
         percentile: 99.0,
         traffic: Traffic::Rate(rate, Spread::Even),
+        client_link: None,
         replaces: false,
     };
     let outcome = cluster.slos().admit(&ask).await?;
