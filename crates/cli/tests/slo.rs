@@ -424,3 +424,39 @@ fn a_replayed_trace_reads_what_was_prepared_and_leaves_a_log_of_latencies() {
     let report = cluster.json(&["slo", "replay", read_only, "--no-prepare"]);
     assert_eq!(report["traces"][0]["failures"]["not found"], 2, "{report}");
 }
+
+#[test]
+fn a_tenant_is_admitted_only_if_the_links_carry_its_requests() {
+    let folder = tempfile::tempdir().unwrap();
+    let cluster = RunningCluster::start_with(folder.path(), &["--targets", "1", "--metadata", "1"]);
+    load_fast_profile(&cluster, &["storage.0"]);
+    let ask = |tenant: &'static str| {
+        let rate = ["--rate", "50", "--bytes", "1M", "--op", "read", "--latency", "2s"];
+        [&["slo", "admit", tenant][..], &rate].concat()
+    };
+    let (status, said) = cluster.fails(&["slo", "link", "storage.9", "1Gbit"]);
+    assert!(status == 1 && said.contains("storage.9"), "{said}");
+    let (status, said) = cluster.fails(&["slo", "link", "storage.0", "fast"]);
+    assert!(status == 2 && said.contains("1Gbit"), "{said}");
+    cluster.run(&["slo", "link", "--all", "100Mbit"]);
+    let links = &cluster.json(&["slo", "status"])["link_bytes_per_second"];
+    assert_eq!(links["storage.0"], 12.5e6);
+    let (status, said) = cluster.fails(&ask("gold"));
+    assert!(status == 1 && said.contains("the link of storage.0, out"), "{said}");
+    cluster.run(&["slo", "link", "--all", "10Gbit"]);
+    let slow_client = [&ask("gold")[..], &["--link", "100Mbit"]].concat();
+    let (status, said) = cluster.fails(&slow_client);
+    assert!(status == 1 && said.contains("the client link of gold, in"), "{said}");
+    cluster.run(&[&ask("gold")[..], &["--link", "10Gbit"]].concat());
+    cluster.run(&["slo", "enforce", "on"]);
+    // Requests go on while the link is limited, in parts and whole.
+    let file = folder.path().join("large");
+    std::fs::write(&file, vec![7; 3_000_000]).unwrap();
+    cluster.run(&["object", "put", "data/large", file.to_str().unwrap()]);
+    assert_eq!(cluster.run(&["object", "get", "data/large"]).len(), 3_000_000);
+    let listed = cluster.json(&["slo", "ls"]);
+    let said = listed.to_string();
+    assert!(said.contains("the client link of gold, out"), "{said}");
+    cluster.run(&["slo", "link", "--all", "off"]);
+    assert_eq!(cluster.json(&["slo", "status"])["link_bytes_per_second"], json!({}));
+}

@@ -26,12 +26,12 @@ const MIB: usize = 1 << 20;
 /// So slow that a megabyte takes longer than hundreds of small requests.
 const BYTES_PER_SECOND: f64 = 4e6;
 /// Bytes of the bulk transfer.
-const BULK: usize = 4 * MIB;
+pub const BULK: usize = 4 * MIB;
 /// Small requests that must pass beside it.
 const SMALL: usize = 20;
 
 /// The link of a node on which the tenant of the pool `gold` has a promise.
-fn settings() -> LinkSettings {
+pub fn settings() -> LinkSettings {
     let buckets = vec![RateBurst { rate: 0.5, burst_seconds: 0.1 }];
     let share = Share::Promised { priority: 0, buckets };
     let gold = TenantLink { sent: share.clone(), received: share };
@@ -62,15 +62,15 @@ async fn node_with(
     Node::start(&folder.endpoint(), 1, with).await
 }
 
-async fn submit(session: &Session, object: &str, op: Op) -> Reply {
+pub async fn submit(session: &Session, object: &str, op: Op) -> Reply {
     session.submit(request(object, op), LONG).await.unwrap()
 }
 
-fn write(bytes: usize) -> Op {
+pub fn write(bytes: usize) -> Op {
     Op::Write { offset: 0, data: Bytes::from(vec![b'x'; bytes]) }
 }
 
-fn read(bytes: usize) -> Op {
+pub fn read(bytes: usize) -> Op {
     Op::Read { offset: 0, length: bytes as u64 }
 }
 
@@ -86,7 +86,7 @@ fn bulk(session: &Session, op: Op, ended: &Arc<AtomicUsize>) -> JoinHandle<Reply
 
 /// Makes small requests of the tenant gold one after the other, while two bulk transfers run on
 /// `bulk_session`. All small requests must end before the second transfer does.
-async fn small_requests_pass(bulk_session: &Session, small_session: &Session, bulk_op: Op) {
+pub async fn small_requests_pass(bulk_session: &Session, small_session: &Session, bulk_op: Op) {
     submit(small_session, "gold/a", write(100)).await;
     let ended = Arc::new(AtomicUsize::new(0));
     let bulks = [(); 2].map(|()| bulk(bulk_session, bulk_op.clone(), &ended));

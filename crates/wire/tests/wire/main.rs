@@ -8,6 +8,7 @@ mod hostile;
 mod identity;
 mod linearizability;
 mod link;
+mod namespaces;
 mod ordering;
 mod protocol;
 mod proxy;

@@ -23,7 +23,7 @@ pub struct LinkArguments {
 /// States the speed.
 pub(super) async fn link(arguments: &LinkArguments, file: &ClusterFile) -> Result<()> {
     let nodes: Vec<_> = match &arguments.node {
-        Some(node) => vec![file.node(node)?.node_name()?],
+        Some(node) => vec![file.node(node.as_str())?.node_name()?],
         None => file.nodes().iter().map(|node| node.node_name()).collect::<Result<_>>()?,
     };
     Cluster::reach(file)?.slos().set_links(&nodes, arguments.speed.0).await
