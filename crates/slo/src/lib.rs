@@ -44,7 +44,9 @@ pub use layer::{
     BackgroundWork, Located, Miss, MissCause, NodeSlo, OneTarget, Parts, SloLayer, TargetOf,
     TargetReport, TenantReport,
 };
-pub use limits::{LINK_BYTES_PER_SECOND, MAX_OUTSTANDING, MAX_OUTSTANDING_IN_GROUPS, MAX_QUEUE_WAIT};
+pub use limits::{
+    LINK_BYTES_PER_SECOND, MAX_OUTSTANDING, MAX_OUTSTANDING_IN_GROUPS, MAX_QUEUE_WAIT,
+};
 pub use order::{Candidate, NoOrders, Order, Orders};
 #[cfg(feature = "programs")]
 pub use order::{LiveOrders, OrderHook, OrderProgram, OrderPrograms};

@@ -83,11 +83,15 @@ impl<'a> Queues<'a> {
         let is_newcomer = |tenant: &TenantName| newcomer.is_some_and(|(new, _)| new == tenant);
         let nodes = state.links.iter().map(|(node, link)| (End::Node(node), *link));
         let clients = state.promises.iter().filter(|(tenant, _)| !is_newcomer(tenant));
-        let clients = clients.filter_map(|(tenant, promise)| Some((tenant, promise.client_link()?)));
+        let clients =
+            clients.filter_map(|(tenant, promise)| Some((tenant, promise.client_link()?)));
         let clients = clients.chain(newcomer).map(|(tenant, link)| (End::Client(tenant), link));
         let links = nodes.chain(clients).flat_map(|(end, link)| {
-            [LinkDirection::Out, LinkDirection::In]
-                .map(|direction| LinkQueue { end, direction, link })
+            [LinkDirection::Out, LinkDirection::In].map(|direction| LinkQueue {
+                end,
+                direction,
+                link,
+            })
         });
         Self {
             targets: state.profiles.keys().collect(),
@@ -103,10 +107,10 @@ impl<'a> Queues<'a> {
             name: target.to_string(),
             blocking_seconds: *blocking_seconds,
         });
-        let links = self.links.iter().map(|link| Queue {
-            name: link.name(),
-            blocking_seconds: link.blocking_seconds(),
-        });
+        let links = self
+            .links
+            .iter()
+            .map(|link| Queue { name: link.name(), blocking_seconds: link.blocking_seconds() });
         targets.chain(links).collect()
     }
 
@@ -133,9 +137,11 @@ impl<'a> Queues<'a> {
         };
         let client = Some(End::Client(tenant));
         let mut legs = vec![];
-        for (flow, target) in flows.iter().enumerate().filter_map(|(flow, traffic)| {
-            Some((flow, self.targets.get(traffic.queue)?))
-        }) {
+        for (flow, target) in flows
+            .iter()
+            .enumerate()
+            .filter_map(|(flow, traffic)| Some((flow, self.targets.get(traffic.queue)?)))
+        {
             for node in self.nodes_before(target) {
                 let leg = [
                     at_link(client, LinkDirection::Out),

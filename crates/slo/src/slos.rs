@@ -12,8 +12,8 @@ use nacre_registry::{Change, Maps, SLO_MAP};
 use crate::limits::{LINK_BYTES_PER_SECOND, MAX_QUEUE_WAIT};
 use crate::links::Queues;
 use crate::records::{
-    ENFORCE_KEY, LINK_PREFIX, ORDER_KEY, POOL_PREFIX, Promise, PromisedFlow, SloState, StoredProfile,
-    TARGET_PREFIX, TENANT_PREFIX, WEIGHT_PREFIX, background_tenant, encode,
+    ENFORCE_KEY, LINK_PREFIX, ORDER_KEY, POOL_PREFIX, Promise, PromisedFlow, SloState,
+    StoredProfile, TARGET_PREFIX, TENANT_PREFIX, WEIGHT_PREFIX, background_tenant, encode,
 };
 use crate::traffic::Traffic;
 

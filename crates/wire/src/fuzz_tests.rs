@@ -69,7 +69,11 @@ fn fuzz_client_batches() {
         client_batch(Asked::Watch(pb::Watch { pool: pool.clone(), object: object.clone() })),
         client_batch(Asked::Notify(pb::Notify { pool, object, payload: Bytes::new() })),
         client_batch(Asked::Ask(pb::Ask { service: "node".to_owned(), ..Default::default() })),
-        client_batch(Asked::Hello(pb::Hello { protocol_version: 1, client_name: "c".to_owned(), ..pb::Hello::default() })),
+        client_batch(Asked::Hello(pb::Hello {
+            protocol_version: 1,
+            client_name: "c".to_owned(),
+            ..pb::Hello::default()
+        })),
     ];
     fuzz(CRATE, "client_batches", &samples, |input| {
         Batch::new(Bytes::copy_from_slice(input)).flatten().for_each(check_outline);

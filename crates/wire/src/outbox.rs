@@ -276,7 +276,9 @@ impl Queue {
         self.pushed += 1;
         if lane != Lane::MAIN {
             let lanes = self.lanes.as_mut()?;
-            return lanes.push(lane, id, position.number, fields, body.to_bytes()).then_some(position);
+            return lanes
+                .push(lane, id, position.number, fields, body.to_bytes())
+                .then_some(position);
         }
         self.main_pushed = self.pushed;
         let length = fields.len() + body.length();

@@ -35,9 +35,7 @@ impl Parts {
             return Err(format!("more than {MAX_INCOMPLETE_MESSAGES} messages are incomplete"));
         }
         if self.bytes + part.bytes.len() > MAX_INCOMPLETE_BYTES {
-            return Err(format!(
-                "incomplete messages take more than {MAX_INCOMPLETE_BYTES} bytes"
-            ));
+            return Err(format!("incomplete messages take more than {MAX_INCOMPLETE_BYTES} bytes"));
         }
         let new = || Incomplete { bytes: BytesMut::new(), pool: part.pool.clone() };
         let Incomplete { bytes: message, pool } = self.incomplete.entry(id).or_insert_with(new);

@@ -95,7 +95,8 @@ impl<'a> Check<'a> {
             let flows: Vec<_> = present.iter().map(flow).collect();
             let service = Service { latency_seconds: queue.blocking_seconds, ..Service::DEVICE };
             for ((at, flow), delay) in present.iter().zip(queue_delays(service, &flows)) {
-                delays[*at][*flow] = delay.zip(self.held_back(*at, *flow)).map(|(one, two)| one + two);
+                delays[*at][*flow] =
+                    delay.zip(self.held_back(*at, *flow)).map(|(one, two)| one + two);
             }
         }
         delays

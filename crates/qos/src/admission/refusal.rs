@@ -135,7 +135,10 @@ impl Admission {
         let outcomes = outcomes.zip(check.slowest_queues());
         let missed =
             outcomes.filter(|(((member, latency), _), _)| !meets(*latency, member.slo_seconds));
-        let miss = |(((member, latency), probability), slowest): (((&&Candidate, Option<f64>), f64), Option<usize>)| {
+        let miss = |(((member, latency), probability), slowest): (
+            ((&&Candidate, Option<f64>), f64),
+            Option<usize>,
+        )| {
             miss(member, latency, probability, slowest.map(|queue| self.queues[queue].name.clone()))
         };
         missed.map(miss).collect()

@@ -103,9 +103,7 @@ impl SloState {
             (tenant.clone(), TenantLink { sent: share.clone(), received: share })
         });
         let promised = |promise: &Promise, bucket: Option<RateBurst>| match bucket {
-            Some(bucket) => {
-                Share::Promised { priority: promise.priority, buckets: vec![bucket] }
-            }
+            Some(bucket) => Share::Promised { priority: promise.priority, buckets: vec![bucket] },
             None => weighted(1.0),
         };
         let promises = self.promises.iter().filter(|_| self.is_enforced);

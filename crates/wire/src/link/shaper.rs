@@ -9,8 +9,8 @@ use nacre_object::{PoolName, TenantName};
 use nacre_qos::scheduler::Share;
 use tokio::sync::watch;
 
-use super::settings::{LinkSettings, TenantLink};
 use super::Gate;
+use super::settings::{LinkSettings, TenantLink};
 
 /// The link of a node. A node has one, and gives it to its
 /// [`ServerBuilder`](crate::ServerBuilder::link).
@@ -42,9 +42,8 @@ impl LinkShaper {
     pub fn set(&self, settings: Option<LinkSettings>) {
         let shares = |of: fn(&TenantLink) -> &Share| {
             let settings = settings.as_ref()?;
-            let share = |(tenant, link): (&TenantName, &TenantLink)| {
-                (tenant.clone(), of(link).clone())
-            };
+            let share =
+                |(tenant, link): (&TenantName, &TenantLink)| (tenant.clone(), of(link).clone());
             let shares: BTreeMap<_, _> = settings.tenants.iter().map(share).collect();
             Some((settings.link, shares))
         };
@@ -69,9 +68,9 @@ impl LinkShaper {
     /// The tenant of a message: the owner of the pool that it names, or the sender.
     pub(crate) fn tenant_of(&self, sender: TenantName, pool: Option<&str>) -> TenantName {
         let settings = self.settings.read().unwrap_or_else(PoisonError::into_inner);
-        let owner = settings.as_ref().and_then(|settings| {
-            settings.pools.get(&PoolName::new(pool?).ok()?).cloned()
-        });
+        let owner = settings
+            .as_ref()
+            .and_then(|settings| settings.pools.get(&PoolName::new(pool?).ok()?).cloned());
         owner.unwrap_or(sender)
     }
 

@@ -276,8 +276,7 @@ fn part(message: &mut Message, bytes: usize, field: u32, pool: &str) -> EncodedB
     }
     let part_bytes = inner.len() + of_body;
     let id = Fields::of_id(message.id);
-    let length =
-        id.len() + key_len(field) + encoded_len_varint(part_bytes as u64) + part_bytes;
+    let length = id.len() + key_len(field) + encoded_len_varint(part_bytes as u64) + part_bytes;
     let mut head = BytesMut::new();
     encode_key(MESSAGES_TAG, WireType::LengthDelimited, &mut head);
     encode_varint(length as u64, &mut head);

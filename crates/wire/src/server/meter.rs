@@ -12,8 +12,8 @@ use nacre_clock::Clock;
 use nacre_object::ErrorKind;
 use nacre_telemetry::{Counter, Durations, HistogramSnapshot};
 
-use nacre_protocol::decode;
 use crate::outbox::Lane;
+use nacre_protocol::decode;
 use nacre_protocol::proto::client_message::Body as Asked;
 use nacre_protocol::proto::op::Op;
 use nacre_protocol::proto::server_message::Body as Answer;

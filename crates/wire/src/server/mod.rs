@@ -41,8 +41,8 @@ use self::connection::Connections;
 use self::grpc::GrpcService;
 use self::meter::Meter;
 use self::node::{Node, Phase};
-use crate::{KeepAlive, LinkShaper};
 use crate::limits::DRAIN_TIMEOUT;
+use crate::{KeepAlive, LinkShaper};
 use nacre_protocol::proto;
 
 /// Serves a node. Clones are handles to the same server.

@@ -247,7 +247,10 @@ impl Session {
         {
             let length = message.as_ref().map_or(0, Bytes::len);
             match message.and_then(Received::decode) {
-                Ok(Received::Message(ClientMessage { id, body: Some(Asked::Part(part)), .. }, _)) => {
+                Ok(Received::Message(
+                    ClientMessage { id, body: Some(Asked::Part(part)), .. },
+                    _,
+                )) => {
                     self.take_part(id, &part, context);
                 }
                 Ok(Received::Message(message, bytes)) => {

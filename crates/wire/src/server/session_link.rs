@@ -111,9 +111,8 @@ impl SessionLink {
         let read = &mut self.read;
         let pause = self.pause.get_or_insert_with(|| {
             let longest = if read.len() > 1 { MAX_SHARED_READ_PAUSE } else { MAX_READ_PAUSE };
-            let enter = |read: ReadBytes| {
-                shaper.received().enter(&read.tenant, read.messages, read.bytes)
-            };
+            let enter =
+                |read: ReadBytes| shaper.received().enter(&read.tenant, read.messages, read.bytes);
             let tickets = read.drain(..).map(enter).collect();
             Pause { tickets, longest: Box::pin(sleep(longest)) }
         });

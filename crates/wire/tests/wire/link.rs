@@ -17,9 +17,7 @@ use nacre_wire::proto::server_message::Body as Answer;
 use nacre_wire::{LinkSettings, LinkShaper, Session, TenantLink};
 use tokio::task::JoinHandle;
 
-use crate::harness::{
-    LONG, Node, SocketFolder, TestService, ask, asking, connect, request,
-};
+use crate::harness::{LONG, Node, SocketFolder, TestService, ask, asking, connect, request};
 use crate::raw::{RawSession, asks};
 
 const MIB: usize = 1 << 20;

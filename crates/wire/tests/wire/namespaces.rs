@@ -41,16 +41,16 @@ impl Namespaces {
         let (server, client) = (both.server.as_str(), both.client.as_str());
         run("ip", &["netns", "add", server]);
         run("ip", &["netns", "add", client]);
-        let pair = ["type", "veth", "peer", "name", "link", "netns", client];
-        run("ip", &[&["link", "add", "link", "netns", server][..], &pair].concat());
+        let pair = ["type", "veth", "peer", "name", "nacre0", "netns", client];
+        run("ip", &[&["link", "add", "nacre0", "netns", server][..], &pair].concat());
         for (space, address) in [(server, SERVER_ADDRESS), (client, CLIENT_ADDRESS)] {
             let address = format!("{address}/24");
-            run("ip", &["-n", space, "addr", "add", &address, "dev", "link"]);
-            run("ip", &["-n", space, "link", "set", "link", "up"]);
+            run("ip", &["-n", space, "addr", "add", &address, "dev", "nacre0"]);
+            run("ip", &["-n", space, "link", "set", "nacre0", "up"]);
             let queue = ["root", "handle", "1:", "htb", "default", "1"];
-            run("tc", &[&["-n", space, "qdisc", "add", "dev", "link"][..], &queue].concat());
+            run("tc", &[&["-n", space, "qdisc", "add", "dev", "nacre0"][..], &queue].concat());
             let class = ["parent", "1:", "classid", "1:1", "htb", "rate", RATE];
-            run("tc", &[&["-n", space, "class", "add", "dev", "link"][..], &class].concat());
+            run("tc", &[&["-n", space, "class", "add", "dev", "nacre0"][..], &class].concat());
         }
         Some(both)
     }

@@ -132,7 +132,10 @@ pub fn message(id: u64, body: Asked) -> ClientMessage {
 }
 
 pub fn hello(protocol_version: u32) -> ClientMessage {
-    message(0, Asked::Hello(Hello { protocol_version, client_name: "raw".to_owned(), takes_parts: false }))
+    message(
+        0,
+        Asked::Hello(Hello { protocol_version, client_name: "raw".to_owned(), takes_parts: false }),
+    )
 }
 
 /// An ask of the service `test`.

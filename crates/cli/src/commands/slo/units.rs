@@ -117,7 +117,8 @@ mod tests {
         assert_eq!(bytes("100 Mbit"), Ok(12.5e6));
         assert_eq!(bytes("2.5MB"), Ok(2.5e6));
         assert!(matches!(speed_or_off("off"), Ok(LinkSpeed(None))));
-        for wrong in ["", "1", "Gbit", "0Gbit", "-1Gbit", "1.2.3MB", "1Tbit", "9999999GB", "nanMB"] {
+        for wrong in ["", "1", "Gbit", "0Gbit", "-1Gbit", "1.2.3MB", "1Tbit", "9999999GB", "nanMB"]
+        {
             assert!(speed(wrong).is_err(), "{wrong}");
         }
     }
