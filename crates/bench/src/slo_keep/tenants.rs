@@ -110,6 +110,7 @@ impl Promises {
             let rate =
                 Rate { kind: IoKind::Write, bytes: tenant.bytes, per_second, burst: tenant.burst };
             let ask = Ask {
+                client_link: None,
                 tenant: name.clone(),
                 slo_seconds: self.slo_seconds(tenant),
                 violation: None,

@@ -133,15 +133,12 @@ impl Admission {
         let check = Check::new(&self.queues, &members, &buckets);
         let outcomes = members.iter().zip(check.latencies()).zip(check.probabilities());
         let outcomes = outcomes.zip(check.slowest_queues());
-        let missed =
-            outcomes.filter(|(((member, latency), _), _)| !meets(*latency, member.slo_seconds));
-        let miss = |(((member, latency), probability), slowest): (
-            ((&&Candidate, Option<f64>), f64),
-            Option<usize>,
-        )| {
-            miss(member, latency, probability, slowest.map(|queue| self.queues[queue].name.clone()))
-        };
-        missed.map(miss).collect()
+        let missed = outcomes.filter_map(|(((member, latency), probability), slowest)| {
+            let queue = slowest.map(|queue| self.queues[queue].name.clone());
+            let is_missed = !meets(latency, member.slo_seconds);
+            is_missed.then(|| miss(member, latency, probability, queue))
+        });
+        missed.collect()
     }
 
     fn overloads(&self, candidate: &Candidate) -> Vec<Overload> {

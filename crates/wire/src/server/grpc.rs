@@ -258,7 +258,7 @@ async fn shake_hands(
     let link = SessionLink::new(node.link.clone(), takes_parts, welcome.link_bytes_per_second);
     let _ = outbox.push(&message::server_fields(id), &Answer::Welcome(welcome));
     let busy = connected.activity.begin();
-    tokio::spawn(Session::new(node.clone(), caller, inbound, batch, outbox, link, slot, busy));
+    tokio::spawn(Session::new(node.clone(), caller, (inbound, batch), outbox, link, slot, busy));
     Ok(stream)
 }
 

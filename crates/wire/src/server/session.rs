@@ -109,8 +109,7 @@ impl Session {
     pub(crate) fn new(
         node: Arc<Node>,
         caller: Caller,
-        inbound: Streaming<Batch>,
-        backlog: Batch,
+        (inbound, backlog): (Streaming<Batch>, Batch),
         outbox: Outbox,
         link: SessionLink,
         slot: SessionSlot,
